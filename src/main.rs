@@ -1,0 +1,2 @@
+//! Parse, run, exit code.
+fn main() {}
