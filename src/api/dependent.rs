@@ -1,22 +1,191 @@
 //! What a policy scales: references, order and waits.
-use super::Duration;
+
+use super::check::range;
+use super::duration::{Bounds, Duration};
+use super::selector::is_dns_subdomain;
+use garde::Validate;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Waits longer than this hide a mistake rather than serve a purpose.
+const INITIAL_DELAY: Bounds = Bounds::from_secs(0, 3600);
+/// A wait of less than a second would report every scaling as late.
+const TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
+
+const API_VERSION_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$";
+const KIND_PATTERN: &str = "^[A-Z][A-Za-z0-9]{0,62}$";
+/// DNS subdomain by RFC 1123, which names of objects are.
+pub(super) const NAME_PATTERN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+/// Characters of a DNS subdomain.
+pub(super) const MAX_NAME: usize = 253;
 
 /// A namespaced resource with a `scale` subresource, in the cluster's namespace.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, Validate,
+)]
+#[serde(rename_all = "camelCase")]
 pub struct DependentRef {
+    /// API group and version of the resource, such as apps/v1.
+    #[schemars(length(min = 1, max = 317), regex(pattern = API_VERSION_PATTERN))]
+    #[garde(custom(check_api_version))]
     pub api_version: String,
+
+    /// Kind of the resource, such as Deployment. It must have a scale subresource.
+    #[schemars(length(min = 1, max = 63), regex(pattern = KIND_PATTERN))]
+    #[garde(custom(check_kind))]
     pub kind: String,
+
+    /// Name of the resource.
+    #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = NAME_PATTERN))]
+    #[garde(custom(check_name))]
     pub name: String,
 }
 
+/// When a dependent is scaled, and how long that may take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[serde(rename_all = "camelCase")]
 pub struct ScaleInfo {
+    /// The place in the order: levels are scaled one after the other, beginning with the lowest;
+    /// dependents of one level are scaled together.
+    #[schemars(range(min = 0, max = i32::MAX))]
+    #[garde(custom(range(0, i32::MAX)))]
     pub level: i32,
+
+    /// How long to wait before this dependent is scaled, counted from the moment its level is
+    /// due. 0s to 1h.
+    #[serde(default = "no_delay")]
+    #[x_kube(validation = INITIAL_DELAY.rule())]
+    #[garde(custom(INITIAL_DELAY.check()))]
     pub initial_delay: Duration,
+
+    /// How long the next level waits for this dependent to be really scaled. A wait that takes
+    /// longer is reported, and the next level goes ahead. 1s to 1h.
+    #[serde(default = "half_a_minute")]
+    #[x_kube(validation = TIMEOUT.rule())]
+    #[garde(custom(TIMEOUT.check()))]
     pub timeout: Duration,
 }
 
+/// One resource that is scaled to zero while a cluster is protected, and back afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(rename_all = "camelCase")]
 pub struct DependentResourceInfo {
+    /// The resource, in the namespace of the cluster's control plane.
+    #[garde(dive)]
     pub r#ref: DependentRef,
+
+    /// Whether a control plane may lack this resource. A missing one that is not optional is an
+    /// error, and later levels wait for it.
+    #[garde(skip)]
     pub optional: bool,
+
+    /// Order and waits when it is scaled back up. Level 0 when left out.
+    #[serde(default)]
+    #[garde(dive)]
     pub scale_up: ScaleInfo,
+
+    /// Order and waits when it is scaled down. Level 0 when left out.
+    #[serde(default)]
+    #[garde(dive)]
     pub scale_down: ScaleInfo,
+}
+
+impl Default for ScaleInfo {
+    fn default() -> Self {
+        Self {
+            level: 0,
+            initial_delay: no_delay(),
+            timeout: half_a_minute(),
+        }
+    }
+}
+
+impl fmt::Display for DependentRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.api_version, self.kind, self.name)
+    }
+}
+
+fn no_delay() -> Duration {
+    Duration::from_secs(0)
+}
+
+fn half_a_minute() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn check_api_version(text: &str, _: &()) -> garde::Result {
+    let (group, version) = match text.split_once('/') {
+        Some((group, version)) => (Some(group), version),
+        None => (None, text),
+    };
+    let version_is_label = version.starts_with(|c: char| c.is_ascii_lowercase())
+        && !version.contains('.')
+        && version.len() <= 63
+        && is_dns_subdomain(version);
+    if version_is_label && group.is_none_or(is_dns_subdomain) {
+        Ok(())
+    } else {
+        Err(garde::Error::new("must be an API version, such as apps/v1"))
+    }
+}
+
+fn check_kind(text: &str, _: &()) -> garde::Result {
+    if text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.len() <= 63
+        && text.bytes().all(|b| b.is_ascii_alphanumeric())
+    {
+        Ok(())
+    } else {
+        Err(garde::Error::new("must be a kind, such as Deployment"))
+    }
+}
+
+/// That a text can be the name of an object.
+pub(super) fn check_name(text: &str, _: &()) -> garde::Result {
+    if is_dns_subdomain(text) {
+        Ok(())
+    } else {
+        Err(garde::Error::new(
+            "must be the name of an object: at most 253 lower case letters, digits, '-' or '.', \
+             beginning and ending with a letter or digit",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    fn agrees(
+        pattern: &str,
+        max: usize,
+        check: impl Fn(&str, &()) -> garde::Result,
+        text: &str,
+    ) -> bool {
+        let schema = text.len() <= max && Regex::new(pattern).unwrap().is_match(text);
+        check(text, &()).is_ok() == schema
+    }
+
+    proptest! {
+        #[test]
+        fn api_versions_are_those_of_the_schema(text in "([a-zA-Z0-9.-]{0,5}/){0,2}[vV1.-]{0,3}[a-z]{0,66}") {
+            prop_assert!(agrees(API_VERSION_PATTERN, 317, check_api_version, &text));
+        }
+
+        #[test]
+        fn kinds_are_those_of_the_schema(text in "[A-Z]?[a-zA-Z0-9/-]{0,3}[a-z]{0,66}") {
+            prop_assert!(agrees(KIND_PATTERN, 63, check_kind, &text));
+        }
+
+        #[test]
+        fn names_are_those_of_the_schema(text in "[a-z0-9.A-]{0,8}[a-z]{0,256}") {
+            prop_assert!(agrees(NAME_PATTERN, MAX_NAME, check_name, &text));
+        }
+    }
 }

@@ -1,39 +1,335 @@
-//! `ProbePolicy`
-use super::{DependentResourceInfo, Duration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+//! `ProbePolicy`: which clusters are probed, how, and what is scaled while one is protected.
+//!
+//! The fields and defaults are those of the configuration file of Gardener's
+//! dependency-watchdog, so that its content can be pasted under `spec`.
 
-pub enum Mode { Enforce, DryRun }
-pub enum Restore { Marked, Any }
+use super::check::{entries, range, readable_problems};
+use super::condition::conditions_schema;
+use super::dependent::{MAX_NAME, NAME_PATTERN, check_name};
+use super::duration::{Bounds, Duration};
+use super::{DependentResourceInfo, LabelSelector};
+use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::core::Rule;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+/// Most dependents of a policy.
+const MAX_DEPENDENTS: usize = 32;
+/// Most names in [`ProbePolicyStatus::protected_clusters`].
+pub const MAX_PROTECTED_NAMES: usize = 32;
+/// Most verdicts that a policy can ask for before it acts.
+const MAX_THRESHOLD: i32 = 100;
+
+const PROBE_INTERVAL: Bounds = Bounds::from_secs(1, 3600);
+const INITIAL_DELAY: Bounds = Bounds::from_secs(0, 3600);
+const PROBE_TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
+/// A day is far beyond any grace period that kube-controller-manager is run with.
+const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
+
+const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
+
+/// Whether the operator acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Mode {
+    /// Observe, judge, report and scale dependents.
+    #[default]
+    Enforce,
+    /// Observe, judge and report; write to no dependent.
+    DryRun,
+}
+
+/// Which dependents found at 0 are scaled up on a healthy cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Restore {
+    /// Only those that carry this operator's mark.
+    #[default]
+    Marked,
+    /// Also those without a mark, as Gardener's dependency-watchdog does.
+    Any,
+}
+
+/// Which clusters to probe, how to judge them, and which dependents to scale down while the nodes
+/// of a cluster cannot reach its API server.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema, Validate)]
+#[kube(
+    group = "dependency-watchdog.gardener.cloud",
+    version = "v1alpha1",
+    kind = "ProbePolicy",
+    plural = "probepolicies",
+    shortname = "pp",
+    category = "dwd",
+    status = "ProbePolicyStatus",
+    derive = "PartialEq",
+    doc = "ProbePolicy says which hosted clusters are probed, and which parts of their control \
+           planes are scaled down while their nodes cannot reach the API server, so that healthy \
+           machines are not replaced.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        description = "Whether the policy is valid and its clusters can be judged."
+    ),
+    printcolumn(
+        name = "Mode",
+        type_ = "string",
+        json_path = ".spec.mode",
+        description = "Enforce, or DryRun: reports without scaling."
+    ),
+    printcolumn(
+        name = "Clusters",
+        type_ = "integer",
+        json_path = ".status.clusters.selected",
+        description = "Clusters that this policy applies to."
+    ),
+    printcolumn(
+        name = "Protected",
+        type_ = "integer",
+        json_path = ".status.clusters.protected",
+        description = "Clusters whose dependents are scaled down."
+    ),
+    printcolumn(
+        name = "Undetermined",
+        type_ = "integer",
+        json_path = ".status.clusters.undetermined",
+        description = "Clusters that cannot be judged at present."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Since when the policy exists."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason",
+        description = "Why it is ready or not.",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        description = "Why it is ready or not, in words.",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
 pub struct ProbePolicySpec {
+    /// Selects clusters by the labels of the Cluster object and of the Shoot inside it; the
+    /// Cluster's own win. Selects all clusters when left out or empty.
+    #[serde(default)]
+    #[garde(dive)]
     pub cluster_selector: LabelSelector,
+
+    /// Decides when several policies select one cluster: the highest priority applies, then the
+    /// oldest policy, then the first by name. The others say so in their condition Conflicted.
+    #[serde(default)]
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
+    #[garde(skip)]
     pub priority: i32,
+
+    /// Enforce, or DryRun: observes, judges and reports, but writes to no dependent.
+    #[serde(default)]
+    #[garde(skip)]
     pub mode: Mode,
+
+    /// Emergency brake: while true, nothing is probed and no dependent is written to. Dependents
+    /// that are scaled down stay so, and stay marked.
+    #[serde(default)]
+    #[garde(skip)]
     pub suspend: bool,
+
+    /// Name of the Secret in the cluster's namespace whose key "kubeconfig" reaches the cluster's
+    /// API server.
+    #[schemars(length(min = 1, max = MAX_NAME), regex(pattern = NAME_PATTERN))]
+    #[garde(custom(check_name))]
     pub kube_config_secret_name: String,
+
+    /// How often a cluster is probed. 1s to 1h. While an outage is suspected, probes are denser.
+    #[serde(default = "defaults::probe_interval")]
+    #[x_kube(validation = PROBE_INTERVAL.rule())]
+    #[garde(custom(PROBE_INTERVAL.check()))]
     pub probe_interval: Duration,
+
+    /// How long a cluster that became eligible is only observed before dependents may be scaled.
+    /// 0s to 1h. Does not apply to clusters that are already eligible when the operator starts.
+    #[serde(default = "defaults::initial_delay")]
+    #[x_kube(validation = INITIAL_DELAY.rule())]
+    #[garde(custom(INITIAL_DELAY.check()))]
     pub initial_delay: Duration,
+
+    /// How long one probe may take. 1s to 1h. A probe that takes longer leaves the cluster
+    /// undetermined: nothing is scaled.
+    #[serde(default = "defaults::probe_timeout")]
+    #[x_kube(validation = PROBE_TIMEOUT.rule())]
+    #[garde(custom(PROBE_TIMEOUT.check()))]
     pub probe_timeout: Duration,
+
+    /// Spreads the probes: the next one starts after probeInterval times 1 plus a random share of
+    /// this factor. 0 to 1.
+    #[serde(default = "defaults::backoff_jitter_factor")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    #[garde(custom(check_jitter))]
     pub backoff_jitter_factor: f64,
+
+    /// The node-monitor-grace-period of the clusters' kube-controller-manager, after which it
+    /// takes a silent node for lost. 1s to 24h. A cluster whose Shoot sets
+    /// spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod is judged by that instead.
+    #[x_kube(validation = GRACE.rule())]
+    #[garde(custom(GRACE.check()))]
     pub kcm_node_monitor_grace_duration: Duration,
+
+    /// The share of node leases that must be expired to take it for an outage. Above 0, at most 1.
+    #[serde(default = "defaults::node_lease_failure_fraction")]
+    #[schemars(range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = true))]
+    #[garde(custom(check_fraction))]
     pub node_lease_failure_fraction: f64,
+
+    /// How many verdicts of an outage in a row it takes to scale down. 1 to 100.
+    #[serde(default = "defaults::threshold")]
+    #[schemars(range(min = 1, max = MAX_THRESHOLD))]
+    #[garde(custom(range(1, MAX_THRESHOLD)))]
     pub failure_threshold: i32,
+
+    /// How many healthy verdicts in a row it takes to scale back up. 1 to 100.
+    #[serde(default = "defaults::threshold")]
+    #[schemars(range(min = 1, max = MAX_THRESHOLD))]
+    #[garde(custom(range(1, MAX_THRESHOLD)))]
     pub success_threshold: i32,
+
+    /// What a scale-up touches on a healthy cluster. Marked: only dependents that carry this
+    /// operator's mark. Any: also those found at 0 without one, whoever put them there.
+    #[serde(default)]
+    #[garde(skip)]
     pub restore: Restore,
+
+    /// What is scaled down while a cluster is protected. 1 to 32 entries, each ref only once.
+    #[schemars(length(min = 1, max = MAX_DEPENDENTS))]
+    #[x_kube(validation = unique_refs_rule())]
+    #[garde(custom(entries(1, MAX_DEPENDENTS)), custom(check_unique_refs), dive)]
     pub dependent_resource_infos: Vec<DependentResourceInfo>,
 }
 
+/// How many clusters a policy applies to, and how they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClusterCounts {
+    /// Clusters that this policy applies to.
+    #[schemars(range(min = 0))]
     pub selected: i32,
+    /// Those that are probed.
+    #[schemars(range(min = 0))]
     pub probing: i32,
+    /// Those whose dependents are scaled down, or not all restored yet.
+    #[schemars(range(min = 0))]
     pub protected: i32,
+    /// Those that are probed but cannot be judged at present.
+    #[schemars(range(min = 0))]
     pub undetermined: i32,
+    /// Those that are not probed; their ClusterHealth says why.
+    #[schemars(range(min = 0))]
     pub skipped: i32,
 }
 
+/// What the operator last saw of a policy's clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ProbePolicyStatus {
+    /// The metadata.generation that this status describes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
+
+    /// How many clusters the policy applies to, and how they are.
+    #[serde(default)]
     pub clusters: ClusterCounts,
+
+    /// The first 32 protected clusters, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_PROTECTED_NAMES))]
     pub protected_clusters: Vec<String>,
+
+    /// Ready, Protecting, Degraded and Conflicted always; Reconciling and Stalled while true.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+impl ProbePolicySpec {
+    /// What is wrong with the policy: each entry names the field and what is allowed.
+    ///
+    /// The schema makes the API server refuse the same; this finds it in objects that were stored
+    /// under an older schema, and in files that no API server has seen.
+    pub fn problems(&self) -> Vec<String> {
+        match self.validate() {
+            Ok(()) => Vec::new(),
+            Err(report) => readable_problems("spec", &report),
+        }
+    }
+}
+
+/// The defaults of the configuration file of Gardener's dependency-watchdog.
+mod defaults {
+    use super::Duration;
+
+    pub(super) fn probe_interval() -> Duration {
+        Duration::from_secs(10)
+    }
+
+    pub(super) fn initial_delay() -> Duration {
+        Duration::from_secs(30)
+    }
+
+    pub(super) fn probe_timeout() -> Duration {
+        Duration::from_secs(30)
+    }
+
+    pub(super) fn backoff_jitter_factor() -> f64 {
+        0.2
+    }
+
+    pub(super) fn node_lease_failure_fraction() -> f64 {
+        0.6
+    }
+
+    pub(super) fn threshold() -> i32 {
+        1
+    }
+}
+
+fn unique_refs_rule() -> Rule {
+    Rule::new("self.all(x, self.exists_one(y, x.ref == y.ref))").message(UNIQUE_REFS_MESSAGE)
+}
+
+fn check_unique_refs(dependents: &[DependentResourceInfo], _: &()) -> garde::Result {
+    let unique: std::collections::BTreeSet<_> = dependents.iter().map(|info| &info.r#ref).collect();
+    if unique.len() == dependents.len() {
+        Ok(())
+    } else {
+        Err(garde::Error::new(UNIQUE_REFS_MESSAGE))
+    }
+}
+
+// Written so that NaN, which YAML can express, fails both.
+fn check_jitter(factor: &f64, _: &()) -> garde::Result {
+    if (0.0..=1.0).contains(factor) {
+        Ok(())
+    } else {
+        Err(garde::Error::new(format_args!(
+            "must be at least 0 and at most 1, not {factor}"
+        )))
+    }
+}
+
+fn check_fraction(fraction: &f64, _: &()) -> garde::Result {
+    if *fraction > 0.0 && *fraction <= 1.0 {
+        Ok(())
+    } else {
+        Err(garde::Error::new(format_args!(
+            "must be greater than 0 and at most 1, not {fraction}"
+        )))
+    }
 }

@@ -1,0 +1,307 @@
+//! The rules as tables: what is accepted, what is refused, and that schema and types agree.
+
+use super::*;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const ACCEPTED: &str = include_str!("../../tests/fixtures/accepted.yaml");
+const REFUSALS: &str = include_str!("../../tests/fixtures/refusals.yaml");
+
+#[derive(Deserialize)]
+struct Accepted {
+    name: String,
+    object: Value,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    name: String,
+    patch: Value,
+    field: String,
+    #[serde(default = "yes")]
+    decodes: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn accepted() -> Vec<Accepted> {
+    serde_saphyr::from_str(ACCEPTED).unwrap()
+}
+
+fn object(name: &str) -> Value {
+    accepted()
+        .into_iter()
+        .find(|case| case.name == name)
+        .unwrap()
+        .object
+}
+
+fn policy(object: Value) -> ProbePolicy {
+    serde_json::from_value(object).unwrap()
+}
+
+/// JSON merge patch, RFC 7396.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(&key);
+        } else {
+            merge(&mut target[key], value);
+        }
+    }
+}
+
+/// Fills in a schema's defaults, as the API server does.
+fn fill_defaults(value: &mut Value, schema: &Value) {
+    if let Some(properties) = schema["properties"].as_object()
+        && let Some(object) = value.as_object_mut()
+    {
+        for (name, property) in properties {
+            if let Some(default) = property.get("default") {
+                object.entry(name).or_insert_with(|| default.clone());
+            }
+            if let Some(value) = object.get_mut(name) {
+                fill_defaults(value, property);
+            }
+        }
+    }
+    for item in value.as_array_mut().into_iter().flatten() {
+        fill_defaults(item, &schema["items"]);
+    }
+}
+
+fn schema_of(kind: &str) -> Value {
+    let crd = crds()
+        .into_iter()
+        .find(|crd| crd.spec.names.kind == kind)
+        .unwrap();
+    let schema = crd.spec.versions[0]
+        .schema
+        .clone()
+        .unwrap()
+        .open_api_v3_schema
+        .unwrap();
+    serde_json::to_value(schema).unwrap()
+}
+
+#[test]
+fn accepts() {
+    for case in accepted() {
+        let policy = policy(case.object);
+        assert_eq!(
+            policy.spec.problems(),
+            Vec::<String>::new(),
+            "{}",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn refuses() {
+    let base = object("minimal");
+    let cases: Vec<Refusal> = serde_saphyr::from_str(REFUSALS).unwrap();
+    for case in cases {
+        let mut object = base.clone();
+        merge(&mut object, case.patch);
+        let decoded = serde_json::from_value::<ProbePolicy>(object);
+        assert_eq!(decoded.is_ok(), case.decodes, "{}: {decoded:?}", case.name);
+        if let Ok(policy) = decoded {
+            let problems = policy.spec.problems();
+            let field = format!("{}: ", case.field);
+            assert!(
+                problems.iter().any(|problem| problem.starts_with(&field)),
+                "{}: {problems:?}",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn not_a_number_is_refused() {
+    let mut policy = policy(object("minimal"));
+    policy.spec.backoff_jitter_factor = f64::NAN;
+    policy.spec.node_lease_failure_fraction = f64::NAN;
+    assert_eq!(
+        policy.spec.problems(),
+        [
+            "spec.backoffJitterFactor: must be at least 0 and at most 1, not NaN",
+            "spec.nodeLeaseFailureFraction: must be greater than 0 and at most 1, not NaN",
+        ]
+    );
+}
+
+#[test]
+fn a_problem_names_what_is_allowed() {
+    let mut policy = policy(object("minimal"));
+    policy.spec.probe_interval = "1ms".parse().unwrap();
+    policy.spec.failure_threshold = 0;
+    policy.spec.dependent_resource_infos[0].scale_up.level = -1;
+    let mut problems = policy.spec.problems();
+    problems.sort();
+    assert_eq!(
+        problems,
+        [
+            "spec.dependentResourceInfos[0].scaleUp.level: \
+             must be at least 0 and at most 2147483647, not -1",
+            "spec.failureThreshold: must be at least 1 and at most 100, not 0",
+            "spec.probeInterval: must be a duration of at least 1s and at most 1h, not 1ms",
+        ]
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_schema() {
+    for case in accepted() {
+        let mut filled_in = case.object.clone();
+        fill_defaults(&mut filled_in, &schema_of("ProbePolicy"));
+        assert_ne!(
+            filled_in, case.object,
+            "{}: the schema has no defaults",
+            case.name
+        );
+        let written = serde_json::to_value(policy(case.object)).unwrap();
+        assert_eq!(
+            serde_json::to_value(policy(filled_in)).unwrap(),
+            written,
+            "{}: a default of the schema differs",
+            case.name
+        );
+        // Nothing that the types fill in is missing in the schema.
+        let mut again = written.clone();
+        fill_defaults(&mut again, &schema_of("ProbePolicy"));
+        assert_eq!(
+            again, written,
+            "{}: the schema fills in more than the types",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn a_minimal_policy_has_the_documented_defaults() {
+    let spec = policy(object("minimal")).spec;
+    let thirty = Duration::from_secs(30);
+    assert_eq!(
+        spec,
+        ProbePolicySpec {
+            cluster_selector: LabelSelector::default(),
+            priority: 0,
+            mode: Mode::Enforce,
+            suspend: false,
+            kube_config_secret_name: "dwd-api-server-probe-kubeconfig".into(),
+            probe_interval: Duration::from_secs(10),
+            initial_delay: thirty.clone(),
+            probe_timeout: thirty.clone(),
+            backoff_jitter_factor: 0.2,
+            kcm_node_monitor_grace_duration: Duration::from_secs(40),
+            node_lease_failure_fraction: 0.6,
+            failure_threshold: 1,
+            success_threshold: 1,
+            restore: Restore::Marked,
+            dependent_resource_infos: vec![DependentResourceInfo {
+                r#ref: DependentRef {
+                    api_version: "apps/v1".into(),
+                    kind: "Deployment".into(),
+                    name: "kube-controller-manager".into(),
+                },
+                optional: false,
+                scale_up: ScaleInfo {
+                    level: 0,
+                    initial_delay: Duration::from_secs(0),
+                    timeout: thirty.clone(),
+                },
+                scale_down: ScaleInfo {
+                    level: 0,
+                    initial_delay: Duration::from_secs(0),
+                    timeout: thirty,
+                },
+            }],
+        }
+    );
+}
+
+#[test]
+fn a_configuration_pastes_in() {
+    let object = object("full-configuration");
+    let policy = policy(object.clone());
+    let mut written = serde_json::to_value(&policy).unwrap();
+    fill_defaults(&mut written, &schema_of("ProbePolicy"));
+    let mut expected = object;
+    fill_defaults(&mut expected, &schema_of("ProbePolicy"));
+    assert_eq!(
+        written, expected,
+        "a field of the configuration is lost or changed"
+    );
+}
+
+#[test]
+fn every_field_has_a_description_without_line_breaks() {
+    fn collect(path: &str, schema: &Value, bare: &mut BTreeSet<String>) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            let described = |text: &str| !text.is_empty() && !text.contains('\n');
+            if !property["description"].as_str().is_some_and(described) {
+                bare.insert(path.clone());
+            }
+            collect(&path, property, bare);
+            collect(&path, &property["items"], bare);
+        }
+    }
+    let mut bare = BTreeSet::new();
+    for kind in ["ProbePolicy", "ClusterHealth"] {
+        let schema = schema_of(kind);
+        assert!(schema["properties"]["status"]["properties"].is_object());
+        collect(kind, &schema, &mut bare);
+    }
+    assert_eq!(bare, BTreeSet::new());
+}
+
+#[test]
+fn a_status_reads_back() {
+    let object = json!({
+        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+        "kind": "ClusterHealth",
+        "metadata": {"name": "shoot--a--b"},
+        "spec": {},
+        "status": {
+            "protection": "Active",
+            "policy": "default",
+            "leases": {"candidates": 10, "expired": 7, "unknown": 0},
+            "dependents": [{
+                "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kcm"},
+                "recordedReplicas": 2,
+                "owed": true,
+                "level": 1,
+                "initialDelay": "0s",
+                "timeout": "1m30s",
+            }],
+            "reason": "LeasesExpired",
+            "message": "7 of 10 node leases are expired",
+            "lastTransitionTime": "2025-01-01T00:00:00Z",
+            "lastProbeTime": "2025-01-01T00:00:10Z",
+        },
+    });
+    let health: ClusterHealth = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(serde_json::to_value(health).unwrap(), object);
+}
+
+#[test]
+fn group_is_that_of_the_definitions() {
+    for crd in crds() {
+        assert_eq!(crd.spec.group, GROUP);
+        assert_eq!(crd.spec.scope, "Cluster");
+        assert_eq!(crd.spec.names.categories, Some(vec!["dwd".to_owned()]));
+    }
+}
