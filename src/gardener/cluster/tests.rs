@@ -1,0 +1,206 @@
+use kube::core::{ObjectList, WatchEvent};
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn cluster(shoot: Value) -> Cluster {
+    serde_json::from_value(json!({
+        "metadata": {"name": "shoot--a--b", "uid": "u"},
+        "spec": {"cloudProfile": {"spec": {"machineImages": []}}, "seed": {}, "shoot": shoot},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn reads_every_field_of_a_full_shoot() {
+    let cluster = cluster(json!({
+        "apiVersion": "core.gardener.cloud/v1beta1",
+        "kind": "Shoot",
+        "metadata": {
+            "name": "b",
+            "labels": {"stage": "live"},
+            "deletionTimestamp": "2026-01-02T03:04:05Z",
+        },
+        "spec": {
+            "hibernation": {"enabled": true, "schedules": [{"start": "00 20 * * *"}]},
+            "provider": {"type": "local", "workers": [
+                {"name": "w1", "machineControllerManager": {"nodeConditions": ["KernelDeadlock"]}},
+                {"name": "w2", "minimum": 1},
+            ]},
+            "kubernetes": {
+                "version": "1.33.1",
+                "kubeControllerManager": {"nodeMonitorGracePeriod": "2m0s"},
+            },
+        },
+        "status": {
+            "hibernated": true,
+            "lastOperation": {"type": "Reconcile", "state": "Processing", "progress": 42},
+        },
+    }));
+    assert_eq!(
+        cluster.shoot_labels,
+        BTreeMap::from([("stage".into(), "live".into())])
+    );
+    assert_eq!(
+        cluster.shoot,
+        Ok(Shoot {
+            deleting: true,
+            hibernation_enabled: true,
+            hibernated: true,
+            workers: vec![
+                Worker {
+                    name: "w1".into(),
+                    node_conditions: vec!["KernelDeadlock".into()]
+                },
+                Worker {
+                    name: "w2".into(),
+                    node_conditions: vec![]
+                },
+            ],
+            node_monitor_grace_period: Some("2m0s".into()),
+            last_operation: Some(LastOperation {
+                kind: "Reconcile".into(),
+                state: "Processing".into(),
+            }),
+        })
+    );
+}
+
+#[rstest]
+#[case::empty(json!({}))]
+#[case::nulls(json!({"metadata": null, "spec": null, "status": null}))]
+#[case::deeper_nulls(json!({
+    "metadata": {"labels": null, "deletionTimestamp": null},
+    "spec": {
+        "hibernation": {"enabled": null},
+        "provider": {"workers": null},
+        "kubernetes": {"kubeControllerManager": null},
+    },
+    "status": {"hibernated": null, "lastOperation": null},
+}))]
+fn what_is_absent_is_not_an_error(#[case] shoot: Value) {
+    assert_eq!(
+        cluster(shoot).shoot,
+        Ok(Shoot {
+            deleting: false,
+            hibernation_enabled: false,
+            hibernated: false,
+            workers: vec![],
+            node_monitor_grace_period: None,
+            last_operation: None,
+        })
+    );
+}
+
+#[rstest]
+#[case::missing(json!(null), "spec.shoot is missing")]
+#[case::a_list(json!([1]), "spec.shoot")]
+#[case::a_string(json!("x"), "spec.shoot: invalid type: string \"x\"")]
+#[case::enabled(
+    json!({"spec": {"hibernation": {"enabled": "yes"}}}),
+    "spec.shoot.spec.hibernation.enabled: invalid type: string \"yes\", expected a boolean"
+)]
+#[case::workers(
+    json!({"spec": {"provider": {"workers": {"name": "w"}}}}),
+    "spec.shoot.spec.provider.workers: invalid type: map"
+)]
+#[case::worker_without_name(
+    json!({"spec": {"provider": {"workers": [{"name": "w"}, {}]}}}),
+    "spec.shoot.spec.provider.workers[1]: missing field `name`"
+)]
+#[case::grace(
+    json!({"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": 40}}}}),
+    "nodeMonitorGracePeriod: invalid type: integer `40`, expected a string"
+)]
+#[case::deletion(
+    json!({"metadata": {"deletionTimestamp": "soon"}}),
+    "spec.shoot.metadata.deletionTimestamp: "
+)]
+#[case::operation(json!({"status": {"lastOperation": {"type": 1}}}), "lastOperation.type: ")]
+fn a_wrong_type_names_the_field(#[case] shoot: Value, #[case] reason: &str) {
+    let unreadable = cluster(shoot).shoot.unwrap_err().to_string();
+    assert!(unreadable.contains(reason), "{unreadable}");
+}
+
+#[test]
+fn a_reason_is_bounded() {
+    let shoot = json!({"status": {"hibernated": "é".repeat(10_000)}});
+    assert_eq!(
+        cluster(shoot)
+            .shoot
+            .unwrap_err()
+            .to_string()
+            .chars()
+            .count(),
+        MAX_REASON
+    );
+}
+
+#[test]
+fn labels_survive_an_unreadable_shoot_and_the_cluster_overrides_them() {
+    let cluster: Cluster = serde_json::from_value(json!({
+        "metadata": {"name": "c", "labels": {"both": "cluster", "own": "1"}},
+        "spec": {"shoot": {
+            "metadata": {"labels": {"both": "shoot", "inner": "2"}},
+            "status": {"hibernated": 7},
+        }},
+    }))
+    .unwrap();
+    assert!(cluster.shoot.is_err());
+    let expected = [("both", "cluster"), ("inner", "2"), ("own", "1")];
+    assert_eq!(
+        cluster.labels(),
+        expected
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
+    );
+}
+
+#[test]
+fn one_unreadable_shoot_does_not_hide_the_others() {
+    let body = json!({
+        "apiVersion": "extensions.gardener.cloud/v1alpha1",
+        "kind": "ClusterList",
+        "metadata": {"resourceVersion": "7"},
+        "items": [
+            {"metadata": {"name": "a"}, "spec": {"shoot": {"spec": "broken"}}},
+            {"metadata": {"name": "b"}, "spec": {}},
+            {"metadata": {"name": "c"}, "spec": null},
+            {
+                "metadata": {"name": "d", "managedFields": [{"manager": "gardenlet"}]},
+                "spec": {"cloudProfile": {"a": [1, 2]}, "shoot": {"status": {}}},
+            },
+        ],
+    })
+    .to_string();
+    let list: ObjectList<Cluster> = serde_json::from_str(&body).unwrap();
+    let readable: Vec<_> = list.items.iter().map(|it| it.shoot.is_ok()).collect();
+    assert_eq!(readable, [false, false, false, true]);
+    assert_eq!(list.items[3].metadata.managed_fields, None);
+}
+
+#[test]
+fn a_watch_event_decodes_whichever_field_comes_first() {
+    let object = json!({
+        "apiVersion": "extensions.gardener.cloud/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "a"},
+        "spec": {"shoot": {"status": {"hibernated": "?"}}},
+    });
+    for event in [
+        format!(r#"{{"type":"ADDED","object":{object}}}"#),
+        format!(r#"{{"object":{object},"type":"ADDED"}}"#),
+    ] {
+        let event: WatchEvent<Cluster> = serde_json::from_str(&event).unwrap();
+        assert!(matches!(event, WatchEvent::Added(cluster) if cluster.shoot.is_err()));
+    }
+}
+
+#[test]
+fn the_path_is_that_of_the_cluster_scoped_resource() {
+    assert_eq!(
+        Cluster::url_path(&(), None),
+        "/apis/extensions.gardener.cloud/v1alpha1/clusters"
+    );
+}
