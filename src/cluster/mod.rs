@@ -1,1 +1,14 @@
-//! 
+//! Who is probed, by which policy, with which settings.
+//!
+//! All of it is a function of the Cluster and ProbePolicy objects alone: no client, no clock, no
+//! memory of what was before.
+
+mod eligibility;
+mod selection;
+mod settings;
+
+pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
+pub use selection::{Policy, Rules, Selection, select};
+pub use settings::{
+    DEFAULT_NODE_CONDITIONS, Dependent, Scale, Settings, SettingsError, Template, TemplateError,
+};

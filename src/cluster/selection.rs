@@ -1,0 +1,294 @@
+//! Which policy applies to a cluster.
+//!
+//! Of the policies that select it, the one of the highest priority; of several, the oldest; of
+//! several created in the same second, the first by name. So there is always exactly one, and it
+//! does not depend on the order in which the policies were seen.
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::error_boundary::InvalidObject;
+
+use super::settings::Template;
+use crate::api::{LabelSelector, ProbePolicy};
+
+/// The longest decoding error that is kept, in characters: it may quote a value of any size, and
+/// ends up in a condition.
+const MAX_ERROR: usize = 256;
+
+/// What is needed of a ProbePolicy to assign clusters to it. A change of its status makes no
+/// difference to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Whether `metadata.deletionTimestamp` is set: the policy then selects nothing, and what it
+    /// still protects is let go.
+    pub deleting: bool,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Time>,
+    /// What it asks for; or its problems, each with the field and what is allowed there. A policy
+    /// with problems selects nothing.
+    pub rules: Result<Rules, Vec<String>>,
+}
+
+/// The rules of a valid policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// `spec.clusterSelector`.
+    pub selector: LabelSelector,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// The settings of every cluster that it applies to, before the cluster's own overrides.
+    pub template: Template,
+}
+
+/// The policy that applies to a cluster.
+#[derive(Debug, PartialEq)]
+pub struct Selection<'a> {
+    /// Its name.
+    pub policy: &'a Arc<str>,
+    /// Its rules.
+    pub rules: &'a Rules,
+    /// The names of the others that select the cluster, by falling precedence.
+    pub outranked: Vec<&'a Arc<str>>,
+}
+
+impl Policy {
+    /// A policy as it was decoded; its spec is validated again, since it may have been written
+    /// before a rule existed.
+    pub fn new(object: &ProbePolicy) -> Self {
+        Self::with(&object.metadata, Rules::new(object))
+    }
+
+    /// A policy that cannot be decoded, for instance since a field has another type than its
+    /// schema says.
+    pub fn unreadable(object: &InvalidObject) -> Self {
+        let error: String = object.error.chars().take(MAX_ERROR).collect();
+        Self::with(
+            &object.metadata,
+            Err(vec![format!("cannot be read: {error}")]),
+        )
+    }
+
+    fn with(metadata: &ObjectMeta, rules: Result<Rules, Vec<String>>) -> Self {
+        Self {
+            name: name(metadata),
+            generation: metadata.generation.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            created: metadata.creation_timestamp.clone(),
+            rules,
+        }
+    }
+
+    /// What is wrong with the policy; empty for a valid one.
+    pub fn problems(&self) -> &[String] {
+        match &self.rules {
+            Ok(_) => &[],
+            Err(problems) => problems,
+        }
+    }
+
+    /// The rules, if the policy selects a cluster with these labels.
+    fn selecting(&self, labels: &BTreeMap<String, String>) -> Option<&Rules> {
+        let rules = self.rules.as_ref().ok().filter(|_| !self.deleting)?;
+        rules.selector.matches(labels).then_some(rules)
+    }
+
+    /// The smallest applies. A policy without a creation time is not stored yet: the youngest.
+    fn rank<'a>(&'a self, rules: &Rules) -> impl Ord + use<'a> {
+        let created = self.created.as_ref();
+        (
+            Reverse(rules.priority),
+            created.is_none(),
+            created,
+            &self.name,
+        )
+    }
+}
+
+impl Rules {
+    fn new(object: &ProbePolicy) -> Result<Self, Vec<String>> {
+        let ProbePolicy { metadata, spec, .. } = object;
+        let problems = spec.problems();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let generation = metadata.generation.unwrap_or_default();
+        let template = Template::new(name(metadata), generation, spec)
+            .map_err(|error| vec![error.to_string()])?;
+        Ok(Self {
+            selector: spec.cluster_selector.clone(),
+            priority: spec.priority,
+            template,
+        })
+    }
+}
+
+/// Every object of the API server has a name.
+pub(super) fn name(metadata: &ObjectMeta) -> Arc<str> {
+    metadata.name.as_deref().unwrap_or_default().into()
+}
+
+/// Tells which of `policies` applies to a cluster with `labels`.
+pub fn select<'a>(
+    policies: impl IntoIterator<Item = &'a Policy>,
+    labels: &BTreeMap<String, String>,
+) -> Option<Selection<'a>> {
+    let mut selecting: Vec<_> = policies
+        .into_iter()
+        .filter_map(|policy| Some((policy, policy.selecting(labels)?)))
+        .collect();
+    selecting.sort_by_key(|(policy, rules)| policy.rank(rules));
+    let (&(policy, rules), outranked) = selecting.split_first()?;
+    Some(Selection {
+        policy: &policy.name,
+        rules,
+        outranked: outranked.iter().map(|(policy, _)| &policy.name).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn policy(name: &str, priority: i32, created: &str, change: impl FnOnce(&mut Value)) -> Policy {
+        let mut object = json!({
+            "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+            "kind": "ProbePolicy",
+            "metadata": {"name": name, "generation": 1, "creationTimestamp": created},
+            "spec": {
+                "priority": priority,
+                "kubeConfigSecretName": "dwd",
+                "kcmNodeMonitorGraceDuration": "40s",
+                "dependentResourceInfos": [{
+                    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kcm"},
+                    "optional": false,
+                }],
+            },
+        });
+        change(&mut object);
+        Policy::new(&serde_json::from_value(object).unwrap())
+    }
+
+    const OLD: &str = "2025-01-01T00:00:00Z";
+    const NEW: &str = "2026-01-01T00:00:00Z";
+
+    fn chosen(policies: &[Policy]) -> Vec<&str> {
+        let labels = BTreeMap::from([("stage".to_owned(), "live".to_owned())]);
+        select(policies, &labels).map_or(vec![], |it| {
+            [it.policy]
+                .into_iter()
+                .chain(it.outranked)
+                .map(|name| &**name)
+                .collect()
+        })
+    }
+
+    #[rstest]
+    #[case::priority_first([("a", 0, OLD), ("b", 1, NEW)], ["b", "a"])]
+    #[case::negative_priority([("a", -1, OLD), ("b", 0, NEW)], ["b", "a"])]
+    #[case::then_the_oldest([("a", 1, NEW), ("b", 1, OLD)], ["b", "a"])]
+    #[case::then_the_name([("b", 1, OLD), ("a", 1, OLD)], ["a", "b"])]
+    fn precedence(#[case] policies: [(&str, i32, &str); 2], #[case] expected: [&str; 2]) {
+        let policies =
+            policies.map(|(name, priority, created)| policy(name, priority, created, |_| ()));
+        assert_eq!(chosen(&policies), expected);
+    }
+
+    #[test]
+    fn a_policy_that_is_not_stored_yet_is_the_youngest() {
+        let draft = policy("a", 0, NEW, |it| {
+            it["metadata"]["creationTimestamp"] = json!(null)
+        });
+        assert_eq!(chosen(&[draft, policy("b", 0, NEW, |_| ())]), ["b", "a"]);
+    }
+
+    #[rstest]
+    #[case::everything(json!({}), true)]
+    #[case::matching(json!({"matchLabels": {"stage": "live"}}), true)]
+    #[case::other_value(json!({"matchLabels": {"stage": "dev"}}), false)]
+    #[case::absent_key(json!({"matchLabels": {"region": "eu"}}), false)]
+    fn the_selector_decides(#[case] selector: Value, #[case] selected: bool) {
+        let policy = policy("a", 0, OLD, |it| it["spec"]["clusterSelector"] = selector);
+        assert_eq!(!chosen(&[policy]).is_empty(), selected);
+    }
+
+    #[test]
+    fn a_policy_being_deleted_selects_nothing() {
+        let deleting = policy("a", 9, OLD, |it| {
+            it["metadata"]["deletionTimestamp"] = json!(NEW)
+        });
+        assert_eq!(chosen(&[deleting, policy("b", 0, NEW, |_| ())]), ["b"]);
+    }
+
+    #[test]
+    fn a_policy_with_problems_selects_nothing() {
+        let invalid = policy("a", 9, OLD, |it| it["spec"]["failureThreshold"] = json!(0));
+        assert_eq!(invalid.problems().len(), 1, "{:?}", invalid.problems());
+        assert_eq!(chosen(&[invalid, policy("b", 0, NEW, |_| ())]), ["b"]);
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_decoded_says_why_within_bounds() {
+        let policy = Policy::unreadable(&InvalidObject {
+            error: format!("invalid type: string {:?}", "x".repeat(10_000)),
+            metadata: ObjectMeta {
+                name: Some("a".to_owned()),
+                ..ObjectMeta::default()
+            },
+        });
+        let [problem] = policy.problems() else {
+            panic!("{:?}", policy.problems());
+        };
+        assert!(problem.starts_with("cannot be read: invalid type: string \"xxx"));
+        assert!(problem.len() < 300);
+        assert_eq!(chosen(&[policy]), [""; 0]);
+    }
+
+    #[test]
+    fn a_status_makes_no_difference() {
+        let with_status = policy("a", 0, OLD, |it| {
+            it["metadata"]["resourceVersion"] = json!("99");
+            it["status"] = json!({
+                "clusters": {
+                    "selected": 1, "probing": 1, "protected": 0, "undetermined": 0, "skipped": 0,
+                },
+                "protectedClusters": [],
+                "conditions": [],
+            });
+        });
+        assert_eq!(with_status, policy("a", 0, OLD, |_| ()));
+    }
+
+    proptest! {
+        #[test]
+        fn precedence_is_total_and_independent_of_the_order_of_insertion(
+            policies in prop::collection::btree_map("[a-e]", (-1..2i32, any::<bool>()), 0..6),
+            shuffle in any::<u64>(),
+        ) {
+            let mut ordered: Vec<_> = policies
+                .iter()
+                .map(|(name, (priority, old))| {
+                    policy(name, *priority, if *old { OLD } else { NEW }, |_| ())
+                })
+                .collect();
+            let expected: Vec<_> = chosen(&ordered).into_iter().map(str::to_owned).collect();
+            prop_assert_eq!(expected.len(), ordered.len());
+            // Each outranks the next in a contest of the two as well.
+            for pair in expected.windows(2) {
+                let two: Vec<_> =
+                    ordered.iter().filter(|it| pair.contains(&it.name.to_string())).cloned().collect();
+                prop_assert_eq!(chosen(&two), [&pair[0], &pair[1]]);
+            }
+            fastrand::Rng::with_seed(shuffle).shuffle(&mut ordered);
+            prop_assert_eq!(chosen(&ordered), expected);
+        }
+    }
+}

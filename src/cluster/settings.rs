@@ -1,0 +1,424 @@
+//! The settings that a prober runs on: a policy, converted and checked once, with what the cluster
+//! itself overrides.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use crate::{
+    api::{self, DependentRef, DependentResourceInfo, Mode, ProbePolicySpec, Restore, ScaleInfo},
+    gardener::{Cluster, Shoot, Unreadable},
+};
+
+/// The node conditions for which a node is replaced anyway, so that its silence is no evidence of
+/// an outage; the default of Gardener's machine-controller-manager.
+pub const DEFAULT_NODE_CONDITIONS: [&str; 4] = [
+    "KernelDeadlock",
+    "ReadonlyFilesystem",
+    "DiskPressure",
+    "NetworkUnavailable",
+];
+
+/// How one cluster is probed and protected. Two equal values ask for the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The name of the policy.
+    pub policy: Arc<str>,
+    /// The policy's `metadata.generation`.
+    pub generation: i64,
+    /// Whether dependents are written to.
+    pub mode: Mode,
+    /// The emergency brake: no probe, no write, marks stay.
+    pub suspend: bool,
+    /// The Secret with the kubeconfig of the shoot, in the cluster's namespace.
+    pub secret_name: Arc<str>,
+    /// From the start of one probe to the start of the next, before jitter.
+    pub interval: Duration,
+    /// How long a cluster that has become eligible is observed before anything is scaled.
+    pub initial_delay: Duration,
+    /// The limit of one probe.
+    pub timeout: Duration,
+    /// The interval is stretched by a random share of up to this, 0 to 1.
+    pub jitter_factor: f64,
+    /// The node monitor grace period of the cluster's kube-controller-manager.
+    pub grace: Duration,
+    /// The share of expired leases, above 0 and up to 1, at which the lease probe fails.
+    pub fraction: f64,
+    /// Consecutive verdicts of an outage before scaling down.
+    pub failure_threshold: u32,
+    /// Consecutive healthy verdicts before scaling up.
+    pub success_threshold: u32,
+    /// What a scale-up touches.
+    pub restore: Restore,
+    /// What is scaled, ordered by reference, so that the order in the policy makes no difference.
+    pub dependents: Arc<[Dependent]>,
+    /// By the name of the worker pool, the node conditions that take a node out of the count;
+    /// nodes of no known pool go by [`DEFAULT_NODE_CONDITIONS`].
+    pub pools: BTreeMap<String, Vec<String>>,
+}
+
+/// A resource that is scaled to zero in an outage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dependent {
+    /// The resource, in the cluster's namespace.
+    pub reference: DependentRef,
+    /// Whether it may be missing.
+    pub optional: bool,
+    /// When it is scaled up, in relation to the others.
+    pub up: Scale,
+    /// When it is scaled down, in relation to the others.
+    pub down: Scale,
+}
+
+/// The place of a dependent in a flow that scales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Levels are worked through in ascending order.
+    pub level: u32,
+    /// The wait before the write.
+    pub initial_delay: Duration,
+    /// How long the level waits for the effect of the write.
+    pub timeout: Duration,
+}
+
+/// The part of the settings that is the same for all clusters of a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template(Settings);
+
+/// A number of a policy is out of range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{field}: {value} is not allowed, it must be between 0 and {}",
+    u32::MAX
+)]
+pub struct TemplateError {
+    field: String,
+    value: i32,
+}
+
+/// Why a cluster has no settings although a policy applies. It is not probed; others are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// The Cluster's own grace period cannot be understood.
+    #[error(
+        "the Cluster's spec.shoot.spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod is \
+         {0:?}, which is not a duration above 0 such as 40s or 2m0s: correct it in the Shoot; until \
+         then nothing is scaled for this cluster"
+    )]
+    GracePeriod(String),
+    /// The Shoot that could override the policy cannot be read.
+    #[error("the Cluster's Shoot cannot be read: {0}; nothing is scaled until it is corrected")]
+    Unreadable(#[from] Unreadable),
+}
+
+impl Template {
+    /// Converts the spec of the policy `policy` at `generation`.
+    ///
+    /// # Errors
+    ///
+    /// A number that [`ProbePolicySpec::problems`] would have refused.
+    pub fn new(
+        policy: Arc<str>,
+        generation: i64,
+        spec: &ProbePolicySpec,
+    ) -> Result<Self, TemplateError> {
+        let mut dependents = spec
+            .dependent_resource_infos
+            .iter()
+            .enumerate()
+            .map(|(index, info)| dependent(&format!("spec.dependentResourceInfos[{index}]"), info))
+            .collect::<Result<Vec<_>, _>>()?;
+        dependents.sort_by(|a, b| a.reference.cmp(&b.reference));
+        Ok(Self(Settings {
+            policy,
+            generation,
+            mode: spec.mode,
+            suspend: spec.suspend,
+            secret_name: spec.kube_config_secret_name.as_str().into(),
+            interval: spec.probe_interval.get(),
+            initial_delay: spec.initial_delay.get(),
+            timeout: spec.probe_timeout.get(),
+            jitter_factor: spec.backoff_jitter_factor,
+            grace: spec.kcm_node_monitor_grace_duration.get(),
+            fraction: spec.node_lease_failure_fraction,
+            failure_threshold: number("spec.failureThreshold", spec.failure_threshold)?,
+            success_threshold: number("spec.successThreshold", spec.success_threshold)?,
+            restore: spec.restore,
+            dependents: dependents.into(),
+            pools: BTreeMap::new(),
+        }))
+    }
+
+    /// The settings for `cluster`: its own grace period wins over the policy's, and its worker
+    /// pools bring their node conditions.
+    ///
+    /// # Errors
+    ///
+    /// What the Cluster would override cannot be understood. There is no fallback to the policy's
+    /// value: a grace period that is too short would take a healthy cluster for a silent one.
+    pub fn settings(&self, cluster: &Cluster) -> Result<Settings, SettingsError> {
+        let shoot = cluster.shoot.as_ref().map_err(Clone::clone)?;
+        let mut settings = self.0.clone();
+        if let Some(written) = &shoot.node_monitor_grace_period {
+            settings.grace = grace(written)?;
+        }
+        settings.pools = pools(shoot);
+        Ok(settings)
+    }
+}
+
+fn grace(written: &str) -> Result<Duration, SettingsError> {
+    let error = || SettingsError::GracePeriod(written.to_owned());
+    let grace = written.parse::<api::Duration>().map_err(|_| error())?.get();
+    if grace.is_zero() {
+        Err(error())
+    } else {
+        Ok(grace)
+    }
+}
+
+/// An empty list means the default, as in the machine-controller-manager.
+fn pools(shoot: &Shoot) -> BTreeMap<String, Vec<String>> {
+    shoot
+        .workers
+        .iter()
+        .map(|worker| {
+            let conditions = match worker.node_conditions.as_slice() {
+                [] => DEFAULT_NODE_CONDITIONS.map(str::to_owned).to_vec(),
+                own => own.to_vec(),
+            };
+            (worker.name.clone(), conditions)
+        })
+        .collect()
+}
+
+fn dependent(path: &str, info: &DependentResourceInfo) -> Result<Dependent, TemplateError> {
+    Ok(Dependent {
+        reference: info.r#ref.clone(),
+        optional: info.optional,
+        up: scale(&format!("{path}.scaleUp"), &info.scale_up)?,
+        down: scale(&format!("{path}.scaleDown"), &info.scale_down)?,
+    })
+}
+
+fn scale(path: &str, info: &ScaleInfo) -> Result<Scale, TemplateError> {
+    Ok(Scale {
+        level: number(&format!("{path}.level"), info.level)?,
+        initial_delay: info.initial_delay.get(),
+        timeout: info.timeout.get(),
+    })
+}
+
+fn number(field: &str, value: i32) -> Result<u32, TemplateError> {
+    u32::try_from(value).map_err(|_| TemplateError {
+        field: field.to_owned(),
+        value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(change: impl FnOnce(&mut Value)) -> ProbePolicySpec {
+        let dependent = |name: &str, up: i32, down: i32| {
+            json!({
+                "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                "optional": name == "cluster-autoscaler",
+                "scaleUp": {"level": up, "initialDelay": "30s"},
+                "scaleDown": {"level": down, "timeout": "1m"},
+            })
+        };
+        let mut spec = json!({
+            "kubeConfigSecretName": "dwd",
+            "kcmNodeMonitorGraceDuration": "40s",
+            "dependentResourceInfos": [
+                dependent("machine-controller-manager", 1, 1),
+                dependent("kube-controller-manager", 1, 0),
+                dependent("cluster-autoscaler", 0, 2),
+            ],
+        });
+        change(&mut spec);
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn cluster(shoot: Value) -> Cluster {
+        serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {"shoot": shoot}}))
+            .unwrap()
+    }
+
+    fn template(spec: &ProbePolicySpec) -> Result<Template, TemplateError> {
+        Template::new("p".into(), 3, spec)
+    }
+
+    fn settings(shoot: Value) -> Result<Settings, SettingsError> {
+        template(&spec(|_| ())).unwrap().settings(&cluster(shoot))
+    }
+
+    fn with_grace(value: Value) -> Value {
+        let manager = json!({"nodeMonitorGracePeriod": value});
+        json!({"spec": {"kubernetes": {"kubeControllerManager": manager}}})
+    }
+
+    #[test]
+    fn takes_over_every_field() {
+        let spec = spec(|it| {
+            it["mode"] = json!("DryRun");
+            it["suspend"] = json!(true);
+            it["probeInterval"] = json!("11s");
+            it["initialDelay"] = json!("12s");
+            it["probeTimeout"] = json!("13s");
+            it["backoffJitterFactor"] = json!(0.5);
+            it["nodeLeaseFailureFraction"] = json!(0.75);
+            it["failureThreshold"] = json!(2);
+            it["successThreshold"] = json!(3);
+            it["restore"] = json!("Any");
+            it["dependentResourceInfos"]
+                .as_array_mut()
+                .unwrap()
+                .truncate(1);
+        });
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            template(&spec).unwrap().settings(&cluster(json!({}))),
+            Ok(Settings {
+                policy: "p".into(),
+                generation: 3,
+                mode: Mode::DryRun,
+                suspend: true,
+                secret_name: "dwd".into(),
+                interval: seconds(11),
+                initial_delay: seconds(12),
+                timeout: seconds(13),
+                jitter_factor: 0.5,
+                grace: seconds(40),
+                fraction: 0.75,
+                failure_threshold: 2,
+                success_threshold: 3,
+                restore: Restore::Any,
+                dependents: [Dependent {
+                    reference: DependentRef {
+                        api_version: "apps/v1".into(),
+                        kind: "Deployment".into(),
+                        name: "machine-controller-manager".into(),
+                    },
+                    optional: false,
+                    up: Scale {
+                        level: 1,
+                        initial_delay: seconds(30),
+                        timeout: seconds(30)
+                    },
+                    down: Scale {
+                        level: 1,
+                        initial_delay: seconds(0),
+                        timeout: seconds(60)
+                    },
+                }]
+                .into(),
+                pools: BTreeMap::new(),
+            })
+        );
+    }
+
+    #[rstest]
+    #[case::absent(json!({}), 40_000)]
+    #[case::null(with_grace(json!(null)), 40_000)]
+    #[case::longer(with_grace(json!("2m0s")), 120_000)]
+    #[case::shorter(with_grace(json!("30s")), 30_000)]
+    #[case::as_go_writes_it(with_grace(json!("1h0m0s")), 3_600_000)]
+    #[case::fraction(with_grace(json!("1m1.5s")), 61_500)]
+    fn the_cluster_overrides_the_grace_period(#[case] shoot: Value, #[case] millis: u64) {
+        assert_eq!(
+            settings(shoot).unwrap().grace,
+            Duration::from_millis(millis)
+        );
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("40")]
+    #[case("forty seconds")]
+    #[case("-40s")]
+    #[case("0s")]
+    fn a_grace_period_that_makes_no_sense_is_an_error_with_a_remedy(#[case] written: &str) {
+        let error = settings(with_grace(json!(written))).unwrap_err();
+        assert_eq!(error, SettingsError::GracePeriod(written.to_owned()));
+        let message = error.to_string();
+        assert!(
+            message.contains(&format!("nodeMonitorGracePeriod is {written:?}")),
+            "{message}"
+        );
+        assert!(message.contains("correct it in the Shoot"), "{message}");
+    }
+
+    #[test]
+    fn an_unreadable_shoot_has_no_settings() {
+        assert!(matches!(
+            settings(with_grace(json!(40))),
+            Err(SettingsError::Unreadable(_))
+        ));
+    }
+
+    #[test]
+    fn pools_have_their_own_conditions_or_the_default() {
+        let own = |conditions: Value| json!({"nodeConditions": conditions});
+        let settings = settings(json!({"spec": {"provider": {"workers": [
+            {"name": "own", "machineControllerManager": own(json!(["A", "B"]))},
+            {"name": "empty", "machineControllerManager": own(json!([]))},
+            {"name": "other", "machineControllerManager": {"machineDrainTimeout": "2h"}},
+            {"name": "none"},
+        ]}}}))
+        .unwrap();
+        let default = DEFAULT_NODE_CONDITIONS.as_slice();
+        let expected = [
+            ("empty", default),
+            ("none", default),
+            ("other", default),
+            ("own", &["A", "B"]),
+        ];
+        let pools: Vec<_> = settings
+            .pools
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.clone()))
+            .collect();
+        assert_eq!(
+            pools,
+            expected.map(|(k, v)| (k, v.iter().map(ToString::to_string).collect()))
+        );
+    }
+
+    #[test]
+    fn the_order_of_dependents_in_the_policy_makes_no_difference() {
+        let reversed = spec(|it| {
+            it["dependentResourceInfos"]
+                .as_array_mut()
+                .unwrap()
+                .reverse()
+        });
+        assert_eq!(template(&reversed), template(&spec(|_| ())));
+        let names: Vec<_> = settings(json!({}))
+            .unwrap()
+            .dependents
+            .iter()
+            .map(|it| it.reference.name.clone())
+            .collect();
+        let expected = [
+            "cluster-autoscaler",
+            "kube-controller-manager",
+            "machine-controller-manager",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_number_out_of_range_names_its_field() {
+        let mut spec = spec(|_| ());
+        spec.dependent_resource_infos[1].scale_up.level = -1;
+        let error = template(&spec).unwrap_err().to_string();
+        assert!(
+            error.contains("spec.dependentResourceInfos[1].scaleUp.level: -1"),
+            "{error}"
+        );
+    }
+}
