@@ -4,10 +4,12 @@
 //! memory of what was before.
 
 mod eligibility;
+mod index;
 mod selection;
 mod settings;
 
 pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
+pub use index::{Assignment, Changed, Decision, Index, PolicyView, Selected};
 pub use selection::{Policy, Rules, Selection, select};
 pub use settings::{
     DEFAULT_NODE_CONDITIONS, Dependent, Scale, Settings, SettingsError, Template, TemplateError,

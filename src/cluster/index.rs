@@ -1,0 +1,343 @@
+//! The index: all policies and all clusters, and which belongs to which.
+//!
+//! Watches change it, one event at a time; each change returns the names of the clusters whose
+//! assignment is another now. What it holds is a function of the last state of each object alone,
+//! so neither the order of events nor a repeated list makes a difference.
+//!
+//! Nothing is assigned before both kinds have been listed completely once: a cluster whose policy
+//! has not been seen yet must not look like one that lost its policy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+use kube::{core::DeserializeGuard, runtime::watcher::Event};
+
+use super::{
+    eligibility::{Eligibility, Skip, eligibility},
+    selection::{Policy, name, select},
+    settings::{Settings, SettingsError},
+};
+use crate::{api::ProbePolicy, gardener::Cluster};
+
+/// The names of the clusters whose assignment is another than before, those that came or went
+/// included.
+pub type Changed = BTreeSet<Arc<str>>;
+
+/// All policies and clusters, and what follows from them.
+#[derive(Debug, Default)]
+pub struct Index {
+    policies: Kind<Policy>,
+    clusters: Kind<Entry>,
+    /// Lists in progress. They take effect as a whole: half a list of policies would assign
+    /// clusters to the wrong ones.
+    policy_list: Vec<Policy>,
+    cluster_list: Vec<Cluster>,
+}
+
+/// What the objects say of one cluster. What was (a protection, a delay since it became eligible)
+/// is not known here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// The Cluster's `metadata.uid`, for owner references.
+    pub uid: Arc<str>,
+    /// Whether it is probed at all, whichever policy applies.
+    pub eligibility: Eligibility,
+    /// The policy that applies; `None` if no valid one selects the cluster.
+    pub selected: Option<Selected>,
+}
+
+/// The policy that applies to a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selected {
+    /// The name of the policy.
+    pub policy: Arc<str>,
+    /// The settings for the cluster. They are there for a skipped cluster too, since it may have
+    /// to be restored by them.
+    pub settings: Result<Arc<Settings>, SettingsError>,
+    /// The policies that select the cluster as well, in vain, by falling precedence.
+    pub outranked: Vec<Arc<str>>,
+}
+
+/// What an [`Assignment`] comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Decision<'a> {
+    /// No policy applies.
+    Unselected,
+    /// A policy applies, but the cluster is in a state in which none is probed.
+    Skipped(&'a Skip),
+    /// A policy applies, but what the cluster overrides cannot be understood.
+    Invalid(&'a SettingsError),
+    /// The cluster is probed with these settings.
+    Probed(&'a Arc<Settings>),
+}
+
+/// A policy, and the clusters that it selects.
+#[derive(Debug, PartialEq)]
+pub struct PolicyView<'a> {
+    /// The policy, with its problems.
+    pub policy: &'a Policy,
+    /// The clusters to which it applies.
+    pub selected: Vec<Arc<str>>,
+    /// The clusters that it selects in vain, by the policy that applies to them.
+    pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    cluster: Cluster,
+    /// What policies select by, merged once.
+    labels: BTreeMap<String, String>,
+    /// `None` until both kinds have been listed.
+    assignment: Option<Assignment>,
+}
+
+/// The objects of one kind, by name.
+#[derive(Debug)]
+struct Kind<T> {
+    objects: BTreeMap<Arc<str>, T>,
+    /// Whether a list has been complete once.
+    listed: bool,
+}
+
+impl Assignment {
+    /// What is to be done with the cluster.
+    pub fn decision(&self) -> Decision<'_> {
+        let Some(selected) = &self.selected else {
+            return Decision::Unselected;
+        };
+        match (&self.eligibility, &selected.settings) {
+            (Eligibility::Skipped(skip), _) => Decision::Skipped(skip),
+            (Eligibility::Probed, Err(error)) => Decision::Invalid(error),
+            (Eligibility::Probed, Ok(settings)) => Decision::Probed(settings),
+        }
+    }
+}
+
+impl Index {
+    /// Takes up an event of the watch on policies.
+    pub fn policy_event(&mut self, event: Event<DeserializeGuard<ProbePolicy>>) -> Changed {
+        match event {
+            Event::Apply(object) => self.apply_policy(policy(&object)),
+            Event::Delete(object) => self.delete_policy(&policy(&object).name),
+            Event::Init => {
+                self.policy_list.clear();
+                Changed::new()
+            }
+            Event::InitApply(object) => {
+                self.policy_list.push(policy(&object));
+                Changed::new()
+            }
+            Event::InitDone => {
+                let list = mem::take(&mut self.policy_list);
+                self.replace_policies(list)
+            }
+        }
+    }
+
+    /// Takes up an event of the watch on Clusters.
+    pub fn cluster_event(&mut self, event: Event<Cluster>) -> Changed {
+        match event {
+            Event::Apply(cluster) => self.apply_cluster(cluster),
+            Event::Delete(cluster) => self.delete_cluster(&name(&cluster.metadata)),
+            Event::Init => {
+                self.cluster_list.clear();
+                Changed::new()
+            }
+            Event::InitApply(cluster) => {
+                self.cluster_list.push(cluster);
+                Changed::new()
+            }
+            Event::InitDone => {
+                let list = mem::take(&mut self.cluster_list);
+                self.replace_clusters(list)
+            }
+        }
+    }
+
+    /// A policy came or changed. One that differs in nothing that matters here, for instance only
+    /// in its status, costs a comparison.
+    pub fn apply_policy(&mut self, policy: Policy) -> Changed {
+        if self.policies.objects.get(&policy.name) == Some(&policy) {
+            return Changed::new();
+        }
+        self.policies.objects.insert(policy.name.clone(), policy);
+        self.reassign()
+    }
+
+    /// A policy is gone.
+    pub fn delete_policy(&mut self, name: &str) -> Changed {
+        match self.policies.objects.remove(name) {
+            Some(_) => self.reassign(),
+            None => Changed::new(),
+        }
+    }
+
+    /// The policies have been listed: there are no others.
+    pub fn replace_policies(&mut self, policies: impl IntoIterator<Item = Policy>) -> Changed {
+        let objects = policies
+            .into_iter()
+            .map(|policy| (policy.name.clone(), policy))
+            .collect();
+        if self.policies.listed && self.policies.objects == objects {
+            return Changed::new();
+        }
+        self.policies = Kind {
+            objects,
+            listed: true,
+        };
+        self.reassign()
+    }
+
+    /// A Cluster came or changed.
+    pub fn apply_cluster(&mut self, cluster: Cluster) -> Changed {
+        let name = name(&cluster.metadata);
+        let previous = self.clusters.objects.remove(&name);
+        let mut entry = Entry::new(cluster, previous.and_then(|entry| entry.assignment));
+        let changed = self.synced() && entry.refresh(&self.policies.objects);
+        self.clusters.objects.insert(name.clone(), entry);
+        changed.then_some(name).into_iter().collect()
+    }
+
+    /// A Cluster is gone.
+    pub fn delete_cluster(&mut self, name: &str) -> Changed {
+        let removed = self.clusters.objects.remove_entry(name);
+        let assigned = removed.filter(|(_, entry)| entry.assignment.is_some());
+        assigned.map(|(name, _)| name).into_iter().collect()
+    }
+
+    /// The Clusters have been listed: there are no others.
+    pub fn replace_clusters(&mut self, clusters: impl IntoIterator<Item = Cluster>) -> Changed {
+        let mut vanished = mem::take(&mut self.clusters.objects);
+        for cluster in clusters {
+            let name = name(&cluster.metadata);
+            let assignment = vanished.remove(&name).and_then(|entry| entry.assignment);
+            self.clusters
+                .objects
+                .insert(name, Entry::new(cluster, assignment));
+        }
+        self.clusters.listed = true;
+        let mut changed = self.reassign();
+        let assigned = vanished
+            .into_iter()
+            .filter(|(_, entry)| entry.assignment.is_some());
+        changed.extend(assigned.map(|(name, _)| name));
+        changed
+    }
+
+    /// Whether policies and Clusters have both been listed; nothing is assigned before.
+    pub fn synced(&self) -> bool {
+        self.policies.listed && self.clusters.listed
+    }
+
+    /// What the objects say of a cluster; `None` if there is no such Cluster, or not yet.
+    pub fn assignment(&self, cluster: &str) -> Option<&Assignment> {
+        self.clusters.objects.get(cluster)?.assignment.as_ref()
+    }
+
+    /// All assignments, by the name of the cluster.
+    pub fn assignments(&self) -> impl Iterator<Item = (&Arc<str>, &Assignment)> {
+        let entries = self.clusters.objects.iter();
+        entries.filter_map(|(name, entry)| Some((name, entry.assignment.as_ref()?)))
+    }
+
+    /// All policies, by name.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.policies.objects.values()
+    }
+
+    /// A policy with the clusters that it selects, and those that it lost to others.
+    pub fn policy_view(&self, policy: &str) -> Option<PolicyView<'_>> {
+        let policy = self.policies.objects.get(policy)?;
+        let mut view = PolicyView {
+            policy,
+            selected: vec![],
+            lost: BTreeMap::new(),
+        };
+        for (cluster, assignment) in self.assignments() {
+            let Some(selected) = &assignment.selected else {
+                continue;
+            };
+            if selected.policy == policy.name {
+                view.selected.push(cluster.clone());
+            } else if selected.outranked.contains(&policy.name) {
+                view.lost
+                    .entry(selected.policy.clone())
+                    .or_default()
+                    .push(cluster.clone());
+            }
+        }
+        Some(view)
+    }
+
+    fn reassign(&mut self) -> Changed {
+        if !self.synced() {
+            return Changed::new();
+        }
+        let mut changed = Changed::new();
+        for (name, entry) in &mut self.clusters.objects {
+            if entry.refresh(&self.policies.objects) {
+                changed.insert(name.clone());
+            }
+        }
+        changed
+    }
+}
+
+impl Entry {
+    fn new(cluster: Cluster, assignment: Option<Assignment>) -> Self {
+        Self {
+            labels: cluster.labels(),
+            cluster,
+            assignment,
+        }
+    }
+
+    /// Assigns the cluster anew and tells whether that made a difference. If it made none, the
+    /// previous value stays, so that its `Arc`s stay the same.
+    fn refresh(&mut self, policies: &BTreeMap<Arc<str>, Policy>) -> bool {
+        let assignment = assign(policies, &self.cluster, &self.labels);
+        if self.assignment.as_ref() == Some(&assignment) {
+            return false;
+        }
+        self.assignment = Some(assignment);
+        true
+    }
+}
+
+impl<T> Default for Kind<T> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            listed: false,
+        }
+    }
+}
+
+fn assign(
+    policies: &BTreeMap<Arc<str>, Policy>,
+    cluster: &Cluster,
+    labels: &BTreeMap<String, String>,
+) -> Assignment {
+    Assignment {
+        uid: cluster.metadata.uid.as_deref().unwrap_or_default().into(),
+        eligibility: eligibility(cluster),
+        selected: select(policies.values(), labels).map(|selection| Selected {
+            policy: selection.policy.clone(),
+            settings: selection.rules.template.settings(cluster).map(Arc::new),
+            outranked: selection.outranked.into_iter().cloned().collect(),
+        }),
+    }
+}
+
+fn policy(object: &DeserializeGuard<ProbePolicy>) -> Policy {
+    match &object.0 {
+        Ok(policy) => Policy::new(policy),
+        Err(invalid) => Policy::unreadable(invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests;

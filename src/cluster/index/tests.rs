@@ -1,0 +1,430 @@
+use kube::ResourceExt;
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+const OLD: &str = "2025-01-01T00:00:00Z";
+
+fn policy_json(name: &str, priority: i32, stage: Option<&str>) -> Value {
+    let labels = stage.map_or(json!({}), |stage| json!({"stage": stage}));
+    json!({
+        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+        "kind": "ProbePolicy",
+        "metadata": {"name": name, "generation": 1, "creationTimestamp": OLD},
+        "spec": {
+            "clusterSelector": {"matchLabels": labels},
+            "priority": priority,
+            "kubeConfigSecretName": "dwd",
+            "kcmNodeMonitorGraceDuration": "40s",
+            "dependentResourceInfos": [{
+                "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kcm"},
+                "optional": false,
+            }],
+        },
+    })
+}
+
+fn guarded(object: Value) -> DeserializeGuard<ProbePolicy> {
+    serde_json::from_value(object).unwrap()
+}
+
+fn parsed(object: Value) -> Policy {
+    policy(&guarded(object))
+}
+
+fn cluster(name: &str, stage: &str) -> Cluster {
+    changed_cluster(name, stage, |_| ())
+}
+
+fn changed_cluster(name: &str, stage: &str, change: impl FnOnce(&mut Value)) -> Cluster {
+    let mut shoot = json!({
+        "metadata": {"labels": {"stage": stage}},
+        "spec": {"provider": {"workers": [{"name": "w"}]}},
+        "status": {"lastOperation": {"type": "Reconcile", "state": "Succeeded"}},
+    });
+    change(&mut shoot);
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}")},
+        "spec": {"shoot": shoot},
+    }))
+    .unwrap()
+}
+
+/// Two clusters, and a policy for all of them.
+fn index() -> Index {
+    let mut index = Index::default();
+    index.replace_policies([parsed(policy_json("all", 0, None))]);
+    index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+    index
+}
+
+fn names(changed: &Changed) -> Vec<&str> {
+    changed.iter().map(|name| &**name).collect()
+}
+
+fn policy_of<'a>(index: &'a Index, cluster: &str) -> Option<&'a str> {
+    Some(&*index.assignment(cluster)?.selected.as_ref()?.policy)
+}
+
+#[test]
+fn a_selected_cluster_is_probed_with_the_settings_of_its_policy() {
+    let index = index();
+    let assignment = index.assignment("a").unwrap();
+    assert_eq!(&*assignment.uid, "uid-a");
+    let Decision::Probed(settings) = assignment.decision() else {
+        panic!("{assignment:?}");
+    };
+    assert_eq!((&*settings.policy, settings.generation), ("all", 1));
+    assert!(settings.pools.contains_key("w"));
+    assert_eq!(index.assignment("unknown"), None);
+}
+
+#[rstest]
+#[case::hibernated(|it: &mut Value| it["spec"]["hibernation"] = json!({"enabled": true}), "Hibernated")]
+#[case::unreadable(|it: &mut Value| it["status"]["hibernated"] = json!("?"), "Unreadable")]
+fn a_skipped_cluster_says_why(#[case] change: fn(&mut Value), #[case] reason: &str) {
+    let mut index = index();
+    let changed = index.apply_cluster(changed_cluster("a", "live", change));
+    assert_eq!(names(&changed), ["a"]);
+    let decision = index.assignment("a").unwrap().decision();
+    assert!(
+        matches!(decision, Decision::Skipped(skip) if skip.reason() == reason),
+        "{decision:?}"
+    );
+}
+
+#[test]
+fn a_bad_override_concerns_its_cluster_alone() {
+    let mut index = index();
+    let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}});
+    index.apply_cluster(changed_cluster("a", "live", |it| {
+        it["spec"]["kubernetes"] = grace
+    }));
+    let decision = |name| index.assignment(name).unwrap().decision();
+    assert_eq!(
+        decision("a"),
+        Decision::Invalid(&SettingsError::GracePeriod("soon".to_owned()))
+    );
+    assert!(matches!(decision("b"), Decision::Probed(_)));
+}
+
+#[test]
+fn an_unreadable_cluster_is_still_selected_by_the_labels_of_its_shoot() {
+    let mut index = index();
+    index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
+    index.apply_cluster(changed_cluster("a", "live", |it| it["spec"] = json!(1)));
+    assert_eq!(policy_of(&index, "a"), Some("live"));
+}
+
+#[test]
+fn a_policy_changes_the_clusters_that_it_takes_and_gives_back() {
+    let mut index = index();
+    let changed = index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
+    assert_eq!(names(&changed), ["a"]);
+    assert_eq!(
+        (policy_of(&index, "a"), policy_of(&index, "b")),
+        (Some("live"), Some("all"))
+    );
+
+    let changed = index.apply_policy(parsed(policy_json("live", 1, Some("dev"))));
+    assert_eq!(names(&changed), ["a", "b"]);
+    assert_eq!(
+        (policy_of(&index, "a"), policy_of(&index, "b")),
+        (Some("all"), Some("live"))
+    );
+
+    assert_eq!(names(&index.delete_policy("live")), ["b"]);
+    assert_eq!(names(&index.delete_policy("all")), ["a", "b"]);
+    assert_eq!(
+        index.assignment("a").unwrap().decision(),
+        Decision::Unselected
+    );
+}
+
+#[test]
+fn a_policy_being_deleted_lets_its_clusters_go() {
+    let mut index = index();
+    let mut deleting = policy_json("all", 0, None);
+    deleting["metadata"]["deletionTimestamp"] = json!(OLD);
+    let changed = index.policy_event(Event::Apply(guarded(deleting)));
+    assert_eq!(names(&changed), ["a", "b"]);
+    assert_eq!(policy_of(&index, "a"), None);
+    assert!(index.policy_view("all").unwrap().policy.deleting);
+}
+
+#[test]
+fn what_changes_nothing_is_not_reported_and_keeps_the_settings_in_place() {
+    let mut index = index();
+    let settings = |index: &Index| {
+        index
+            .assignment("a")
+            .unwrap()
+            .selected
+            .as_ref()
+            .unwrap()
+            .settings
+            .clone()
+            .unwrap()
+    };
+    let before = settings(&index);
+
+    let mut rewritten = policy_json("all", 0, None);
+    rewritten["metadata"]["resourceVersion"] = json!("2");
+    assert_eq!(names(&index.apply_policy(parsed(rewritten))), [""; 0]);
+    let mut rewritten = cluster("a", "live");
+    rewritten.metadata.resource_version = Some("2".to_owned());
+    assert_eq!(names(&index.apply_cluster(rewritten)), [""; 0]);
+    assert_eq!(
+        names(&index.apply_policy(parsed(policy_json("other", 0, Some("x"))))),
+        [""; 0]
+    );
+    let list = [cluster("a", "live"), cluster("b", "dev")];
+    assert_eq!(names(&index.replace_clusters(list)), [""; 0]);
+
+    assert!(Arc::ptr_eq(&before, &settings(&index)));
+}
+
+#[test]
+fn a_cluster_created_anew_under_its_name_has_changed() {
+    let mut index = index();
+    let mut anew = cluster("a", "live");
+    anew.metadata.uid = Some("another".to_owned());
+    assert_eq!(names(&index.apply_cluster(anew)), ["a"]);
+}
+
+#[test]
+fn a_view_tells_what_a_policy_won_and_lost() {
+    let mut index = index();
+    index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
+    index.apply_policy(parsed(policy_json("last", -1, None)));
+    let view = |name: &str| {
+        let view = index.policy_view(name).unwrap();
+        let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let lost: Vec<_> = view
+            .lost
+            .iter()
+            .map(|(to, of)| (to.to_string(), owned(of)))
+            .collect();
+        (owned(&view.selected), lost)
+    };
+    let lost_to = |to: &str, of: &str| (to.to_owned(), vec![of.to_owned()]);
+    assert_eq!(view("live"), (vec!["a".to_owned()], vec![]));
+    assert_eq!(
+        view("all"),
+        (vec!["b".to_owned()], vec![lost_to("live", "a")])
+    );
+    assert_eq!(
+        view("last"),
+        (vec![], vec![lost_to("all", "b"), lost_to("live", "a")])
+    );
+    assert_eq!(index.policy_view("unknown"), None);
+}
+
+#[test]
+fn a_policy_that_does_not_decode_shows_its_problem_and_selects_nothing() {
+    let mut index = index();
+    let mut broken = policy_json("all", 0, None);
+    broken["spec"]["mode"] = json!("Perhaps");
+    assert_eq!(
+        names(&index.policy_event(Event::Apply(guarded(broken)))),
+        ["a", "b"]
+    );
+    let view = index.policy_view("all").unwrap();
+    assert!(
+        view.policy.problems()[0].contains("Perhaps"),
+        "{:?}",
+        view.policy.problems()
+    );
+    assert_eq!(view.selected, []);
+}
+
+#[test]
+fn nothing_is_assigned_before_both_kinds_are_listed() {
+    let mut index = Index::default();
+    assert_eq!(names(&index.cluster_event(Event::Init)), [""; 0]);
+    assert_eq!(
+        names(&index.cluster_event(Event::InitApply(cluster("a", "live")))),
+        [""; 0]
+    );
+    assert_eq!(names(&index.cluster_event(Event::InitDone)), [""; 0]);
+    // The Clusters are watched on while the policies are still to come.
+    let changes = [
+        Event::Apply(cluster("a", "dev")),
+        Event::Apply(cluster("b", "dev")),
+        Event::Delete(cluster("b", "dev")),
+    ];
+    for event in changes {
+        assert_eq!(names(&index.cluster_event(event)), [""; 0]);
+        assert_eq!(index.assignments().count(), 0);
+    }
+
+    let all = guarded(policy_json("all", 0, None));
+    assert_eq!(names(&index.policy_event(Event::Init)), [""; 0]);
+    assert_eq!(names(&index.policy_event(Event::InitApply(all))), [""; 0]);
+    assert!(!index.synced());
+    assert_eq!(names(&index.policy_event(Event::InitDone)), ["a"]);
+    assert!(index.synced());
+    assert_eq!(policy_of(&index, "a"), Some("all"));
+}
+
+#[test]
+fn a_repeated_list_drops_what_vanished_at_its_end() {
+    let mut index = index();
+    index.cluster_event(Event::Init);
+    index.cluster_event(Event::InitApply(cluster("c", "live")));
+    assert!(index.assignment("a").is_some());
+    // A list that breaks off is begun again.
+    index.cluster_event(Event::Init);
+    index.cluster_event(Event::InitApply(cluster("b", "dev")));
+    assert_eq!(names(&index.cluster_event(Event::InitDone)), ["a"]);
+    assert_eq!(index.assignments().count(), 1);
+
+    index.policy_event(Event::Init);
+    assert_eq!(policy_of(&index, "b"), Some("all"));
+    assert_eq!(names(&index.policy_event(Event::InitDone)), ["b"]);
+    assert_eq!(policy_of(&index, "b"), None);
+    assert_eq!(index.policies().count(), 0);
+}
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+enum Change {
+    Policy(&'static str, i32, Option<&'static str>),
+    NoPolicy(&'static str),
+    Cluster(&'static str, &'static str, bool),
+    NoCluster(&'static str),
+}
+
+impl Change {
+    fn object(&self) -> &'static str {
+        match self {
+            Self::Policy(name, ..)
+            | Self::NoPolicy(name)
+            | Self::Cluster(name, ..)
+            | Self::NoCluster(name) => name,
+        }
+    }
+
+    fn apply(&self, index: &mut Index) -> Changed {
+        match *self {
+            Self::Policy(name, priority, stage) => {
+                index.apply_policy(parsed(policy_json(name, priority, stage)))
+            }
+            Self::NoPolicy(name) => index.delete_policy(name),
+            Self::Cluster(name, stage, asleep) => {
+                index.apply_cluster(changed_cluster(name, stage, |it| {
+                    it["status"]["hibernated"] = json!(asleep);
+                }))
+            }
+            Self::NoCluster(name) => index.delete_cluster(name),
+        }
+    }
+}
+
+fn stage() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["live", "dev"])
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let policy = prop::sample::select(vec!["p1", "p2", "p3"]);
+    let cluster = prop::sample::select(vec!["c1", "c2", "c3", "c4"]);
+    prop_oneof![
+        4 => (policy.clone(), -1..2i32, prop::option::of(stage()))
+            .prop_map(|(name, priority, stage)| Change::Policy(name, priority, stage)),
+        1 => policy.prop_map(Change::NoPolicy),
+        4 => (cluster.clone(), stage(), any::<bool>())
+            .prop_map(|(name, stage, asleep)| Change::Cluster(name, stage, asleep)),
+        1 => cluster.prop_map(Change::NoCluster),
+    ]
+}
+
+fn snapshot(index: &Index) -> BTreeMap<Arc<str>, Assignment> {
+    index
+        .assignments()
+        .map(|(name, assignment)| (name.clone(), assignment.clone()))
+        .collect()
+}
+
+fn empty() -> Index {
+    let mut index = Index::default();
+    index.replace_policies([]);
+    index.replace_clusters([]);
+    index
+}
+
+proptest! {
+    /// Objects are stored in any order; only the changes of one object are ordered.
+    #[test]
+    fn the_order_of_events_of_different_objects_makes_no_difference(
+        changes in prop::collection::vec(change(), 0..24),
+        order in prop::collection::vec(any::<u8>(), 24),
+    ) {
+        let mut expected = empty();
+        for change in &changes {
+            change.apply(&mut expected);
+        }
+
+        let mut queues: BTreeMap<_, std::collections::VecDeque<_>> = BTreeMap::new();
+        for change in &changes {
+            queues.entry(change.object()).or_default().push_back(change);
+        }
+        let mut index = empty();
+        for pick in order.iter().take(changes.len()) {
+            let at = usize::from(*pick) % queues.len();
+            let object = *queues.keys().nth(at).unwrap();
+            let queue = queues.get_mut(object).unwrap();
+            queue.pop_front().unwrap().apply(&mut index);
+            if queue.is_empty() {
+                queues.remove(object);
+            }
+        }
+        prop_assert_eq!(snapshot(&index), snapshot(&expected));
+    }
+
+    /// What is reported as changed is exactly what is another than before.
+    #[test]
+    fn exactly_what_changed_is_reported(changes in prop::collection::vec(change(), 0..24)) {
+        let mut index = empty();
+        for change in &changes {
+            let before = snapshot(&index);
+            let changed = change.apply(&mut index);
+            let after = snapshot(&index);
+            let all: BTreeSet<_> = before.keys().chain(after.keys()).cloned().collect();
+            let expected: Changed =
+                all.into_iter().filter(|name| before.get(name) != after.get(name)).collect();
+            prop_assert_eq!(changed, expected);
+        }
+    }
+
+    /// A list of what there is now leads to the same as the changes that led there.
+    #[test]
+    fn a_list_is_worth_the_events_it_replaces(
+        before in prop::collection::vec(change(), 0..12),
+        after in prop::collection::vec(change(), 0..12),
+    ) {
+        let mut watched = empty();
+        let mut listed = empty();
+        for change in &before {
+            change.apply(&mut watched);
+            change.apply(&mut listed);
+        }
+        for change in &after {
+            change.apply(&mut watched);
+        }
+
+        listed.policy_event(Event::Init);
+        listed.cluster_event(Event::Init);
+        let clusters: Vec<_> =
+            watched.clusters.objects.values().map(|entry| entry.cluster.clone()).collect();
+        for cluster in clusters {
+            prop_assert!(cluster.name_any().starts_with('c'));
+            listed.cluster_event(Event::InitApply(cluster));
+        }
+        listed.policy_list = watched.policies().cloned().collect();
+        listed.cluster_event(Event::InitDone);
+        listed.policy_event(Event::InitDone);
+        prop_assert_eq!(snapshot(&listed), snapshot(&watched));
+    }
+}
