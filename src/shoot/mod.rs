@@ -1,1 +1,24 @@
-//! 
+//! Reaching a shoot: credentials from an untrusted Secret, one kept connection, slim reads.
+//!
+//! [`parse`] turns the bytes of a kubeconfig into an [`Access`], [`Shoot::connect`] turns that into
+//! a connection, and [`Shoot::leases`], [`Shoot::nodes`] and [`Shoot::version`] read over it. A read
+//! either succeeds entirely or is a [`ReadError`]; nothing here judges what was read.
+
+mod client;
+mod error;
+mod kubeconfig;
+mod lease;
+mod list;
+mod node;
+mod read;
+mod text;
+
+pub use client::{ConnectError, Shoot};
+pub use error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Obstacle, ReadError, Target};
+pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};
+pub use lease::{Lease, LeaseList, RenewTime};
+pub use list::DecodeError;
+pub use node::Node;
+pub use read::{
+    Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, MAX_VERSION_BYTES, REFUSAL_BYTES,
+};

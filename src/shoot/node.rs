@@ -1,0 +1,255 @@
+//! The slim view of the nodes of a shoot: what decides whether a silent lease counts.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::list::{self, DecodeError, List, Object, Text};
+
+/// What one Node says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The name.
+    pub name: Box<str>,
+    /// Label `worker.gardener.cloud/pool`: the worker pool whose node conditions apply.
+    pub worker_pool: Option<String>,
+    /// Label `topology.kubernetes.io/zone`, for telling where the silent nodes are.
+    pub zone: Option<String>,
+    /// Annotation `node.machine.sapcloud.io/not-managed-by-mcm` is there, whatever its value: the
+    /// machine-controller-manager leaves this node alone.
+    pub not_managed_by_mcm: bool,
+    /// The types of the conditions whose status is `True`, in the server's order.
+    pub true_conditions: Vec<String>,
+    /// In an in-place update: condition `InPlaceUpdate` with reason `ReadyForUpdate` or
+    /// `UpdateFailed`. The kubelet may rest meanwhile.
+    pub in_place_update: bool,
+}
+
+impl Node {
+    /// Decodes the JSON body of a list of nodes.
+    ///
+    /// A malformed node reads as far as it is readable (one without a name is left out); a body
+    /// that is no whole NodeList is an error.
+    pub fn decode_list(body: &[u8]) -> Result<Vec<Self>, DecodeError> {
+        let (_, items) = list::decode::<RawNode<'_>>(body, "NodeList")?;
+        Ok(items.into_iter().filter_map(RawNode::into_node).collect())
+    }
+}
+
+#[derive(Deserialize)]
+struct RawNode<'a> {
+    #[serde(borrow, default)]
+    metadata: Object<RawMeta<'a>>,
+    #[serde(borrow, default)]
+    status: Object<RawStatus<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawMeta<'a> {
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    labels: Object<RawLabels<'a>>,
+    #[serde(default)]
+    annotations: Object<RawAnnotations>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawLabels<'a> {
+    #[serde(borrow, rename = "worker.gardener.cloud/pool", default)]
+    worker_pool: Text<'a>,
+    #[serde(borrow, rename = "topology.kubernetes.io/zone", default)]
+    zone: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct RawAnnotations {
+    #[serde(rename = "node.machine.sapcloud.io/not-managed-by-mcm")]
+    not_managed_by_mcm: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct RawStatus<'a> {
+    #[serde(borrow, default)]
+    conditions: List<RawCondition<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawCondition<'a> {
+    #[serde(borrow, default)]
+    r#type: Text<'a>,
+    #[serde(borrow, default)]
+    status: Text<'a>,
+    #[serde(borrow, default)]
+    reason: Text<'a>,
+}
+
+impl RawNode<'_> {
+    fn into_node(self) -> Option<Node> {
+        let meta = self.metadata.0?;
+        let name = meta.name.as_str().filter(|name| !name.is_empty())?;
+        let labels = meta.labels.0.unwrap_or_default();
+        let annotations = meta.annotations.0;
+        let conditions = self
+            .status
+            .0
+            .and_then(|status| status.conditions.0)
+            .unwrap_or_default();
+        Some(Node {
+            name: name.into(),
+            worker_pool: non_empty(&labels.worker_pool),
+            zone: non_empty(&labels.zone),
+            not_managed_by_mcm: annotations.is_some_and(|a| a.not_managed_by_mcm.is_some()),
+            true_conditions: conditions
+                .iter()
+                .filter(|condition| condition.status.as_str() == Some("True"))
+                .filter_map(|condition| non_empty(&condition.r#type))
+                .collect(),
+            in_place_update: conditions.iter().any(RawCondition::is_in_place_update),
+        })
+    }
+}
+
+impl RawCondition<'_> {
+    fn is_in_place_update(&self) -> bool {
+        self.r#type.as_str() == Some("InPlaceUpdate")
+            && matches!(
+                self.reason.as_str(),
+                Some("ReadyForUpdate" | "UpdateFailed")
+            )
+    }
+}
+
+fn non_empty(text: &Text<'_>) -> Option<String> {
+    text.as_str()
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn decode(items: Value) -> Vec<Node> {
+        let body = json!({
+            "kind": "NodeList", "apiVersion": "v1",
+            "metadata": {"resourceVersion": "812"}, "items": items,
+        });
+        Node::decode_list(body.to_string().as_bytes()).unwrap()
+    }
+
+    fn named(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn a_node_of_a_shoot() {
+        let nodes = decode(json!([{
+            "metadata": {
+                "name": "shoot--a--b-worker-z1-5d7f9-abcde",
+                "labels": {
+                    "kubernetes.io/hostname": "ip-10-250-0-1",
+                    "worker.gardener.cloud/pool": "worker",
+                    "topology.kubernetes.io/zone": "eu-west-1a",
+                },
+                "annotations": {"node.machine.sapcloud.io/not-managed-by-mcm": ""},
+                "managedFields": [{"fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {}}}}}],
+            },
+            "spec": {"podCIDR": "100.64.0.0/24"},
+            "status": {
+                "capacity": {"cpu": "4"},
+                "conditions": [
+                    {"type": "KernelDeadlock", "status": "False", "reason": "KernelHasNoDeadlock"},
+                    {"type": "DiskPressure", "status": "True", "reason": "KubeletHasDiskPressure"},
+                    {"type": "PIDPressure", "status": "Unknown"},
+                    {"type": "Ready", "status": "True", "reason": "KubeletReady"},
+                ],
+                "images": [{"names": ["a@sha256:0", "a:1"], "sizeBytes": 1}],
+            },
+        }]));
+        assert_eq!(
+            nodes,
+            [Node {
+                worker_pool: Some("worker".into()),
+                zone: Some("eu-west-1a".into()),
+                not_managed_by_mcm: true,
+                true_conditions: vec!["DiskPressure".into(), "Ready".into()],
+                ..named("shoot--a--b-worker-z1-5d7f9-abcde")
+            }]
+        );
+    }
+
+    #[test]
+    fn in_place_updates_are_told_by_the_reason() {
+        for (kind, reason, expected) in [
+            ("InPlaceUpdate", "ReadyForUpdate", true),
+            ("InPlaceUpdate", "UpdateFailed", true),
+            ("InPlaceUpdate", "UpdateSuccessful", false),
+            ("InPlaceUpdate", "", false),
+            ("Ready", "ReadyForUpdate", false),
+        ] {
+            let condition = json!({"type": kind, "status": "Unknown", "reason": reason});
+            let nodes =
+                decode(json!([{"metadata": {"name": "n"}, "status": {"conditions": [condition]}}]));
+            assert_eq!(
+                nodes,
+                [Node {
+                    in_place_update: expected,
+                    ..named("n")
+                }],
+                "{kind} {reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_nodes_do_not_hide_the_others() {
+        let nodes = decode(json!([
+            null, 7, "x", [],
+            {"metadata": null},
+            {"metadata": {"name": ""}},
+            {"metadata": {"name": "a", "labels": [], "annotations": "x"}, "status": 3},
+            {"metadata": {"name": "b", "labels": {"worker.gardener.cloud/pool": 5}},
+             "status": {"conditions": {"type": "Ready"}}},
+            {"metadata": {"name": "c", "labels": {"worker.gardener.cloud/pool": ""}},
+             "status": {"conditions": [null, {"status": "True"}, {"type": 1, "status": "True"}]}},
+        ]));
+        assert_eq!(nodes, [named("a"), named("b"), named("c")]);
+    }
+
+    #[test]
+    fn other_bodies_are_refused() {
+        for (body, expected) in [
+            (
+                r#"{"kind":"LeaseList","metadata":{"resourceVersion":"1"},"items":[]}"#,
+                "LeaseList",
+            ),
+            (
+                r#"{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"x"},"items":[]}"#,
+                "only a part",
+            ),
+            (
+                r#"{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":{}}"#,
+                "without items",
+            ),
+            (
+                r#"{"kind":"NodeList","metadata":{"resourceVersion":"1"},"items":[{]}"#,
+                "not whole JSON",
+            ),
+        ] {
+            let error = Node::decode_list(body.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{body}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            prop_assert!(Node::decode_list(&bytes).is_err());
+        }
+    }
+}
