@@ -29,6 +29,9 @@ pub struct Duration {
     value: Span,
 }
 
+/// The most seconds that one number of the grammar can say.
+const LONGEST_SECONDS: u64 = 99_999;
+
 /// The least and the greatest duration that a field takes, in whole seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -53,6 +56,20 @@ impl Duration {
         Self {
             written: format!("{seconds}s"),
             value: Span::from_secs(seconds.into()),
+        }
+    }
+
+    /// A duration of whole milliseconds; more than the grammar can write is cut to 99999 s.
+    pub fn from_millis(millis: u64) -> Self {
+        let millis = millis.min(LONGEST_SECONDS * 1_000);
+        let written = match (millis / 1_000, millis % 1_000) {
+            (seconds, 0) => format!("{seconds}s"),
+            (0, rest) => format!("{rest}ms"),
+            (seconds, rest) => format!("{seconds}s{rest}ms"),
+        };
+        Self {
+            written,
+            value: Span::from_millis(millis),
         }
     }
 

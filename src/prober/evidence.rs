@@ -1,0 +1,256 @@
+//! Gets what a verdict needs: the kubeconfig and the Machines from the seed, leases and Nodes from
+//! the shoot.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Request as Path},
+    core::{ObjectList, Resource},
+};
+use tokio::time::timeout;
+
+use super::watch::Request;
+use crate::{
+    gardener::Machine,
+    shoot::{self, ConnectError, Consistency, KubeconfigError, LeaseRead, Node, ReadError, Shoot},
+};
+
+/// The key of the kubeconfig in its Secret.
+const KUBECONFIG: &str = "kubeconfig";
+/// The time that one request to the seed may take.
+const SEED_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why there is no evidence. Each message names the object and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// The Secret does not exist.
+    #[error(
+        "the Secret {namespace}/{name} does not exist; create it, or correct kubeConfigSecretName \
+         in the policy"
+    )]
+    SecretMissing {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The Secret has no kubeconfig.
+    #[error("the Secret {namespace}/{name} has no key {KUBECONFIG:?}; put the kubeconfig there")]
+    KeyMissing {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("the kubeconfig in the Secret {namespace}/{name} cannot be used: {source}")]
+    Kubeconfig {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+        /// What is wrong with it.
+        source: KubeconfigError,
+    },
+    /// No client can be made from the kubeconfig.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The shoot could not be read.
+    #[error(transparent)]
+    Shoot(#[from] ReadError),
+    /// The seed could not be read.
+    #[error("{what} could not be read from the seed: {message}")]
+    Seed {
+        /// What was asked for.
+        what: String,
+        /// What came back.
+        message: String,
+    },
+}
+
+impl EvidenceError {
+    /// The reason, for conditions and events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::SecretMissing { .. } => "SecretMissing",
+            Self::KeyMissing { .. } => "SecretKeyMissing",
+            Self::Kubeconfig { source, .. } => source.reason(),
+            Self::Connect(error) => error.reason(),
+            Self::Shoot(error) => error.reason(),
+            Self::Seed { .. } => "SeedUnreadable",
+        }
+    }
+
+    /// For how long the shoot asked to be left alone, if it did.
+    pub fn throttled(&self) -> Option<Option<Duration>> {
+        match self {
+            Self::Shoot(ReadError::TooManyRequests { retry_after, .. }) => Some(*retry_after),
+            _ => None,
+        }
+    }
+
+    /// Whether other credentials may help, so that the Secret is worth reading again.
+    fn of_credentials(&self) -> bool {
+        matches!(
+            self,
+            Self::Shoot(ReadError::Unauthorized { .. } | ReadError::Unreachable { .. })
+        )
+    }
+
+    fn seed(what: String, error: &kube::Error) -> Self {
+        let message = match error {
+            kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+            other => other.to_string(),
+        };
+        Self::Seed { what, message }
+    }
+}
+
+/// Where one cluster's evidence comes from. It moves through each read, so that one that is given
+/// up takes its connection with it.
+pub struct Sources {
+    seed: Client,
+    cluster: Arc<str>,
+    secret: Arc<str>,
+    link: Option<Shoot>,
+}
+
+/// What Nodes and Machines tell.
+pub struct Facts {
+    /// The shoot's nodes.
+    pub nodes: Vec<Node>,
+    /// The cluster's Machines; `None` where the seed does not serve them.
+    pub machines: Option<Vec<Machine>>,
+}
+
+impl Sources {
+    /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
+    /// namespace of that name.
+    pub fn new(seed: Client, cluster: Arc<str>, secret: Arc<str>) -> Self {
+        Self {
+            seed,
+            cluster,
+            secret,
+            link: None,
+        }
+    }
+
+    /// Lists the leases as requested.
+    ///
+    /// # Errors
+    ///
+    /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
+    pub async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
+        let consistency = consistency(request);
+        let linked_before = self.link.is_some();
+        let first = self
+            .link()
+            .await?
+            .leases(consistency, request.limit)
+            .await
+            .map_err(EvidenceError::from);
+        let Err(error) = first else { return first };
+        if error.throttled().is_some() {
+            return first;
+        }
+        // A kept connection can die without a word; a new one may lead to a server that lives.
+        let once_more = request.insist || (linked_before && error.of_credentials());
+        self.link = None;
+        if !once_more {
+            return first;
+        }
+        let second = self.link().await?.leases(consistency, request.limit).await;
+        second.map_err(|error| {
+            self.link = None;
+            error.into()
+        })
+    }
+
+    /// Reads Nodes and Machines.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read.
+    pub async fn facts(&mut self, request: Request) -> Result<Facts, EvidenceError> {
+        let consistency = consistency(request);
+        let machines = self.machines(consistency).await?;
+        // Unlike the leases, the nodes are worth the whole time that a probe may take: they are
+        // hundreds of times as large, and read seldom.
+        let nodes = self
+            .link()
+            .await?
+            .nodes(consistency, request.patience)
+            .await?;
+        Ok(Facts { nodes, machines })
+    }
+
+    async fn link(&mut self) -> Result<&mut Shoot, EvidenceError> {
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        Ok(self.link.insert(link))
+    }
+
+    async fn connect(&self) -> Result<Shoot, EvidenceError> {
+        let (namespace, name) = (self.cluster.clone(), self.secret.clone());
+        let secrets: Api<Secret> = Api::namespaced(self.seed.clone(), &namespace);
+        let what = || format!("the Secret {namespace}/{name}");
+        let secret = seed_limited(what, secrets.get_opt(&name)).await?;
+        let Some(mut secret) = secret else {
+            return Err(EvidenceError::SecretMissing { namespace, name });
+        };
+        let kubeconfig = secret.data.as_mut().and_then(|data| data.remove(KUBECONFIG));
+        let Some(kubeconfig) = kubeconfig else {
+            return Err(EvidenceError::KeyMissing { namespace, name });
+        };
+        let access = shoot::parse(&kubeconfig.0).map_err(|source| EvidenceError::Kubeconfig {
+            namespace,
+            name,
+            source,
+        })?;
+        Ok(Shoot::connect(&access)?)
+    }
+
+    async fn machines(&self, consistency: Consistency) -> Result<Option<Vec<Machine>>, EvidenceError> {
+        let what = || format!("the Machines in namespace {}", self.cluster);
+        let mut params = ListParams::default();
+        if consistency == Consistency::Cached {
+            params = params.match_any();
+        }
+        let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
+            .list(&params)
+            .map_err(|error| EvidenceError::seed(what(), &kube::Error::BuildRequest(error)))?;
+        let machines = async {
+            match self.seed.request::<ObjectList<Machine>>(request).await {
+                Ok(list) => Ok(Some(list.items)),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        seed_limited(what, machines).await
+    }
+}
+
+fn consistency(request: Request) -> Consistency {
+    if request.consistent {
+        Consistency::Consistent
+    } else {
+        Consistency::Cached
+    }
+}
+
+async fn seed_limited<T>(
+    what: impl Fn() -> String,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, EvidenceError> {
+    match timeout(SEED_LIMIT, request).await {
+        Ok(answer) => answer.map_err(|error| EvidenceError::seed(what(), &error)),
+        Err(_) => Err(EvidenceError::Seed {
+            what: what(),
+            message: format!("the seed did not answer within {SEED_LIMIT:?}"),
+        }),
+    }
+}

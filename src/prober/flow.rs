@@ -1,0 +1,182 @@
+//! Scales a cluster's dependents, level by level, until it is done, overtaken or stuck.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::join_all;
+use tokio::{sync::mpsc::UnboundedSender, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    plan::{self, Direction, Memory, Observed, Refusal, Settled, Step},
+    scale::{ScaleError, Scaler},
+};
+use crate::{
+    api::{DependentRef, Restore},
+    cluster::Dependent,
+};
+
+/// How soon the effect of a write is looked for first ...
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// ... and how seldom at the most, each time half as often as before.
+const SELDOM: Duration = Duration::from_secs(1);
+
+/// One run over the dependents, in one direction.
+pub struct Flow {
+    /// Reaches the dependents.
+    pub scaler: Scaler,
+    /// The cluster's dependents.
+    pub dependents: Arc<[Dependent]>,
+    /// Which way they are scaled.
+    pub direction: Direction,
+    /// What a scale-up touches.
+    pub restore: Restore,
+    /// What is remembered of them.
+    pub memory: BTreeMap<DependentRef, Memory>,
+    /// Ends the run between two requests.
+    pub stop: CancellationToken,
+    /// Who is told of what was done.
+    pub events: UnboundedSender<FlowEvent>,
+}
+
+/// Something that a flow did or met.
+#[derive(Debug)]
+pub struct FlowEvent {
+    /// The dependent that it is about.
+    pub dependent: DependentRef,
+    /// What it was.
+    pub what: What,
+}
+
+/// What a flow did to a dependent, or met there.
+#[derive(Debug)]
+pub enum What {
+    /// A step was carried out on what was found.
+    Did(Step, Option<Observed>),
+    /// There is nothing to do any more.
+    Settled(Settled, Option<Observed>),
+    /// It was not there in time; the flow goes on without it.
+    Late(Duration),
+    /// It could not be scaled; the flow ends at its level.
+    Failed(ScaleError),
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every level was worked through.
+    Complete,
+    /// A level could not be completed; the next probe takes it up again.
+    Stuck,
+    /// It was stopped.
+    Stopped,
+}
+
+impl Flow {
+    /// Works through the levels.
+    pub async fn run(self) -> Ending {
+        for (_, level) in plan::levels(&self.dependents, self.direction) {
+            let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
+            if self.stop.is_cancelled() {
+                return Ending::Stopped;
+            }
+            if endings.contains(&Ending::Stuck) {
+                return Ending::Stuck;
+            }
+        }
+        Ending::Complete
+    }
+
+    /// Brings one dependent to where it belongs, and waits for that for at most its timeout.
+    async fn settle(&self, dependent: &Dependent) -> Ending {
+        let scale = match self.direction {
+            Direction::Down => dependent.down,
+            Direction::Up => dependent.up,
+        };
+        let mut memory = self
+            .memory
+            .get(&dependent.reference)
+            .copied()
+            .unwrap_or_default();
+        let mut delay = Some(scale.initial_delay).filter(|delay| !delay.is_zero());
+        let mut deadline = None;
+        let mut pause = FIRST_LOOK;
+        while !self.stop.is_cancelled() {
+            let (step, found) = match self.look_and_act(dependent, memory, delay.is_some()).await {
+                Ok(done) => done,
+                Err(error) => {
+                    self.tell(dependent, What::Failed(error));
+                    return Ending::Stuck;
+                }
+            };
+            match step {
+                Step::Nothing(settled) => {
+                    self.tell(dependent, What::Settled(settled, found));
+                    return Ending::Complete;
+                }
+                Step::Wait => {}
+                // It was only looked at: the delay comes first.
+                _ if delay.is_some() => {
+                    self.pause(delay.take().unwrap_or_default()).await;
+                    continue;
+                }
+                Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
+                    memory.owed = true;
+                    self.tell(dependent, What::Did(step, found));
+                    pause = FIRST_LOOK;
+                }
+                Step::DropMark | Step::Release => self.tell(dependent, What::Did(step, found)),
+            }
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert(now + scale.timeout);
+            if now >= deadline {
+                self.tell(dependent, What::Late(scale.timeout));
+                return Ending::Complete;
+            }
+            self.pause(pause.min(deadline - now)).await;
+            pause = (pause * 3 / 2).min(SELDOM);
+        }
+        Ending::Stopped
+    }
+
+    async fn look_and_act(
+        &self,
+        dependent: &Dependent,
+        memory: Memory,
+        only_look: bool,
+    ) -> Result<(Step, Option<Observed>), ScaleError> {
+        let decide = |found: Option<&Observed>| -> Result<Step, Refusal> {
+            plan::step(
+                self.direction,
+                dependent.optional,
+                self.restore,
+                found,
+                memory,
+            )
+        };
+        if only_look {
+            let found = self.scaler.read(&dependent.reference).await?;
+            Ok((decide(found.as_ref())?, found))
+        } else {
+            self.scaler.apply(&dependent.reference, decide).await
+        }
+    }
+
+    async fn pause(&self, length: Duration) {
+        let _ = self
+            .stop
+            .run_until_cancelled(tokio::time::sleep(length))
+            .await;
+    }
+
+    fn tell(&self, dependent: &Dependent, what: What) {
+        // Nobody listens any more only when the whole cluster is being let go.
+        let _ = self.events.send(FlowEvent {
+            dependent: dependent.reference.clone(),
+            what,
+        });
+    }
+}

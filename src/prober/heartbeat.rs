@@ -1,0 +1,406 @@
+//! When was each node lease last renewed? The only home of a lease's age.
+//!
+//! Ages are measured on the API server's clock, never on a node's: the server stamps the
+//! managedFields entry that owns `f:renewTime` whenever the value changes, and the `Date` of the
+//! same response says what "now" is there. Both are whole seconds, so a stamp gives a [`Window`] on
+//! our own monotonic clock, not a point. What we saw ourselves bounds it, and the microseconds of
+//! the node's own renewTime narrow it. Where the server's word cannot be used, only what we saw
+//! counts.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::moment::Moment;
+use crate::shoot::{Lease, RenewTime};
+
+/// A `Date` further than this from where the server's clock was expected is a stepped clock.
+const STRAY: i128 = 2 * SECOND;
+/// A stamp may lie this far beyond the response's own `Date`: both are rounded down.
+const STAMP_AHEAD_SECONDS: i64 = 1;
+/// How far two clocks that are disciplined by NTP drift apart at the most: 500 ppm.
+const DRIFT_DIVISOR: i128 = 2_000;
+/// How much longer one renewal may be under way than another, between the node's reading its clock
+/// and the server's stamp.
+const LATENCY: i128 = SECOND / 10;
+const SECOND: i128 = 1_000_000_000;
+
+/// A kubelet renews its lease at a quarter of `leaseDurationSeconds`.
+const RENEWALS_PER_LEASE: f64 = 4.0;
+/// What a kubelet does by default (40 s leases), used where a lease does not say.
+const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+const LONGEST_PERIOD: Duration = Duration::from_secs(60);
+
+/// One successful list of a shoot's node leases.
+#[derive(Clone, Debug)]
+pub struct LeaseSnapshot<'a> {
+    /// When the request was sent.
+    pub started: Moment,
+    /// When its body had been read.
+    pub finished: Moment,
+    /// The response's `Date`, in Unix seconds.
+    pub date: Option<i64>,
+    /// Whether the list was consistent, rather than from a cache of any age.
+    pub consistent: bool,
+    /// The list's resourceVersion.
+    pub resource_version: u64,
+    /// Its items.
+    pub leases: &'a [Lease],
+}
+
+/// What became of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intake {
+    /// A cache older than one seen before answered: nothing was learnt, read again consistently.
+    Stale,
+    /// The snapshot was taken in.
+    Taken {
+        /// Leases came or went.
+        names_changed: bool,
+        /// What had been seen of some lease had to be forgotten (its UID is new, or the whole list
+        /// is older than one seen: a restored etcd), so no proof may rest on earlier reads.
+        forgot: bool,
+    },
+}
+
+/// The bounds within which something happened, on our monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Not before this; unknown if nothing bounds it.
+    pub earliest: Option<Moment>,
+    /// Not after this.
+    pub latest: Moment,
+}
+
+/// What is known of one lease.
+#[derive(Clone, Debug)]
+pub struct Heartbeat {
+    uid: Box<str>,
+    resource_version: u64,
+    value: Option<RenewTime>,
+    stamp: Option<Stamp>,
+    renewed: Window,
+    /// Start of the last consistent read that showed the present value.
+    confirmed: Option<Moment>,
+    /// Our clock minus the node's, as successive renewals allow it.
+    node_clock: Option<Offset>,
+    period: Duration,
+    generation: u64,
+}
+
+/// All node leases of one shoot, as seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Heartbeats {
+    newest: u64,
+    generation: u64,
+    clock: Option<ServerClock>,
+    last_consistent: Option<Moment>,
+    leases: HashMap<Box<str>, Heartbeat>,
+}
+
+impl Heartbeats {
+    /// Learns from one list of leases.
+    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
+        let rolled_back = snapshot.resource_version < self.newest;
+        if rolled_back && !snapshot.consistent {
+            return Intake::Stale;
+        }
+        if rolled_back {
+            self.leases.clear();
+            self.last_consistent = None;
+        }
+        self.newest = snapshot.resource_version;
+        self.generation += 1;
+
+        let trusted_date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
+        let mut forgot = rolled_back;
+        let mut names_changed = rolled_back;
+        for lease in snapshot.leases {
+            let known = self.leases.remove(&lease.name);
+            names_changed |= known.is_none();
+            let known = known.filter(|known| {
+                let same = known.uid == lease.uid;
+                forgot |= !same;
+                same
+            });
+            let beat = self.sight(known, lease, trusted_date, snapshot);
+            self.leases.insert(lease.name.clone(), beat);
+        }
+        let generation = self.generation;
+        let before = self.leases.len();
+        self.leases.retain(|_, beat| beat.generation == generation);
+        names_changed |= self.leases.len() != before;
+        if snapshot.consistent {
+            self.last_consistent = Some(snapshot.started);
+        }
+        Intake::Taken {
+            names_changed,
+            forgot,
+        }
+    }
+
+    /// What is known of the lease of this name.
+    pub fn get(&self, name: &str) -> Option<&Heartbeat> {
+        self.leases.get(name)
+    }
+
+    /// All leases that the last list held, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Heartbeat)> {
+        self.leases.iter().map(|(name, beat)| (&**name, beat))
+    }
+
+    /// The number of leases that the last list held.
+    pub fn len(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Whether the last list was empty.
+    pub fn is_empty(&self) -> bool {
+        self.leases.is_empty()
+    }
+
+    /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
+    fn set_clock(&mut self, date: i64, snapshot: &LeaseSnapshot<'_>) -> bool {
+        match &mut self.clock {
+            Some(clock) => clock.advance(date, snapshot),
+            None => {
+                self.clock = Some(ServerClock {
+                    offset: Offset::of_date(date, snapshot),
+                    as_of: snapshot.started,
+                    epoch: 0,
+                });
+                true
+            }
+        }
+    }
+
+    fn sight(
+        &self,
+        known: Option<Heartbeat>,
+        lease: &Lease,
+        date: Option<i64>,
+        snapshot: &LeaseSnapshot<'_>,
+    ) -> Heartbeat {
+        let renewed = match &known {
+            Some(known) => {
+                lease.renew_time != known.value && lease.resource_version > known.resource_version
+            }
+            None => true,
+        };
+        let mut beat = match known {
+            Some(known) if !renewed => known,
+            known => self.renewal(known, lease, date, snapshot),
+        };
+        if let (Some(stamp), Some(clock)) = (beat.stamp, &self.clock) {
+            beat.renewed = beat.renewed.narrowed_by(clock.window_of(stamp));
+        }
+        beat.period = renewal_period(lease.duration_seconds);
+        beat.resource_version = beat.resource_version.max(lease.resource_version);
+        beat.generation = self.generation;
+        if snapshot.consistent {
+            beat.confirmed = Some(snapshot.started);
+        }
+        beat
+    }
+
+    /// A value that we see for the first time.
+    fn renewal(
+        &self,
+        known: Option<Heartbeat>,
+        lease: &Lease,
+        date: Option<i64>,
+        snapshot: &LeaseSnapshot<'_>,
+    ) -> Heartbeat {
+        let (confirmed_old, node_clock, as_of) = match &known {
+            Some(known) => (known.confirmed, known.node_clock, known.renewed.latest),
+            // A lease that an earlier consistent list did not hold was created after that list.
+            None => (self.last_consistent, None, snapshot.started),
+        };
+        let seen = Window {
+            earliest: confirmed_old,
+            latest: snapshot.finished,
+        };
+        let stamp = lease
+            .stamp
+            .zip(date)
+            .filter(|(stamp, date)| *stamp <= date.saturating_add(STAMP_AHEAD_SECONDS))
+            .zip(self.clock.as_ref())
+            .map(|((seconds, _), clock)| Stamp {
+                seconds,
+                epoch: clock.epoch,
+            });
+        let stamped = stamp
+            .zip(self.clock.as_ref())
+            .and_then(|(stamp, clock)| clock.window_of(stamp));
+        let window = seen.narrowed_by(stamped);
+
+        // What we saw is too coarse to notice that a node's clock has stepped.
+        let implied = stamped
+            .and(lease.renew_time)
+            .and_then(|t| Offset::of_node(t, window));
+        let node_clock = implied.map(|implied| {
+            node_clock
+                .map(|before| before.drifted(snapshot.finished.since(as_of)))
+                .and_then(|before| before.intersect(implied))
+                // An empty intersection is a stepped clock: start over.
+                .unwrap_or(implied)
+        });
+        let by_node = lease
+            .renew_time
+            .zip(node_clock)
+            .map(|(t, offset)| offset.widened(LATENCY).window_from(nanos_of(t)));
+
+        Heartbeat {
+            uid: lease.uid.clone(),
+            resource_version: lease.resource_version,
+            value: lease.renew_time,
+            stamp,
+            renewed: window.narrowed_by(by_node),
+            confirmed: None,
+            node_clock,
+            period: DEFAULT_PERIOD,
+            generation: self.generation,
+        }
+    }
+}
+
+impl Heartbeat {
+    /// When the lease was last renewed; `None` if it carries no renewTime that can be read.
+    pub fn renewed(&self) -> Option<Window> {
+        self.value.map(|_| self.renewed)
+    }
+
+    /// The lease's resourceVersion when it was last read.
+    pub fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    /// How often its kubelet renews it: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}
+
+impl Window {
+    /// The common part of both, or this one alone where they contradict each other.
+    fn narrowed_by(self, other: Option<Window>) -> Window {
+        let Some(other) = other else { return self };
+        let earliest = self.earliest.max(other.earliest);
+        let latest = self.latest.min(other.latest);
+        if earliest.is_some_and(|earliest| earliest > latest) {
+            return self;
+        }
+        Window { earliest, latest }
+    }
+}
+
+/// A managedFields time, and the state of the server's clock under which it can be read.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    seconds: i64,
+    epoch: u32,
+}
+
+/// The API server's clock against ours.
+#[derive(Clone, Copy, Debug)]
+struct ServerClock {
+    /// The server's time minus ours.
+    offset: Offset,
+    as_of: Moment,
+    /// Counts the steps of the server's clock: a stamp from before a step cannot be read after it.
+    epoch: u32,
+}
+
+impl ServerClock {
+    fn advance(&mut self, date: i64, snapshot: &LeaseSnapshot<'_>) -> bool {
+        let expected = self.offset.drifted(snapshot.started.since(self.as_of));
+        let told = Offset::of_date(date, snapshot);
+        self.as_of = snapshot.started;
+        if let Some(agreed) = expected.intersect(told) {
+            self.offset = agreed;
+            return true;
+        }
+        // The clock stepped, or another server with a clock of its own answered.
+        let strayed = told.low > expected.high + STRAY || told.high < expected.low - STRAY;
+        self.offset = told;
+        self.epoch = self.epoch.wrapping_add(1);
+        !strayed
+    }
+
+    /// When, on our clock, the server wrote this stamp; `None` if its clock has stepped since.
+    fn window_of(&self, stamp: Stamp) -> Option<Window> {
+        if stamp.epoch != self.epoch {
+            return None;
+        }
+        let low = i128::from(stamp.seconds) * SECOND - self.offset.high;
+        let high = (i128::from(stamp.seconds) + 1) * SECOND - self.offset.low;
+        let drift = (self.as_of.nanos() - low).abs() / DRIFT_DIVISOR;
+        Some(Window {
+            earliest: Some(Moment::from_nanos(low - drift)),
+            latest: Moment::from_nanos(high + drift),
+        })
+    }
+}
+
+/// Bounds on the distance between two clocks, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Offset {
+    low: i128,
+    high: i128,
+}
+
+impl Offset {
+    /// The server's clock minus ours: it read `date`, rounded down, some time during the request.
+    fn of_date(date: i64, snapshot: &LeaseSnapshot<'_>) -> Self {
+        let date = i128::from(date) * SECOND;
+        Self {
+            low: date - snapshot.finished.nanos(),
+            high: date + SECOND - snapshot.started.nanos(),
+        }
+    }
+
+    /// Our clock minus the node's, which read `renew_time` when the lease was renewed.
+    fn of_node(renew_time: RenewTime, window: Window) -> Option<Self> {
+        let node = nanos_of(renew_time);
+        Some(Self {
+            low: window.earliest?.nanos() - node,
+            high: window.latest.nanos() - node,
+        })
+    }
+
+    fn intersect(self, other: Self) -> Option<Self> {
+        let low = self.low.max(other.low);
+        let high = self.high.min(other.high);
+        (low <= high).then_some(Self { low, high })
+    }
+
+    fn widened(self, by: i128) -> Self {
+        Self {
+            low: self.low - by,
+            high: self.high + by,
+        }
+    }
+
+    fn drifted(self, elapsed: Duration) -> Self {
+        let elapsed = i128::try_from(elapsed.as_nanos()).unwrap_or(i128::from(i64::MAX));
+        self.widened(elapsed / DRIFT_DIVISOR)
+    }
+
+    fn window_from(self, nanos: i128) -> Window {
+        Window {
+            earliest: Some(Moment::from_nanos(nanos + self.low)),
+            latest: Moment::from_nanos(nanos + self.high),
+        }
+    }
+}
+
+fn nanos_of(renew_time: RenewTime) -> i128 {
+    i128::from(renew_time.as_micros()) * 1_000
+}
+
+fn renewal_period(lease_duration_seconds: Option<i32>) -> Duration {
+    match lease_duration_seconds {
+        Some(seconds) => Duration::from_secs_f64(f64::from(seconds.max(0)) / RENEWALS_PER_LEASE)
+            .clamp(SHORTEST_PERIOD, LONGEST_PERIOD),
+        None => DEFAULT_PERIOD,
+    }
+}

@@ -1,0 +1,110 @@
+//! Points on this process's monotonic clock, as plain values.
+
+use std::{
+    fmt,
+    ops::{Add, Sub},
+    time::{Duration, Instant},
+};
+
+/// A point on this process's monotonic clock, in nanoseconds from an origin of its choosing.
+///
+/// [`Instant`] cannot express a point before the machine booted, where a lease may well have been
+/// renewed. Arithmetic saturates at ±292 years.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// The moment `nanos` nanoseconds from the origin, held within ±292 years.
+    pub fn from_nanos(nanos: i128) -> Self {
+        let bounded = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+        Self(i64::try_from(bounded).unwrap_or(i64::MAX))
+    }
+
+    /// Nanoseconds from the origin.
+    pub fn nanos(self) -> i128 {
+        i128::from(self.0)
+    }
+
+    /// How long ago `earlier` was; zero if it is still to come.
+    pub fn since(self, earlier: Moment) -> Duration {
+        let nanos = self.nanos() - earlier.nanos();
+        Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_add(signed(duration)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Moment;
+
+    fn sub(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_sub(signed(duration)))
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}s", self.0 as f64 / 1e9)
+    }
+}
+
+fn signed(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Ties [`Moment`]s to the process's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin(Instant);
+
+impl Origin {
+    /// An origin at the given instant.
+    pub fn new(instant: Instant) -> Self {
+        Self(instant)
+    }
+
+    /// The moment of an instant.
+    pub fn moment(self, instant: Instant) -> Moment {
+        match instant.checked_duration_since(self.0) {
+            Some(after) => Moment(0) + after,
+            None => Moment(0) - self.0.duration_since(instant),
+        }
+    }
+
+    /// The instant of a moment; one before the machine booted is held at the origin.
+    pub fn instant(self, moment: Moment) -> Instant {
+        self.0
+            .checked_add(moment.since(Moment(0)))
+            .unwrap_or(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        let end = Moment::from_nanos(i128::MAX);
+        assert_eq!(end + Duration::MAX, end);
+        let start = Moment::from_nanos(i128::MIN);
+        assert_eq!(start - Duration::MAX, start);
+        assert_eq!(start.since(end), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_instant_and_its_moment_are_the_same_point() {
+        let now = Instant::now();
+        let origin = Origin::new(now);
+        let later = now + Duration::from_millis(1500);
+        assert_eq!(origin.moment(later).nanos(), 1_500_000_000);
+        assert_eq!(origin.instant(origin.moment(later)), later);
+        let earlier = Moment::from_nanos(-5);
+        assert_eq!(origin.instant(earlier), now);
+    }
+}

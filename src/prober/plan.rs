@@ -1,0 +1,296 @@
+//! What is to be done to each dependent, in which order, and with which writes.
+//!
+//! A step is decided from what is there: annotations, replicas, verdict. Every step is written so
+//! that a crash between any two requests leaves a state which the next decision completes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::{api::Restore, cluster::Dependent};
+
+/// The mark: this operator scaled the object to zero and owes its replicas.
+pub const MARK: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
+/// The recorded number of replicas. Alone it is no mark: the Go tool leaves it everywhere.
+pub const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
+/// Hands off this object.
+pub const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
+
+/// What is restored when nothing tells the number.
+const DEFAULT_REPLICAS: i32 = 1;
+
+/// Which way the dependents are scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To zero, to protect.
+    Down,
+    /// Back to what they were.
+    Up,
+}
+
+/// How an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// apps/v1: one patch carries annotations, replicas and the precondition.
+    Apps,
+    /// Any other kind: annotations on the object, replicas through its `scale` subresource.
+    Scalable,
+}
+
+/// A dependent as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// How it is written.
+    pub family: Family,
+    /// Its resourceVersion, the precondition of what is decided from it.
+    pub resource_version: String,
+    /// `spec.replicas`.
+    pub replicas: i32,
+    /// Whether it carries the mark.
+    pub marked: bool,
+    /// The recorded number.
+    pub record: Record,
+    /// Whether it says `ignore-scaling`.
+    pub ignored: bool,
+    /// Whether replicas still exist, by its status.
+    pub any_left: bool,
+    /// Whether at least one replica is there for good, by its status.
+    pub running: bool,
+}
+
+/// The recorded number of replicas, as found in the annotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// There is none.
+    Absent,
+    /// A whole number above zero.
+    Replicas(i32),
+    /// Something else.
+    Unreadable(String),
+}
+
+impl Record {
+    /// Reads the annotation.
+    pub fn parse(annotation: Option<&str>) -> Self {
+        let Some(text) = annotation else {
+            return Self::Absent;
+        };
+        match text.parse::<i32>() {
+            Ok(replicas) if replicas > 0 => Self::Replicas(replicas),
+            _ => Self::Unreadable(text.to_owned()),
+        }
+    }
+}
+
+/// What is to be done to one dependent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Record the number, set the mark, scale to zero.
+    ScaleDown {
+        /// The number to record.
+        from: i32,
+    },
+    /// Scale up, then remove mark and record.
+    ScaleUp {
+        /// The number to restore.
+        to: i32,
+    },
+    /// Somebody else scaled it up: keep the replicas, remove mark and record.
+    DropMark,
+    /// It is to be ignored: remove the mark, keep record and replicas.
+    Release,
+    /// Nothing to write, but what was written has not come about yet.
+    Wait,
+    /// Nothing to do.
+    Nothing(Settled),
+}
+
+/// Why there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It does not exist, and need not.
+    Missing,
+    /// It says `ignore-scaling`.
+    Ignored {
+        /// And it is at zero.
+        at_zero: bool,
+    },
+    /// Scaled to zero by us, and its replicas are gone.
+    Down,
+    /// At zero without our mark: somebody else's decision.
+    NotOurs,
+    /// It has the replicas that its user wants.
+    Up,
+}
+
+/// Why a dependent cannot be handled. It stops the flow at its level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A required dependent does not exist.
+    #[error("it does not exist; create it, or set `optional: true` for it in the policy")]
+    Missing,
+    /// The record is not a whole number above zero.
+    #[error(
+        "its annotation {RECORD} is {0:?}, not a whole number above 0; correct it, or remove it to \
+         have the last known number restored"
+    )]
+    UnreadableRecord(String),
+}
+
+/// What is remembered of a dependent beside its annotations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// It was scaled down by us and has not been seen back since.
+    pub owed: bool,
+    /// The number found when it was scaled down.
+    pub replicas: Option<i32>,
+}
+
+/// Decides one dependent's step; `found` is `None` if it does not exist.
+pub fn step(
+    direction: Direction,
+    optional: bool,
+    restore: Restore,
+    found: Option<&Observed>,
+    memory: Memory,
+) -> Result<Step, Refusal> {
+    let Some(found) = found else {
+        return if optional {
+            Ok(Step::Nothing(Settled::Missing))
+        } else {
+            Err(Refusal::Missing)
+        };
+    };
+    if found.ignored {
+        return Ok(if found.marked {
+            Step::Release
+        } else {
+            Step::Nothing(Settled::Ignored {
+                at_zero: found.replicas == 0,
+            })
+        });
+    }
+    match direction {
+        Direction::Down => Ok(step_down(found)),
+        Direction::Up => step_up(restore, found, memory),
+    }
+}
+
+fn step_down(found: &Observed) -> Step {
+    match (found.replicas, found.marked) {
+        (0, false) => Step::Nothing(Settled::NotOurs),
+        (0, true) if found.any_left => Step::Wait,
+        (0, true) => Step::Nothing(Settled::Down),
+        (replicas, _) => Step::ScaleDown { from: replicas },
+    }
+}
+
+fn step_up(restore: Restore, found: &Observed, memory: Memory) -> Result<Step, Refusal> {
+    match (found.replicas, found.marked) {
+        (0, true) => match &found.record {
+            Record::Replicas(to) => Ok(Step::ScaleUp { to: *to }),
+            Record::Absent => Ok(Step::ScaleUp {
+                to: memory
+                    .replicas
+                    .filter(|replicas| *replicas > 0)
+                    .unwrap_or(DEFAULT_REPLICAS),
+            }),
+            Record::Unreadable(text) => Err(Refusal::UnreadableRecord(text.clone())),
+        },
+        (0, false) if restore == Restore::Any => Ok(Step::ScaleUp {
+            to: match found.record {
+                Record::Replicas(to) => to,
+                Record::Absent | Record::Unreadable(_) => DEFAULT_REPLICAS,
+            },
+        }),
+        (0, false) => Ok(Step::Nothing(Settled::NotOurs)),
+        (_, true) => Ok(Step::DropMark),
+        (_, false) if memory.owed && !found.running => Ok(Step::Wait),
+        (_, false) => Ok(Step::Nothing(Settled::Up)),
+    }
+}
+
+/// Groups the dependents by their level in that direction, ascending.
+pub fn levels(dependents: &[Dependent], direction: Direction) -> Vec<(u32, Vec<&Dependent>)> {
+    let mut by_level: BTreeMap<u32, Vec<&Dependent>> = BTreeMap::new();
+    for dependent in dependents {
+        let scale = match direction {
+            Direction::Down => &dependent.down,
+            Direction::Up => &dependent.up,
+        };
+        by_level.entry(scale.level).or_default().push(dependent);
+    }
+    by_level.into_iter().collect()
+}
+
+/// One request that changes a dependent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// A merge patch of the object.
+    Object(Value),
+    /// A merge patch of its `scale` subresource.
+    ScaleMerge(Value),
+    /// A JSON patch of its `scale` subresource.
+    ScaleJson(Value),
+}
+
+impl Step {
+    /// The requests that carry it out, in order. Each is refused if what it was decided from has
+    /// changed, unless the change does not matter to it.
+    pub fn writes(&self, found: &Observed) -> Vec<Write> {
+        let precondition = json!({"resourceVersion": found.resource_version});
+        let annotate = |mark: Value, record: Value| {
+            let mut metadata = precondition.clone();
+            metadata["annotations"] = json!({MARK: mark, RECORD: record});
+            metadata
+        };
+        match (self, found.family) {
+            (Step::ScaleDown { from }, Family::Apps) => vec![Write::Object(json!({
+                "metadata": annotate(json!(""), json!(from.to_string())),
+                "spec": {"replicas": 0},
+            }))],
+            (Step::ScaleDown { from }, Family::Scalable) => vec![
+                Write::Object(json!({
+                    "metadata": annotate(json!(""), json!(from.to_string())),
+                })),
+                // The annotations have just changed the resourceVersion; the number is what counts.
+                Write::ScaleJson(json!([
+                    {"op": "test", "path": "/spec/replicas", "value": from},
+                    {"op": "replace", "path": "/spec/replicas", "value": 0},
+                ])),
+            ],
+            (Step::ScaleUp { to }, Family::Apps) => vec![Write::Object(json!({
+                "metadata": annotate(Value::Null, Value::Null),
+                "spec": {"replicas": to},
+            }))],
+            (Step::ScaleUp { to }, Family::Scalable) => vec![
+                Write::ScaleMerge(json!({
+                    "metadata": precondition,
+                    "spec": {"replicas": to},
+                })),
+                Write::Object(json!({
+                    "metadata": {"annotations": {MARK: null, RECORD: null}},
+                })),
+            ],
+            (Step::DropMark, _) => vec![Write::Object(json!({
+                "metadata": annotate(Value::Null, Value::Null),
+            }))],
+            (Step::Release, _) => {
+                let mut metadata = precondition;
+                metadata["annotations"] = json!({MARK: null});
+                vec![Write::Object(json!({"metadata": metadata}))]
+            }
+            (Step::Wait | Step::Nothing(_), _) => Vec::new(),
+        }
+    }
+}
+
+/// Whether the annotation's text is true, as Go's `strconv.ParseBool` reads it; `None` if it is no
+/// boolean.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}

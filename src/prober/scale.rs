@@ -1,0 +1,434 @@
+//! Reads and writes dependents on the seed. The only place that changes what a user owns.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use kube::{
+    Client,
+    api::{GetParams, Patch, PatchParams, Request},
+    core::{ApiResource, GroupVersion, GroupVersionKind, PartialObjectMeta},
+    discovery::{self, Scope},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::plan::{Family, IGNORE, MARK, Observed, RECORD, Record, Refusal, Step, Write, parse_bool};
+use crate::api::DependentRef;
+
+/// The field manager under which dependents are changed.
+const FIELD_MANAGER: &str = "dependency-watchdog";
+/// The time that one request to the seed may take.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// How often a step is decided again at once when somebody else changes the object meanwhile.
+const CONFLICTS: u32 = 5;
+
+const APPS: &str = "apps/v1";
+const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
+
+/// Why a dependent could not be scaled. Each message tells what was tried and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// What is there forbids it.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The seed does not serve the kind.
+    #[error("the seed does not serve this kind; correct apiVersion and kind in the policy: {0}")]
+    UnknownKind(String),
+    /// The kind is not in a namespace, or has no `scale` subresource.
+    #[error("{0}; only namespaced kinds with a scale subresource can be dependents")]
+    NotScalable(&'static str),
+    /// A request was refused for lack of rights.
+    #[error("{verb} is forbidden, grant it to the operator's ServiceAccount: {message}")]
+    Forbidden {
+        /// What was tried.
+        verb: &'static str,
+        /// What the server said.
+        message: String,
+    },
+    /// Somebody else changed it again and again while it was being decided on.
+    #[error("it was changed by somebody else {CONFLICTS} times in a row while being scaled")]
+    Conflicts,
+    /// A request failed.
+    #[error("{verb} failed: {message}")]
+    Request {
+        /// What was tried.
+        verb: &'static str,
+        /// What came back.
+        message: String,
+    },
+}
+
+impl ScaleError {
+    /// The reason, for conditions and events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Refused(Refusal::Missing) => "DependentMissing",
+            Self::Refused(Refusal::UnreadableRecord(_)) => "RecordUnreadable",
+            Self::UnknownKind(_) => "KindUnknown",
+            Self::NotScalable(_) => "NotScalable",
+            Self::Forbidden { .. } => "ScalingForbidden",
+            Self::Conflicts => "ScalingConflicts",
+            Self::Request { .. } => "ScalingFailed",
+        }
+    }
+}
+
+/// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
+#[derive(Clone, Debug, Default)]
+pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>);
+
+/// Reads and writes the dependents in one namespace.
+#[derive(Clone)]
+pub struct Scaler {
+    client: Client,
+    namespace: Arc<str>,
+    resources: Resources,
+}
+
+/// How a dependent is reached.
+struct Target {
+    family: Family,
+    request: Request,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Workload {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Replicas,
+    #[serde(default)]
+    status: WorkloadStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    generation: i64,
+    resource_version: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Replicas {
+    replicas: Option<i32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WorkloadStatus {
+    observed_generation: i64,
+    replicas: i32,
+    ready_replicas: i32,
+}
+
+#[derive(Deserialize)]
+struct Scale {
+    #[serde(default)]
+    spec: Replicas,
+    #[serde(default)]
+    status: Replicas,
+}
+
+/// What became of a write.
+enum Written {
+    Done,
+    /// What the write was decided from is not so any more.
+    Overtaken,
+}
+
+impl Scaler {
+    /// Scales dependents in `namespace` through `client`.
+    pub fn new(client: Client, namespace: Arc<str>, resources: Resources) -> Self {
+        Self {
+            client,
+            namespace,
+            resources,
+        }
+    }
+
+    /// Reads a dependent; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is of a kind that cannot be scaled.
+    pub async fn read(&self, dependent: &DependentRef) -> Result<Option<Observed>, ScaleError> {
+        let target = self.target(dependent).await?;
+        self.observe(&target).await
+    }
+
+    /// Reads a dependent, has `decide` tell the step, and carries it out. If somebody else changes
+    /// the object meanwhile, it is read and decided on again.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or written, or `decide` refuses.
+    pub async fn apply(
+        &self,
+        dependent: &DependentRef,
+        decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
+    ) -> Result<(Step, Option<Observed>), ScaleError> {
+        let target = self.target(dependent).await?;
+        for _ in 0..=CONFLICTS {
+            let found = self.observe(&target).await?;
+            let step = decide(found.as_ref())?;
+            let writes = found.as_ref().map(|found| step.writes(found));
+            match self.write_all(&target, writes.unwrap_or_default()).await? {
+                Written::Done => return Ok((step, found)),
+                Written::Overtaken => {}
+            }
+        }
+        Err(ScaleError::Conflicts)
+    }
+
+    async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
+        let (family, resource) = self.resource(dependent).await?;
+        let path = format!(
+            "{}/namespaces/{}/{}",
+            api_path(&resource),
+            self.namespace,
+            resource.plural
+        );
+        Ok(Target {
+            family,
+            request: Request::new(path),
+            name: dependent.name.clone(),
+        })
+    }
+
+    async fn resource(&self, dependent: &DependentRef) -> Result<(Family, ApiResource), ScaleError> {
+        let version: GroupVersion = dependent
+            .api_version
+            .parse()
+            .map_err(|error| ScaleError::UnknownKind(format!("{error}")))?;
+        let kind = version.with_kind(&dependent.kind);
+        if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
+            return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
+        }
+        if let Some(resource) = self.resources.get(&kind) {
+            return Ok((Family::Scalable, resource));
+        }
+        let looked_up = limited(discovery::pinned_kind(&self.client, &kind)).await;
+        let (resource, capabilities) = match looked_up {
+            Err(Failure::Api(error @ kube::Error::Discovery(_))) => {
+                return Err(ScaleError::UnknownKind(error.to_string()));
+            }
+            Err(failure) if failure.code() == Some(404) => {
+                return Err(ScaleError::UnknownKind(dependent.api_version.clone()));
+            }
+            other => other.map_err(|failure| failure.explain("discovery"))?,
+        };
+        if capabilities.scope == Scope::Cluster {
+            return Err(ScaleError::NotScalable("the kind is cluster-scoped"));
+        }
+        let scale = format!("{}/scale", resource.plural);
+        let scalable = capabilities
+            .subresources
+            .iter()
+            .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
+        if !scalable {
+            return Err(ScaleError::NotScalable(
+                "the kind has no scale subresource",
+            ));
+        }
+        self.resources.put(kind, resource.clone());
+        Ok((Family::Scalable, resource))
+    }
+
+    async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
+        match target.family {
+            Family::Apps => Ok(self
+                .get::<Workload>("get", target.request.get(&target.name, &GetParams::default()))
+                .await?
+                .map(observed_workload)),
+            Family::Scalable => {
+                let object = target
+                    .request
+                    .get_metadata(&target.name, &GetParams::default());
+                let scale = target.request.get_subresource("scale", &target.name);
+                let Some(object) = self.get::<PartialObjectMeta>("get", object).await? else {
+                    return Ok(None);
+                };
+                let scale = self.get::<Scale>("get scale", scale).await?;
+                Ok(scale.map(|scale| observed_scalable(object, &scale)))
+            }
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        verb: &'static str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Option<T>, ScaleError> {
+        match self.send(request).await {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.code() == Some(404) => Ok(None),
+            Err(failure) => Err(failure.explain(verb)),
+        }
+    }
+
+    async fn write_all(&self, target: &Target, writes: Vec<Write>) -> Result<Written, ScaleError> {
+        for write in writes {
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            let (verb, request) = match &write {
+                Write::Object(patch) => {
+                    let patch = Patch::Merge(patch);
+                    ("patch", target.request.patch(&target.name, &params, &patch))
+                }
+                Write::ScaleMerge(patch) => {
+                    let patch = Patch::Merge(patch);
+                    let request =
+                        target
+                            .request
+                            .patch_subresource("scale", &target.name, &params, &patch);
+                    ("patch scale", request)
+                }
+                Write::ScaleJson(patch) => {
+                    let patch = serde_json::from_value(patch.clone())
+                        .map(Patch::<Value>::Json)
+                        .map_err(|error| ScaleError::Request {
+                            verb: "patch scale",
+                            message: error.to_string(),
+                        })?;
+                    let request =
+                        target
+                            .request
+                            .patch_subresource("scale", &target.name, &params, &patch);
+                    ("patch scale", request)
+                }
+            };
+            match self.send::<Value>(request).await {
+                Ok(_) => {}
+                // A precondition failed, or the object is gone.
+                Err(failure) => match (failure.code(), &write) {
+                    (Some(409 | 404), _) | (Some(422), Write::ScaleJson(_)) => {
+                        return Ok(Written::Overtaken);
+                    }
+                    _ => return Err(failure.explain(verb)),
+                },
+            }
+        }
+        Ok(Written::Done)
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, Failure> {
+        let request = request.map_err(|error| Failure::Api(kube::Error::BuildRequest(error)))?;
+        limited(self.client.request(request)).await
+    }
+}
+
+impl Resources {
+    fn get(&self, kind: &GroupVersionKind) -> Option<ApiResource> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(kind).cloned()
+    }
+
+    fn put(&self, kind: GroupVersionKind, resource: ApiResource) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(kind, resource);
+    }
+}
+
+fn observed_workload(object: Workload) -> Observed {
+    let current = object.status.observed_generation >= object.metadata.generation;
+    let annotations = &object.metadata.annotations;
+    Observed {
+        family: Family::Apps,
+        // The API server's default.
+        replicas: object.spec.replicas.unwrap_or(1),
+        marked: annotations.contains_key(MARK),
+        record: Record::parse(annotations.get(RECORD).map(String::as_str)),
+        ignored: ignored(annotations),
+        any_left: !current || object.status.replicas > 0,
+        running: current && object.status.ready_replicas > 0,
+        resource_version: object.metadata.resource_version,
+    }
+}
+
+fn observed_scalable(object: PartialObjectMeta, scale: &Scale) -> Observed {
+    let annotations = object.metadata.annotations.unwrap_or_default();
+    let present = scale.status.replicas.unwrap_or(0) > 0;
+    Observed {
+        family: Family::Scalable,
+        // A Scale of zero replicas lacks the field.
+        replicas: scale.spec.replicas.unwrap_or(0),
+        marked: annotations.contains_key(MARK),
+        record: Record::parse(annotations.get(RECORD).map(String::as_str)),
+        ignored: ignored(&annotations),
+        any_left: present,
+        running: present,
+        resource_version: object.metadata.resource_version.unwrap_or_default(),
+    }
+}
+
+fn ignored(annotations: &BTreeMap<String, String>) -> bool {
+    annotations
+        .get(IGNORE)
+        .and_then(|text| parse_bool(text))
+        .unwrap_or(false)
+}
+
+fn api_path(resource: &ApiResource) -> String {
+    if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    }
+}
+
+/// A request that came to nothing.
+enum Failure {
+    Api(kube::Error),
+    Late,
+}
+
+impl Failure {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    fn explain(self, verb: &'static str) -> ScaleError {
+        match self {
+            Self::Api(kube::Error::Api(status)) if status.code == 403 => ScaleError::Forbidden {
+                verb,
+                message: status.message,
+            },
+            Self::Api(kube::Error::Api(status)) => ScaleError::Request {
+                verb,
+                message: format!("{} ({})", status.message, status.code),
+            },
+            Self::Api(error) => ScaleError::Request {
+                verb,
+                message: error.to_string(),
+            },
+            Self::Late => ScaleError::Request {
+                verb,
+                message: format!("the seed did not answer within {REQUEST_LIMIT:?}"),
+            },
+        }
+    }
+}
+
+async fn limited<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Failure> {
+    match timeout(REQUEST_LIMIT, request).await {
+        Ok(answer) => answer.map_err(Failure::Api),
+        Err(_) => Err(Failure::Late),
+    }
+}

@@ -1,0 +1,245 @@
+//! What do the leases say: outage, healthy, or nothing that can be relied on?
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    candidates::{Exclusion, Roster, Standing},
+    heartbeat::{Heartbeat, Heartbeats},
+    moment::Moment,
+    proof::{self, Proof},
+};
+
+/// A lease counts as expired after this share of the grace, so that the dependents are down before
+/// kube-controller-manager reacts.
+const EXPIRY_FRACTION: f64 = 0.75;
+/// However short the grace, a kubelet that misses fewer renewals than this is not silent.
+const RENEWALS_MISSED: u32 = 3;
+/// Before the expiry, suspicion needs the length of the proof and the second of a stamp ...
+const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
+/// ... but a kubelet that is merely late is not suspect.
+const SUSPICION_PERIODS: f64 = 1.3;
+
+/// The policy's thresholds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// kube-controller-manager's node-monitor-grace-period.
+    pub grace: Duration,
+    /// The share of expired leases that is an outage, in (0, 1].
+    pub fraction: f64,
+}
+
+impl Thresholds {
+    /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
+    /// not before the grace, so that the lease is renewed too slowly to be judged.
+    pub fn expiry(&self, period: Duration) -> Option<Duration> {
+        let expiry = self
+            .grace
+            .mul_f64(EXPIRY_FRACTION)
+            .max(period * RENEWALS_MISSED);
+        (expiry < self.grace).then_some(expiry)
+    }
+
+    /// Whether `some` of `all` reach the fraction.
+    pub fn reached(&self, some: usize, all: usize) -> bool {
+        all > 0 && some as f64 / all as f64 >= self.fraction
+    }
+
+    /// The smallest number of `all` that reaches the fraction.
+    fn needed(&self, all: usize) -> usize {
+        let estimate = (self.fraction * all as f64).ceil() as usize;
+        // The product is rounded, the quotient decides.
+        (estimate.saturating_sub(1)..=all)
+            .find(|some| self.reached(*some, all))
+            .unwrap_or(all)
+    }
+}
+
+/// What one read of the leases shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assessment {
+    /// The moment for which it holds: the start of the read.
+    pub at: Moment,
+    /// N: leases that count.
+    pub candidates: usize,
+    /// E: of these, those that are certainly expired.
+    pub expired: usize,
+    /// U: of these, those of which it cannot be said.
+    pub unknown: usize,
+    /// Of the unknown, those renewed too slowly for the grace.
+    pub too_slow: usize,
+    /// Leases that do not count, by reason.
+    pub excluded: BTreeMap<Exclusion, usize>,
+    /// How many expired leases are an outage.
+    pub needed: usize,
+    /// P: the longest renewal period among the leases that count.
+    pub period: Duration,
+    /// When the fraction can have been silent for so long that it has to be looked at.
+    pub suspect_at: Option<Moment>,
+    /// When the fraction is certainly expired unless it renews.
+    pub expires_at: Option<Moment>,
+    /// The number of Machines; `None` where they are not served.
+    pub machines: Option<usize>,
+    /// Whether the cluster is protected.
+    pub protected: bool,
+}
+
+/// The three-way verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The nodes lost their way to the API server.
+    Outage,
+    /// They did not.
+    Healthy,
+    /// The evidence does not suffice; nothing is scaled, either way.
+    Undetermined(Doubt),
+}
+
+/// Why leases that were read do not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The silence has not been watched for long enough; so it is then.
+    Unproven(Moment),
+    /// Nobody writes to this API server, so that silence says nothing.
+    NoWrites,
+    /// One silent node is no evidence of a network.
+    SingleNode,
+    /// Too many leases of which it cannot be said whether they are expired.
+    UnknownLeases,
+    /// As that, because they are renewed too slowly for the grace.
+    LeaseTooSlow,
+    /// A protected cluster without a lease that counts.
+    NoCandidates,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pulse {
+    Fresh,
+    Expired,
+    Unknown,
+}
+
+impl Assessment {
+    /// Counts the leases as of `at`, the start of the last read.
+    pub fn new(
+        leases: &Heartbeats,
+        roster: &Roster,
+        thresholds: &Thresholds,
+        protected: bool,
+        at: Moment,
+    ) -> Self {
+        let mut assessment = Self {
+            at,
+            candidates: 0,
+            expired: 0,
+            unknown: 0,
+            too_slow: 0,
+            excluded: BTreeMap::new(),
+            needed: 0,
+            period: Duration::ZERO,
+            suspect_at: None,
+            expires_at: None,
+            machines: roster.machines(),
+            protected,
+        };
+        let mut judged = Vec::with_capacity(leases.len());
+        for (name, beat) in leases.iter() {
+            let expiry = thresholds.expiry(beat.period());
+            let pulse = pulse(beat, expiry, at);
+            match roster.standing(name, protected && pulse == Pulse::Fresh) {
+                Standing::Excluded(why) => *assessment.excluded.entry(why).or_default() += 1,
+                Standing::Counts => {
+                    assessment.candidates += 1;
+                    assessment.expired += usize::from(pulse == Pulse::Expired);
+                    assessment.unknown += usize::from(pulse == Pulse::Unknown);
+                    assessment.too_slow += usize::from(expiry.is_none());
+                    if let (Some(window), Some(expiry)) = (beat.renewed(), expiry) {
+                        assessment.period = assessment.period.max(beat.period());
+                        judged.push((window, expiry));
+                    }
+                }
+            }
+        }
+        assessment.needed = thresholds.needed(assessment.candidates);
+        // Of a single node nothing could be proven.
+        if assessment.candidates > 1 {
+            let period = assessment.period;
+            assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
+                // Without a lower bound it can have been silent for any time.
+                window.earliest.unwrap_or(Moment::from_nanos(i128::MIN))
+                    + suspicion(*expiry, period)
+            });
+            assessment.expires_at = nth(assessment.needed, &judged, |(window, expiry)| {
+                window.latest + *expiry
+            });
+        }
+        assessment
+    }
+
+    /// Whether the fraction can have been silent for so long that it has to be proven or refuted.
+    pub fn suspect(&self) -> bool {
+        self.suspect_at.is_some_and(|moment| moment <= self.at)
+    }
+
+    /// The verdict, given how far the silence is proven.
+    pub fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
+        let (all, expired) = (self.candidates, self.expired);
+        if all == 0 {
+            return match (self.protected, self.machines) {
+                (false, _) | (true, Some(0)) => Verdict::Healthy,
+                (true, _) => Verdict::Undetermined(Doubt::NoCandidates),
+            };
+        }
+        if !thresholds.reached(expired + self.unknown, all) {
+            return Verdict::Healthy;
+        }
+        if all == 1 && expired == 1 {
+            return Verdict::Undetermined(Doubt::SingleNode);
+        }
+        if !thresholds.reached(expired, all) {
+            return Verdict::Undetermined(if thresholds.reached(self.too_slow, all) {
+                Doubt::LeaseTooSlow
+            } else {
+                Doubt::UnknownLeases
+            });
+        }
+        match proof.standing(self.at, self.period) {
+            proof::Standing::Proven => Verdict::Outage,
+            proof::Standing::Pending(until) => Verdict::Undetermined(Doubt::Unproven(until)),
+            proof::Standing::NoWrites => Verdict::Undetermined(Doubt::NoWrites),
+        }
+    }
+}
+
+fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: Moment) -> Pulse {
+    let (Some(window), Some(expiry)) = (beat.renewed(), expiry) else {
+        return Pulse::Unknown;
+    };
+    if window.latest + expiry <= at {
+        Pulse::Expired
+    } else if window
+        .earliest
+        .is_some_and(|earliest| earliest + expiry > at)
+    {
+        Pulse::Fresh
+    } else {
+        Pulse::Unknown
+    }
+}
+
+/// For how long a lease must have been silent to be looked at closely.
+fn suspicion(expiry: Duration, period: Duration) -> Duration {
+    expiry
+        .saturating_sub(Proof::length(period))
+        .saturating_sub(SUSPICION_MARGIN)
+        .max(period.mul_f64(SUSPICION_PERIODS))
+}
+
+/// The moment at which `count` of the items have reached theirs.
+fn nth<T>(count: usize, items: &[T], moment: impl Fn(&T) -> Moment) -> Option<Moment> {
+    let mut moments: Vec<Moment> = items.iter().map(moment).collect();
+    let index = count
+        .checked_sub(1)
+        .filter(|index| *index < moments.len())?;
+    let (_, nth, _) = moments.select_nth_unstable(index);
+    Some(*nth)
+}

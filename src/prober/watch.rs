@@ -1,0 +1,304 @@
+//! The pure half of one cluster's loop: evidence in, the next read and the verdict out.
+//!
+//! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, hands over what came, and
+//! acts on [`Conclusion`]s. It holds no client and no clock, so that a simulation can drive it.
+
+use std::time::Duration;
+
+use super::{
+    candidates::Roster,
+    heartbeat::{Heartbeats, Intake, LeaseSnapshot},
+    moment::Moment,
+    plan::Direction,
+    proof::Proof,
+    schedule::{Next, Occasion, Outcome, Pace, Progress},
+    verdict::{Assessment, Thresholds, Verdict},
+};
+
+/// Nodes and Machines are read again for a lease that turns silent at most this often, and are
+/// never older than this when silence is acted on.
+const FACTS_AGE: Duration = Duration::from_secs(60);
+
+/// What a policy asks of the watch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// When leases are an outage.
+    pub thresholds: Thresholds,
+    /// When they are read.
+    pub pace: Pace,
+    /// Consecutive outages before the dependents are scaled down, at least 1.
+    pub failure_threshold: u32,
+    /// Consecutive healthy verdicts before they are restored, at least 1.
+    pub success_threshold: u32,
+}
+
+/// How the leases are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Whether a cached list will not do.
+    pub consistent: bool,
+    /// The time that it may take.
+    pub limit: Duration,
+    /// The time that may be spent on Nodes, which are large.
+    pub patience: Duration,
+    /// Whether it is tried once more, on a new connection, if it fails.
+    pub insist: bool,
+}
+
+/// What became of a list of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was older than one seen before: read again, consistently, at once.
+    ReadAgain,
+    /// It counts, but Nodes and Machines have to be read before a verdict.
+    NeedsFacts,
+    /// It counts, and a verdict can be reached.
+    Ready,
+}
+
+/// A verdict, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conclusion {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The evidence.
+    pub assessment: Assessment,
+    /// Whether it has been reached often enough in a row to act on.
+    pub act: Option<Direction>,
+}
+
+/// One cluster's evidence.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    rules: Rules,
+    leases: Heartbeats,
+    roster: Roster,
+    /// When the roster's facts were read.
+    facts: Option<Moment>,
+    /// They have to be read again whatever their age.
+    facts_wanted: bool,
+    proof: Proof,
+    protected: bool,
+    assessment: Option<Assessment>,
+    last: Option<LastRead>,
+    failures: u32,
+    outages: u32,
+    recoveries: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LastRead {
+    started: Moment,
+    finished: Moment,
+    outcome: Outcome,
+}
+
+impl Watch {
+    /// A watch that has seen nothing yet.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            leases: Heartbeats::default(),
+            roster: Roster::default(),
+            facts: None,
+            facts_wanted: true,
+            proof: Proof::default(),
+            protected: false,
+            assessment: None,
+            last: None,
+            failures: 0,
+            outages: 0,
+            recoveries: 0,
+        }
+    }
+
+    /// Goes on under other rules, with the evidence that there is.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// Tells whether the cluster is protected, which changes what counts.
+    pub fn set_protected(&mut self, protected: bool) {
+        self.protected = protected;
+    }
+
+    /// Has Nodes and Machines read again before the next verdict.
+    pub fn want_facts(&mut self) {
+        self.facts_wanted = true;
+    }
+
+    /// When to read next; `draw`, uniform in [0, 1), places the jitter.
+    pub fn next(&self, now: Moment, draw: f64) -> Next {
+        match &self.last {
+            Some(last) => self.rules.pace.next(
+                &Progress {
+                    started: last.started,
+                    finished: last.finished,
+                    outcome: last.outcome,
+                    assessment: self.assessment.as_ref(),
+                    proof: &self.proof,
+                },
+                draw,
+            ),
+            None => Next {
+                at: now,
+                occasion: Occasion::Interval,
+            },
+        }
+    }
+
+    /// How to read next.
+    pub fn request(&self) -> Request {
+        let suspect = self.suspect();
+        Request {
+            consistent: suspect,
+            limit: self.rules.pace.limit(self.assessment.as_ref()),
+            patience: self.rules.pace.timeout,
+            insist: suspect,
+        }
+    }
+
+    /// A read of the leases failed.
+    pub fn failed(&mut self, started: Moment, finished: Moment) {
+        self.failures = self.failures.saturating_add(1);
+        let in_a_row = self.failures;
+        self.end_badly(started, finished, Outcome::Failed { in_a_row });
+    }
+
+    /// The server asked for less load, perhaps for how long.
+    pub fn throttled(&mut self, started: Moment, finished: Moment, wait: Option<Duration>) {
+        self.end_badly(started, finished, Outcome::Throttled(wait));
+    }
+
+    fn end_badly(&mut self, started: Moment, finished: Moment, outcome: Outcome) {
+        self.proof.interrupted();
+        self.last = Some(LastRead {
+            started,
+            finished,
+            outcome,
+        });
+    }
+
+    /// Takes in a list of leases.
+    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
+        let Intake::Taken {
+            names_changed,
+            forgot,
+        } = self.leases.observe(snapshot)
+        else {
+            return Taken::ReadAgain;
+        };
+        self.failures = 0;
+        if forgot {
+            self.proof = Proof::default();
+        }
+        self.facts_wanted |= names_changed;
+        let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
+        let suspect_before = self.suspect();
+        self.last = Some(LastRead {
+            started: snapshot.started,
+            finished: snapshot.finished,
+            outcome: Outcome::Read {
+                consistent: snapshot.consistent,
+                counting: false,
+            },
+        });
+        let seen = self.assess(snapshot.started);
+        let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
+        let stale = self
+            .facts
+            .is_none_or(|read| snapshot.started.since(read) >= FACTS_AGE);
+        self.facts_wanted |= stale && (silenced || seen.suspect());
+        self.proof.succeeded(
+            snapshot.started,
+            snapshot.consistent,
+            snapshot.resource_version,
+            seen.period,
+        );
+        self.assessment = Some(seen);
+        if self.facts_wanted {
+            Taken::NeedsFacts
+        } else {
+            Taken::Ready
+        }
+    }
+
+    /// Takes in what Nodes and Machines tell; `read` is when their reads started.
+    pub fn learn(&mut self, roster: Roster, read: Moment) {
+        self.roster = roster;
+        self.facts = Some(read);
+        self.facts_wanted = false;
+        if let Some(last) = self.last {
+            self.assessment = Some(self.assess(last.started));
+        }
+    }
+
+    /// Nodes or Machines could not be read, so that there is no verdict.
+    pub fn facts_failed(&mut self, finished: Moment) {
+        if let Some(last) = &mut self.last {
+            self.failures = self.failures.saturating_add(1);
+            last.finished = finished;
+            last.outcome = Outcome::Failed {
+                in_a_row: self.failures,
+            };
+        }
+    }
+
+    /// The verdict on the last read, counted towards the thresholds.
+    pub fn conclude(&mut self) -> Option<Conclusion> {
+        let assessment = self.assessment.clone()?;
+        let verdict = assessment.verdict(&self.rules.thresholds, &self.proof);
+        match verdict {
+            Verdict::Outage => {
+                self.outages = self.outages.saturating_add(1);
+                self.recoveries = 0;
+            }
+            Verdict::Healthy => {
+                self.recoveries = self.recoveries.saturating_add(1);
+                self.outages = 0;
+            }
+            Verdict::Undetermined(_) => {}
+        }
+        let act = match verdict {
+            Verdict::Outage if self.outages >= self.rules.failure_threshold => {
+                Some(Direction::Down)
+            }
+            Verdict::Healthy if self.recoveries >= self.rules.success_threshold => {
+                Some(Direction::Up)
+            }
+            _ => None,
+        };
+        if let Some(LastRead {
+            outcome: Outcome::Read { counting, .. },
+            ..
+        }) = &mut self.last
+        {
+            *counting = verdict == Verdict::Outage && act.is_none();
+        }
+        Some(Conclusion {
+            verdict,
+            assessment,
+            act,
+        })
+    }
+
+    /// Whether the silence is looked at closely.
+    pub fn suspect(&self) -> bool {
+        self.assessment.as_ref().is_some_and(Assessment::suspect)
+    }
+
+    /// The leases as seen so far.
+    pub fn leases(&self) -> &Heartbeats {
+        &self.leases
+    }
+
+    fn assess(&self, at: Moment) -> Assessment {
+        Assessment::new(
+            &self.leases,
+            &self.roster,
+            &self.rules.thresholds,
+            self.protected,
+            at,
+        )
+    }
+}

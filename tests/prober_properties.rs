@@ -1,0 +1,160 @@
+//! Properties of the decision core over simulated servers, kubelets, clocks and faults.
+
+mod simulation;
+
+use proptest::prelude::*;
+use simulation::{Fault, FaultKind, Findings, Scenario, run};
+
+/// The most that a stamp and a `Date`, each rounded down to a second, leave open.
+const ROUNDING: f64 = 2.0;
+/// What drift and the length of a simulated read may add.
+const SLACK: f64 = 0.5;
+
+/// A step that cannot be taken for the rounding of stamps; a smaller one costs no more than that.
+fn step(most: f64) -> impl Strategy<Value = f64> {
+    let least = 2.0 * ROUNDING + SLACK;
+    prop_oneof![least..most, -most..-least]
+}
+
+fn kubelet_faults() -> impl Strategy<Value = Vec<Fault>> {
+    let kind = prop_oneof![
+        (0_u8..8).prop_map(FaultKind::Cut),
+        (0_u8..8, step(90.0)).prop_map(|(node, by)| FaultKind::NodeStep(node, by)),
+        (0_u8..8).prop_map(FaultKind::NewUid),
+    ];
+    faults(kind, 0..8)
+}
+
+fn server_faults() -> impl Strategy<Value = Vec<Fault>> {
+    let kind = prop_oneof![
+        Just(FaultKind::ServerDown),
+        Just(FaultKind::WritesRefused),
+        Just(FaultKind::ReadsLost),
+        Just(FaultKind::Restart),
+        Just(FaultKind::Rollback),
+        step(3600.0).prop_map(FaultKind::ServerStep),
+    ];
+    faults(kind, 0..4)
+}
+
+fn faults(
+    kind: impl Strategy<Value = FaultKind>,
+    count: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Fault>> {
+    let fault = (kind, 30.0..220.0_f64, 0.5..90.0_f64).prop_map(|(kind, from, length)| Fault {
+        kind,
+        from,
+        until: from + length,
+    });
+    prop::collection::vec(fault, count)
+}
+
+prop_compose! {
+    fn shoots()(
+        seed in any::<u64>(),
+        nodes in 1_usize..8,
+        lease_seconds in prop_oneof![Just(4), Just(8), Just(20), Just(40), Just(48)],
+        grace in 8.0..60.0_f64,
+        fraction in prop_oneof![Just(0.6), 0.05..1.0_f64],
+        interval in 1.0..20.0_f64,
+        skews in prop::collection::vec(-120.0..120.0_f64, 8),
+        stamps in prop::bool::weighted(0.85),
+        cache_ages in prop::collection::vec(0.0..12.0_f64, 1..4),
+    ) -> Scenario {
+        Scenario {
+            seed, nodes, lease_seconds, grace, fraction, interval, skews, stamps, cache_ages,
+            faults: Vec::new(),
+        }
+    }
+}
+
+fn scenarios() -> impl Strategy<Value = Scenario> {
+    (shoots(), kubelet_faults(), server_faults()).prop_map(|(mut scenario, kubelets, servers)| {
+        scenario.faults = kubelets;
+        scenario.faults.extend(servers);
+        scenario
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Silence is only ever claimed of leases that are silent.
+    #[test]
+    fn no_outage_while_the_fraction_renews_within_the_expiry(scenario in scenarios()) {
+        for outage in run(&scenario).outages() {
+            prop_assert!(
+                outage.truly_silent_for >= outage.expiry - SLACK,
+                "outage declared at {:.1}s, yet the fraction was silent for {:.2}s only, expiry {:.2}s",
+                outage.at, outage.truly_silent_for, outage.expiry,
+            );
+        }
+    }
+
+    /// Whoever was away, the server, its writes or this operator, is given time to be heard again.
+    #[test]
+    fn no_outage_within_one_and_a_half_periods_of_a_disturbance(scenario in scenarios()) {
+        for outage in run(&scenario).outages() {
+            let quiet = outage.at - outage.last_disturbance;
+            prop_assert!(
+                quiet >= 1.5 * outage.period - 1e-6,
+                "outage declared at {:.1}s, {:.2}s after a disturbance, period {:.2}s",
+                outage.at, quiet, outage.period,
+            );
+        }
+    }
+
+    /// What the operator believes of a renewal is true, and as exact as the stamp.
+    #[test]
+    fn a_renewal_lies_within_its_bounds(mut scenario in scenarios()) {
+        // With a clock that steps, or a rolled back etcd, a stamp is not the truth itself.
+        scenario.faults.retain(|fault| {
+            !matches!(fault.kind, FaultKind::ServerStep(_) | FaultKind::Rollback)
+        });
+        for estimate in run(&scenario).estimates() {
+            prop_assert!(
+                estimate.earliest.is_none_or(|earliest| earliest <= estimate.truth + 1e-3)
+                    && estimate.latest >= estimate.truth - 1e-3,
+                "{estimate:?} does not contain the truth",
+            );
+            if scenario.stamps {
+                prop_assert!(
+                    estimate.latest - estimate.truth <= ROUNDING + SLACK,
+                    "{estimate:?} is not as exact as the stamp",
+                );
+            }
+        }
+    }
+
+    /// An outage that lasts is found at its deadline, or 1.5 periods after the last failed read.
+    #[test]
+    fn every_lasting_outage_is_found_in_time(scenario in shoots(), cut_at in 60.0..120.0_f64,
+        hiccup in prop::option::of((0.0..80.0_f64, 0.5..20.0_f64)))
+    {
+        let mut scenario = scenario;
+        scenario.nodes = scenario.nodes.max(2);
+        scenario.faults = (0..8)
+            .map(|node| Fault { kind: FaultKind::Cut(node), from: cut_at, until: f64::MAX })
+            .collect();
+        // Without stamps a read that is missing costs knowledge, not only time.
+        if let Some((after, length)) = hiccup.filter(|_| scenario.stamps) {
+            let from = cut_at + after;
+            scenario.faults.push(Fault { kind: FaultKind::ReadsLost, from, until: from + length });
+        }
+        let findings = run(&scenario);
+        let Findings { deadline: Some(deadline), .. } = &findings else {
+            // Leases that are renewed too slowly for the grace are never judged.
+            prop_assert!(findings.outages().next().is_none());
+            return Ok(());
+        };
+        let found = findings.outages().next().map(|outage| outage.at);
+        // Without stamps a renewal is only known to lie before the first read that shows it.
+        let cache = scenario.cache_ages.iter().copied().fold(0.0, f64::max);
+        let unknown = if scenario.stamps { ROUNDING } else { 1.2 * scenario.interval + cache };
+        let slack = unknown + SLACK;
+        prop_assert!(
+            found.is_some_and(|found| found <= deadline + slack),
+            "deadline {deadline:.2}s, found {found:?}",
+        );
+    }
+}
