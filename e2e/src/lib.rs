@@ -1,1 +1,56 @@
-//! e2e
+//! Real control planes for tests and the demo, without a container engine.
+//!
+//! A scenario asks the [`Env`] for what it needs and tells a short story:
+//!
+//! ```no_run
+//! # async fn story(env: dependency_watchdog_e2e::Env) -> anyhow::Result<()> {
+//! let shoot = env.shoot("nat-gateway").nodes(5).dependents(["kube-controller-manager"]).await?;
+//! shoot.cut_all();
+//! shoot.dependent("kube-controller-manager").reaches(0).await?;
+//! shoot.restore_all();
+//! shoot.dependent("kube-controller-manager").reaches(1).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The API servers, etcd and kube-controller-manager are the real ones. Two things are played:
+//! [kubelets](Kubelet), so that each has a clock and a network of its own, and the seed's
+//! [Deployment controller](DeploymentController), so that pods come and go as fast or as slowly as
+//! a scenario wants.
+
+mod apiserver;
+mod apply;
+mod assets;
+mod audit;
+mod control_plane;
+mod controller_manager;
+mod deployments;
+mod env;
+mod etcd;
+mod kubeconfig;
+mod kubectl;
+mod kubelet;
+mod operator;
+mod ports;
+pub mod process;
+mod seed;
+mod shoot;
+pub mod wait;
+
+pub use apiserver::ApiServer;
+pub use apply::apply;
+pub use assets::Assets;
+pub use audit::Request;
+pub use control_plane::{ControlPlane, Dependent};
+pub use controller_manager::ControllerManager;
+pub use deployments::DeploymentController;
+pub use env::Env;
+pub use etcd::Etcd;
+pub use kubeconfig::Kubeconfig;
+pub use kubectl::{Kubectl, Output};
+pub use kubelet::{Kubelet, Renewal};
+pub use operator::Operator;
+pub use ports::free_port;
+pub use process::Process;
+pub use seed::Seed;
+pub use shoot::{Shoot, ShootBuilder};

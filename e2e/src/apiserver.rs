@@ -1,0 +1,187 @@
+//! kube-apiserver, with users who have a token each.
+
+use crate::{
+    Assets, Etcd, Kubeconfig, Process, audit, free_port,
+    wait::{self, Look},
+};
+use anyhow::{Context as _, Result};
+use kube::Client;
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    time::Duration,
+};
+use tokio::time::timeout;
+
+/// The user in system:masters.
+pub(crate) const ADMIN: &str = "admin";
+
+/// One answer to "are you ready"; a frozen server gives none.
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An API server. Stopped and started again it comes back on the same port, certificate and data.
+pub struct ApiServer {
+    process: Process,
+    directory: PathBuf,
+    port: u16,
+    tokens: BTreeMap<String, String>,
+    admin: OnceLock<Client>,
+}
+
+impl ApiServer {
+    /// Starts one on a shared etcd, under a prefix of its own (its name), with an administrator
+    /// and the users named, who may do nothing until RBAC says so. Waits until it is ready.
+    pub async fn start(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        etcd: &Etcd,
+        users: &[&str],
+    ) -> Result<Self> {
+        let directory = root.join(name);
+        fs::create_dir_all(&directory)?;
+        let port = free_port()?;
+        let file = |name: &str| directory.join(name).display().to_string();
+
+        let tokens: BTreeMap<String, String> = users
+            .iter()
+            .chain([&ADMIN])
+            .map(|user| ((*user).to_owned(), format!("{:032x}", fastrand::u128(..))))
+            .collect();
+        fs::write(file("tokens.csv"), token_file(&tokens)?)?;
+        fs::write(file("audit-policy.yaml"), audit::policy(users))?;
+
+        let process = Process::new(name, assets.binary("kube-apiserver"), &directory)
+            .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+            .args(["--service-account-issuer=https://kubernetes.default.svc"])
+            .args(["--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none"])
+            // Without it no pod can be created where no controller makes service accounts.
+            .args(["--disable-admission-plugins=ServiceAccount", "--authorization-mode=RBAC"])
+            .args([
+                format!("--secure-port={port}"),
+                format!("--etcd-servers={}", etcd.url()),
+                format!("--etcd-prefix=/{name}"),
+                format!("--cert-dir={}", file("certificates")),
+                format!("--token-auth-file={}", file("tokens.csv")),
+                // It makes this key with its certificate, before it looks for one to sign with.
+                format!("--service-account-key-file={}", file("certificates/apiserver.key")),
+                format!(
+                    "--service-account-signing-key-file={}",
+                    file("certificates/apiserver.key")
+                ),
+                format!("--audit-policy-file={}", file("audit-policy.yaml")),
+                format!("--audit-log-path={}", file(audit::LOG)),
+            ]);
+        let server = Self { process, directory, port, tokens, admin: OnceLock::new() };
+        server.start_again().await?;
+        Ok(server)
+    }
+
+    /// Ends it as a crash would, its port free at once. (A graceful end takes seconds.)
+    pub fn stop(&self) {
+        self.process.kill();
+    }
+
+    /// Starts a stopped one, on the same port and data, and waits until it is ready.
+    pub async fn start_again(&self) -> Result<()> {
+        self.process.start()?;
+        self.is_ready().await
+    }
+
+    /// Freezes it: connections stay open, nothing is answered.
+    pub fn pause(&self) -> Result<()> {
+        self.process.pause()
+    }
+
+    /// Lets a frozen one go on.
+    pub fn resume(&self) -> Result<()> {
+        self.process.resume()
+    }
+
+    /// Brings it back from whatever a scenario did to it.
+    pub(crate) async fn revive(&self) -> Result<()> {
+        if !self.process.is_running() {
+            return self.start_again().await;
+        }
+        self.process.resume()?;
+        self.is_ready().await
+    }
+
+    /// The address, `https://127.0.0.1:port`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// A client of the administrator.
+    pub fn client(&self) -> Result<Client> {
+        self.admin.get().cloned().context("the API server was never ready")
+    }
+
+    /// A client of a user.
+    pub async fn client_of(&self, user: &str) -> Result<Client> {
+        self.kubeconfig_of(user)?.client().await
+    }
+
+    /// A kubeconfig of a user, with inline data.
+    pub fn kubeconfig_of(&self, user: &str) -> Result<Kubeconfig> {
+        let token = self.tokens.get(user);
+        let token = token.with_context(|| format!("{} has no user {user}", self.url()))?;
+        // The server signs its certificate itself, at the first start, and keeps it.
+        let certificate = self.directory.join("certificates/apiserver.crt");
+        Ok(Kubeconfig {
+            server: self.url(),
+            certificate_authority: fs::read(&certificate)
+                .with_context(|| format!("cannot read {}", certificate.display()))?,
+            user: user.to_owned(),
+            token: token.clone(),
+        })
+    }
+
+    /// The kubeconfig of a user as a file.
+    pub fn kubeconfig_file_of(&self, user: &str) -> Result<PathBuf> {
+        let path = self.directory.join(format!("kubeconfig-{user}.yaml"));
+        fs::write(&path, self.kubeconfig_of(user)?.to_string())?;
+        Ok(path)
+    }
+
+    /// Every request that a user (not the administrator) has sent, in the order of the answers.
+    pub fn requests_of(&self, user: &str) -> Result<Vec<audit::Request>> {
+        audit::requests(&self.directory, user)
+    }
+
+    /// Its process, for its log and exit.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    async fn is_ready(&self) -> Result<()> {
+        wait::until(&format!("{} to be ready", self.url()), async || {
+            if let Err(ended) = self.process.ensure_running() {
+                return Ok(Look::Never(ended.to_string()));
+            }
+            // A client is kept only once it worked: the certificate may just be being written.
+            let client = match self.admin.get() {
+                Some(client) => client.clone(),
+                None => self.kubeconfig_of(ADMIN)?.client().await?,
+            };
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            timeout(READY_TIMEOUT, client.request_text(request)).await??;
+            self.admin.get_or_init(|| client);
+            Ok(Look::Met(()))
+        })
+        .await
+    }
+}
+
+/// Lines of `token,user,uid,"groups"`.
+fn token_file(tokens: &BTreeMap<String, String>) -> Result<String> {
+    let mut lines = String::new();
+    for (user, token) in tokens {
+        let groups = if user == ADMIN { ",\"system:masters\"" } else { "" };
+        writeln!(lines, "{token},{user},{user}{groups}")?;
+    }
+    Ok(lines)
+}

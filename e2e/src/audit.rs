@@ -1,0 +1,159 @@
+//! What a user asked of an API server, from its audit log: who wrote what, when, and how often.
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use serde::Deserialize;
+use std::{fs, path::Path};
+
+/// The log's name in the directory of its API server.
+pub(crate) const LOG: &str = "audit.log";
+
+/// One request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When the server received it, by the clock of this machine.
+    pub received: Timestamp,
+    /// `get`, `list`, `watch`, `patch`, …
+    pub verb: String,
+    /// The path with its query.
+    pub uri: String,
+    /// The plural of the kind, with its subresource if any: `deployments/scale`. Empty for a
+    /// request for no object (`/version`).
+    pub resource: String,
+    /// The namespace, if any.
+    pub namespace: String,
+    /// The object's name, if any.
+    pub name: String,
+    /// The HTTP status of the answer.
+    pub code: u16,
+}
+
+impl Request {
+    /// Whether it changes anything.
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    }
+}
+
+/// Logs the requests of these users, without their bodies, and nobody else's.
+pub(crate) fn policy(users: &[&str]) -> String {
+    let recorded = if users.is_empty() {
+        String::new()
+    } else {
+        format!("- {{level: Metadata, users: [{}]}}\n", users.join(", "))
+    };
+    format!(
+        "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+{recorded}- level: None
+"
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    stage: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    user: User,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: ResponseStatus,
+    request_received_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+pub(crate) fn requests(directory: &Path, user: &str) -> Result<Vec<Request>> {
+    let path = directory.join(LOG);
+    let text = fs::read_to_string(&path);
+    parse(&text.with_context(|| format!("cannot read {}", path.display()))?, user)
+}
+
+fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
+    let mut requests = Vec::new();
+    // Text after the last newline is an event that is being written right now.
+    let complete = log.rsplit_once('\n').map_or("", |(complete, _)| complete);
+    for line in complete.lines() {
+        let event: Event = serde_json::from_str(line)
+            .with_context(|| format!("not an event of an audit log: {line}"))?;
+        // A watch is answered when it starts, and again when it ends.
+        if event.user.username != user
+            || (event.verb == "watch" && event.stage == "ResponseComplete")
+        {
+            continue;
+        }
+        let ObjectRef { mut resource, subresource, namespace, name } = event.object_ref;
+        if !subresource.is_empty() {
+            resource = format!("{resource}/{subresource}");
+        }
+        requests.push(Request {
+            received: event.request_received_timestamp,
+            verb: event.verb,
+            uri: event.request_uri,
+            resource,
+            namespace,
+            name,
+            code: event.response_status.code,
+        });
+    }
+    Ok(requests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_tells_the_requests_of_one_user() {
+        let event = |user: &str, verb: &str, stage: &str| {
+            format!(
+                r#"{{"stage":"{stage}","requestURI":"/apis/x?y=1","verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":"deployments","subresource":"scale","namespace":"n","name":"kcm"}},"responseStatus":{{"code":200}},"requestReceivedTimestamp":"2026-01-02T03:04:05.678901Z"}}"#
+            )
+        };
+        let log = [
+            event("dwd", "patch", "ResponseComplete"),
+            event("other", "patch", "ResponseComplete"),
+            event("dwd", "watch", "ResponseStarted"),
+            event("dwd", "watch", "ResponseComplete"),
+            String::from(r#"{"stage":"Respo"#),
+        ]
+        .join("\n");
+        let requests = parse(&log, "dwd").unwrap();
+        let verbs: Vec<_> = requests.iter().map(|request| request.verb.as_str()).collect();
+        assert_eq!(verbs, ["patch", "watch"]);
+        let writes: Vec<_> = requests.iter().filter(|request| request.is_write()).collect();
+        assert_eq!(writes.len(), 1);
+        assert_eq!(writes[0].resource, "deployments/scale");
+        assert_eq!(writes[0].received, "2026-01-02T03:04:05.678901Z".parse().unwrap());
+    }
+
+    #[test]
+    fn a_policy_records_nobody_but_the_users() {
+        assert!(policy(&["a", "b"]).contains("- {level: Metadata, users: [a, b]}\n- level: None"));
+        assert!(policy(&[]).ends_with("rules:\n- level: None\n"));
+    }
+}

@@ -1,0 +1,44 @@
+//! kube-controller-manager, to mark the nodes of a shoot Unknown as the real one does.
+
+use crate::{ApiServer, Assets, Process, apiserver::ADMIN, free_port};
+use anyhow::Result;
+use std::{path::Path, time::Duration};
+
+/// How often it looks at the nodes; its own default is 5 s.
+const NODE_MONITOR_PERIOD: Duration = Duration::from_secs(1);
+
+/// A running controller manager; it ends with this value.
+#[derive(Debug)]
+pub struct ControllerManager {
+    process: Process,
+}
+
+impl ControllerManager {
+    /// Starts one with the node lifecycle controller, which calls a node Unknown after `grace`.
+    pub fn start(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        server: &ApiServer,
+        grace: Duration,
+    ) -> Result<Self> {
+        let kubeconfig = server.kubeconfig_file_of(ADMIN)?;
+        let process = Process::new(name, assets.binary("kube-controller-manager"), root)
+            .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
+            .args(["--controllers=node-lifecycle-controller,taint-eviction-controller"])
+            .args([
+                format!("--kubeconfig={}", kubeconfig.display()),
+                format!("--secure-port={}", free_port()?),
+                format!("--cert-dir={}", root.join(format!("{name}-certificates")).display()),
+                format!("--node-monitor-grace-period={}ms", grace.as_millis()),
+                format!("--node-monitor-period={}ms", NODE_MONITOR_PERIOD.as_millis()),
+            ]);
+        process.start()?;
+        Ok(Self { process })
+    }
+
+    /// Its process, to stop, freeze or wake it.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}

@@ -1,0 +1,128 @@
+//! What scenarios share: one etcd, one seed, and API servers for shoots that are lent, returned,
+//! cleaned and lent again. Everything starts when it is first asked for.
+
+use crate::{
+    ApiServer, Assets, ControllerManager, Etcd, Seed, ShootBuilder, kubelet::LEASE_NAMESPACE,
+    shoot::PROBE_USER,
+};
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::OnceCell;
+
+/// A handle on what scenarios share; clones are the same.
+#[derive(Clone)]
+pub struct Env(Arc<Inner>);
+
+struct Inner {
+    assets: Assets,
+    root: PathBuf,
+    etcd: OnceCell<Etcd>,
+    seed: OnceCell<Arc<Seed>>,
+    idle: Mutex<Vec<ApiServer>>,
+    started: AtomicUsize,
+}
+
+impl Env {
+    /// Finds the binaries, building them at the first use. Files and logs go below `root`, which
+    /// the caller removes in the end.
+    pub async fn prepare(root: &Path) -> Result<Self> {
+        Ok(Self(Arc::new(Inner {
+            assets: Assets::find().await?,
+            root: root.to_owned(),
+            etcd: OnceCell::new(),
+            seed: OnceCell::new(),
+            idle: Mutex::default(),
+            started: AtomicUsize::new(0),
+        })))
+    }
+
+    /// A shoot to be described further and awaited. Its name must be the only one of its kind in a
+    /// run; its namespace on the seed is `shoot--e2e--<name>`.
+    pub fn shoot(&self, name: &str) -> ShootBuilder {
+        ShootBuilder::new(self.clone(), name)
+    }
+
+    /// The seed that scenarios share.
+    pub async fn seed(&self) -> Result<Arc<Seed>> {
+        let start = async || Ok(Arc::new(self.start_seed("seed").await?));
+        self.0.seed.get_or_try_init(start).await.cloned()
+    }
+
+    /// A seed of a scenario's own, for one that stops it or runs an operator of its own.
+    pub async fn own_seed(&self, name: &str) -> Result<Arc<Seed>> {
+        Ok(Arc::new(self.start_seed(&format!("seed-{name}")).await?))
+    }
+
+    async fn start_seed(&self, name: &str) -> Result<Seed> {
+        let (assets, root) = (&self.0.assets, &self.0.root);
+        let seed = Seed::start(assets, root, name, self.etcd().await?).await;
+        seed.with_context(|| format!("cannot start the seed {name}"))
+    }
+
+    async fn etcd(&self) -> Result<&Etcd> {
+        let start = async || Etcd::start(&self.0.assets, &self.0.root, "etcd").await;
+        self.0.etcd.get_or_try_init(start).await
+    }
+
+    /// An API server without nodes or leases: one that was returned, or a new one.
+    pub(crate) async fn borrow_api_server(&self) -> Result<ApiServer> {
+        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(server) = idle {
+            server.revive().await?;
+            clean(&server).await.context("cannot clean a used API server")?;
+            return Ok(server);
+        }
+        let number = self.0.started.fetch_add(1, Ordering::Relaxed);
+        let name = format!("shoot-{number}");
+        let (assets, root) = (&self.0.assets, &self.0.root);
+        ApiServer::start(assets, root, &name, self.etcd().await?, &[PROBE_USER]).await
+    }
+
+    /// An API server on an etcd of its own.
+    pub(crate) async fn separate_api_server(&self, name: &str) -> Result<(Etcd, ApiServer)> {
+        let (assets, root) = (&self.0.assets, &self.0.root);
+        let etcd = Etcd::start(assets, root, &format!("etcd-{name}")).await?;
+        let name = format!("shoot-{name}");
+        let server = ApiServer::start(assets, root, &name, &etcd, &[PROBE_USER]).await?;
+        Ok((etcd, server))
+    }
+
+    /// Takes an API server back, unless somebody else still holds it.
+    pub(crate) fn return_api_server(&self, server: Arc<ApiServer>) {
+        if let Some(server) = Arc::into_inner(server) {
+            self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).push(server);
+        }
+    }
+
+    pub(crate) fn controller_manager(
+        &self,
+        shoot: &str,
+        server: &ApiServer,
+        grace: Duration,
+    ) -> Result<ControllerManager> {
+        let name = format!("kube-controller-manager-{shoot}");
+        ControllerManager::start(&self.0.assets, &self.0.root, &name, server, grace)
+    }
+}
+
+/// Deletes what a shoot has left on its API server.
+async fn clean(server: &ApiServer) -> Result<()> {
+    let (delete, all) = (DeleteParams::default(), ListParams::default());
+    let nodes: Api<Node> = Api::all(server.client()?);
+    nodes.delete_collection(&delete, &all).await?;
+    let leases: Api<Lease> = Api::namespaced(server.client()?, LEASE_NAMESPACE);
+    leases.delete_collection(&delete, &all).await?;
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! kubectl, as a user runs it.
+
+use anyhow::{Context as _, Result, bail};
+use std::{path::PathBuf, process::Stdio};
+
+/// kubectl for one kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    pub(crate) path: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
+}
+
+/// What a command printed, and how it ended.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Whether it ended with status 0.
+    pub success: bool,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Kubectl {
+    /// Runs it with these arguments, whatever comes of it.
+    pub async fn try_run(&self, args: &[&str]) -> Result<Output> {
+        let output = tokio::process::Command::new(&self.path)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .arg("--cache-dir")
+            .arg(self.kubeconfig.with_extension("cache"))
+            .args(args)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| format!("cannot run {}", self.path.display()))?;
+        Ok(Output {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Runs it, which must succeed, and returns its standard output.
+    pub async fn run(&self, args: &[&str]) -> Result<String> {
+        let output = self.try_run(args).await?;
+        if !output.success {
+            bail!("kubectl {} failed: {}", args.join(" "), output.stderr.trim());
+        }
+        Ok(output.stdout)
+    }
+}

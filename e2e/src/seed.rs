@@ -1,0 +1,101 @@
+//! A seed: an API server with Gardener's kinds, and the controller of Deployments played.
+
+use crate::{
+    ApiServer, Assets, DeploymentController, Etcd, Kubectl, Request, apiserver::ADMIN, apply,
+};
+use anyhow::{Context as _, Result};
+use kube::Client;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The user as whom the operator comes; RBAC grants it what the manifests say, and no more.
+pub(crate) const OPERATOR_USER: &str = "dependency-watchdog";
+
+/// A seed cluster.
+pub struct Seed {
+    server: ApiServer,
+    deployments: DeploymentController,
+    kubectl: Kubectl,
+    directory: PathBuf,
+}
+
+impl Seed {
+    /// Starts one. The kinds that Gardener owns are there, and the product's own as far as the
+    /// repository's `crds/` has them.
+    pub(crate) async fn start(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        etcd: &Etcd,
+    ) -> Result<Self> {
+        let server = ApiServer::start(assets, root, name, etcd, &[OPERATOR_USER]).await?;
+        let kubectl = Kubectl {
+            path: assets.binary("kubectl"),
+            kubeconfig: server.kubeconfig_file_of(ADMIN)?,
+        };
+        let deployments = DeploymentController::start(&server.client()?);
+        let seed = Self { server, deployments, kubectl, directory: root.join(name) };
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        seed.apply_directory(&here.join("crds")).await?;
+        seed.apply_directory(&here.join("../crds")).await?;
+        Ok(seed)
+    }
+
+    /// A client of the administrator.
+    pub fn client(&self) -> Result<Client> {
+        self.server.client()
+    }
+
+    /// The API server, to stop and start it and for kubeconfigs.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// kubectl as the administrator.
+    pub fn kubectl(&self) -> &Kubectl {
+        &self.kubectl
+    }
+
+    /// Applies YAML as the administrator.
+    pub async fn apply(&self, yaml: &str) -> Result<()> {
+        apply(&self.client()?, yaml).await
+    }
+
+    /// Applies every YAML file of a directory, in the order of their names. One that is not there
+    /// has none.
+    pub async fn apply_directory(&self, directory: &Path) -> Result<()> {
+        let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+        let files: Result<Vec<_>, _> = entries.map(|entry| Ok(entry?.path())).collect();
+        let mut files: Vec<PathBuf> = files.map_err(|error: std::io::Error| error)?;
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+        files.sort();
+        for file in files {
+            let context = || format!("cannot apply {}", file.display());
+            let yaml = fs::read_to_string(&file).with_context(context)?;
+            self.apply(&yaml).await.with_context(context)?;
+        }
+        Ok(())
+    }
+
+    /// The kubeconfig file of the operator.
+    pub fn operator_kubeconfig(&self) -> Result<PathBuf> {
+        self.server.kubeconfig_file_of(OPERATOR_USER)
+    }
+
+    /// What the operator has asked of this seed so far.
+    pub fn operator_requests(&self) -> Result<Vec<Request>> {
+        self.server.requests_of(OPERATOR_USER)
+    }
+
+    /// The stand-in for the Deployment controller.
+    pub fn deployments(&self) -> &DeploymentController {
+        &self.deployments
+    }
+
+    /// Where its files and logs are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}

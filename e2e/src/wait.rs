@@ -1,0 +1,122 @@
+//! Waiting for a condition, with an error that shows what was seen last.
+
+use anyhow::{Result, bail};
+use std::{fmt::Display, time::Duration};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Generous: a loaded machine is slow, and only a failing scenario waits that long.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+const POLL: Duration = Duration::from_millis(100);
+
+/// What one look at the world showed.
+#[derive(Debug)]
+pub enum Look<T> {
+    /// The condition is met.
+    Met(T),
+    /// It is not; this is what there is instead.
+    Not(String),
+    /// It never will be, for this reason: no use waiting.
+    Never(String),
+}
+
+/// A look that is met or not, with what was seen.
+pub fn seen(met: bool, state: impl Display) -> Result<Look<()>> {
+    Ok(if met { Look::Met(()) } else { Look::Not(state.to_string()) })
+}
+
+/// Looks until the condition is met, at most [`LIMIT`]. A look that fails is a look not met: what
+/// a scenario waits for is often that something answers again.
+pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Result<Look<T>>) -> Result<T> {
+    until_within(LIMIT, what, look).await
+}
+
+/// As [`until`], with a limit of one's own.
+pub async fn until_within<T>(
+    limit: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Look<T>>,
+) -> Result<T> {
+    let deadline = Instant::now() + limit;
+    let mut last = String::from("nothing: the first look did not end");
+    loop {
+        match timeout_at(deadline, look()).await {
+            Ok(Ok(Look::Met(value))) => return Ok(value),
+            Ok(Ok(Look::Not(state))) => last = state,
+            Ok(Ok(Look::Never(reason))) => bail!("waited for {what}: {reason}"),
+            Ok(Err(error)) => last = format!("{error:#}"),
+            Err(_elapsed) => {}
+        }
+        if Instant::now() >= deadline {
+            bail!("waited {limit:?} in vain for {what}; seen last: {last}");
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Looks all through `period` and fails as soon as the condition is not met: for what must *not*
+/// happen. A look that fails fails the whole.
+pub async fn holds(
+    period: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Look<()>>,
+) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        if let Look::Not(state) | Look::Never(state) = look().await? {
+            bail!("{what} should have held for {period:?}; after {:?}: {state}", start.elapsed());
+        }
+        if start.elapsed() >= period {
+            return Ok(());
+        }
+        sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn until_returns_what_was_met() {
+        let mut looks = 0;
+        let met = until("three looks", async || {
+            looks += 1;
+            Ok(if looks == 3 { Look::Met(looks) } else { Look::Not(looks.to_string()) })
+        });
+        assert_eq!(met.await.unwrap(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn until_says_what_it_saw_last() {
+        let error = until("spring", async || seen(false, "winter")).await.unwrap_err();
+        assert_eq!(error.to_string(), "waited 60s in vain for spring; seen last: winter");
+        let error = until("spring", async || -> Result<Look<()>> { bail!("fog") }).await;
+        assert!(error.unwrap_err().to_string().ends_with("seen last: fog"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn until_does_not_wait_for_what_never_comes() {
+        let start = Instant::now();
+        let look = async || -> Result<Look<()>> { Ok(Look::Never("it has ended".into())) };
+        let error = until("an answer", look).await.unwrap_err();
+        assert!(start.elapsed() < POLL && error.to_string().ends_with("it has ended"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn until_gives_up_on_a_look_that_never_ends() {
+        let look = async || -> Result<Look<()>> { std::future::pending().await };
+        let error = until("an answer", look).await.unwrap_err();
+        assert!(error.to_string().contains("the first look did not end"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn holds_looks_to_the_end_and_fails_at_once() {
+        let start = Instant::now();
+        holds(LIMIT, "peace", async || seen(true, "")).await.unwrap();
+        assert!(start.elapsed() >= LIMIT);
+        let start = Instant::now();
+        let error = holds(LIMIT, "peace", async || seen(false, "war")).await.unwrap_err();
+        assert!(start.elapsed() < POLL && error.to_string().ends_with("war"), "{error}");
+    }
+}

@@ -1,0 +1,33 @@
+//! The scenarios, one file a subject. Each file lists its own at its top.
+
+mod control_plane;
+
+use anyhow::Result;
+use dependency_watchdog_e2e::Env;
+use futures::future::LocalBoxFuture;
+
+/// A story that starts from what scenarios share.
+pub(crate) struct Scenario {
+    /// The name of its function.
+    pub(crate) name: &'static str,
+    /// How many API servers it uses at once.
+    pub(crate) api_servers: u32,
+    pub(crate) run: fn(Env) -> LocalBoxFuture<'static, Result<()>>,
+}
+
+/// Scenarios out of `async fn(Env) -> Result<()>`, with one API server unless told otherwise:
+/// `scenarios![e2e_one_shoot, e2e_two_shoots: 2]`.
+macro_rules! scenarios {
+    ($($name:ident $(: $api_servers:literal)?),* $(,)?) => {
+        vec![$($crate::scenarios::Scenario {
+            name: stringify!($name),
+            api_servers: [$($api_servers,)? 1u32][0],
+            run: |env| Box::pin($name(env)),
+        }),*]
+    };
+}
+use scenarios;
+
+pub(crate) fn all() -> Vec<Scenario> {
+    [control_plane::all()].into_iter().flatten().collect()
+}
