@@ -90,7 +90,7 @@ if [[ -n $(missing) ]]; then
   read -r -d "" -a todo < <(missing) || true
   count=0
   for name in "${todo[@]}"; do build "$name" $((count += 1)) "${#todo[@]}"; done
-  say "all built in ${SECONDS}s"
+  ((count == 0)) || say "all built in ${SECONDS}s"
 fi
 
 if [[ -z ${KUBEBUILDER_ASSETS:-} ]]; then

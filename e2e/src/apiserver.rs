@@ -57,9 +57,15 @@ impl ApiServer {
         let process = Process::new(name, assets.binary("kube-apiserver"), &directory)
             .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
             .args(["--service-account-issuer=https://kubernetes.default.svc"])
-            .args(["--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none"])
+            .args([
+                "--service-cluster-ip-range=10.0.0.0/24",
+                "--endpoint-reconciler-type=none",
+            ])
             // Without it no pod can be created where no controller makes service accounts.
-            .args(["--disable-admission-plugins=ServiceAccount", "--authorization-mode=RBAC"])
+            .args([
+                "--disable-admission-plugins=ServiceAccount",
+                "--authorization-mode=RBAC",
+            ])
             .args([
                 format!("--secure-port={port}"),
                 format!("--etcd-servers={}", etcd.url()),
@@ -67,7 +73,10 @@ impl ApiServer {
                 format!("--cert-dir={}", file("certificates")),
                 format!("--token-auth-file={}", file("tokens.csv")),
                 // It makes this key with its certificate, before it looks for one to sign with.
-                format!("--service-account-key-file={}", file("certificates/apiserver.key")),
+                format!(
+                    "--service-account-key-file={}",
+                    file("certificates/apiserver.key")
+                ),
                 format!(
                     "--service-account-signing-key-file={}",
                     file("certificates/apiserver.key")
@@ -75,7 +84,13 @@ impl ApiServer {
                 format!("--audit-policy-file={}", file("audit-policy.yaml")),
                 format!("--audit-log-path={}", file(audit::LOG)),
             ]);
-        let server = Self { process, directory, port, tokens, admin: OnceLock::new() };
+        let server = Self {
+            process,
+            directory,
+            port,
+            tokens,
+            admin: OnceLock::new(),
+        };
         server.start_again().await?;
         Ok(server)
     }
@@ -117,7 +132,10 @@ impl ApiServer {
 
     /// A client of the administrator.
     pub fn client(&self) -> Result<Client> {
-        self.admin.get().cloned().context("the API server was never ready")
+        self.admin
+            .get()
+            .cloned()
+            .context("the API server was never ready")
     }
 
     /// A client of a user.
@@ -180,7 +198,11 @@ impl ApiServer {
 fn token_file(tokens: &BTreeMap<String, String>) -> Result<String> {
     let mut lines = String::new();
     for (user, token) in tokens {
-        let groups = if user == ADMIN { ",\"system:masters\"" } else { "" };
+        let groups = if user == ADMIN {
+            ",\"system:masters\""
+        } else {
+            ""
+        };
         writeln!(lines, "{token},{user},{user}{groups}")?;
     }
     Ok(lines)

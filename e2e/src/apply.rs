@@ -19,7 +19,10 @@ pub async fn apply(client: &Client, yaml: &str) -> Result<()> {
         serde_saphyr::from_multiple(yaml).context("not YAML of Kubernetes objects")?;
     for object in objects {
         let name = object.name_any();
-        let types = object.types.clone().with_context(|| format!("{name} has no kind"))?;
+        let types = object
+            .types
+            .clone()
+            .with_context(|| format!("{name} has no kind"))?;
         let what = format!("{} {name}", types.kind);
         let gvk = GroupVersionKind::try_from(&types)?;
         let api = api_of(client, &gvk, object.namespace().as_deref()).await?;
@@ -55,10 +58,16 @@ async fn api_of(
 
 async fn established(client: &Client, name: &str) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    wait::until(&format!("the definition {name} to be established"), async || {
-        let definition = definitions.get(name).await?;
-        let conditions = definition.status.as_ref().map(|status| &status.conditions);
-        seen(is_crd_established().matches_object(Some(&definition)), format!("{conditions:?}"))
-    })
+    wait::until(
+        &format!("the definition {name} to be established"),
+        async || {
+            let definition = definitions.get(name).await?;
+            let conditions = definition.status.as_ref().map(|status| &status.conditions);
+            seen(
+                is_crd_established().matches_object(Some(&definition)),
+                format!("{conditions:?}"),
+            )
+        },
+    )
     .await
 }

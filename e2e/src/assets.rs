@@ -24,10 +24,19 @@ impl Assets {
             .output()
             .await
             .with_context(|| format!("cannot run {}", script.display()))?;
-        ensure!(output.status.success(), "{} failed: see its messages above", script.display());
+        ensure!(
+            output.status.success(),
+            "{} failed: see its messages above",
+            script.display()
+        );
         let text = String::from_utf8_lossy(&output.stdout);
-        let last = text.lines().last().context("the build script printed no directory")?;
-        Ok(Self { directory: PathBuf::from(last) })
+        let last = text
+            .lines()
+            .last()
+            .context("the build script printed no directory")?;
+        Ok(Self {
+            directory: PathBuf::from(last),
+        })
     }
 
     /// The path of `etcd`, `kube-apiserver`, `kube-controller-manager` or `kubectl`.

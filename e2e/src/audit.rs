@@ -90,7 +90,10 @@ struct ResponseStatus {
 pub(crate) fn requests(directory: &Path, user: &str) -> Result<Vec<Request>> {
     let path = directory.join(LOG);
     let text = fs::read_to_string(&path);
-    parse(&text.with_context(|| format!("cannot read {}", path.display()))?, user)
+    parse(
+        &text.with_context(|| format!("cannot read {}", path.display()))?,
+        user,
+    )
 }
 
 fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
@@ -106,7 +109,12 @@ fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
         {
             continue;
         }
-        let ObjectRef { mut resource, subresource, namespace, name } = event.object_ref;
+        let ObjectRef {
+            mut resource,
+            subresource,
+            namespace,
+            name,
+        } = event.object_ref;
         if !subresource.is_empty() {
             resource = format!("{resource}/{subresource}");
         }
@@ -143,12 +151,21 @@ mod tests {
         ]
         .join("\n");
         let requests = parse(&log, "dwd").unwrap();
-        let verbs: Vec<_> = requests.iter().map(|request| request.verb.as_str()).collect();
+        let verbs: Vec<_> = requests
+            .iter()
+            .map(|request| request.verb.as_str())
+            .collect();
         assert_eq!(verbs, ["patch", "watch"]);
-        let writes: Vec<_> = requests.iter().filter(|request| request.is_write()).collect();
+        let writes: Vec<_> = requests
+            .iter()
+            .filter(|request| request.is_write())
+            .collect();
         assert_eq!(writes.len(), 1);
         assert_eq!(writes[0].resource, "deployments/scale");
-        assert_eq!(writes[0].received, "2026-01-02T03:04:05.678901Z".parse().unwrap());
+        assert_eq!(
+            writes[0].received,
+            "2026-01-02T03:04:05.678901Z".parse().unwrap()
+        );
     }
 
     #[test]

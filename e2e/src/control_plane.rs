@@ -37,10 +37,16 @@ impl ControlPlane {
     ) -> Result<Self> {
         let client = seed.client()?;
         let namespace = format!("shoot--e2e--{shoot}");
-        let this = Self { seed, client, namespace };
+        let this = Self {
+            seed,
+            client,
+            namespace,
+        };
         let namespace = &this.namespace;
         this.seed
-            .apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"))
+            .apply(&format!(
+                "{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}}}}}"
+            ))
             .await?;
         let cluster = json!({
             "apiVersion": "extensions.gardener.cloud/v1alpha1",
@@ -76,7 +82,9 @@ impl ControlPlane {
             },
         });
         let cluster = serde_json::from_value(cluster)?;
-        this.clusters().create(&PostParams::default(), &cluster).await?;
+        this.clusters()
+            .create(&PostParams::default(), &cluster)
+            .await?;
         Ok(this)
     }
 
@@ -104,20 +112,34 @@ impl ControlPlane {
             "metadata": {"name": KUBECONFIG_SECRET},
             "stringData": {"kubeconfig": kubeconfig},
         }));
-        secrets.patch(KUBECONFIG_SECRET, &PatchParams::apply("e2e").force(), &secret).await?;
+        secrets
+            .patch(
+                KUBECONFIG_SECRET,
+                &PatchParams::apply("e2e").force(),
+                &secret,
+            )
+            .await?;
         Ok(())
     }
 
     /// Merges this into the Cluster: `{"spec": {"shoot": {"spec": {"hibernation": …}}}}`.
     pub async fn patch_cluster(&self, patch: Value) -> Result<()> {
         let clusters = self.clusters();
-        clusters.patch(&self.namespace, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        clusters
+            .patch(
+                &self.namespace,
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await?;
         Ok(())
     }
 
     /// Deletes the Cluster; finalizers hold it as usual.
     pub async fn delete_cluster(&self) -> Result<()> {
-        self.clusters().delete(&self.namespace, &DeleteParams::default()).await?;
+        self.clusters()
+            .delete(&self.namespace, &DeleteParams::default())
+            .await?;
         Ok(())
     }
 
@@ -128,20 +150,26 @@ impl ControlPlane {
             "kind": "Machine",
             "metadata": {"name": node, "labels": {"node": node}},
         }))?;
-        self.machines().create(&PostParams::default(), &machine).await?;
+        self.machines()
+            .create(&PostParams::default(), &machine)
+            .await?;
         self.set_machine_phase(node, "Running").await
     }
 
     /// Sets the phase of a node's Machine: `Running`, `Failed`, `Terminating`, …
     pub async fn set_machine_phase(&self, node: &str, phase: &str) -> Result<()> {
         let patch = Patch::Merge(json!({"status": {"currentStatus": {"phase": phase}}}));
-        self.machines().patch_status(node, &PatchParams::default(), &patch).await?;
+        self.machines()
+            .patch_status(node, &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
     /// Deletes the Machine of a node.
     pub async fn delete_machine(&self, node: &str) -> Result<()> {
-        self.machines().delete(node, &DeleteParams::default()).await?;
+        self.machines()
+            .delete(node, &DeleteParams::default())
+            .await?;
         Ok(())
     }
 
@@ -162,14 +190,20 @@ impl ControlPlane {
             },
         }))?;
         let dependent = self.dependent(name);
-        dependent.api.create(&PostParams::default(), &deployment).await?;
+        dependent
+            .api
+            .create(&PostParams::default(), &deployment)
+            .await?;
         dependent.is_ready(replicas).await
     }
 
     /// One of its Deployments.
     pub fn dependent(&self, name: &str) -> Dependent {
         let api = Api::namespaced(self.client.clone(), &self.namespace);
-        Dependent { api, name: name.to_owned() }
+        Dependent {
+            api,
+            name: name.to_owned(),
+        }
     }
 
     /// From now on its pods take so long to come and to go.
@@ -243,12 +277,23 @@ impl Dependent {
 
     /// The replicas it should have.
     pub async fn replicas(&self) -> Result<i32> {
-        Ok(self.get().await?.spec.and_then(|spec| spec.replicas).unwrap_or(1))
+        Ok(self
+            .get()
+            .await?
+            .spec
+            .and_then(|spec| spec.replicas)
+            .unwrap_or(1))
     }
 
     /// An annotation, if it has it.
     pub async fn annotation(&self, key: &str) -> Result<Option<String>> {
-        Ok(self.get().await?.metadata.annotations.unwrap_or_default().remove(key))
+        Ok(self
+            .get()
+            .await?
+            .metadata
+            .annotations
+            .unwrap_or_default()
+            .remove(key))
     }
 
     /// Waits until it is scaled to this.
@@ -273,17 +318,22 @@ impl Dependent {
 
     /// Waits until its pods are there, or gone.
     pub async fn is_ready(&self, replicas: i32) -> Result<()> {
-        wait::until(&format!("{} to have {replicas} ready pods", self.name), async || {
-            let found = self.get().await?;
-            let generation = found.metadata.generation;
-            let status = found.status.unwrap_or_default();
-            let ready = status.ready_replicas.unwrap_or(0);
-            Ok(if ready == replicas && status.observed_generation == generation {
-                Look::Met(())
-            } else {
-                Look::Not(format!("{ready} ready"))
-            })
-        })
+        wait::until(
+            &format!("{} to have {replicas} ready pods", self.name),
+            async || {
+                let found = self.get().await?;
+                let generation = found.metadata.generation;
+                let status = found.status.unwrap_or_default();
+                let ready = status.ready_replicas.unwrap_or(0);
+                Ok(
+                    if ready == replicas && status.observed_generation == generation {
+                        Look::Met(())
+                    } else {
+                        Look::Not(format!("{ready} ready"))
+                    },
+                )
+            },
+        )
         .await
     }
 
@@ -294,13 +344,17 @@ impl Dependent {
 
     /// Merges this into it.
     pub async fn patch(&self, patch: Value) -> Result<()> {
-        self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.api
+            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     /// Deletes it.
     pub async fn delete(&self) -> Result<()> {
-        self.api.delete(&self.name, &DeleteParams::default()).await?;
+        self.api
+            .delete(&self.name, &DeleteParams::default())
+            .await?;
         Ok(())
     }
 }

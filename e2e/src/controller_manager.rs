@@ -29,9 +29,15 @@ impl ControllerManager {
             .args([
                 format!("--kubeconfig={}", kubeconfig.display()),
                 format!("--secure-port={}", free_port()?),
-                format!("--cert-dir={}", root.join(format!("{name}-certificates")).display()),
+                format!(
+                    "--cert-dir={}",
+                    root.join(format!("{name}-certificates")).display()
+                ),
                 format!("--node-monitor-grace-period={}ms", grace.as_millis()),
-                format!("--node-monitor-period={}ms", NODE_MONITOR_PERIOD.as_millis()),
+                format!(
+                    "--node-monitor-period={}ms",
+                    NODE_MONITOR_PERIOD.as_millis()
+                ),
             ]);
         process.start()?;
         Ok(Self { process })

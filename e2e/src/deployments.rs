@@ -39,7 +39,10 @@ impl DeploymentController {
     pub(crate) fn start(client: &Client) -> Self {
         let behaviours = watch::Sender::new(Behaviours::new());
         let task = tokio::spawn(run(client.clone(), behaviours.subscribe()));
-        Self { behaviours, _task: AbortOnDropHandle::new(task) }
+        Self {
+            behaviours,
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 
     /// From now on pods of this namespace take so long to come and to go.
@@ -59,11 +62,13 @@ impl DeploymentController {
 
     /// Back to no delay and no pause.
     pub(crate) fn forget(&self, namespace: &str) {
-        self.behaviours.send_if_modified(|all| all.remove(namespace).is_some());
+        self.behaviours
+            .send_if_modified(|all| all.remove(namespace).is_some());
     }
 
     fn change(&self, namespace: &str, change: impl FnOnce(&mut Behaviour)) {
-        self.behaviours.send_modify(|all| change(all.entry(namespace.to_owned()).or_default()));
+        self.behaviours
+            .send_modify(|all| change(all.entry(namespace.to_owned()).or_default()));
     }
 }
 
@@ -112,14 +117,23 @@ async fn settle(
     behaviours: watch::Receiver<Behaviours>,
     (namespace, name): (String, String),
 ) -> Result<()> {
-    let behaviour = || behaviours.borrow().get(&namespace).copied().unwrap_or_default();
+    let behaviour = || {
+        behaviours
+            .borrow()
+            .get(&namespace)
+            .copied()
+            .unwrap_or_default()
+    };
     sleep(behaviour().delay).await;
     let api: Api<Deployment> = Api::namespaced(client, &namespace);
     // Several may be under way for one Deployment: each looks again.
-    let Some(status) = api.get_opt(&name).await?.as_ref().and_then(settled) else { return Ok(()) };
+    let Some(status) = api.get_opt(&name).await?.as_ref().and_then(settled) else {
+        return Ok(());
+    };
     if !behaviour().paused {
         let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(&name, &PatchParams::default(), &patch).await?;
+        api.patch_status(&name, &PatchParams::default(), &patch)
+            .await?;
     }
     Ok(())
 }
@@ -127,7 +141,11 @@ async fn settle(
 /// The status that is in line with the spec, unless it is already.
 fn settled(deployment: &Deployment) -> Option<serde_json::Value> {
     let generation = deployment.metadata.generation;
-    let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let replicas = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
     let status = deployment.status.as_ref();
     let count = |of: fn(&DeploymentStatus) -> Option<i32>| status.and_then(of).unwrap_or(0);
     let done = status.and_then(|status| status.observed_generation) == generation
@@ -159,9 +177,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let seen = |generation: i64, replicas: i32| {
-            json!({"observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas})
-        };
+        let seen = |generation: i64, replicas: i32| json!({"observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas});
         for (generation, replicas, status, done) in [
             (1, 2, json!({}), false),
             (2, 0, json!({}), false),

@@ -78,10 +78,17 @@ impl Env {
 
     /// An API server without nodes or leases: one that was returned, or a new one.
     pub(crate) async fn borrow_api_server(&self) -> Result<ApiServer> {
-        let idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self
+            .0
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         if let Some(server) = idle {
             server.revive().await?;
-            clean(&server).await.context("cannot clean a used API server")?;
+            clean(&server)
+                .await
+                .context("cannot clean a used API server")?;
             return Ok(server);
         }
         let number = self.0.started.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +109,11 @@ impl Env {
     /// Takes an API server back, unless somebody else still holds it.
     pub(crate) fn return_api_server(&self, server: Arc<ApiServer>) {
         if let Some(server) = Arc::into_inner(server) {
-            self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).push(server);
+            self.0
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(server);
         }
     }
 

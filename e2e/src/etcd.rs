@@ -25,8 +25,18 @@ impl Etcd {
         let peer = format!("http://127.0.0.1:{}", free_port()?);
         let process = Process::new(name, assets.binary("etcd"), &directory)
             .args(["--data-dir".as_ref(), directory.join("data").as_os_str()])
-            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args([
+                "--listen-client-urls",
+                &client,
+                "--advertise-client-urls",
+                &client,
+            ])
+            .args([
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+            ])
             .args(["--initial-cluster", &format!("default={peer}")])
             // The data of a test need not outlive a power cut.
             .args(["--unsafe-no-fsync", "--log-level", "warn"]);

@@ -33,7 +33,12 @@ impl Kubeconfig {
 
 impl fmt::Display for Kubeconfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, certificate_authority, user, token } = self;
+        let Self {
+            server,
+            certificate_authority,
+            user,
+            token,
+        } = self;
         let authority = BASE64_STANDARD.encode(certificate_authority);
         writeln!(
             f,

@@ -46,7 +46,11 @@ impl Kubectl {
     pub async fn run(&self, args: &[&str]) -> Result<String> {
         let output = self.try_run(args).await?;
         if !output.success {
-            bail!("kubectl {} failed: {}", args.join(" "), output.stderr.trim());
+            bail!(
+                "kubectl {} failed: {}",
+                args.join(" "),
+                output.stderr.trim()
+            );
         }
         Ok(output.stdout)
     }

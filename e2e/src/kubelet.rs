@@ -96,7 +96,10 @@ impl Kubelet {
         });
         shared.conditions_at_start();
         let task = tokio::spawn(run(Arc::clone(&shared)));
-        Self { shared, _task: AbortOnDropHandle::new(task) }
+        Self {
+            shared,
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 
     /// The name of its node.
@@ -149,8 +152,15 @@ impl Kubelet {
 
     /// The status of a condition of its node: `True`, `False`, `Unknown`, or empty without one.
     pub async fn condition(&self, condition: &str) -> Result<String> {
-        let conditions = self.node().await?.status.and_then(|status| status.conditions);
-        let found = conditions.into_iter().flatten().find(|found| found.type_ == condition);
+        let conditions = self
+            .node()
+            .await?
+            .status
+            .and_then(|status| status.conditions);
+        let found = conditions
+            .into_iter()
+            .flatten()
+            .find(|found| found.type_ == condition);
         Ok(found.map(|found| found.status).unwrap_or_default())
     }
 
@@ -163,15 +173,25 @@ impl Kubelet {
 
     /// Merges this into its node: labels, annotations, taints.
     pub async fn patch_node(&self, patch: Value) -> Result<()> {
-        self.shared.nodes.patch(self.name(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.shared
+            .nodes
+            .patch(self.name(), &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     /// Removes the renewTime of its lease, for which it must have been cut.
     pub async fn forget_renew_time(&self) -> Result<()> {
-        ensure!(!*self.shared.link.borrow(), "{} would renew its lease: cut it", self.name());
+        ensure!(
+            !*self.shared.link.borrow(),
+            "{} would renew its lease: cut it",
+            self.name()
+        );
         let patch = Patch::Merge(json!({"spec": {"renewTime": null}}));
-        self.shared.leases.patch(self.name(), &PatchParams::default(), &patch).await?;
+        self.shared
+            .leases
+            .patch(self.name(), &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 }
@@ -209,7 +229,12 @@ impl Shared {
 
     /// Posts the status, of a node that is registered first if need be.
     async fn report(&self) -> Result<()> {
-        if self.nodes.get_metadata_opt(&self.registration.node).await?.is_none() {
+        if self
+            .nodes
+            .get_metadata_opt(&self.registration.node)
+            .await?
+            .is_none()
+        {
             self.register().await?;
         }
         self.post_status().await
@@ -234,7 +259,9 @@ impl Shared {
         // A strategic merge keeps the conditions that others have set.
         let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
         let name = &self.registration.node;
-        self.nodes.patch_status(name, &PatchParams::default(), &patch).await?;
+        self.nodes
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
@@ -255,14 +282,21 @@ impl Shared {
         spec.lease_duration_seconds = Some(i32::try_from(seconds)?);
         spec.renew_time = Some(MicroTime(renew_time));
 
-        let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+        let params = PostParams {
+            field_manager: Some(MANAGER.into()),
+            ..PostParams::default()
+        };
         let sent = Timestamp::now();
         let lease = if exists {
             self.leases.replace(name, &params, &lease).await?
         } else {
             self.leases.create(&params, &lease).await?
         };
-        let renewal = Renewal { renew_time, sent, confirmed: Timestamp::now() };
+        let renewal = Renewal {
+            renew_time,
+            sent,
+            confirmed: Timestamp::now(),
+        };
         self.lock().renewals.push(renewal);
         Ok(lease)
     }
@@ -305,7 +339,11 @@ async fn run(shared: Arc<Shared>) {
             status_due = Instant::now();
         }
         // The first wait gives each kubelet a phase of its own, which it keeps while it is cut.
-        let wait = if first { fastrand::f64() } else { 1.0 + JITTER * fastrand::f64() };
+        let wait = if first {
+            fastrand::f64()
+        } else {
+            1.0 + JITTER * fastrand::f64()
+        };
         first = false;
         sleep(period.mul_f64(wait)).await;
     }

@@ -27,10 +27,17 @@ impl Operator {
         let process = Process::new(name, binary()?, seed.directory())
             .args([subcommand, "--metrics-bind-addr", &metrics_address])
             .args(["--health-bind-addr", &health_address])
-            .args(["--kubeconfig".as_ref(), seed.operator_kubeconfig()?.as_os_str()])
+            .args([
+                "--kubeconfig".as_ref(),
+                seed.operator_kubeconfig()?.as_os_str(),
+            ])
             .args(args);
         process.start()?;
-        Ok(Self { process, metrics_address, health_address })
+        Ok(Self {
+            process,
+            metrics_address,
+            health_address,
+        })
     }
 }
 
@@ -42,7 +49,9 @@ fn binary() -> Result<PathBuf> {
             let test = std::env::current_exe()?;
             // target/debug/deps/e2e-0123456789abcdef
             let target = test.parent().and_then(|deps| deps.parent());
-            target.context("a test is not run from Cargo's target directory")?.join(BINARY)
+            target
+                .context("a test is not run from Cargo's target directory")?
+                .join(BINARY)
         }
     };
     ensure!(

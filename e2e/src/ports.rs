@@ -24,7 +24,11 @@ pub fn free_port() -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!("no free port found on 127.0.0.1 between {} and {}", RANGE.start, RANGE.end)
+    bail!(
+        "no free port found on 127.0.0.1 between {} and {}",
+        RANGE.start,
+        RANGE.end
+    )
 }
 
 #[cfg(test)]

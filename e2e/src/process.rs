@@ -44,7 +44,10 @@ struct Living {
     closed: bool,
 }
 
-static LIVING: Mutex<Living> = Mutex::new(Living { pids: BTreeSet::new(), closed: false });
+static LIVING: Mutex<Living> = Mutex::new(Living {
+    pids: BTreeSet::new(),
+    closed: false,
+});
 
 /// Kills every child there is and lets no other start: the last thing a run does.
 pub fn kill_all() {
@@ -72,7 +75,8 @@ impl Process {
     /// Adds arguments.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
@@ -86,7 +90,10 @@ impl Process {
     /// Starts it. Fails when it runs already.
     pub fn start(&self) -> Result<()> {
         ensure!(!self.is_running(), "{} runs already", self.name);
-        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log);
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log);
         let log = log.with_context(|| format!("cannot open the log {}", self.log.display()))?;
         let mut command = dying_with_us(&self.path);
         command
@@ -98,11 +105,18 @@ impl Process {
             // Ctrl-C is for this process, which then ends its children itself.
             .process_group(0);
         let mut living = lock(&LIVING);
-        ensure!(!living.closed, "{} not started: everything is being torn down", self.name);
+        ensure!(
+            !living.closed,
+            "{} not started: everything is being torn down",
+            self.name
+        );
         let child = spawn_on_lasting_thread(command)
             .with_context(|| format!("cannot start {} from {}", self.name, self.path.display()))?;
         living.pids.insert(raw_pid(&child));
-        *lock(&self.state) = State { child: Some(child), last_exit: None };
+        *lock(&self.state) = State {
+            child: Some(child),
+            last_exit: None,
+        };
         Ok(())
     }
 
@@ -130,7 +144,8 @@ impl Process {
             seen(!self.is_running(), "it still runs")
         })
         .await?;
-        self.last_exit().with_context(|| format!("{} never ran", self.name))
+        self.last_exit()
+            .with_context(|| format!("{} never ran", self.name))
     }
 
     /// Freezes it (SIGSTOP): connections stay open, nothing is answered.
@@ -145,10 +160,17 @@ impl Process {
 
     /// Sends a signal to it. Fails when it does not run.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        ensure!(self.is_running(), "{} does not run: no signal sent to it", self.name);
+        ensure!(
+            self.is_running(),
+            "{} does not run: no signal sent to it",
+            self.name
+        );
         // A child found under this lock is not reaped, so its number is no stranger's.
         let state = lock(&self.state);
-        let child = state.child.as_ref().with_context(|| format!("{} was killed", self.name))?;
+        let child = state
+            .child
+            .as_ref()
+            .with_context(|| format!("{} was killed", self.name))?;
         kill_process(Pid::from_child(child), signal)
             .with_context(|| format!("cannot send {signal:?} to {}", self.name))
     }
@@ -157,13 +179,18 @@ impl Process {
     pub fn is_running(&self) -> bool {
         let mut living = lock(&LIVING);
         let mut state = lock(&self.state);
-        let Some(child) = state.child.as_mut() else { return false };
+        let Some(child) = state.child.as_mut() else {
+            return false;
+        };
         let pid = raw_pid(child);
         match child.try_wait() {
             Ok(None) => true,
             ended => {
                 living.pids.remove(&pid);
-                *state = State { child: None, last_exit: ended.ok().flatten() };
+                *state = State {
+                    child: None,
+                    last_exit: ended.ok().flatten(),
+                };
                 false
             }
         }
@@ -220,9 +247,13 @@ fn raw_pid(child: &Child) -> i32 {
 fn dying_with_us(program: &Path) -> Command {
     static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).map(|dir| dir.join("setpriv")).find(|file| file.is_file())
+        std::env::split_paths(&path)
+            .map(|dir| dir.join("setpriv"))
+            .find(|file| file.is_file())
     });
-    let Some(setpriv) = SETPRIV.as_deref() else { return Command::new(program) };
+    let Some(setpriv) = SETPRIV.as_deref() else {
+        return Command::new(program);
+    };
     let mut command = Command::new(setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
@@ -280,10 +311,15 @@ mod tests {
         process.pause().unwrap();
         process.resume().unwrap();
         let pid = Pid::from_raw(i32::try_from(process.pid().unwrap()).unwrap()).unwrap();
-        wait::holds(Duration::from_millis(300), "life", async || seen(process.is_running(), "dead"))
-            .await
-            .unwrap();
+        wait::holds(Duration::from_millis(300), "life", async || {
+            seen(process.is_running(), "dead")
+        })
+        .await
+        .unwrap();
         drop(process);
-        assert!(rustix::process::test_kill_process(pid).is_err(), "the child was left behind");
+        assert!(
+            rustix::process::test_kill_process(pid).is_err(),
+            "the child was left behind"
+        );
     }
 }

@@ -36,7 +36,12 @@ impl Seed {
             kubeconfig: server.kubeconfig_file_of(ADMIN)?,
         };
         let deployments = DeploymentController::start(&server.client()?);
-        let seed = Self { server, deployments, kubectl, directory: root.join(name) };
+        let seed = Self {
+            server,
+            deployments,
+            kubectl,
+            directory: root.join(name),
+        };
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         seed.apply_directory(&here.join("crds")).await?;
         seed.apply_directory(&here.join("../crds")).await?;
@@ -66,10 +71,15 @@ impl Seed {
     /// Applies every YAML file of a directory, in the order of their names. One that is not there
     /// has none.
     pub async fn apply_directory(&self, directory: &Path) -> Result<()> {
-        let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+        let Ok(entries) = fs::read_dir(directory) else {
+            return Ok(());
+        };
         let files: Result<Vec<_>, _> = entries.map(|entry| Ok(entry?.path())).collect();
         let mut files: Vec<PathBuf> = files.map_err(|error: std::io::Error| error)?;
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+        files.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "yaml")
+        });
         files.sort();
         for file in files {
             let context = || format!("cannot apply {}", file.display());

@@ -136,7 +136,9 @@ impl ShootBuilder {
         let server = Arc::new(server);
 
         let client = server.client()?;
-        crate::apply(&client, PROBE_RBAC).await.context("cannot grant the probe its rights")?;
+        crate::apply(&client, PROBE_RBAC)
+            .await
+            .context("cannot grant the probe its rights")?;
         let control_plane = ControlPlane::create(seed, name, &self.labels).await?;
         let mut shoot = Shoot {
             control_plane,
@@ -152,7 +154,9 @@ impl ShootBuilder {
         for (index, zone) in (0..self.nodes).zip(ZONES.iter().cycle()) {
             let node = format!("{name}-{index}");
             shoot.control_plane.create_machine(&node).await?;
-            shoot.kubelets.push(Kubelet::start(&client, self.registration(node, zone)));
+            shoot
+                .kubelets
+                .push(Kubelet::start(&client, self.registration(node, zone)));
         }
         for dependent in &self.dependents {
             shoot.control_plane.create_dependent(dependent, 1).await?;
@@ -170,8 +174,14 @@ impl ShootBuilder {
             ("topology.kubernetes.io/zone", zone),
             ("worker.gardener.cloud/pool", WORKER_POOL),
         ];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        Registration { node, labels, lease_duration: self.lease_duration }
+        let labels = labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        Registration {
+            node,
+            labels,
+            lease_duration: self.lease_duration,
+        }
     }
 }
 
@@ -182,7 +192,9 @@ impl IntoFuture for ShootBuilder {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let name = self.name.clone();
-            self.start().await.with_context(|| format!("cannot start the shoot {name}"))
+            self.start()
+                .await
+                .with_context(|| format!("cannot start the shoot {name}"))
         })
     }
 }
@@ -239,17 +251,22 @@ impl Shoot {
 
     /// Sets the clocks of all nodes off by so much: ahead if positive.
     pub fn skew_all(&self, offset: SignedDuration) {
-        self.kubelets.iter().for_each(|kubelet| kubelet.skew(offset));
+        self.kubelets
+            .iter()
+            .for_each(|kubelet| kubelet.skew(offset));
     }
 
     /// Waits until each kubelet has renewed its lease once more.
     pub async fn all_renew(&self) -> Result<()> {
         for kubelet in &self.kubelets {
             let before = kubelet.renewals().len();
-            wait::until(&format!("{} to renew its lease", kubelet.name()), async || {
-                let renewals = kubelet.renewals().len();
-                wait::seen(renewals > before, format!("{renewals} renewals"))
-            })
+            wait::until(
+                &format!("{} to renew its lease", kubelet.name()),
+                async || {
+                    let renewals = kubelet.renewals().len();
+                    wait::seen(renewals > before, format!("{renewals} renewals"))
+                },
+            )
             .await?;
         }
         Ok(())
@@ -290,7 +307,10 @@ impl Shoot {
     /// Its real kube-controller-manager, if it was asked for.
     pub fn controller_manager(&self) -> Result<&ControllerManager> {
         self.controller_manager.as_ref().with_context(|| {
-            format!("{} has none: ask for controller_manager(grace)", self.namespace())
+            format!(
+                "{} has none: ask for controller_manager(grace)",
+                self.namespace()
+            )
         })
     }
 }

@@ -22,7 +22,11 @@ pub enum Look<T> {
 
 /// A look that is met or not, with what was seen.
 pub fn seen(met: bool, state: impl Display) -> Result<Look<()>> {
-    Ok(if met { Look::Met(()) } else { Look::Not(state.to_string()) })
+    Ok(if met {
+        Look::Met(())
+    } else {
+        Look::Not(state.to_string())
+    })
 }
 
 /// Looks until the condition is met, at most [`LIMIT`]. A look that fails is a look not met: what
@@ -64,7 +68,10 @@ pub async fn holds(
     let start = Instant::now();
     loop {
         if let Look::Not(state) | Look::Never(state) = look().await? {
-            bail!("{what} should have held for {period:?}; after {:?}: {state}", start.elapsed());
+            bail!(
+                "{what} should have held for {period:?}; after {:?}: {state}",
+                start.elapsed()
+            );
         }
         if start.elapsed() >= period {
             return Ok(());
@@ -82,15 +89,24 @@ mod tests {
         let mut looks = 0;
         let met = until("three looks", async || {
             looks += 1;
-            Ok(if looks == 3 { Look::Met(looks) } else { Look::Not(looks.to_string()) })
+            Ok(if looks == 3 {
+                Look::Met(looks)
+            } else {
+                Look::Not(looks.to_string())
+            })
         });
         assert_eq!(met.await.unwrap(), 3);
     }
 
     #[tokio::test(start_paused = true)]
     async fn until_says_what_it_saw_last() {
-        let error = until("spring", async || seen(false, "winter")).await.unwrap_err();
-        assert_eq!(error.to_string(), "waited 60s in vain for spring; seen last: winter");
+        let error = until("spring", async || seen(false, "winter"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "waited 60s in vain for spring; seen last: winter"
+        );
         let error = until("spring", async || -> Result<Look<()>> { bail!("fog") }).await;
         assert!(error.unwrap_err().to_string().ends_with("seen last: fog"));
     }
@@ -100,23 +116,36 @@ mod tests {
         let start = Instant::now();
         let look = async || -> Result<Look<()>> { Ok(Look::Never("it has ended".into())) };
         let error = until("an answer", look).await.unwrap_err();
-        assert!(start.elapsed() < POLL && error.to_string().ends_with("it has ended"), "{error}");
+        assert!(
+            start.elapsed() < POLL && error.to_string().ends_with("it has ended"),
+            "{error}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn until_gives_up_on_a_look_that_never_ends() {
         let look = async || -> Result<Look<()>> { std::future::pending().await };
         let error = until("an answer", look).await.unwrap_err();
-        assert!(error.to_string().contains("the first look did not end"), "{error}");
+        assert!(
+            error.to_string().contains("the first look did not end"),
+            "{error}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn holds_looks_to_the_end_and_fails_at_once() {
         let start = Instant::now();
-        holds(LIMIT, "peace", async || seen(true, "")).await.unwrap();
+        holds(LIMIT, "peace", async || seen(true, ""))
+            .await
+            .unwrap();
         assert!(start.elapsed() >= LIMIT);
         let start = Instant::now();
-        let error = holds(LIMIT, "peace", async || seen(false, "war")).await.unwrap_err();
-        assert!(start.elapsed() < POLL && error.to_string().ends_with("war"), "{error}");
+        let error = holds(LIMIT, "peace", async || seen(false, "war"))
+            .await
+            .unwrap_err();
+        assert!(
+            start.elapsed() < POLL && error.to_string().ends_with("war"),
+            "{error}"
+        );
     }
 }

@@ -42,7 +42,9 @@ fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     let scenarios = scenarios::all();
     if arguments.list {
-        let trials = scenarios.iter().map(|scenario| Trial::test(scenario.name, || Ok(())));
+        let trials = scenarios
+            .iter()
+            .map(|scenario| Trial::test(scenario.name, || Ok(())));
         return Ok(libtest_mimic::run(&arguments, trials.collect()).exit_code());
     }
     tracing_subscriber::fmt()
@@ -54,7 +56,9 @@ fn main() -> Result<ExitCode> {
         .init();
 
     let permits = match std::env::var("DWD_E2E_API_SERVERS") {
-        Ok(text) => text.parse().with_context(|| format!("DWD_E2E_API_SERVERS={text}"))?,
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("DWD_E2E_API_SERVERS={text}"))?,
         Err(_) => API_SERVERS,
     };
     // Scenarios mostly wait: what bounds them is the number of API servers, not of cores.
@@ -72,7 +76,9 @@ fn main() -> Result<ExitCode> {
     };
     let trials = scenarios.into_iter().map(|scenario| {
         let shared = shared.clone();
-        Trial::test(scenario.name, move || run(&scenario, &shared).map_err(failed))
+        Trial::test(scenario.name, move || {
+            run(&scenario, &shared).map_err(failed)
+        })
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     files.tear_down(conclusion.has_failed());
@@ -124,8 +130,14 @@ struct Files {
 
 impl Files {
     fn new() -> Result<Self> {
-        let root = tempfile::Builder::new().prefix("dependency-watchdog-e2e-").tempdir()?.keep();
-        Ok(Self { root, gone: AtomicBool::new(false) })
+        let root = tempfile::Builder::new()
+            .prefix("dependency-watchdog-e2e-")
+            .tempdir()?
+            .keep();
+        Ok(Self {
+            root,
+            gone: AtomicBool::new(false),
+        })
     }
 
     /// Ends every process and removes the files, or says where they are when they are needed to

@@ -32,15 +32,30 @@ async fn e2e_kubelets_renew_and_nodes_are_ready(env: Env) -> Result<()> {
     shoot.all_renew().await?;
     shoot.all_renew().await?;
     for kubelet in &shoot.kubelets {
-        ensure!(kubelet.condition("Ready").await? == "True", "{} is not ready", kubelet.name());
-        let lease = kubelet.lease().await?.spec.context("a lease without spec")?;
-        ensure!(lease.holder_identity.as_deref() == Some(kubelet.name()), "{lease:?}");
+        ensure!(
+            kubelet.condition("Ready").await? == "True",
+            "{} is not ready",
+            kubelet.name()
+        );
+        let lease = kubelet
+            .lease()
+            .await?
+            .spec
+            .context("a lease without spec")?;
+        ensure!(
+            lease.holder_identity.as_deref() == Some(kubelet.name()),
+            "{lease:?}"
+        );
         ensure!(lease.lease_duration_seconds == Some(4), "{lease:?}");
         let renewals = kubelet.renewals();
         for (earlier, later) in renewals.iter().zip(renewals.iter().skip(1)).skip(1) {
             let gap = later.renew_time.duration_since(earlier.renew_time);
             let period = SignedDuration::try_from(kubelet.renewal_period())?;
-            ensure!(gap >= period, "{} renewed after {gap:?} already", kubelet.name());
+            ensure!(
+                gap >= period,
+                "{} renewed after {gap:?} already",
+                kubelet.name()
+            );
         }
     }
     Ok(())
@@ -48,22 +63,36 @@ async fn e2e_kubelets_renew_and_nodes_are_ready(env: Env) -> Result<()> {
 
 async fn e2e_a_silent_node_turns_unknown_and_comes_back(env: Env) -> Result<()> {
     let grace = Duration::from_secs(8);
-    let shoot = env.shoot("silence").nodes(3).controller_manager(grace).await?;
+    let shoot = env
+        .shoot("silence")
+        .nodes(3)
+        .controller_manager(grace)
+        .await?;
     let (silent, other) = (shoot.kubelet(0)?, shoot.kubelet(1)?);
     silent.cut();
     is(silent, "Unknown").await?;
     let silence = Timestamp::now().duration_since(silent.last_renewal()?.sent);
-    ensure!(silence >= SignedDuration::try_from(grace)?, "Unknown after {silence:?} already");
-    ensure!(other.condition("Ready").await? == "True", "{} suffers too", other.name());
+    ensure!(
+        silence >= SignedDuration::try_from(grace)?,
+        "Unknown after {silence:?} already"
+    );
+    ensure!(
+        other.condition("Ready").await? == "True",
+        "{} suffers too",
+        other.name()
+    );
     silent.restore();
     is(silent, "True").await
 }
 
 async fn is(kubelet: &Kubelet, ready: &str) -> Result<()> {
-    wait::until(&format!("the condition Ready of {} to be {ready}", kubelet.name()), async || {
-        let found = kubelet.condition("Ready").await?;
-        seen(found == ready, found)
-    })
+    wait::until(
+        &format!("the condition Ready of {} to be {ready}", kubelet.name()),
+        async || {
+            let found = kubelet.condition("Ready").await?;
+            seen(found == ready, found)
+        },
+    )
     .await
 }
 
@@ -90,20 +119,37 @@ async fn e2e_an_api_server_dates_renewals_by_its_own_clock(env: Env) -> Result<(
     let stamp = renew_time_stamp(lease)?;
     let renew_time = lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
     let renew_time = renew_time.context("no renewTime")?.0;
-    let renewal = renewals.iter().find(|renewal| micros(renewal.renew_time) == micros(renew_time));
+    let renewal = renewals
+        .iter()
+        .find(|renewal| micros(renewal.renew_time) == micros(renew_time));
     let renewal = renewal.context("a renewTime that the kubelet never wrote")?;
 
     // Whole seconds: the server's clock, cut off.
     let second = SignedDuration::from_secs(1);
     let late = stamp.duration_since(renewal.sent);
-    ensure!(late > -second && stamp <= renewal.confirmed, "{stamp} for {renewal:?}");
-    ensure!(stamp.subsec_nanosecond() == 0, "{stamp} is not in whole seconds");
+    ensure!(
+        late > -second && stamp <= renewal.confirmed,
+        "{stamp} for {renewal:?}"
+    );
+    ensure!(
+        stamp.subsec_nanosecond() == 0,
+        "{stamp} is not in whole seconds"
+    );
     let age = date.duration_since(stamp);
-    ensure!(age >= SignedDuration::ZERO && age < SignedDuration::from_secs(5), "aged {age:?}");
-    ensure!(Timestamp::now().duration_since(date) >= SignedDuration::ZERO, "Date is {date}");
+    ensure!(
+        age >= SignedDuration::ZERO && age < SignedDuration::from_secs(5),
+        "aged {age:?}"
+    );
+    ensure!(
+        Timestamp::now().duration_since(date) >= SignedDuration::ZERO,
+        "Date is {date}"
+    );
 
     let lease = bare.lease().await?;
-    ensure!(lease.spec.context("no spec")?.renew_time.is_none(), "renewTime is still there");
+    ensure!(
+        lease.spec.context("no spec")?.renew_time.is_none(),
+        "renewTime is still there"
+    );
     Ok(())
 }
 
@@ -117,8 +163,17 @@ async fn leases_with_date(shoot: &Shoot) -> Result<(Vec<Lease>, Timestamp)> {
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     let request = http::Request::get(path).body(Body::empty())?;
     let answer = shoot.probe_client().await?.send(request).await?;
-    ensure!(answer.status().is_success(), "the list was answered with {}", answer.status());
-    let date = answer.headers().get(http::header::DATE).context("no Date")?.to_str()?.to_owned();
+    ensure!(
+        answer.status().is_success(),
+        "the list was answered with {}",
+        answer.status()
+    );
+    let date = answer
+        .headers()
+        .get(http::header::DATE)
+        .context("no Date")?
+        .to_str()?
+        .to_owned();
     let date = DateTimeParser::new().parse_timestamp(&date)?;
     let body = answer.into_body().collect().await?.to_bytes();
     Ok((serde_json::from_slice::<List<Lease>>(&body)?.items, date))
@@ -141,10 +196,19 @@ async fn e2e_an_api_server_comes_back_with_its_data(env: Env) -> Result<()> {
     let uid = kubelet.node().await?.metadata.uid;
     let address = shoot.api_server().url();
     shoot.stop_api_server();
-    ensure!(kubelet.node().await.is_err(), "a stopped API server answers");
+    ensure!(
+        kubelet.node().await.is_err(),
+        "a stopped API server answers"
+    );
     shoot.start_api_server().await?;
-    ensure!(shoot.api_server().url() == address, "it came back elsewhere");
-    ensure!(kubelet.node().await?.metadata.uid == uid, "the node is another one");
+    ensure!(
+        shoot.api_server().url() == address,
+        "it came back elsewhere"
+    );
+    ensure!(
+        kubelet.node().await?.metadata.uid == uid,
+        "the node is another one"
+    );
     shoot.all_renew().await
 }
 
@@ -155,7 +219,9 @@ async fn e2e_an_etcd_comes_back_with_its_data(env: Env) -> Result<()> {
     shoot.etcd()?.stop();
     shoot.etcd()?.start_again().await?;
     wait::until("the node to be readable again", async || {
-        Ok(Look::Met(ensure!(kubelet.node().await?.metadata.uid == uid, "the node is another one")))
+        let found = kubelet.node().await?.metadata.uid;
+        ensure!(found == uid, "the node is another one");
+        Ok(Look::Met(()))
     })
     .await?;
     shoot.all_renew().await
@@ -166,24 +232,40 @@ async fn e2e_the_probe_may_read_leases_and_nodes_alone(env: Env) -> Result<()> {
     let shoot = env.shoot("rights").nodes(1).await?;
     let probe = shoot.probe_client().await?;
     for (path, code) in [
-        ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", 200),
+        (
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+            200,
+        ),
         ("/api/v1/nodes", 200),
         ("/version", 200),
         ("/api/v1/namespaces/default/secrets", 403),
         ("/api/v1/pods", 403),
     ] {
-        let answer = probe.send(http::Request::get(path).body(Body::empty())?).await?;
-        ensure!(answer.status() == code, "{path} was answered with {}", answer.status());
+        let answer = probe
+            .send(http::Request::get(path).body(Body::empty())?)
+            .await?;
+        ensure!(
+            answer.status() == code,
+            "{path} was answered with {}",
+            answer.status()
+        );
         let requests = shoot.probe_requests()?;
         let recorded = requests.iter().rfind(|request| request.received > start);
         let recorded = recorded.with_context(|| format!("{path} is not in the audit log"))?;
-        ensure!(recorded.uri == path && recorded.code == code, "recorded as {recorded:?}");
+        ensure!(
+            recorded.uri == path && recorded.code == code,
+            "recorded as {recorded:?}"
+        );
     }
     Ok(())
 }
 
 async fn e2e_pods_come_and_go_as_told(env: Env) -> Result<()> {
-    let shoot = env.shoot("pods").nodes(0).dependents(["kube-controller-manager"]).await?;
+    let shoot = env
+        .shoot("pods")
+        .nodes(0)
+        .dependents(["kube-controller-manager"])
+        .await?;
     let dependent = shoot.dependent("kube-controller-manager");
     shoot.control_plane.pause_pods();
     dependent.scale(0).await?;
@@ -199,12 +281,19 @@ async fn e2e_pods_come_and_go_as_told(env: Env) -> Result<()> {
     dependent.scale(2).await?;
     dependent.is_ready(2).await?;
     let took = Timestamp::now().duration_since(start);
-    ensure!(took >= SignedDuration::from_secs(1), "pods came after {took:?} already");
+    ensure!(
+        took >= SignedDuration::from_secs(1),
+        "pods came after {took:?} already"
+    );
 
     let kubectl = shoot.control_plane.seed().kubectl();
-    let table = kubectl.run(&["get", "deployments", "-n", shoot.namespace()]).await?;
+    let table = kubectl
+        .run(&["get", "deployments", "-n", shoot.namespace()])
+        .await?;
     ensure!(table.contains("2/2"), "{table}");
-    let clusters = kubectl.run(&["get", "clusters.extensions.gardener.cloud"]).await?;
+    let clusters = kubectl
+        .run(&["get", "clusters.extensions.gardener.cloud"])
+        .await?;
     ensure!(clusters.contains(shoot.namespace()), "{clusters}");
     Ok(())
 }
@@ -215,17 +304,32 @@ async fn e2e_two_shoots_stand_side_by_side(env: Env) -> Result<()> {
     let silent = one.kubelet(0)?.renewals();
     other.all_renew().await?;
     other.all_renew().await?;
-    ensure!(one.kubelet(0)?.renewals() == silent, "a cut kubelet renews its lease");
+    ensure!(
+        one.kubelet(0)?.renewals() == silent,
+        "a cut kubelet renews its lease"
+    );
     one.restore_all();
     one.all_renew().await?;
 
-    one.control_plane.set_machine_phase(one.kubelet(0)?.name(), "Failed").await?;
-    one.control_plane.delete_machine(one.kubelet(1)?.name()).await?;
+    one.control_plane
+        .set_machine_phase(one.kubelet(0)?.name(), "Failed")
+        .await?;
+    one.control_plane
+        .delete_machine(one.kubelet(1)?.name())
+        .await?;
     let hibernated = json!({"spec": {"shoot": {"spec": {"hibernation": {"enabled": true}}}}});
     one.control_plane.patch_cluster(hibernated).await?;
-    one.kubelet(0)?.set_condition("KernelDeadlock", "True", "TaskHung").await?;
-    ensure!(one.kubelet(0)?.condition("KernelDeadlock").await? == "True", "condition not set");
-    ensure!(one.kubelet(0)?.condition("Ready").await? == "True", "another condition was lost");
+    one.kubelet(0)?
+        .set_condition("KernelDeadlock", "True", "TaskHung")
+        .await?;
+    ensure!(
+        one.kubelet(0)?.condition("KernelDeadlock").await? == "True",
+        "condition not set"
+    );
+    ensure!(
+        one.kubelet(0)?.condition("Ready").await? == "True",
+        "another condition was lost"
+    );
     Ok(())
 }
 
