@@ -1,1 +1,43 @@
-//!
+//! The command line: one file a subcommand, one group of flags a concern.
+
+mod args;
+pub mod crd;
+mod prober;
+
+use std::{io, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+/// Protects hosted Kubernetes control planes from cascading failure, and says why it acted.
+#[derive(Debug, Parser)]
+#[command(name = "dependency-watchdog", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Watch the node leases of every cluster that a ProbePolicy selects, and protect those whose
+    /// nodes lose their way to the API server
+    Prober(prober::ProberArgs),
+    /// Print the CustomResourceDefinitions
+    Crd(crd::CrdArgs),
+}
+
+/// Runs the command, and tells how it ended.
+pub async fn run(cli: Cli) -> ExitCode {
+    let ended = match cli.command {
+        Command::Prober(args) => prober::run(args).await.map_err(|error| error.to_string()),
+        Command::Crd(args) => {
+            crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

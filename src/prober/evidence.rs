@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::{ListParams, Request as Path},
     core::{ObjectList, Resource},
 };
@@ -60,6 +60,9 @@ pub enum EvidenceError {
     /// The shoot could not be read.
     #[error(transparent)]
     Shoot(#[from] ReadError),
+    /// Even a consistent list was older than one seen before.
+    #[error("the API server answers with lists of leases that are older than ones seen before")]
+    NoLeases,
     /// The seed could not be read.
     #[error("{what} could not be read from the seed: {message}")]
     Seed {
@@ -79,6 +82,7 @@ impl EvidenceError {
             Self::Kubeconfig { source, .. } => source.reason(),
             Self::Connect(error) => error.reason(),
             Self::Shoot(error) => error.reason(),
+            Self::NoLeases => "LeasesOutdated",
             Self::Seed { .. } => "SeedUnreadable",
         }
     }
@@ -137,6 +141,14 @@ impl Sources {
         }
     }
 
+    /// Reads the kubeconfig from this Secret from now on.
+    pub fn set_secret(&mut self, secret: &Arc<str>) {
+        if self.secret != *secret {
+            self.secret = secret.clone();
+            self.link = None;
+        }
+    }
+
     /// Lists the leases as requested.
     ///
     /// # Errors
@@ -145,21 +157,19 @@ impl Sources {
     pub async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
         let consistency = consistency(request);
         let linked_before = self.link.is_some();
-        let first = self
-            .link()
-            .await?
-            .leases(consistency, request.limit)
-            .await
-            .map_err(EvidenceError::from);
-        let Err(error) = first else { return first };
+        let first = self.link().await?.leases(consistency, request.limit).await;
+        let error = match first {
+            Ok(read) => return Ok(read),
+            Err(error) => EvidenceError::from(error),
+        };
         if error.throttled().is_some() {
-            return first;
+            return Err(error);
         }
         // A kept connection can die without a word; a new one may lead to a server that lives.
         let once_more = request.insist || (linked_before && error.of_credentials());
         self.link = None;
         if !once_more {
-            return first;
+            return Err(error);
         }
         let second = self.link().await?.leases(consistency, request.limit).await;
         second.map_err(|error| {
@@ -202,7 +212,10 @@ impl Sources {
         let Some(mut secret) = secret else {
             return Err(EvidenceError::SecretMissing { namespace, name });
         };
-        let kubeconfig = secret.data.as_mut().and_then(|data| data.remove(KUBECONFIG));
+        let kubeconfig = secret
+            .data
+            .as_mut()
+            .and_then(|data| data.remove(KUBECONFIG));
         let Some(kubeconfig) = kubeconfig else {
             return Err(EvidenceError::KeyMissing { namespace, name });
         };
@@ -214,7 +227,10 @@ impl Sources {
         Ok(Shoot::connect(&access)?)
     }
 
-    async fn machines(&self, consistency: Consistency) -> Result<Option<Vec<Machine>>, EvidenceError> {
+    async fn machines(
+        &self,
+        consistency: Consistency,
+    ) -> Result<Option<Vec<Machine>>, EvidenceError> {
         let what = || format!("the Machines in namespace {}", self.cluster);
         let mut params = ListParams::default();
         if consistency == Consistency::Cached {

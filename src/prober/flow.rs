@@ -1,10 +1,6 @@
 //! Scales a cluster's dependents, level by level, until it is done, overtaken or stuck.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use tokio::{sync::mpsc::UnboundedSender, time::Instant};
@@ -46,7 +42,7 @@ pub struct Flow {
 #[derive(Debug)]
 pub struct FlowEvent {
     /// The dependent that it is about.
-    pub dependent: DependentRef,
+    pub dependent: Dependent,
     /// What it was.
     pub what: What,
 }
@@ -175,7 +171,7 @@ impl Flow {
     fn tell(&self, dependent: &Dependent, what: What) {
         // Nobody listens any more only when the whole cluster is being let go.
         let _ = self.events.send(FlowEvent {
-            dependent: dependent.reference.clone(),
+            dependent: dependent.clone(),
             what,
         });
     }

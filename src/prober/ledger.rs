@@ -67,12 +67,15 @@ impl Ledger {
             let known = before.remove(&dependent.reference);
             let entry = Entry {
                 dependent: dependent.clone(),
-                memory: known.as_ref().map_or_else(Memory::default, |known| known.memory),
+                memory: known
+                    .as_ref()
+                    .map_or_else(Memory::default, |known| known.memory),
                 problem: known.and_then(|known| known.problem),
             };
             self.0.insert(dependent.reference.clone(), entry);
         }
-        self.0.extend(before.into_iter().filter(|(_, entry)| entry.memory.owed));
+        self.0
+            .extend(before.into_iter().filter(|(_, entry)| entry.memory.owed));
     }
 
     /// Whether any dependent is owed its replicas.
@@ -82,13 +85,18 @@ impl Ledger {
 
     /// All dependents.
     pub fn dependents(&self) -> Arc<[Dependent]> {
-        self.0.values().map(|entry| entry.dependent.clone()).collect()
+        self.0
+            .values()
+            .map(|entry| entry.dependent.clone())
+            .collect()
     }
 
     /// What is remembered of each.
     pub fn memory(&self) -> BTreeMap<DependentRef, Memory> {
         let entries = self.0.iter();
-        entries.map(|(reference, entry)| (reference.clone(), entry.memory)).collect()
+        entries
+            .map(|(reference, entry)| (reference.clone(), entry.memory))
+            .collect()
     }
 
     /// Why dependents are not where they should be.
@@ -102,11 +110,15 @@ impl Ledger {
         owed.map(|entry| &*entry.dependent.reference.name).collect()
     }
 
-    /// Takes down what a flow did to a dependent, or met there.
-    pub fn note(&mut self, reference: &DependentRef, what: &What) {
-        let Some(entry) = self.0.get_mut(reference) else {
-            return;
-        };
+    /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
+    /// scaled one that the policy has just ceased to name.
+    pub fn note(&mut self, dependent: &Dependent, what: &What) {
+        let reference = &dependent.reference;
+        let entry = self.0.entry(reference.clone()).or_insert_with(|| Entry {
+            dependent: dependent.clone(),
+            memory: Memory::default(),
+            problem: None,
+        });
         match what {
             What::Did(step, found) => {
                 entry.problem = None;
@@ -134,14 +146,16 @@ impl Ledger {
     /// As ClusterHealth lists it: enough to restore all of it when the policy is gone.
     pub fn status(&self) -> Vec<DependentStatus> {
         let entries = self.0.values();
-        entries.map(|entry| DependentStatus {
-            r#ref: entry.dependent.reference.clone(),
-            recorded_replicas: entry.memory.replicas,
-            owed: entry.memory.owed,
-            level: i32::try_from(entry.dependent.up.level).unwrap_or(i32::MAX),
-            initial_delay: written(entry.dependent.up.initial_delay),
-            timeout: written(entry.dependent.up.timeout),
-        }).collect()
+        entries
+            .map(|entry| DependentStatus {
+                r#ref: entry.dependent.reference.clone(),
+                recorded_replicas: entry.memory.replicas,
+                owed: entry.memory.owed,
+                level: i32::try_from(entry.dependent.up.level).unwrap_or(i32::MAX),
+                initial_delay: written(entry.dependent.up.initial_delay),
+                timeout: written(entry.dependent.up.timeout),
+            })
+            .collect()
     }
 }
 

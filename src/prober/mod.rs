@@ -1,1 +1,24 @@
+//! Protecting one cluster: observe its leases, judge, act on its dependents.
 //!
+//! Pure, with time as an argument: [`heartbeat`] (when was a lease renewed), [`candidates`] (which
+//! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
+//! [`schedule`] (when to read next), [`watch`] (these together), [`plan`] (what is done to each
+//! dependent), [`ledger`] (what is owed). At the ends: [`evidence`] reads, [`scale`] and [`flow`]
+//! write, [`probe`] is one cluster's loop and [`fleet`] runs them all.
+
+pub mod candidates;
+pub mod evidence;
+pub mod fleet;
+pub mod flow;
+pub mod guard;
+pub mod heartbeat;
+pub mod ledger;
+pub mod moment;
+pub mod observe;
+pub mod plan;
+pub mod probe;
+pub mod proof;
+pub mod scale;
+pub mod schedule;
+pub mod verdict;
+pub mod watch;

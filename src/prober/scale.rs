@@ -16,7 +16,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::plan::{Family, IGNORE, MARK, Observed, RECORD, Record, Refusal, Step, Write, parse_bool};
+use super::plan::{
+    Family, IGNORE, MARK, Observed, RECORD, Record, Refusal, Step, Write, parse_bool,
+};
 use crate::api::DependentRef;
 
 /// The field manager under which dependents are changed.
@@ -202,7 +204,10 @@ impl Scaler {
         })
     }
 
-    async fn resource(&self, dependent: &DependentRef) -> Result<(Family, ApiResource), ScaleError> {
+    async fn resource(
+        &self,
+        dependent: &DependentRef,
+    ) -> Result<(Family, ApiResource), ScaleError> {
         let version: GroupVersion = dependent
             .api_version
             .parse()
@@ -233,9 +238,7 @@ impl Scaler {
             .iter()
             .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
         if !scalable {
-            return Err(ScaleError::NotScalable(
-                "the kind has no scale subresource",
-            ));
+            return Err(ScaleError::NotScalable("the kind has no scale subresource"));
         }
         self.resources.put(kind, resource.clone());
         Ok((Family::Scalable, resource))
@@ -244,7 +247,10 @@ impl Scaler {
     async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
         match target.family {
             Family::Apps => Ok(self
-                .get::<Workload>("get", target.request.get(&target.name, &GetParams::default()))
+                .get::<Workload>(
+                    "get",
+                    target.request.get(&target.name, &GetParams::default()),
+                )
                 .await?
                 .map(observed_workload)),
             Family::Scalable => {
@@ -424,9 +430,7 @@ impl Failure {
     }
 }
 
-async fn limited<T>(
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, Failure> {
+async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     match timeout(REQUEST_LIMIT, request).await {
         Ok(answer) => answer.map_err(Failure::Api),
         Err(_) => Err(Failure::Late),

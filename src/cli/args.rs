@@ -1,0 +1,95 @@
+//! Groups of flags that subcommands share.
+
+use std::{num::NonZeroU32, path::PathBuf};
+
+use clap::Args;
+
+use crate::runtime::{
+    client::{Budget, MOST_QPS},
+    telemetry::LogFormat,
+};
+
+const DEFAULT_QPS: f64 = 5.0;
+const DEFAULT_BURST: u32 = 10;
+
+/// How the seed is reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Seed")]
+pub(super) struct ClientArgs {
+    /// Path of the seed's kubeconfig; without it, the one that kubectl would use, or else the
+    /// pod's ServiceAccount
+    #[arg(long, env = "DWD_KUBECONFIG", value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
+
+    /// Requests per second to the seed in the long run, apart from those to dependents; 0 means
+    /// the default
+    #[arg(long, env = "DWD_KUBE_API_QPS", default_value_t = DEFAULT_QPS, value_parser = qps)]
+    kube_api_qps: f64,
+
+    /// Requests to the seed at once, apart from those to dependents; 0 means the default
+    #[arg(long, env = "DWD_KUBE_API_BURST", default_value_t = DEFAULT_BURST)]
+    kube_api_burst: u32,
+}
+
+/// How dependents are reached.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Scaling")]
+pub(super) struct ScaleArgs {
+    /// Requests per second to dependents in the long run
+    #[arg(long, env = "DWD_SCALE_QPS", default_value_t = 50.0, value_parser = positive_qps)]
+    scale_qps: f64,
+
+    /// Requests to dependents at once
+    #[arg(long, env = "DWD_SCALE_BURST", default_value = "100")]
+    scale_burst: NonZeroU32,
+}
+
+/// What is logged.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Logs")]
+pub(super) struct LogArgs {
+    /// What is logged: a level, or levels by module, such as dependency_watchdog=debug,info
+    #[arg(long, env = "DWD_LOG", default_value = "info", value_name = "FILTER")]
+    pub(super) log: String,
+
+    /// The form of log lines
+    #[arg(long, env = "DWD_LOG_FORMAT", value_enum, default_value_t)]
+    pub(super) log_format: LogFormat,
+}
+
+impl ClientArgs {
+    pub(super) fn budget(&self) -> Budget {
+        let default_burst = NonZeroU32::new(DEFAULT_BURST).unwrap_or(NonZeroU32::MIN);
+        Budget {
+            qps: if self.kube_api_qps == 0.0 {
+                DEFAULT_QPS
+            } else {
+                self.kube_api_qps
+            },
+            burst: NonZeroU32::new(self.kube_api_burst).unwrap_or(default_burst),
+        }
+    }
+}
+
+impl ScaleArgs {
+    pub(super) fn budget(&self) -> Budget {
+        Budget {
+            qps: self.scale_qps,
+            burst: self.scale_burst,
+        }
+    }
+}
+
+fn qps(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(qps) if (0.0..=MOST_QPS).contains(&qps) => Ok(qps),
+        _ => Err(format!("must be a number from 0 to {MOST_QPS}")),
+    }
+}
+
+fn positive_qps(text: &str) -> Result<f64, String> {
+    match qps(text)? {
+        qps if qps > 0.0 => Ok(qps),
+        _ => Err(format!("must be a number above 0, up to {MOST_QPS}")),
+    }
+}

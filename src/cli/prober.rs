@@ -1,0 +1,51 @@
+//! `dependency-watchdog prober`
+
+use clap::Args;
+
+use super::args::{ClientArgs, LogArgs, ScaleArgs};
+use crate::{
+    prober::fleet,
+    runtime::{
+        client::{self, ClientError},
+        shutdown,
+        telemetry::{self, FilterError},
+    },
+};
+
+/// Flags of the prober.
+#[derive(Debug, Args)]
+pub(super) struct ProberArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    scale: ScaleArgs,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Why the prober does not run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProberError {
+    #[error(transparent)]
+    Log(#[from] FilterError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("signals cannot be listened for: {0}")]
+    Signals(#[from] std::io::Error),
+    #[error(
+        "ClusterHealths cannot be listed on the seed: {0}; install the definitions with \
+         `dependency-watchdog crd | kubectl apply --server-side -f -`, and grant the rights"
+    )]
+    Start(kube::Error),
+}
+
+pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
+    telemetry::init(&args.log.log, args.log.log_format)?;
+    let stop = shutdown::on_signal()?;
+    let config = client::config(args.client.kubeconfig.as_deref()).await?;
+    let seed = client::client(config.clone(), args.client.budget())?;
+    let scale = client::client(config, args.scale.budget())?;
+    fleet::run(seed, scale, stop)
+        .await
+        .map_err(ProberError::Start)
+}

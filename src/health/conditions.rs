@@ -1,0 +1,91 @@
+//! The condition types and reasons of all kinds, in the vocabulary of kstatus.
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+
+/// False when the object is invalid or nothing can be judged.
+pub const READY: &str = "Ready";
+/// True while dependents are scaled down.
+pub const PROTECTING: &str = "Protecting";
+/// True while something cannot be judged or scaled.
+pub const DEGRADED: &str = "Degraded";
+/// True while another policy applies to a cluster that this one selects as well.
+pub const CONFLICTED: &str = "Conflicted";
+/// Present while clusters have not been judged yet.
+pub const RECONCILING: &str = "Reconciling";
+/// Present while the object itself keeps anything from being done.
+pub const STALLED: &str = "Stalled";
+
+/// The longest message of a condition, in characters.
+const MAX_MESSAGE: usize = 4_096;
+
+/// A condition that is to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its type.
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why, in CamelCase.
+    pub reason: &'static str,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Wanted {
+    /// A condition of this type.
+    pub fn new(
+        kind: &'static str,
+        holds: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            holds,
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// Turns what is wanted into conditions. One that holds as before keeps its transition time.
+pub fn conditions(
+    wanted: Vec<Wanted>,
+    before: &[Condition],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let dated = wanted.into_iter().map(|wanted| {
+        let status = if wanted.holds { "True" } else { "False" };
+        let same = before
+            .iter()
+            .find(|known| known.type_ == wanted.kind && known.status == status);
+        Condition {
+            type_: wanted.kind.to_owned(),
+            status: status.to_owned(),
+            reason: wanted.reason.to_owned(),
+            message: wanted.message.chars().take(MAX_MESSAGE).collect(),
+            observed_generation: generation,
+            last_transition_time: same
+                .map_or(Time(now), |known| known.last_transition_time.clone()),
+        }
+    });
+    dated.collect()
+}
+
+/// Whether two lists of conditions say the same to a program: types, statuses, reasons and
+/// generations. Messages carry counts and change all the time.
+pub fn same(a: &[Condition], b: &[Condition]) -> bool {
+    let essence = |condition: &Condition| {
+        (
+            condition.type_.clone(),
+            condition.status.clone(),
+            condition.reason.clone(),
+            condition.observed_generation,
+        )
+    };
+    a.iter().map(essence).eq(b.iter().map(essence))
+}

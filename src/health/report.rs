@@ -1,0 +1,74 @@
+//! What the parts of the operator know of a cluster and of a policy.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{
+    api::{DependentStatus, Mode, Protection},
+    prober::{
+        ledger::Problem,
+        verdict::{Assessment, Verdict},
+    },
+};
+
+/// Everything that is known of one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterReport {
+    /// The Cluster's UID: it owns its ClusterHealth.
+    pub uid: Arc<str>,
+    /// The policy that applies.
+    pub policy: Option<Arc<str>>,
+    /// Whether dependents are written to.
+    pub mode: Mode,
+    /// What was found.
+    pub finding: Finding,
+    /// Whether the dependents are scaled down.
+    pub protection: Protection,
+    /// Set while a verdict is not acted on yet.
+    pub held_back: Option<&'static str>,
+    /// The dependents and what they are owed.
+    pub dependents: Vec<DependentStatus>,
+    /// Why dependents are not where they should be.
+    pub problems: Vec<Problem>,
+    /// When the cluster was last probed.
+    pub probed: Option<Timestamp>,
+}
+
+/// What was found of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// It has not been probed yet.
+    Pending,
+    /// Its leases were read and judged.
+    Judged(Verdict, Box<Assessment>),
+    /// There is no evidence.
+    Unread {
+        /// CamelCase.
+        reason: &'static str,
+        /// Names the object and the remedy.
+        message: String,
+    },
+    /// It is not probed.
+    Skipped {
+        /// CamelCase.
+        reason: &'static str,
+        /// What was seen.
+        message: String,
+    },
+}
+
+/// What is known of one policy, beside its clusters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyReport {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The generation that this is about.
+    pub generation: i64,
+    /// What is wrong with it.
+    pub problems: Vec<String>,
+    /// The clusters to which it applies.
+    pub selected: Vec<Arc<str>>,
+    /// The clusters that it selects in vain, by the policy that applies to them.
+    pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+}

@@ -1,0 +1,212 @@
+//! The acting half of one cluster's loop: its dependents, what they are owed, and the flow that
+//! scales them.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::Client;
+use tokio::{
+    sync::mpsc::{self, UnboundedReceiver},
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    flow::{Ending, Flow, FlowEvent, What},
+    ledger::Ledger,
+    plan::Direction,
+    scale::{Resources, Scaler},
+};
+use crate::{
+    api::{Protection, Restore},
+    cluster::{Dependent, Settings},
+};
+
+/// Protects one cluster's dependents, and restores them.
+pub struct Guard {
+    cluster: Arc<str>,
+    scale: Client,
+    resources: Resources,
+    ledger: Ledger,
+    protection: Protection,
+    /// Whether the dependents have been seen as a healthy cluster wants them.
+    restored: bool,
+    /// When the dependents of a protected cluster are looked at again: somebody may have scaled
+    /// them up.
+    look_again: Instant,
+    flow: Option<Running>,
+}
+
+struct Running {
+    direction: Direction,
+    stop: CancellationToken,
+    task: JoinHandle<Ending>,
+    events: UnboundedReceiver<FlowEvent>,
+}
+
+impl Guard {
+    /// Guards the dependents of the cluster of this name. `ledger` is what an earlier run knew.
+    pub fn new(cluster: Arc<str>, scale: Client, resources: Resources, ledger: Ledger) -> Self {
+        Self {
+            cluster,
+            scale,
+            resources,
+            protection: if ledger.owes() {
+                Protection::Active
+            } else {
+                Protection::None
+            },
+            ledger,
+            restored: false,
+            look_again: Instant::now(),
+            flow: None,
+        }
+    }
+
+    /// The dependents and what they are owed.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Whether the dependents are scaled down.
+    pub fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// Whether something is owed, or being scaled.
+    pub fn is_engaged(&self) -> bool {
+        self.ledger.owes() || self.flow.is_some()
+    }
+
+    /// Adopts the dependents of a policy. What is known of another list says nothing of this one.
+    pub fn adopt(&mut self, dependents: &[Dependent]) {
+        self.ledger.adopt(dependents);
+        self.restored = false;
+        self.stop();
+    }
+
+    /// Does what a verdict asks for. A flow the other way is overtaken: it ends between two
+    /// requests, and the next verdict starts this one.
+    pub fn act(&mut self, direction: Direction, settings: &Settings) {
+        match &self.flow {
+            Some(running) if running.direction == direction => {}
+            Some(_) => self.stop(),
+            None if self.is_due(direction, settings) => self.start(direction, settings),
+            None => {}
+        }
+    }
+
+    /// Ends a flow under way between two requests.
+    pub fn stop(&mut self) {
+        if let Some(running) = &self.flow {
+            running.stop.cancel();
+        }
+    }
+
+    /// Ends a flow under way, and waits until it has ended.
+    pub async fn shut_down(mut self) {
+        self.stop();
+        if let Some(running) = self.flow.take() {
+            // A flow does not panic; if it did, there is nothing left to wait for.
+            let _ = running.task.await;
+        }
+    }
+
+    /// Waits for the flow under way to do something, or to end, and takes it down; forever if
+    /// there is none. Nothing is lost if it is not waited for to the end.
+    pub async fn progress(&mut self, interval: Duration) {
+        let Some(running) = &mut self.flow else {
+            return std::future::pending().await;
+        };
+        if let Some(event) = running.events.recv().await {
+            self.note(&event);
+            return;
+        }
+        // The flow has dropped its end: it is over.
+        let (direction, ending) = (running.direction, (&mut running.task).await);
+        self.flow = None;
+        self.look_again = Instant::now() + interval;
+        self.ended(direction, ending.unwrap_or(Ending::Stuck));
+    }
+
+    fn is_due(&self, direction: Direction, settings: &Settings) -> bool {
+        match direction {
+            Direction::Down => {
+                self.protection != Protection::Active || Instant::now() >= self.look_again
+            }
+            Direction::Up => {
+                !self.restored || self.ledger.owes() || settings.restore == Restore::Any
+            }
+        }
+    }
+
+    fn start(&mut self, direction: Direction, settings: &Settings) {
+        match direction {
+            Direction::Down => {
+                self.restored = false;
+                if self.protection != Protection::Active {
+                    self.set_protection(Protection::ScalingDown);
+                }
+            }
+            Direction::Up if self.ledger.owes() => self.set_protection(Protection::Restoring),
+            Direction::Up => {}
+        }
+        let (sender, events) = mpsc::unbounded_channel();
+        let stop = CancellationToken::new();
+        let flow = Flow {
+            scaler: Scaler::new(
+                self.scale.clone(),
+                self.cluster.clone(),
+                self.resources.clone(),
+            ),
+            dependents: self.ledger.dependents(),
+            direction,
+            restore: settings.restore,
+            memory: self.ledger.memory(),
+            stop: stop.clone(),
+            events: sender,
+        };
+        self.flow = Some(Running {
+            direction,
+            stop,
+            task: tokio::spawn(flow.run()),
+            events,
+        });
+    }
+
+    fn note(&mut self, event: &FlowEvent) {
+        let cluster = &*self.cluster;
+        let dependent = &event.dependent.reference;
+        match &event.what {
+            What::Did(step, found) => {
+                let replicas = found.as_ref().map(|found| found.replicas);
+                tracing::info!(cluster, %dependent, ?step, replicas, "wrote");
+            }
+            What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
+            What::Late(timeout) => tracing::warn!(cluster, %dependent, ?timeout, "late"),
+            What::Failed(error) => tracing::warn!(cluster, %dependent, %error, "not scaled"),
+        }
+        self.ledger.note(&event.dependent, &event.what);
+    }
+
+    fn ended(&mut self, direction: Direction, ending: Ending) {
+        let owes = self.ledger.owes();
+        match (direction, ending) {
+            (Direction::Down, Ending::Complete) if owes => self.set_protection(Protection::Active),
+            // A flow that did not complete is taken up again by the next verdict.
+            _ if owes => {}
+            _ => {
+                self.restored = direction == Direction::Up && ending == Ending::Complete;
+                self.set_protection(Protection::None);
+            }
+        }
+    }
+
+    fn set_protection(&mut self, protection: Protection) {
+        if self.protection != protection {
+            let from = self.protection;
+            tracing::info!(cluster = &*self.cluster, ?from, to = ?protection, "protection");
+            self.protection = protection;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
+
+use std::sync::Arc;
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    candidates::Roster,
+    evidence::{EvidenceError, Sources},
+    heartbeat::LeaseSnapshot,
+    moment::{Moment, Origin},
+    schedule::Pace,
+    verdict::Thresholds,
+    watch::{Conclusion, Request, Rules, Taken, Watch},
+};
+use crate::{
+    cluster::Settings,
+    shoot::{Consistency, LeaseRead},
+};
+
+/// Watches one cluster by the settings it was last given.
+pub struct Observer {
+    origin: Origin,
+    settings: Arc<Settings>,
+    sources: Sources,
+    watch: Watch,
+    /// The next round reads at once, whatever the schedule says.
+    at_once: bool,
+}
+
+/// What a round has come to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was woken before its read was due.
+    Woken,
+    /// The leases were judged.
+    Judged(Conclusion),
+    /// There is no evidence.
+    NoEvidence(EvidenceError),
+}
+
+impl Observer {
+    /// Starts watching by these settings.
+    pub fn new(origin: Origin, settings: Arc<Settings>, sources: Sources) -> Self {
+        Self {
+            origin,
+            watch: Watch::new(rules(&settings)),
+            settings,
+            sources,
+            at_once: true,
+        }
+    }
+
+    /// Goes on by other settings, with the evidence that there is, and reads at once.
+    pub fn adopt(&mut self, settings: Arc<Settings>) {
+        self.watch.set_rules(rules(&settings));
+        self.watch.want_facts();
+        self.sources.set_secret(&settings.secret_name);
+        self.settings = settings;
+        self.at_once = true;
+    }
+
+    /// Whether it goes by exactly these settings.
+    pub fn follows(&self, settings: &Settings) -> bool {
+        *self.settings == *settings
+    }
+
+    /// Tells whether the cluster is protected, which changes what counts.
+    pub fn set_protected(&mut self, protected: bool) {
+        self.watch.set_protected(protected);
+    }
+
+    /// One round. It takes the observer and hands it back, so that a round that is dropped takes
+    /// its connection along.
+    pub async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
+        if !std::mem::take(&mut self.at_once) {
+            let next = self.watch.next(self.now(), fastrand::f64());
+            let due = Instant::from_std(self.origin.instant(next.at));
+            tokio::select! {
+                // A read that is due is not put off by whoever wakes.
+                biased;
+                () = sleep_until(due) => {}
+                () = wake.notified() => return (self, Outcome::Woken),
+            }
+        }
+        let outcome = match self.read().await {
+            Ok(conclusion) => Outcome::Judged(conclusion),
+            Err(error) => Outcome::NoEvidence(error),
+        };
+        (self, outcome)
+    }
+
+    async fn read(&mut self) -> Result<Conclusion, EvidenceError> {
+        let request = self.watch.request();
+        let mut taken = self.leases(request).await?;
+        if taken == Taken::ReadAgain {
+            let consistent = Request {
+                consistent: true,
+                ..request
+            };
+            taken = self.leases(consistent).await?;
+        }
+        if taken == Taken::NeedsFacts {
+            self.facts().await?;
+        }
+        // A consistent list is always taken in, so that there is something to conclude from.
+        self.watch.conclude().ok_or(EvidenceError::NoLeases)
+    }
+
+    async fn leases(&mut self, request: Request) -> Result<Taken, EvidenceError> {
+        let started = self.now();
+        match self.sources.leases(request).await {
+            Ok(read) => Ok(self.watch.observe(&snapshot(self.origin, &read))),
+            Err(error) => {
+                let finished = self.now();
+                match error.throttled() {
+                    Some(wait) => self.watch.throttled(started, finished, wait),
+                    None => self.watch.failed(started, finished),
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn facts(&mut self) -> Result<(), EvidenceError> {
+        let started = self.now();
+        match self.sources.facts(self.watch.request()).await {
+            Ok(facts) => {
+                let machines = facts.machines.as_deref();
+                let roster = Roster::new(&facts.nodes, machines, &self.settings.pools);
+                self.watch.learn(roster, started);
+                Ok(())
+            }
+            Err(error) => {
+                self.watch.facts_failed(self.now());
+                Err(error)
+            }
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.origin.moment(Instant::now().into_std())
+    }
+}
+
+fn snapshot(origin: Origin, read: &LeaseRead) -> LeaseSnapshot<'_> {
+    LeaseSnapshot {
+        started: origin.moment(read.started),
+        finished: origin.moment(read.finished),
+        date: read.date,
+        consistent: read.consistency == Consistency::Consistent,
+        resource_version: read.list.resource_version,
+        leases: &read.list.leases,
+    }
+}
+
+fn rules(settings: &Settings) -> Rules {
+    Rules {
+        thresholds: Thresholds {
+            grace: settings.grace,
+            fraction: settings.fraction,
+        },
+        pace: Pace {
+            interval: settings.interval,
+            jitter_factor: settings.jitter_factor,
+            timeout: settings.timeout,
+        },
+        failure_threshold: settings.failure_threshold,
+        success_threshold: settings.success_threshold,
+    }
+}

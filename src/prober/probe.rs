@@ -1,0 +1,296 @@
+//! One cluster's loop: observe, act, report.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    evidence::{EvidenceError, Sources},
+    guard::Guard,
+    ledger::Ledger,
+    moment::Origin,
+    observe::{Observer, Outcome},
+    scale::Resources,
+    verdict::Verdict,
+    watch::Conclusion,
+};
+use crate::{
+    api::{ClusterHealthStatus, Mode, Protection},
+    cluster::{Assignment, Decision, Settings},
+    health::{self, ClusterReport, Finding, Reporter},
+};
+
+/// What all loops share.
+#[derive(Clone)]
+pub struct Shared {
+    /// Reads Secrets and Machines from the seed.
+    pub seed: Client,
+    /// Reads and writes dependents on the seed, on a budget of its own.
+    pub scale: Client,
+    /// The kinds of dependents that have been looked up.
+    pub resources: Resources,
+    /// Takes reports.
+    pub reporter: Reporter,
+    /// Ties moments to the clock.
+    pub origin: Origin,
+}
+
+/// One cluster's loop.
+pub struct Probe {
+    name: Arc<str>,
+    shared: Shared,
+    assignment: watch::Receiver<Assignment>,
+    /// By which the cluster was probed last; by these a protected one is let go when no policy
+    /// selects it any more.
+    settings: Option<Arc<Settings>>,
+    guard: Guard,
+    /// `None` while the cluster is not probed.
+    round: Option<Round>,
+    wake: Arc<Notify>,
+    finding: Finding,
+    held_back: Option<&'static str>,
+    probed: Option<Timestamp>,
+    /// Nothing is scaled before.
+    act_from: Instant,
+    /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
+    from_the_start: bool,
+}
+
+type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
+
+impl Probe {
+    /// A loop for the cluster of this name. `known` is what an earlier run has left in its
+    /// ClusterHealth; `from_the_start` tells whether the cluster was there before the operator.
+    pub fn new(
+        name: Arc<str>,
+        shared: Shared,
+        assignment: watch::Receiver<Assignment>,
+        known: Option<&ClusterHealthStatus>,
+        from_the_start: bool,
+    ) -> Self {
+        let ledger = known.map(Ledger::recall).unwrap_or_default();
+        Self {
+            guard: Guard::new(
+                name.clone(),
+                shared.scale.clone(),
+                shared.resources.clone(),
+                ledger,
+            ),
+            name,
+            shared,
+            assignment,
+            settings: None,
+            round: None,
+            wake: Arc::default(),
+            finding: Finding::Pending,
+            held_back: None,
+            probed: None,
+            act_from: Instant::now(),
+            from_the_start,
+        }
+    }
+
+    /// Runs until it is stopped, or until no policy selects the cluster and nothing is owed to it.
+    /// A flow under way ends between two requests.
+    pub async fn run(mut self, stop: CancellationToken) {
+        self.reassigned();
+        while !self.let_go() {
+            let interval = self
+                .settings
+                .as_ref()
+                .map_or(Duration::ZERO, |s| s.interval);
+            tokio::select! {
+                // To stop comes first; then what was done, before what is to be done next.
+                biased;
+                () = stop.cancelled() => break,
+                () = self.guard.progress(interval) => self.report(),
+                changed = self.assignment.changed() => match changed {
+                    Ok(()) => self.reassigned(),
+                    Err(_) => break,
+                },
+                (observer, outcome) = finished(&mut self.round) => self.observed(observer, outcome),
+            }
+        }
+        self.guard.shut_down().await;
+    }
+
+    /// Whether there is nothing left to do for the cluster.
+    fn let_go(&self) -> bool {
+        let unselected = self.assignment.borrow().decision() == Decision::Unselected;
+        unselected && !self.guard.is_engaged()
+    }
+
+    /// Takes up what the index says now.
+    fn reassigned(&mut self) {
+        let assignment = self.assignment.borrow_and_update().clone();
+        match assignment.decision() {
+            Decision::Probed(settings) if settings.suspend => {
+                let message = format!("the policy {} is suspended", settings.policy);
+                self.settings = Some(settings.clone());
+                self.rest(Finding::Skipped {
+                    reason: "Suspended",
+                    message,
+                });
+            }
+            Decision::Probed(settings) => self.adopt(settings.clone()),
+            Decision::Skipped(skip) => self.rest(Finding::Skipped {
+                reason: skip.reason(),
+                message: skip.to_string(),
+            }),
+            Decision::Invalid(error) => self.rest(Finding::Unread {
+                reason: "ClusterInvalid",
+                message: error.to_string(),
+            }),
+            // A protected cluster is not dropped: it stays protected until it is healthy.
+            Decision::Unselected if self.round.is_some() && self.guard.is_engaged() => {}
+            Decision::Unselected => self.rest(Finding::Skipped {
+                reason: "Unselected",
+                message: "no valid policy selects the cluster".to_owned(),
+            }),
+        }
+        self.report();
+    }
+
+    /// Probes by these settings from now on.
+    fn adopt(&mut self, settings: Arc<Settings>) {
+        if self.round.is_some() && self.settings.as_ref() == Some(&settings) {
+            return;
+        }
+        self.guard.adopt(&settings.dependents);
+        self.settings = Some(settings.clone());
+        if self.round.is_some() {
+            // The round hands its observer back, which then adopts the settings.
+            self.wake.notify_one();
+            return;
+        }
+        if !std::mem::take(&mut self.from_the_start) {
+            self.act_from = Instant::now() + settings.initial_delay;
+        }
+        self.finding = Finding::Pending;
+        let secret = settings.secret_name.clone();
+        let sources = Sources::new(self.shared.seed.clone(), self.name.clone(), secret);
+        let observer = Observer::new(self.shared.origin, settings, sources);
+        self.next_round(Box::new(observer));
+    }
+
+    /// Neither reads nor scales; marks stay.
+    fn rest(&mut self, finding: Finding) {
+        self.round = None;
+        self.guard.stop();
+        self.held_back = None;
+        self.finding = finding;
+        self.from_the_start = false;
+    }
+
+    fn next_round(&mut self, mut observer: Box<Observer>) {
+        observer.set_protected(self.guard.protection() != Protection::None);
+        self.round = Some(Box::pin(observer.round(self.wake.clone())));
+    }
+
+    fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) {
+        let Some(settings) = self.settings.clone() else {
+            self.round = None;
+            return;
+        };
+        if !observer.follows(&settings) {
+            // The verdict, if there is one, was reached by settings that are not in force any more.
+            observer.adopt(settings);
+            return self.next_round(observer);
+        }
+        match outcome {
+            Outcome::Woken => {}
+            Outcome::Judged(conclusion) => self.act(&conclusion, &settings),
+            Outcome::NoEvidence(error) => self.doubt(&error),
+        }
+        self.report();
+        self.next_round(observer);
+    }
+
+    fn act(&mut self, conclusion: &Conclusion, settings: &Settings) {
+        self.probed = Some(Timestamp::now());
+        let seen = &conclusion.assessment;
+        self.found(Finding::Judged(conclusion.verdict, Box::new(seen.clone())));
+        self.held_back = None;
+        if let Verdict::Undetermined(_) = conclusion.verdict {
+            // Without evidence nothing is scaled, either way.
+            self.guard.stop();
+        }
+        let Some(direction) = conclusion.act else {
+            return;
+        };
+        if settings.mode == Mode::DryRun {
+            self.guard.stop();
+        } else if Instant::now() < self.act_from {
+            self.held_back = Some("the policy's initialDelay has not passed yet");
+        } else {
+            self.guard.act(direction, settings);
+        }
+    }
+
+    fn doubt(&mut self, error: &EvidenceError) {
+        self.probed = Some(Timestamp::now());
+        self.found(Finding::Unread {
+            reason: error.reason(),
+            message: error.to_string(),
+        });
+        self.held_back = None;
+        self.guard.stop();
+    }
+
+    /// Notes a finding, and logs it if it is another than before.
+    fn found(&mut self, finding: Finding) {
+        let reason = health::cluster::reason(&finding);
+        if reason != health::cluster::reason(&self.finding) {
+            let cluster = &*self.name;
+            match &finding {
+                Finding::Judged(_, seen) => tracing::info!(
+                    cluster,
+                    candidates = seen.candidates,
+                    expired = seen.expired,
+                    unknown = seen.unknown,
+                    needed = seen.needed,
+                    "{reason}"
+                ),
+                Finding::Unread { message, .. } => tracing::warn!(cluster, "{reason}: {message}"),
+                Finding::Pending | Finding::Skipped { .. } => {}
+            }
+        }
+        self.finding = finding;
+    }
+
+    fn report(&self) {
+        let assignment = self.assignment.borrow();
+        let ledger = self.guard.ledger();
+        let report = ClusterReport {
+            uid: assignment.uid.clone(),
+            policy: assignment
+                .selected
+                .as_ref()
+                .map(|selected| selected.policy.clone()),
+            mode: self
+                .settings
+                .as_ref()
+                .map_or(Mode::Enforce, |settings| settings.mode),
+            finding: self.finding.clone(),
+            protection: self.guard.protection(),
+            held_back: self.held_back,
+            dependents: ledger.status(),
+            problems: ledger.problems().cloned().collect(),
+            probed: self.probed,
+        };
+        self.shared.reporter.cluster(&self.name, report);
+    }
+}
+
+async fn finished(round: &mut Option<Round>) -> (Box<Observer>, Outcome) {
+    match round {
+        Some(round) => round.await,
+        None => std::future::pending().await,
+    }
+}
