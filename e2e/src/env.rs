@@ -2,8 +2,8 @@
 //! cleaned and lent again. Everything starts when it is first asked for.
 
 use crate::{
-    ApiServer, Assets, ControllerManager, Etcd, Seed, ShootBuilder, kubelet::LEASE_NAMESPACE,
-    shoot::PROBE_USER,
+    ApiServer, Assets, ControllerManager, Etcd, Operator, Seed, ShootBuilder,
+    kubelet::LEASE_NAMESPACE, shoot::PROBE_USER,
 };
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -30,6 +30,7 @@ struct Inner {
     root: PathBuf,
     etcd: OnceCell<Etcd>,
     seed: OnceCell<Arc<Seed>>,
+    operator: OnceCell<Operator>,
     idle: Mutex<Vec<ApiServer>>,
     started: AtomicUsize,
 }
@@ -43,6 +44,7 @@ impl Env {
             root: root.to_owned(),
             etcd: OnceCell::new(),
             seed: OnceCell::new(),
+            operator: OnceCell::new(),
             idle: Mutex::default(),
             started: AtomicUsize::new(0),
         })))
@@ -58,6 +60,20 @@ impl Env {
     pub async fn seed(&self) -> Result<Arc<Seed>> {
         let start = async || Ok(Arc::new(self.start_seed("seed").await?));
         self.0.seed.get_or_try_init(start).await.cloned()
+    }
+
+    /// The operator that watches over the seed that scenarios share.
+    pub async fn operator(&self) -> Result<&Operator> {
+        let start = async || {
+            let seed = self.seed().await?;
+            Operator::start(
+                &seed,
+                "prober",
+                "prober",
+                &["--kube-api-qps=200", "--kube-api-burst=200"],
+            )
+        };
+        self.0.operator.get_or_try_init(start).await
     }
 
     /// A seed of a scenario's own, for one that stops it or runs an operator of its own.

@@ -1,6 +1,6 @@
 //! The operator, as a child process.
 
-use crate::{Process, Seed, free_port};
+use crate::{Process, Seed};
 use anyhow::{Context as _, Result, ensure};
 use std::path::PathBuf;
 
@@ -12,32 +12,21 @@ const BINARY: &str = "dependency-watchdog";
 pub struct Operator {
     /// The process, to stop, freeze or crash it and to read its log.
     pub process: Process,
-    /// Where `/metrics` is.
-    pub metrics_address: String,
-    /// Where `/healthz` and `/readyz` are.
-    pub health_address: String,
 }
 
 impl Operator {
     /// Starts `dependency-watchdog <subcommand>` against a seed, as the user whom the manifests
     /// give its rights. `name` is that of its log in the seed's directory.
     pub fn start(seed: &Seed, name: &str, subcommand: &str, args: &[&str]) -> Result<Self> {
-        let metrics_address = format!("127.0.0.1:{}", free_port()?);
-        let health_address = format!("127.0.0.1:{}", free_port()?);
         let process = Process::new(name, binary()?, seed.directory())
-            .args([subcommand, "--metrics-bind-addr", &metrics_address])
-            .args(["--health-bind-addr", &health_address])
             .args([
+                subcommand.as_ref(),
                 "--kubeconfig".as_ref(),
                 seed.operator_kubeconfig()?.as_os_str(),
             ])
             .args(args);
         process.start()?;
-        Ok(Self {
-            process,
-            metrics_address,
-            health_address,
-        })
+        Ok(Self { process })
     }
 }
 

@@ -45,6 +45,9 @@ impl Seed {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         seed.apply_directory(&here.join("crds")).await?;
         seed.apply_directory(&here.join("../crds")).await?;
+        seed.apply(include_str!("../../manifests/prober-rbac.yaml"))
+            .await?;
+        seed.apply(include_str!("operator-binding.yaml")).await?;
         Ok(seed)
     }
 

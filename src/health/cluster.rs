@@ -64,11 +64,14 @@ pub fn differs(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> boo
         || !conditions::same(&before.conditions, &after.conditions)
 }
 
-/// Whether a cluster that is probed could be judged.
+/// Whether a cluster that is probed could be judged. One that is suspect is about to be.
 pub fn judged(finding: &Finding) -> bool {
     matches!(
         finding,
-        Finding::Judged(Verdict::Healthy | Verdict::Outage, _)
+        Finding::Judged(
+            Verdict::Healthy | Verdict::Outage | Verdict::Undetermined(Doubt::Unproven(_)),
+            _
+        )
     )
 }
 
@@ -108,7 +111,7 @@ fn wanted(
     };
     let degraded = match (report.problems.first(), &report.finding) {
         (Some(problem), _) => Wanted::new(DEGRADED, true, problem.reason, joined(report)),
-        (None, Finding::Unread { .. } | Finding::Judged(Verdict::Undetermined(_), _)) => {
+        (None, finding @ (Finding::Unread { .. } | Finding::Judged(..))) if !judged(finding) => {
             Wanted::new(DEGRADED, true, reason, evidence)
         }
         (None, _) => Wanted::new(DEGRADED, false, "AsExpected", ""),
@@ -168,8 +171,10 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
             "{of_all}, and {needed} are an outage; the API server answers and accepts writes"
         ),
         Verdict::Undetermined(Doubt::Unproven(_)) => format!(
-            "{of_all}, which would be an outage, but the silence has not been watched for long \
-             enough yet: it must last for 1.5 renewal periods of reads and writes that succeed"
+            "{of_all}, {} more may be, and {needed} are an outage; but the silence has not been \
+             watched for long enough yet: it must last for 1.5 renewal periods in which reads and \
+             writes succeed",
+            seen.expiring
         ),
         Verdict::Undetermined(Doubt::NoWrites) => format!(
             "{of_all}, but nobody has written to the API server for a while, so that the silence \

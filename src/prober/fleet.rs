@@ -10,7 +10,6 @@ use std::{
 use futures::{Stream, StreamExt};
 use kube::{
     Api, Client,
-    api::ListParams,
     core::DeserializeGuard,
     runtime::{WatchStreamExt, watcher},
 };
@@ -39,13 +38,10 @@ const CLUSTERS_PER_PAGE: u32 = 20;
 const RESTART: Duration = Duration::from_secs(10);
 
 /// Runs the prober until it is stopped.
-///
-/// # Errors
-///
-/// If the kinds that it needs cannot be listed at all.
-pub async fn run(seed: Client, scale: Client, stop: CancellationToken) -> Result<(), kube::Error> {
-    let known: Api<ClusterHealth> = Api::all(seed.clone());
-    let known = known.list(&ListParams::default()).await?.items;
+pub async fn run(seed: Client, scale: Client, stop: CancellationToken) {
+    let Some(known) = stop.run_until_cancelled(known(&seed)).await else {
+        return;
+    };
     let recalled = known
         .iter()
         .filter_map(|health| {
@@ -79,7 +75,23 @@ pub async fn run(seed: Client, scale: Client, stop: CancellationToken) -> Result
     last.cancel();
     // The writer does not panic; if it did, there is nothing left to write.
     let _ = writing.await;
-    Ok(())
+}
+
+/// The ClusterHealths that there are, however long it takes to list them.
+async fn known(seed: &Client) -> Vec<ClusterHealth> {
+    let api: Api<ClusterHealth> = Api::all(seed.clone());
+    let mut listed = Vec::new();
+    let mut events = events("ClusterHealths", watcher(api, watcher::Config::default()));
+    while let Some(event) = events.next().await {
+        match event {
+            watcher::Event::Init => listed.clear(),
+            watcher::Event::InitApply(health) => listed.push(health),
+            watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
+                break;
+            }
+        }
+    }
+    listed
 }
 
 struct Fleet {

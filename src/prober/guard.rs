@@ -18,7 +18,7 @@ use super::{
     scale::{Resources, Scaler},
 };
 use crate::{
-    api::{Protection, Restore},
+    api::{ClusterHealthStatus, Protection, Restore},
     cluster::{Dependent, Settings},
 };
 
@@ -45,16 +45,22 @@ struct Running {
 }
 
 impl Guard {
-    /// Guards the dependents of the cluster of this name. `ledger` is what an earlier run knew.
-    pub fn new(cluster: Arc<str>, scale: Client, resources: Resources, ledger: Ledger) -> Self {
+    /// Guards the dependents of the cluster of this name. `known` is what an earlier run has left
+    /// in its ClusterHealth.
+    pub fn new(
+        cluster: Arc<str>,
+        scale: Client,
+        resources: Resources,
+        known: Option<&ClusterHealthStatus>,
+    ) -> Self {
+        let ledger = known.map(Ledger::recall).unwrap_or_default();
         Self {
             cluster,
             scale,
             resources,
-            protection: if ledger.owes() {
-                Protection::Active
-            } else {
-                Protection::None
+            protection: match known.map(|known| known.protection) {
+                Some(protection) if ledger.owes() => protection,
+                _ => Protection::None,
             },
             ledger,
             restored: false,

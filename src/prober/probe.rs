@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     evidence::{EvidenceError, Sources},
     guard::Guard,
-    ledger::Ledger,
     moment::Origin,
     observe::{Observer, Outcome},
     scale::Resources,
@@ -74,13 +73,12 @@ impl Probe {
         known: Option<&ClusterHealthStatus>,
         from_the_start: bool,
     ) -> Self {
-        let ledger = known.map(Ledger::recall).unwrap_or_default();
         Self {
             guard: Guard::new(
                 name.clone(),
                 shared.scale.clone(),
                 shared.resources.clone(),
-                ledger,
+                known,
             ),
             name,
             shared,

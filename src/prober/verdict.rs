@@ -65,6 +65,8 @@ pub struct Assessment {
     pub expired: usize,
     /// U: of these, those of which it cannot be said.
     pub unknown: usize,
+    /// Of the unknown, those that may have expired within the rounding of their stamps.
+    pub expiring: usize,
     /// Of the unknown, those renewed too slowly for the grace.
     pub too_slow: usize,
     /// Leases that do not count, by reason.
@@ -115,6 +117,8 @@ pub enum Doubt {
 enum Pulse {
     Fresh,
     Expired,
+    /// Within its bounds, it may be either.
+    Expiring,
     Unknown,
 }
 
@@ -132,6 +136,7 @@ impl Assessment {
             candidates: 0,
             expired: 0,
             unknown: 0,
+            expiring: 0,
             too_slow: 0,
             excluded: BTreeMap::new(),
             needed: 0,
@@ -150,7 +155,9 @@ impl Assessment {
                 Standing::Counts => {
                     assessment.candidates += 1;
                     assessment.expired += usize::from(pulse == Pulse::Expired);
-                    assessment.unknown += usize::from(pulse == Pulse::Unknown);
+                    assessment.unknown +=
+                        usize::from(matches!(pulse, Pulse::Expiring | Pulse::Unknown));
+                    assessment.expiring += usize::from(pulse == Pulse::Expiring);
                     assessment.too_slow += usize::from(expiry.is_none());
                     if let (Some(window), Some(expiry)) = (beat.renewed(), expiry) {
                         assessment.period = assessment.period.max(beat.period());
@@ -196,10 +203,12 @@ impl Assessment {
             return Verdict::Undetermined(Doubt::SingleNode);
         }
         if !thresholds.reached(expired, all) {
-            return Verdict::Undetermined(if thresholds.reached(self.too_slow, all) {
-                Doubt::LeaseTooSlow
-            } else {
-                Doubt::UnknownLeases
+            return Verdict::Undetermined(match self.expires_at {
+                _ if thresholds.reached(self.too_slow, all) => Doubt::LeaseTooSlow,
+                Some(moment) if thresholds.reached(expired + self.expiring, all) => {
+                    Doubt::Unproven(moment)
+                }
+                _ => Doubt::UnknownLeases,
             });
         }
         match proof.standing(self.at, self.period) {
@@ -215,14 +224,12 @@ fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: Moment) -> Pulse {
         return Pulse::Unknown;
     };
     if window.latest + expiry <= at {
-        Pulse::Expired
-    } else if window
-        .earliest
-        .is_some_and(|earliest| earliest + expiry > at)
-    {
-        Pulse::Fresh
-    } else {
-        Pulse::Unknown
+        return Pulse::Expired;
+    }
+    match window.earliest {
+        Some(earliest) if earliest + expiry > at => Pulse::Fresh,
+        Some(_) => Pulse::Expiring,
+        None => Pulse::Unknown,
     }
 }
 

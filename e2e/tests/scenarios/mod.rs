@@ -1,6 +1,7 @@
 //! The scenarios, one file a subject. Each file lists its own at its top.
 
 mod control_plane;
+mod prober;
 
 use anyhow::Result;
 use dependency_watchdog_e2e::Env;
@@ -29,5 +30,8 @@ macro_rules! scenarios {
 use scenarios;
 
 pub(crate) fn all() -> Vec<Scenario> {
-    [control_plane::all()].into_iter().flatten().collect()
+    [control_plane::all(), prober::all()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

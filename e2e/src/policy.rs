@@ -1,0 +1,159 @@
+//! ProbePolicies for scenarios, and what the operator reports of their clusters.
+
+use crate::{
+    ControlPlane, Shoot,
+    wait::{self, Look},
+};
+use anyhow::{Context as _, Result};
+use dependency_watchdog::api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, Protection};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+/// A ProbePolicy that selects one shoot.
+///
+/// By default its grace is 8 s (so leases of 4 s expire after 6 s), it probes every second, without
+/// an initial delay, and scales kube-controller-manager, machine-controller-manager and
+/// cluster-autoscaler down in this order and up in the opposite one.
+#[derive(Clone)]
+pub struct Policy {
+    api: Api<ProbePolicy>,
+    name: String,
+    spec: Value,
+}
+
+/// Scaled down in this order.
+pub const DEPENDENTS: [&str; 3] = [
+    "kube-controller-manager",
+    "machine-controller-manager",
+    "cluster-autoscaler",
+];
+
+impl Policy {
+    /// Merges this into the spec.
+    #[must_use]
+    pub fn with(mut self, patch: &Value) -> Self {
+        merge(&mut self.spec, patch);
+        self
+    }
+
+    /// Applies it, as it is described by now.
+    pub async fn apply(&self) -> Result<()> {
+        let object = json!({
+            "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+            "kind": "ProbePolicy",
+            "metadata": {"name": self.name},
+            "spec": self.spec,
+        });
+        let params = PatchParams::apply("e2e").force();
+        let applied = self
+            .api
+            .patch(&self.name, &params, &Patch::Apply(object))
+            .await;
+        applied.context("cannot apply the ProbePolicy")?;
+        Ok(())
+    }
+
+    /// The object, read now.
+    pub async fn get(&self) -> Result<ProbePolicy> {
+        Ok(self.api.get(&self.name).await?)
+    }
+
+    /// Asks for its deletion.
+    pub async fn delete(&self) -> Result<()> {
+        self.api
+            .delete(&self.name, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+}
+
+impl Shoot {
+    /// A policy for this shoot alone, named as its namespace.
+    pub fn policy(&self) -> Result<Policy> {
+        let scenario = self.namespace().trim_start_matches("shoot--e2e--");
+        let level = |level: usize| json!({"level": level, "timeout": "10s"});
+        let dependents: Vec<Value> = DEPENDENTS
+            .iter()
+            .enumerate()
+            .map(|(place, name)| {
+                json!({
+                    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                    "optional": false,
+                    "scaleDown": level(place),
+                    "scaleUp": level(DEPENDENTS.len() - 1 - place),
+                })
+            })
+            .collect();
+        Ok(Policy {
+            api: Api::all(self.control_plane.seed().client()?),
+            name: self.namespace().to_owned(),
+            spec: json!({
+                "clusterSelector": {"matchLabels": {"scenario": scenario}},
+                "kubeConfigSecretName": self.control_plane.kubeconfig_secret(),
+                "probeInterval": "1s",
+                "probeTimeout": "5s",
+                "initialDelay": "0s",
+                "kcmNodeMonitorGraceDuration": "8s",
+                "dependentResourceInfos": dependents,
+            }),
+        })
+    }
+
+    /// Waits until the operator reports this finding.
+    pub async fn is_found(&self, reason: &str) -> Result<ClusterHealthStatus> {
+        let what = format!("{} to be found {reason}", self.namespace());
+        self.reports(&what, |status| status.reason.as_deref() == Some(reason))
+            .await
+    }
+
+    /// Waits until the operator reports this protection.
+    pub async fn is_protected(&self, protection: Protection) -> Result<ClusterHealthStatus> {
+        let what = format!(
+            "the protection of {} to be {protection:?}",
+            self.namespace()
+        );
+        self.reports(&what, |status| status.protection == protection)
+            .await
+    }
+
+    /// Waits until the operator reports something of this kind.
+    pub async fn reports(
+        &self,
+        what: &str,
+        met: impl Fn(&ClusterHealthStatus) -> bool,
+    ) -> Result<ClusterHealthStatus> {
+        wait::until(what, async || {
+            let status = self.control_plane.health().await?;
+            Ok(if met(&status) {
+                Look::Met(status)
+            } else {
+                Look::Not(serde_json::to_string(&status)?)
+            })
+        })
+        .await
+    }
+}
+
+impl ControlPlane {
+    /// What the operator reports of it.
+    pub async fn health(&self) -> Result<ClusterHealthStatus> {
+        let api: Api<ClusterHealth> = Api::all(self.seed().client()?);
+        let found = api.get(self.namespace()).await?;
+        found.status.context("a ClusterHealth without status")
+    }
+}
+
+/// Merges as a JSON merge patch does.
+fn merge(target: &mut Value, patch: &Value) {
+    match (target, patch) {
+        (Value::Object(target), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(target.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (target, patch) => *target = patch.clone(),
+    }
+}
