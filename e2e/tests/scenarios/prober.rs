@@ -136,7 +136,7 @@ async fn e2e_an_api_server_that_was_away_is_no_outage(env: Env) -> Result<()> {
     shoot.is_found("Healthy").await?;
 
     shoot.stop_api_server();
-    shoot.is_found("Unreachable").await?;
+    shoot.is_found("ConnectionRefused").await?;
     none_is_touched(&shoot, LONG_ENOUGH).await?;
     shoot.start_api_server().await?;
     shoot.is_found("Healthy").await?;
