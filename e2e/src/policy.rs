@@ -35,7 +35,7 @@ impl Policy {
     /// Merges this into the spec.
     #[must_use]
     pub fn with(mut self, patch: &Value) -> Self {
-        merge(&mut self.spec, patch);
+        json_patch::merge(&mut self.spec, patch);
         self
     }
 
@@ -143,17 +143,5 @@ impl ControlPlane {
         let api: Api<ClusterHealth> = Api::all(self.seed().client()?);
         let found = api.get(self.namespace()).await?;
         found.status.context("a ClusterHealth without status")
-    }
-}
-
-/// Merges as a JSON merge patch does.
-fn merge(target: &mut Value, patch: &Value) {
-    match (target, patch) {
-        (Value::Object(target), Value::Object(patch)) => {
-            for (key, value) in patch {
-                merge(target.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (target, patch) => *target = patch.clone(),
     }
 }

@@ -43,24 +43,6 @@ fn policy(object: Value) -> ProbePolicy {
     serde_json::from_value(object).unwrap()
 }
 
-/// JSON merge patch, RFC 7396.
-fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch;
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(&key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
-}
-
 /// Fills in a schema's defaults, as the API server does.
 fn fill_defaults(value: &mut Value, schema: &Value) {
     if let Some(properties) = schema["properties"].as_object()
@@ -113,7 +95,7 @@ fn refuses() {
     let cases: Vec<Refusal> = serde_saphyr::from_str(REFUSALS).unwrap();
     for case in cases {
         let mut object = base.clone();
-        merge(&mut object, case.patch);
+        json_patch::merge(&mut object, &case.patch);
         let decoded = serde_json::from_value::<ProbePolicy>(object);
         assert_eq!(decoded.is_ok(), case.decodes, "{}: {decoded:?}", case.name);
         if let Ok(policy) = decoded {

@@ -4,14 +4,14 @@
 //! status that says nothing new is not written, except for a refresh now and then, by which a
 //! reader can tell a record that nobody keeps any more.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::json;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -184,9 +184,14 @@ impl Writer {
                 let mut before = std::mem::take(&mut self.policies);
                 for report in reports {
                     let name = report.name.clone();
+                    let news = before.get(&name).is_none_or(|(known, _)| *known != report);
+                    if news && !report.problems.is_empty() {
+                        let problems = report.problems.join("; ");
+                        tracing::warn!(policy = &*name, "the policy is not obeyed: {problems}");
+                    }
                     let entry = match before.remove(&name) {
-                        Some((known, mut record)) => {
-                            if known != report {
+                        Some((_, mut record)) => {
+                            if news {
                                 record.hurry(now);
                             }
                             (report, record)
@@ -228,8 +233,8 @@ impl Writer {
         let Some(record) = self.clusters.get_mut(name) else {
             return;
         };
-        let api: Api<ClusterHealth> = Api::all(self.client.clone());
         if record.unwanted {
+            let api = objects::<ClusterHealth>(&self.client);
             let deleted = limited(api.delete(name, &DeleteParams::default())).await;
             match deleted {
                 Ok(_) | Err(WriteError::NotFound) => {
@@ -243,10 +248,10 @@ impl Writer {
             return;
         };
         let status = cluster::status(report, &record.written, Timestamp::now());
-        let mut written = write_status(&api, name, &status).await;
+        let mut written = write_status::<ClusterHealth>(&self.client, name, &status).await;
         if let Err(WriteError::NotFound) = written {
-            written = match create(&api, name, &report.uid).await {
-                Ok(()) => write_status(&api, name, &status).await,
+            written = match create(&self.client, name, &report.uid).await {
+                Ok(()) => write_status::<ClusterHealth>(&self.client, name, &status).await,
                 Err(error) => Err(error),
             };
         }
@@ -265,8 +270,7 @@ impl Writer {
             record.settle(POLICY_LOOK);
             return;
         }
-        let api: Api<ProbePolicy> = Api::all(self.client.clone());
-        match write_status(&api, name, &status).await {
+        match write_status::<ProbePolicy>(&self.client, name, &status).await {
             Ok(()) => {
                 record.succeeded(status);
                 record.settle(POLICY_PAUSE);
@@ -345,14 +349,11 @@ async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T,
     }
 }
 
-async fn write_status<K>(
-    api: &Api<K>,
+async fn write_status<K: Resource<DynamicType = ()>>(
+    client: &Client,
     name: &str,
     status: &impl Serialize,
-) -> Result<(), WriteError>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
+) -> Result<(), WriteError> {
     let patch = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
@@ -360,12 +361,13 @@ where
         "status": status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
+    let api = objects::<K>(client);
     limited(api.patch_status(name, &params, &Patch::Apply(patch)))
         .await
         .map(drop)
 }
 
-async fn create(api: &Api<ClusterHealth>, name: &str, uid: &str) -> Result<(), WriteError> {
+async fn create(client: &Client, name: &str, uid: &str) -> Result<(), WriteError> {
     let owner = OwnerReference {
         api_version: Cluster::api_version(&()).into_owned(),
         kind: Cluster::kind(&()).into_owned(),
@@ -380,9 +382,15 @@ async fn create(api: &Api<ClusterHealth>, name: &str, uid: &str) -> Result<(), W
         "spec": {},
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
+    let api = objects::<ClusterHealth>(client);
     limited(api.patch(name, &params, &Patch::Apply(patch)))
         .await
         .map(drop)
+}
+
+/// Objects of a kind, undecoded: of what the server answers, nothing is needed.
+fn objects<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
 }
 
 fn policy_differs(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> bool {

@@ -1,6 +1,7 @@
 //! The scenarios, one file a subject. Each file lists its own at its top.
 
 mod control_plane;
+mod kinds;
 mod prober;
 
 use anyhow::Result;
@@ -30,7 +31,7 @@ macro_rules! scenarios {
 use scenarios;
 
 pub(crate) fn all() -> Vec<Scenario> {
-    [control_plane::all(), prober::all()]
+    [control_plane::all(), kinds::all(), prober::all()]
         .into_iter()
         .flatten()
         .collect()

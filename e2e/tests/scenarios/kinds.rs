@@ -1,0 +1,201 @@
+//! What the API server refuses, and what becomes of an object that got past it.
+
+use super::Scenario;
+use anyhow::{Context as _, Result, bail, ensure};
+use dependency_watchdog::api::{ProbePolicy, crds};
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Operator, Seed,
+    wait::{self, Look, seen},
+};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    core::ApiResource,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_nonsense_is_refused_with_the_field_and_what_is_allowed,
+        e2e_a_policy_from_before_a_rule_stalls_alone,
+    ]
+}
+
+#[derive(Deserialize)]
+struct Accepted {
+    name: String,
+    object: Value,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    name: String,
+    patch: Value,
+    field: String,
+    expect: String,
+}
+
+fn fixture<T: DeserializeOwned>(name: &str) -> Result<Vec<T>> {
+    let path = format!("{}/../tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    serde_saphyr::from_str(&text).with_context(|| path)
+}
+
+fn policies(seed: &Seed) -> Result<Api<DynamicObject>> {
+    let resource = ApiResource::erase::<ProbePolicy>(&());
+    Ok(Api::all_with(seed.client()?, &resource))
+}
+
+/// Asks the API server whether it would take the object, without storing it.
+async fn would_create(seed: &Seed, object: &Value) -> Result<kube::Result<DynamicObject>> {
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let object = serde_json::from_value(object.clone())?;
+    Ok(policies(seed)?.create(&params, &object).await)
+}
+
+async fn e2e_nonsense_is_refused_with_the_field_and_what_is_allowed(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
+    for case in &accepted {
+        would_create(&seed, &case.object)
+            .await?
+            .with_context(|| format!("{} should be accepted", case.name))?;
+    }
+    let base = &accepted.first().context("no accepted object")?.object;
+    let refusals: Vec<Refusal> = fixture("refusals.yaml")?;
+    ensure!(refusals.len() > 50, "only {} refusals", refusals.len());
+    for case in refusals {
+        let mut object = base.clone();
+        json_patch::merge(&mut object, &case.patch);
+        let message = match would_create(&seed, &object).await? {
+            Ok(_) => bail!("{} is accepted", case.name),
+            Err(kube::Error::Api(status)) => status.message,
+            Err(error) => return Err(error).with_context(|| case.name),
+        };
+        ensure!(
+            message.contains(&case.field) && message.contains(&case.expect),
+            "{}: {message:?} lacks {:?} or {:?}",
+            case.name,
+            case.field,
+            case.expect
+        );
+    }
+    Ok(())
+}
+
+async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
+    let seed = env.own_seed("stalled").await?;
+    lift_the_rules(&seed).await?;
+    let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
+    let base = &accepted.first().context("no accepted object")?.object;
+    let cases = [
+        ("out-of-range", json!({"nodeLeaseFailureFraction": 2})),
+        ("another-type", json!({"probeInterval": 7})),
+    ];
+    for (name, spec) in cases {
+        let mut object = base.clone();
+        json_patch::merge(
+            &mut object,
+            &json!({"metadata": {"name": name}, "spec": spec}),
+        );
+        let object = serde_json::from_value(object)?;
+        wait::until("the API server to have lifted the rules", async || {
+            Ok(
+                match policies(&seed)?
+                    .create(&PostParams::default(), &object)
+                    .await
+                {
+                    Ok(_) => Look::Met(()),
+                    Err(error) => Look::Not(error.to_string()),
+                },
+            )
+        })
+        .await?;
+    }
+    restore_the_rules(&seed).await?;
+
+    let operator = Operator::start(&seed, "prober", "prober", &[])?;
+    let shoot = env
+        .shoot("stalled")
+        .nodes(2)
+        .dependents(DEPENDENTS)
+        .on(&seed)
+        .await?;
+    shoot.policy()?.apply().await?;
+    shoot.is_found("Healthy").await?;
+    condition(&seed, shoot.namespace(), "Ready", "True").await?;
+
+    let stalled = condition(&seed, "out-of-range", "Stalled", "True").await?;
+    ensure!(
+        stalled.message.contains("spec.nodeLeaseFailureFraction"),
+        "{stalled:?}"
+    );
+    let ready = condition(&seed, "out-of-range", "Ready", "False").await?;
+    ensure!(ready.reason == "Invalid", "{ready:?}");
+    // Of an object whose types are not those of the schema, the API server takes no status either.
+    wait::until("the log to tell of another-type", async || {
+        let log = operator.process.log()?;
+        let told = log
+            .lines()
+            .any(|line| line.contains("another-type") && line.contains("probeInterval"));
+        seen(told, log)
+    })
+    .await
+}
+
+/// Waits until a condition of the policy has this status.
+async fn condition(seed: &Seed, policy: &str, kind: &str, status: &str) -> Result<Condition> {
+    let api = policies(seed)?;
+    let what = format!("the condition {kind} of {policy} to be {status}");
+    let found = wait::until(&what, async || {
+        let object = api.get(policy).await?;
+        let conditions = object.data["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        Ok(
+            match conditions.find(|c| c["type"] == kind && c["status"] == status) {
+                Some(condition) => Look::Met(condition.clone()),
+                None => Look::Not(object.data["status"].to_string()),
+            },
+        )
+    })
+    .await?;
+    Ok(serde_json::from_value(found)?)
+}
+
+/// As in a time before there was any rule.
+async fn lift_the_rules(seed: &Seed) -> Result<()> {
+    let lax = json!({"openAPIV3Schema": {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    }});
+    replace_schema(seed, &lax).await
+}
+
+async fn restore_the_rules(seed: &Seed) -> Result<()> {
+    let crd = crds()
+        .into_iter()
+        .find(|crd| crd.spec.names.kind == "ProbePolicy");
+    let versions = crd.context("no ProbePolicy")?.spec.versions;
+    let version = versions.into_iter().next().context("no version")?;
+    replace_schema(seed, &serde_json::to_value(version.schema)?).await
+}
+
+async fn replace_schema(seed: &Seed, schema: &Value) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(seed.client()?);
+    let crd = crds()
+        .into_iter()
+        .find(|crd| crd.spec.names.kind == "ProbePolicy");
+    let name = crd.context("no ProbePolicy")?.name_any();
+    let patch = json!([{"op": "replace", "path": "/spec/versions/0/schema", "value": schema}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(patch)?);
+    api.patch(&name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
