@@ -167,6 +167,7 @@ impl Heartbeats {
                     offset: Offset::of_date(date, snapshot),
                     as_of: snapshot.started,
                     epoch: 0,
+                    strayed: i64::MIN,
                 });
                 true
             }
@@ -224,6 +225,7 @@ impl Heartbeats {
             .zip(date)
             .filter(|(stamp, date)| *stamp <= date.saturating_add(STAMP_AHEAD_SECONDS))
             .zip(self.clock.as_ref())
+            .filter(|((stamp, _), clock)| *stamp >= clock.strayed)
             .map(|((seconds, _), clock)| Stamp {
                 seconds,
                 epoch: clock.epoch,
@@ -308,6 +310,9 @@ struct ServerClock {
     as_of: Moment,
     /// Counts the steps of the server's clock: a stamp from before a step cannot be read after it.
     epoch: u32,
+    /// The last `Date` that strayed: an earlier stamp, shown late by a cache, may be from before
+    /// that step.
+    strayed: i64,
 }
 
 impl ServerClock {
@@ -323,6 +328,9 @@ impl ServerClock {
         let strayed = told.low > expected.high + STRAY || told.high < expected.low - STRAY;
         self.offset = told;
         self.epoch = self.epoch.wrapping_add(1);
+        if strayed {
+            self.strayed = date;
+        }
         !strayed
     }
 
