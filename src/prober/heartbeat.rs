@@ -100,7 +100,8 @@ pub struct Heartbeats {
 impl Heartbeats {
     /// Learns from one list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
-        let rolled_back = snapshot.resource_version < self.newest;
+        let rolled_back = snapshot.resource_version < self.newest
+            || snapshot.leases.iter().any(|lease| self.is_older(lease));
         if rolled_back && !snapshot.consistent {
             return Intake::Stale;
         }
@@ -156,6 +157,16 @@ impl Heartbeats {
     /// Whether the last list was empty.
     pub fn is_empty(&self) -> bool {
         self.leases.is_empty()
+    }
+
+    /// Whether the lease is in a state before one seen. That tells a restored etcd even if its
+    /// revision has caught up since.
+    fn is_older(&self, lease: &Lease) -> bool {
+        // Without a renewTime its resourceVersion may not have been readable either.
+        lease.renew_time.is_some()
+            && self.leases.get(&lease.name).is_some_and(|known| {
+                known.uid == lease.uid && lease.resource_version < known.resource_version
+            })
     }
 
     /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
