@@ -10,7 +10,8 @@ use dependency_watchdog::{
         candidates::{PoolConditions, Roster},
         heartbeat::LeaseSnapshot,
         moment::Moment,
-        schedule::Pace,
+        plan::Direction,
+        schedule::{Occasion, Pace},
         verdict::{Thresholds, Verdict},
         watch::{Rules, Taken, Watch},
     },
@@ -18,51 +19,58 @@ use dependency_watchdog::{
 };
 use fastrand::Rng;
 
-/// When the operator starts: every kubelet has renewed by then.
-const OPERATOR_STARTS: f64 = 20.0;
-const HORIZON: f64 = 400.0;
+/// When the operator starts: every kubelet has renewed by then, and every cache shows it.
+pub(crate) const OPERATOR_STARTS: f64 = 25.0;
+pub(crate) const HORIZON: f64 = 400.0;
 /// The server's clock when the world begins, in Unix seconds.
 const EPOCH: f64 = 1_700_000_000.0;
 /// What somebody, here kube-controller-manager, writes anyway, in seconds.
 const WRITER_PERIOD: f64 = 2.0;
-/// A restored etcd has lost the writes of that many seconds.
-const ROLLBACK: f64 = 5.0;
 const PROBE_TIMEOUT: f64 = 5.0;
 /// The server's stamp follows the node's reading of its clock within this, in seconds.
-const MOST_LATENCY: f64 = 0.1;
+pub(crate) const MOST_LATENCY: f64 = 0.1;
+/// A kubelet's period is up to this share longer than it should be.
+pub(crate) const MOST_STRETCH: f64 = 0.04;
+/// Seconds that a read takes at the most.
+pub(crate) const MOST_READ: f64 = 0.05;
 
 #[derive(Clone, Debug)]
-pub struct Scenario {
-    pub seed: u64,
-    pub nodes: usize,
-    pub lease_seconds: i32,
-    pub grace: f64,
-    pub fraction: f64,
-    pub interval: f64,
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
+    pub(crate) nodes: usize,
+    pub(crate) lease_seconds: i32,
+    pub(crate) grace: f64,
+    pub(crate) fraction: f64,
+    pub(crate) interval: f64,
     /// Each node's clock against the server's, in seconds.
-    pub skews: Vec<f64>,
+    pub(crate) skews: Vec<f64>,
     /// Whether the server stamps managedFields.
-    pub stamps: bool,
-    /// How far behind each API server's cache is, in seconds.
-    pub cache_ages: Vec<f64>,
-    pub faults: Vec<Fault>,
+    pub(crate) stamps: bool,
+    /// How far behind each API server's cache is, in seconds. There are as many servers.
+    pub(crate) cache_ages: Vec<f64>,
+    /// Each API server's clock against the true time, in seconds.
+    pub(crate) server_skews: Vec<f64>,
+    pub(crate) failure_threshold: u32,
+    pub(crate) faults: Vec<Fault>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Fault {
-    pub kind: FaultKind,
-    pub from: f64,
-    pub until: f64,
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    pub(crate) from: f64,
+    pub(crate) until: f64,
 }
 
 #[derive(Clone, Debug)]
-pub enum FaultKind {
+pub(crate) enum FaultKind {
     /// A kubelet loses its way to the API server.
     Cut(u8),
     /// A node's clock steps by so many seconds, for good.
     NodeStep(u8, f64),
     /// A node's lease is created anew.
     NewUid(u8),
+    /// A node's lease is deleted, and created again with the node's next renewal.
+    Gone(u8),
     /// The API server is away, for kubelets and operator alike.
     ServerDown,
     /// Reads succeed, writes do not.
@@ -71,7 +79,7 @@ pub enum FaultKind {
     ReadsLost,
     /// The operator starts anew.
     Restart,
-    /// etcd is restored from a backup.
+    /// etcd is restored from a backup that lacks the writes of as many seconds as the fault lasts.
     Rollback,
     /// The server's clock steps by so many seconds, for good.
     ServerStep(f64),
@@ -79,37 +87,57 @@ pub enum FaultKind {
 
 /// What the operator concluded, beside the truth.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     outages: Vec<Outage>,
     estimates: Vec<Estimate>,
+    reads: Vec<Read>,
+    /// How often Nodes and Machines were read.
+    pub(crate) facts_read: usize,
+    /// When the operator first saw reason to scale the dependents down.
+    pub(crate) acted: Option<f64>,
     /// By when an outage that lasts must have been found.
-    pub deadline: Option<f64>,
+    pub(crate) deadline: Option<f64>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Outage {
-    pub at: f64,
-    pub expiry: f64,
-    pub period: f64,
+pub(crate) struct Outage {
+    pub(crate) at: f64,
+    pub(crate) expiry: f64,
+    pub(crate) period: f64,
     /// For how long the fraction has really been silent.
-    pub truly_silent_for: f64,
+    pub(crate) truly_silent_for: f64,
     /// When the server, its writes or the operator was last away, as far as it can be told.
-    pub last_disturbance: f64,
+    pub(crate) last_disturbance: f64,
 }
 
 #[derive(Clone, Debug)]
-pub struct Estimate {
-    pub earliest: Option<f64>,
-    pub latest: f64,
-    pub truth: f64,
+pub(crate) struct Read {
+    pub(crate) at: f64,
+    pub(crate) occasion: Occasion,
+    pub(crate) consistent: bool,
+    /// Whether the cache that answered was older than one before, so that it was read again.
+    pub(crate) again: bool,
+    /// Whether it gave reason to look more closely.
+    pub(crate) suspect: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) earliest: Option<f64>,
+    pub(crate) latest: f64,
+    pub(crate) truth: f64,
 }
 
 impl Findings {
-    pub fn outages(&self) -> impl Iterator<Item = &Outage> {
+    pub(crate) fn outages(&self) -> impl Iterator<Item = &Outage> {
         self.outages.iter()
     }
 
-    pub fn estimates(&self) -> impl Iterator<Item = &Estimate> {
+    pub(crate) fn reads(&self) -> &[Read] {
+        &self.reads
+    }
+
+    pub(crate) fn estimates(&self) -> impl Iterator<Item = &Estimate> {
         self.estimates.iter()
     }
 }
@@ -171,10 +199,18 @@ impl Scenario {
         })
     }
 
-    fn server_clock(&self, at: f64) -> f64 {
+    /// How far apart the clocks of the API servers are, in seconds.
+    pub(crate) fn skew(&self) -> f64 {
+        let servers = &self.server_skews[..self.cache_ages.len()];
+        let most = servers.iter().copied().fold(f64::MIN, f64::max);
+        most - servers.iter().copied().fold(f64::MAX, f64::min)
+    }
+
+    fn server_clock(&self, server: usize, at: f64) -> f64 {
         let steps = self.faults.iter().filter(|fault| fault.from <= at);
         EPOCH
             + at
+            + self.server_skews[server]
             + steps
                 .filter_map(|fault| match fault.kind {
                     FaultKind::ServerStep(by) => Some(by),
@@ -198,7 +234,7 @@ impl Scenario {
 
     fn uid(&self, node: usize, at: f64) -> usize {
         let renewals = self.faults.iter().filter(|fault| {
-            matches!(fault.kind, FaultKind::NewUid(which) if usize::from(which) == node)
+            matches!(fault.kind, FaultKind::NewUid(which) | FaultKind::Gone(which) if usize::from(which) == node)
                 && fault.from <= at
         });
         renewals.count()
@@ -206,7 +242,7 @@ impl Scenario {
 
     /// When reads or writes were last impossible before `at`, as far as anybody can tell: a pause
     /// that fell between two reads, or was shorter than a server is idle anyway, leaves no trace.
-    fn last_disturbance(&self, at: f64, period: f64, failed_reads: &[f64]) -> f64 {
+    fn last_disturbance(&self, at: f64, period: f64, interruptions: &[f64]) -> f64 {
         let write_window = (1.5 * period).max(15.0);
         let told = write_window + period + WRITER_PERIOD;
         let quiet = self
@@ -215,17 +251,17 @@ impl Scenario {
             .filter(|fault| fault.from <= at)
             .filter_map(|fault| {
                 let until = fault.until.min(at);
-                let heard = failed_reads.iter().filter(|failed| **failed < until);
+                let heard = interruptions.iter().filter(|failed| **failed < until);
                 let watched = heard.copied().fold(fault.from, f64::max);
                 match fault.kind {
-                    FaultKind::Restart | FaultKind::Rollback => Some(fault.from),
+                    FaultKind::Restart => Some(fault.from),
                     FaultKind::WritesRefused if until - watched > told => Some(until),
                     FaultKind::ServerDown if until - fault.from > period => Some(until),
                     _ => None,
                 }
             });
         quiet
-            .chain(failed_reads.iter().copied())
+            .chain(interruptions.iter().copied())
             .fold(OPERATOR_STARTS, f64::max)
     }
 }
@@ -242,11 +278,20 @@ impl<'a> World<'a> {
         };
         let mut events = world.attempts(rng);
         events.extend(scenario.faults.iter().filter_map(|fault| {
-            matches!(fault.kind, FaultKind::Rollback).then_some((fault.from, None))
+            let event = match fault.kind {
+                FaultKind::Rollback => Event::Rollback {
+                    to: fault.from - (fault.until - fault.from),
+                },
+                FaultKind::Gone(node) => Event::Deletion {
+                    node: usize::from(node),
+                },
+                _ => return None,
+            };
+            Some((fault.from, event))
         }));
         let mut tick = 0.0;
         while tick < HORIZON {
-            events.push((tick, Some(Event::SomebodyWrites)));
+            events.push((tick, Event::SomebodyWrites));
             tick += WRITER_PERIOD;
         }
         events.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -257,33 +302,44 @@ impl<'a> World<'a> {
     }
 
     /// Every kubelet's attempts to renew, whether or not they arrive.
-    fn attempts(&self, rng: &mut Rng) -> Vec<(f64, Option<Event>)> {
+    fn attempts(&self, rng: &mut Rng) -> Vec<(f64, Event)> {
         let mut attempts = Vec::new();
         for node in 0..self.scenario.nodes {
             let mut at = rng.f64() * self.scenario.period();
             while at < HORIZON {
                 let latency = rng.f64() * MOST_LATENCY;
-                attempts.push((at + latency, Some(Event::Renewal { node, sent: at })));
-                at += self.scenario.period() * (1.0 + 0.04 * rng.f64());
+                let renewal = Event::Renewal {
+                    node,
+                    sent: at,
+                    server: rng.usize(0..self.scenario.cache_ages.len()),
+                };
+                attempts.push((at + latency, renewal));
+                at += self.scenario.period() * (1.0 + MOST_STRETCH * rng.f64());
             }
         }
         attempts
     }
 
-    fn play(&mut self, at: f64, event: Option<Event>) {
+    fn play(&mut self, at: f64, event: Event) {
         let scenario = self.scenario;
         let mut state = self.at(at).clone();
         state.from = at;
         match event {
-            None => {
-                let backup = self.at(at - ROLLBACK);
+            Event::Rollback { to } => {
+                let backup = self.at(to);
                 state.revision = backup.revision;
                 state.leases = backup.leases.clone();
             }
-            Some(_) if !scenario.writable(at) => return,
-            Some(Event::SomebodyWrites) => state.revision += 1,
-            Some(Event::Renewal { node, sent }) => {
-                let cut = |kind: &FaultKind| matches!(kind, FaultKind::Cut(which) if usize::from(*which) == node);
+            _ if !scenario.writable(at) => return,
+            Event::SomebodyWrites => state.revision += 1,
+            Event::Deletion { node } => {
+                state.revision += 1;
+                if let Some(lease) = state.leases.get_mut(node) {
+                    *lease = None;
+                }
+            }
+            Event::Renewal { node, sent, server } => {
+                let cut = |kind: &FaultKind| matches!(kind, FaultKind::Cut(which) | FaultKind::Gone(which) if usize::from(*which) == node);
                 if scenario.active(at, cut) {
                     return;
                 }
@@ -293,7 +349,7 @@ impl<'a> World<'a> {
                     resource_version: state.revision,
                     uid: scenario.uid(node, sent),
                     renew_micros: (scenario.node_clock(node, sent) * 1e6) as i64,
-                    stamp: scenario.server_clock(at).floor() as i64,
+                    stamp: scenario.server_clock(server, at).floor() as i64,
                 });
             }
         }
@@ -337,22 +393,35 @@ impl<'a> World<'a> {
 }
 
 enum Event {
-    Renewal { node: usize, sent: f64 },
+    Renewal {
+        node: usize,
+        sent: f64,
+        server: usize,
+    },
+    Deletion {
+        node: usize,
+    },
     SomebodyWrites,
+    Rollback {
+        /// The time of the backup.
+        to: f64,
+    },
 }
 
 /// Lets the operator watch the scenario.
-pub fn run(scenario: &Scenario) -> Findings {
+pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut rng = Rng::with_seed(scenario.seed);
     let world = World::new(scenario, &mut rng);
     let mut operator = Operator::new(scenario);
     let mut findings = Findings::default();
-    let mut failed_reads = Vec::new();
+    // When the operator knew that it could not rely on what it had read before.
+    let mut interruptions = Vec::new();
     let mut resumed = None;
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
     loop {
-        let due = seconds(operator.watch.next(moment(now), rng.f64()).at).max(now);
+        let next = operator.watch.next(moment(now), rng.f64());
+        let due = seconds(next.at).max(now);
         if let Some(restart) = restarts.next_if(|restart| *restart <= due) {
             operator = Operator::new(scenario);
             now = now.max(restart);
@@ -363,28 +432,49 @@ pub fn run(scenario: &Scenario) -> Findings {
         }
         now = due;
         let request = operator.watch.request();
-        let answered = now + rng.f64() * 0.05;
+        let answered = now + rng.f64() * MOST_READ;
         if !scenario.readable(answered) {
             let hangs = rng.bool();
             let limit = request.limit.as_secs_f64();
             let finished = if hangs { now + limit } else { answered };
             operator.watch.failed(moment(now), moment(finished));
-            failed_reads.push(finished);
+            interruptions.push(finished);
             resumed = None;
             now = finished;
             continue;
         }
         resumed.get_or_insert(now);
-        let age = scenario.cache_ages[rng.usize(0..scenario.cache_ages.len())];
-        let mut taken = operator.read(&world, now, answered, (!request.consistent).then_some(age));
+        let server = rng.usize(0..scenario.cache_ages.len());
+        let mut consistent = request.consistent;
+        let mut taken = operator.read(&world, now, answered, server, consistent);
         if taken == Taken::ReadAgain {
-            taken = operator.read(&world, now, answered, None);
+            consistent = true;
+            taken = operator.read(&world, now, answered, server, consistent);
         }
+        let revision = world.at(answered).revision;
+        if consistent && revision < operator.newest {
+            interruptions.push(now);
+        }
+        operator.newest = match consistent {
+            true => revision,
+            false => world.at(answered - scenario.cache_ages[server]).revision,
+        };
         operator.believes(&world, answered, &mut findings);
         if taken == Taken::NeedsFacts {
             operator.watch.learn(roster(scenario), moment(answered));
+            findings.facts_read += 1;
         }
         let conclusion = operator.watch.conclude().expect("leases have been read");
+        findings.reads.push(Read {
+            at: now,
+            occasion: next.occasion,
+            consistent: request.consistent,
+            again: consistent && !request.consistent,
+            suspect: operator.watch.suspect(),
+        });
+        if conclusion.act == Some(Direction::Down) {
+            findings.acted.get_or_insert(now);
+        }
         let seen = &conclusion.assessment;
         if conclusion.verdict == Verdict::Outage {
             let period = seen.period.as_secs_f64();
@@ -393,7 +483,7 @@ pub fn run(scenario: &Scenario) -> Findings {
                 expiry: operator.expiry(seen.period),
                 period,
                 truly_silent_for: world.silent_for(seen.needed, answered),
-                last_disturbance: scenario.last_disturbance(now, period, &failed_reads),
+                last_disturbance: scenario.last_disturbance(now, period, &interruptions),
             });
         }
         now = answered;
@@ -404,7 +494,7 @@ pub fn run(scenario: &Scenario) -> Findings {
         let expired = HORIZON - silence + operator.expiry(period);
         // A second may pass between a write and the read that notices it.
         let proven = |resumed: f64| resumed + WRITER_PERIOD + 1.0 + 1.5 * period.as_secs_f64();
-        let resumed = resumed.filter(|_| !failed_reads.is_empty());
+        let resumed = resumed.filter(|_| !interruptions.is_empty());
         findings.deadline = Some(expired.max(resumed.map_or(0.0, proven)));
     }
     findings
@@ -413,6 +503,8 @@ pub fn run(scenario: &Scenario) -> Findings {
 struct Operator<'a> {
     scenario: &'a Scenario,
     watch: Watch,
+    /// The highest revision that it has been shown since the last rollback that it could notice.
+    newest: u64,
 }
 
 impl<'a> Operator<'a> {
@@ -427,12 +519,13 @@ impl<'a> Operator<'a> {
                 jitter_factor: 0.2,
                 timeout: Duration::from_secs_f64(PROBE_TIMEOUT),
             },
-            failure_threshold: 1,
+            failure_threshold: scenario.failure_threshold,
             success_threshold: 1,
         };
         Self {
             scenario,
             watch: Watch::new(rules),
+            newest: 0,
         }
     }
 
@@ -461,14 +554,19 @@ impl<'a> Operator<'a> {
         world: &World<'_>,
         sent: f64,
         answered: f64,
-        cache_age: Option<f64>,
+        server: usize,
+        consistent: bool,
     ) -> Taken {
-        let state = world.at(answered - cache_age.unwrap_or(0.0));
+        let lag = match consistent {
+            true => 0.0,
+            false => self.scenario.cache_ages[server],
+        };
+        let state = world.at(answered - lag);
         self.watch.observe(&LeaseSnapshot {
             started: moment(sent),
             finished: moment(answered),
-            date: Some(self.scenario.server_clock(answered).floor() as i64),
-            consistent: cache_age.is_none(),
+            date: Some(self.scenario.server_clock(server, answered).floor() as i64),
+            consistent,
             resource_version: state.revision,
             leases: &world.leases(state),
         })
