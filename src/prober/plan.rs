@@ -238,11 +238,12 @@ impl Step {
     /// The requests that carry it out, in order. Each is refused if what it was decided from has
     /// changed, unless the change does not matter to it.
     pub fn writes(&self, found: &Observed) -> Vec<Write> {
-        let precondition = json!({"resourceVersion": found.resource_version});
+        let version = &found.resource_version;
         let annotate = |mark: Value, record: Value| {
-            let mut metadata = precondition.clone();
-            metadata["annotations"] = json!({MARK: mark, RECORD: record});
-            metadata
+            json!({
+                "resourceVersion": version,
+                "annotations": {MARK: mark, RECORD: record},
+            })
         };
         match (self, found.family) {
             (Step::ScaleDown { from }, Family::Apps) => vec![Write::Object(json!({
@@ -265,7 +266,7 @@ impl Step {
             }))],
             (Step::ScaleUp { to }, Family::Scalable) => vec![
                 Write::ScaleMerge(json!({
-                    "metadata": precondition,
+                    "metadata": {"resourceVersion": version},
                     "spec": {"replicas": to},
                 })),
                 Write::Object(json!({
@@ -275,11 +276,9 @@ impl Step {
             (Step::DropMark, _) => vec![Write::Object(json!({
                 "metadata": annotate(Value::Null, Value::Null),
             }))],
-            (Step::Release, _) => {
-                let mut metadata = precondition;
-                metadata["annotations"] = json!({MARK: null});
-                vec![Write::Object(json!({"metadata": metadata}))]
-            }
+            (Step::Release, _) => vec![Write::Object(json!({
+                "metadata": {"resourceVersion": version, "annotations": {MARK: null}},
+            }))],
             (Step::Wait | Step::Nothing(_), _) => Vec::new(),
         }
     }
