@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{moment::Moment, proof::Proof, verdict::Assessment};
+use crate::shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER};
 
 /// After a failed read of a suspect cluster the proof starts anew this much later; twice as late
 /// after each further failure, up to the interval, so that a dead server is not hammered.
@@ -16,8 +17,6 @@ const COUNTING: Duration = Duration::from_secs(1);
 const READS_PER_PERIOD: u32 = 3;
 /// What a server that asks for less load without saying for how long gets.
 const THROTTLED: Duration = Duration::from_secs(10);
-/// No server keeps us away for longer than this.
-const LONGEST_THROTTLE: Duration = Duration::from_secs(30);
 
 /// A policy's pace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +103,10 @@ impl Pace {
         };
         let suspect_at = progress.assessment.and_then(|seen| seen.suspect_at);
         match progress.outcome {
-            Outcome::Throttled(wait) => retry(wait.unwrap_or(THROTTLED).min(LONGEST_THROTTLE)),
+            Outcome::Throttled(wait) => {
+                let wait = wait.unwrap_or(THROTTLED);
+                retry(wait.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER))
+            }
             Outcome::Failed { in_a_row } => match suspect_at {
                 Some(moment) if moment <= progress.finished => {
                     let doublings = in_a_row.saturating_sub(1).min(MOST_DOUBLINGS);
