@@ -188,7 +188,6 @@ impl Watch {
         else {
             return Taken::ReadAgain;
         };
-        self.failures = 0;
         if forgot {
             self.proof = Proof::default();
         }
@@ -219,6 +218,7 @@ impl Watch {
         if self.facts_wanted {
             Taken::NeedsFacts
         } else {
+            self.failures = 0;
             Taken::Ready
         }
     }
@@ -228,6 +228,7 @@ impl Watch {
         self.roster = roster;
         self.facts = Some(read);
         self.facts_wanted = false;
+        self.failures = 0;
         if let Some(last) = self.last {
             self.assessment = Some(self.assess(last.started));
         }
