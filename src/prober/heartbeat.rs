@@ -222,13 +222,18 @@ impl Heartbeats {
         date: Option<i64>,
         snapshot: &LeaseSnapshot<'_>,
     ) -> Heartbeat {
-        let (confirmed_old, node_clock, as_of) = match &known {
-            Some(known) => (known.confirmed, known.node_clock, known.renewed.latest),
+        let (not_before, node_clock, as_of) = match &known {
+            // A renewal is later than the one before.
+            Some(known) => (
+                known.confirmed.max(known.renewed.earliest),
+                known.node_clock,
+                known.renewed.latest,
+            ),
             // A lease that an earlier consistent list did not hold was created after that list.
             None => (self.last_consistent, None, snapshot.started),
         };
         let seen = Window {
-            earliest: confirmed_old,
+            earliest: not_before,
             latest: snapshot.finished,
         };
         let stamp = lease
