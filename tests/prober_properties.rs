@@ -95,7 +95,8 @@ proptest! {
     fn no_outage_while_the_fraction_renews_within_the_expiry(scenario in scenarios()) {
         for outage in run(&scenario).outages() {
             prop_assert!(
-                outage.truly_silent_for >= outage.expiry - SLACK - scenario.skew(),
+                outage.truly_silent_for + outage.unwatched_steps
+                    >= outage.expiry - SLACK - scenario.skew(),
                 "outage declared at {:.1}s, yet the fraction was silent for {:.2}s only, expiry {:.2}s",
                 outage.at, outage.truly_silent_for, outage.expiry,
             );
@@ -129,9 +130,10 @@ proptest! {
                     && estimate.latest >= estimate.truth - off,
                 "{estimate:?} does not contain the truth",
             );
-            if scenario.stamps {
+            // What the clocks of two servers say can contradict what was seen, and then yields.
+            if scenario.stamps && scenario.skew() == 0.0 {
                 prop_assert!(
-                    estimate.latest - estimate.truth <= ROUNDING + SLACK + off,
+                    estimate.latest - estimate.truth <= ROUNDING + SLACK,
                     "{estimate:?} is not as exact as the stamp",
                 );
             }
@@ -161,9 +163,11 @@ proptest! {
             return Ok(());
         };
         let acted = findings.acted;
-        // Without stamps a renewal is only known to lie before the first read that shows it.
+        // Without stamps, or where those of several servers contradict what was seen, a renewal is
+        // only known to lie before the first read that shows it.
+        let exact = scenario.stamps && scenario.skew() == 0.0;
         let cache = scenario.cache_ages.iter().copied().fold(0.0, f64::max);
-        let unknown = if scenario.stamps { ROUNDING } else { 1.2 * scenario.interval + cache };
+        let unknown = if exact { ROUNDING } else { 1.2 * scenario.interval + cache };
         let counting = f64::from(scenario.failure_threshold - 1) * (1.0 + MOST_READ);
         let slack = unknown + counting + SLACK + scenario.skew();
         prop_assert!(
@@ -178,12 +182,12 @@ proptest! {
     fn a_healthy_shoot_is_only_glanced_at(mut scenario in shoots(), spare in 0.5..30.0_f64) {
         let period = f64::from(scenario.lease_seconds) / 4.0;
         let cache = scenario.cache_ages.iter().copied().fold(0.0, f64::max);
-        let oldest = period * (1.0 + MOST_STRETCH) + MOST_LATENCY + MOST_READ + cache
-            + ROUNDING + scenario.skew();
+        let oldest = period * (1.0 + MOST_STRETCH) + MOST_LATENCY + MOST_READ + cache + ROUNDING;
         // The grace leaves `spare` between the oldest that a healthy lease looks and suspicion.
         let expiry = (oldest + spare + 1.5 * period + 1.0).max(3.0 * period);
         scenario.grace = expiry / 0.75;
         scenario.stamps = true;
+        scenario.server_skews = vec![0.0; 3];
         scenario.nodes = scenario.nodes.max(2);
         let findings = run(&scenario);
         prop_assert_eq!(findings.facts_read, 1);

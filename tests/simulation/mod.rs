@@ -106,6 +106,9 @@ pub(crate) struct Outage {
     pub(crate) period: f64,
     /// For how long the fraction has really been silent.
     pub(crate) truly_silent_for: f64,
+    /// By how much the server's clock has stepped since those leases were renewed, but before the
+    /// operator was there to see it.
+    pub(crate) unwatched_steps: f64,
     /// When the server, its writes or the operator was last away, as far as it can be told.
     pub(crate) last_disturbance: f64,
 }
@@ -217,6 +220,16 @@ impl Scenario {
                     _ => None,
                 })
                 .sum::<f64>()
+    }
+
+    fn unwatched_steps(&self, since: f64, at: f64) -> f64 {
+        let restarts = self.restarts().into_iter().filter(|restart| *restart <= at);
+        let started = restarts.fold(OPERATOR_STARTS, f64::max);
+        let steps = self.faults.iter().filter_map(|fault| match fault.kind {
+            FaultKind::ServerStep(by) if since <= fault.from && fault.from <= started => Some(by),
+            _ => None,
+        });
+        steps.map(f64::abs).sum()
     }
 
     fn node_clock(&self, node: usize, at: f64) -> f64 {
@@ -478,11 +491,13 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         let seen = &conclusion.assessment;
         if conclusion.verdict == Verdict::Outage {
             let period = seen.period.as_secs_f64();
+            let truly_silent_for = world.silent_for(seen.needed, answered);
             findings.outages.push(Outage {
                 at: now,
                 expiry: operator.expiry(seen.period),
                 period,
-                truly_silent_for: world.silent_for(seen.needed, answered),
+                truly_silent_for,
+                unwatched_steps: scenario.unwatched_steps(answered - truly_silent_for, now),
                 last_disturbance: scenario.last_disturbance(now, period, &interruptions),
             });
         }
