@@ -142,3 +142,151 @@ fn standing(
     }
     Standing::Counts
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn node(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            ..Node::default()
+        }
+    }
+
+    fn ill(pool: Option<&str>, conditions: &[&str]) -> Node {
+        Node {
+            worker_pool: pool.map(str::to_owned),
+            true_conditions: conditions.iter().map(|c| (*c).to_owned()).collect(),
+            ..node("n")
+        }
+    }
+
+    fn unmanaged(node: Node) -> Node {
+        Node {
+            not_managed_by_mcm: true,
+            ..node
+        }
+    }
+
+    fn updating(node: Node) -> Node {
+        Node {
+            in_place_update: true,
+            ..node
+        }
+    }
+
+    fn machine(node: Option<&str>, phase: Option<&str>) -> Machine {
+        let label = node.map(|node| BTreeMap::from([("node".to_owned(), node.to_owned())]));
+        Machine {
+            metadata: ObjectMeta {
+                labels: label,
+                ..ObjectMeta::default()
+            },
+            phase: phase.map(str::to_owned),
+        }
+    }
+
+    fn of(phases: &[&str]) -> Option<Vec<Machine>> {
+        let machines = phases.iter().map(|phase| machine(Some("n"), Some(phase)));
+        Some(machines.collect())
+    }
+
+    fn pools() -> PoolConditions {
+        PoolConditions::from([
+            ("own".to_owned(), vec!["Rusty".to_owned()]),
+            ("none".to_owned(), Vec::new()),
+        ])
+    }
+
+    const COUNTS: Standing = Standing::Counts;
+
+    const fn excluded(why: Exclusion) -> Standing {
+        Standing::Excluded(why)
+    }
+
+    #[rstest]
+    #[case::running(node("n"), of(&["Running"]), COUNTS)]
+    #[case::phase_not_set(node("n"), Some(vec![machine(Some("n"), None)]), COUNTS)]
+    #[case::unknown_counts(node("n"), of(&["Unknown"]), COUNTS)]
+    #[case::failed(node("n"), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
+    #[case::terminating(node("n"), of(&["Terminating"]), excluded(Exclusion::MachineTerminating))]
+    #[case::one_alive_decides(node("n"), of(&["Failed", "Running", "Terminating"]), COUNTS)]
+    #[case::none_alive(node("n"), of(&["Terminating", "Terminating"]), excluded(Exclusion::MachineTerminating))]
+    #[case::no_machine(node("n"), of(&[]), excluded(Exclusion::NoMachine))]
+    #[case::machine_of_another(node("n"), Some(vec![machine(Some("m"), Some("Running")), machine(None, None)]), excluded(Exclusion::NoMachine))]
+    #[case::machines_not_served(node("n"), None, COUNTS)]
+    #[case::lease_without_node(node("m"), of(&["Running"]), excluded(Exclusion::NoNode))]
+    #[case::lease_without_node_or_machine(node("m"), None, excluded(Exclusion::NoNode))]
+    #[case::unmanaged(unmanaged(node("n")), of(&["Running"]), excluded(Exclusion::NotManaged))]
+    #[case::unmanaged_and_machines_not_served(
+        unmanaged(node("n")),
+        None,
+        excluded(Exclusion::NotManaged)
+    )]
+    #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    #[case::updating_and_machines_not_served(
+        updating(node("n")),
+        None,
+        excluded(Exclusion::InPlaceUpdate)
+    )]
+    #[case::unmanaged_before_machine(unmanaged(node("n")), of(&["Failed"]), excluded(Exclusion::NotManaged))]
+    #[case::unmanaged_before_no_machine(unmanaged(node("n")), of(&[]), excluded(Exclusion::NotManaged))]
+    #[case::machine_before_update(updating(node("n")), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
+    #[case::machine_before_condition(ill(None, &["DiskPressure"]), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
+    #[case::update_before_condition(updating(ill(None, &["DiskPressure"])), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    fn nodes_and_machines(
+        #[case] node: Node,
+        #[case] machines: Option<Vec<Machine>>,
+        #[case] expected: Standing,
+    ) {
+        let roster = Roster::new(&[node], machines.as_deref(), &pools());
+        assert_eq!(roster.standing("n", false), expected);
+        assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
+    }
+
+    #[rstest]
+    #[case::no_pool(None, "KernelDeadlock", false)]
+    #[case::no_pool(None, "ReadonlyFilesystem", false)]
+    #[case::no_pool(None, "DiskPressure", false)]
+    #[case::no_pool(None, "NetworkUnavailable", false)]
+    #[case::no_pool(None, "Ready", true)]
+    #[case::no_pool(None, "MemoryPressure", true)]
+    #[case::unknown_pool(Some("gone"), "DiskPressure", false)]
+    #[case::unknown_pool(Some("gone"), "Rusty", true)]
+    #[case::own_list(Some("own"), "Rusty", false)]
+    #[case::own_list_replaces_the_default(Some("own"), "DiskPressure", true)]
+    #[case::empty_list(Some("none"), "DiskPressure", true)]
+    fn conditions(#[case] pool: Option<&str>, #[case] condition: &str, #[case] counts: bool) {
+        let expected = match counts {
+            true => COUNTS,
+            false => excluded(Exclusion::PoolCondition),
+        };
+        let nodes = [ill(pool, &["Ready", condition])];
+        let roster = Roster::new(&nodes, of(&["Running"]).as_deref(), &pools());
+        assert_eq!(roster.standing("n", false), expected);
+        // The rule needs no Machines.
+        let roster = Roster::new(&nodes, None, &pools());
+        assert_eq!(roster.standing("n", false), expected);
+    }
+
+    #[rstest]
+    #[case::failed(node("n"), of(&["Failed"]), COUNTS)]
+    #[case::terminating(node("n"), of(&["Terminating"]), COUNTS)]
+    #[case::no_machine(node("n"), of(&[]), excluded(Exclusion::NoMachine))]
+    #[case::no_node(node("m"), of(&["Running"]), excluded(Exclusion::NoNode))]
+    #[case::unmanaged(unmanaged(node("n")), of(&["Failed"]), excluded(Exclusion::NotManaged))]
+    #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    #[case::condition(ill(None, &["DiskPressure"]), None, excluded(Exclusion::PoolCondition))]
+    fn a_fresh_lease_of_a_protected_cluster_counts_whatever_the_phase(
+        #[case] node: Node,
+        #[case] machines: Option<Vec<Machine>>,
+        #[case] expected: Standing,
+    ) {
+        let roster = Roster::new(&[node], machines.as_deref(), &pools());
+        assert_eq!(roster.standing("n", true), expected);
+    }
+}

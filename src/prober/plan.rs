@@ -293,3 +293,6 @@ pub fn parse_bool(text: &str) -> Option<bool> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,358 @@
+use std::time::Duration;
+
+use rstest::rstest;
+
+use super::*;
+use crate::{api::DependentRef, cluster::Scale};
+use Direction::{Down, Up};
+use Restore::{Any, Marked};
+
+const FRESH: Memory = Memory {
+    owed: false,
+    replicas: None,
+};
+const OWED: Memory = Memory {
+    owed: true,
+    replicas: Some(4),
+};
+
+/// Without annotations, its replicas in place.
+fn found(replicas: i32) -> Observed {
+    Observed {
+        family: Family::Apps,
+        resource_version: "7".to_owned(),
+        replicas,
+        marked: false,
+        record: Record::Absent,
+        ignored: false,
+        any_left: replicas > 0,
+        running: replicas > 0,
+    }
+}
+
+fn recorded(replicas: i32, record: &str) -> Observed {
+    Observed {
+        record: Record::parse(Some(record)),
+        ..found(replicas)
+    }
+}
+
+/// Marked, with this record.
+fn marked(replicas: i32, record: Option<&str>) -> Observed {
+    Observed {
+        marked: true,
+        record: Record::parse(record),
+        ..found(replicas)
+    }
+}
+
+fn ignored(found: Observed) -> Observed {
+    Observed {
+        ignored: true,
+        ..found
+    }
+}
+
+fn gone(found: Observed) -> Observed {
+    Observed {
+        any_left: false,
+        running: false,
+        ..found
+    }
+}
+
+fn leaving(found: Observed) -> Observed {
+    Observed {
+        any_left: true,
+        ..found
+    }
+}
+
+const fn nothing(why: Settled) -> Result<Step, Refusal> {
+    Ok(Step::Nothing(why))
+}
+
+fn unreadable(text: &str) -> Result<Step, Refusal> {
+    Err(Refusal::UnreadableRecord(text.to_owned()))
+}
+
+#[rstest]
+#[case::fresh(found(3), Ok(Step::ScaleDown { from: 3 }))]
+#[case::a_record_alone_is_no_mark(recorded(3, "8"), Ok(Step::ScaleDown { from: 3 }))]
+#[case::scaled_up_by_somebody(marked(5, Some("3")), Ok(Step::ScaleDown { from: 5 }))]
+#[case::marked_but_not_yet_scaled(marked(3, Some("3")), Ok(Step::ScaleDown { from: 3 }))]
+#[case::unreadable_record_is_replaced(marked(3, Some("x")), Ok(Step::ScaleDown { from: 3 }))]
+#[case::done(marked(0, Some("3")), nothing(Settled::Down))]
+#[case::pods_still_there(leaving(marked(0, Some("3"))), Ok(Step::Wait))]
+#[case::somebody_elses_zero(found(0), nothing(Settled::NotOurs))]
+#[case::somebody_elses_zero_with_record(recorded(0, "3"), nothing(Settled::NotOurs))]
+#[case::somebody_elses_zero_leaving(leaving(found(0)), nothing(Settled::NotOurs))]
+fn scaling_down(
+    #[case] found: Observed,
+    #[case] expected: Result<Step, Refusal>,
+    #[values(Marked, Any)] restore: Restore,
+    #[values(FRESH, OWED)] memory: Memory,
+    #[values(false, true)] optional: bool,
+) {
+    assert_eq!(
+        step(Down, optional, restore, Some(&found), memory),
+        expected
+    );
+}
+
+#[rstest]
+#[case::recorded(marked(0, Some("3")), FRESH, Ok(Step::ScaleUp { to: 3 }))]
+#[case::the_record_beats_memory(marked(0, Some("3")), OWED, Ok(Step::ScaleUp { to: 3 }))]
+#[case::pods_still_there(leaving(marked(0, Some("3"))), FRESH, Ok(Step::ScaleUp { to: 3 }))]
+#[case::memory(marked(0, None), OWED, Ok(Step::ScaleUp { to: 4 }))]
+#[case::nothing_known(marked(0, None), FRESH, Ok(Step::ScaleUp { to: 1 }))]
+#[case::useless_memory(marked(0, None), Memory { owed: true, replicas: Some(0) }, Ok(Step::ScaleUp { to: 1 }))]
+#[case::unreadable(marked(0, Some("many")), OWED, unreadable("many"))]
+#[case::record_of_zero(marked(0, Some("0")), OWED, unreadable("0"))]
+#[case::scaled_up_by_somebody(marked(2, Some("3")), FRESH, Ok(Step::DropMark))]
+#[case::scaled_up_by_somebody_owed(gone(marked(2, Some("3"))), OWED, Ok(Step::DropMark))]
+#[case::unreadable_but_up(marked(2, Some("many")), FRESH, Ok(Step::DropMark))]
+#[case::up(found(3), FRESH, nothing(Settled::Up))]
+#[case::up_and_back(found(3), OWED, nothing(Settled::Up))]
+#[case::up_but_not_back(gone(found(3)), OWED, Ok(Step::Wait))]
+#[case::down_for_reasons_of_its_own(gone(found(3)), FRESH, nothing(Settled::Up))]
+fn scaling_up(
+    #[case] found: Observed,
+    #[case] memory: Memory,
+    #[case] expected: Result<Step, Refusal>,
+    #[values(Marked, Any)] restore: Restore,
+    #[values(false, true)] optional: bool,
+) {
+    assert_eq!(step(Up, optional, restore, Some(&found), memory), expected);
+}
+
+#[rstest]
+#[case::no_record(found(0), 1)]
+#[case::record(recorded(0, "3"), 3)]
+#[case::invalid_record(recorded(0, "-3"), 1)]
+#[case::unreadable_record(recorded(0, "many"), 1)]
+fn an_unmarked_zero_is_touched_under_any_alone(
+    #[case] found: Observed,
+    #[case] to: i32,
+    #[values(FRESH, OWED)] memory: Memory,
+) {
+    assert_eq!(
+        step(Up, false, Marked, Some(&found), memory),
+        nothing(Settled::NotOurs)
+    );
+    assert_eq!(
+        step(Up, false, Any, Some(&found), memory),
+        Ok(Step::ScaleUp { to })
+    );
+}
+
+#[rstest]
+#[case::marked_at_zero(ignored(marked(0, Some("3"))), Ok(Step::Release))]
+#[case::marked_and_up(ignored(marked(2, Some("3"))), Ok(Step::Release))]
+#[case::marked_and_unreadable(ignored(marked(0, Some("many"))), Ok(Step::Release))]
+#[case::at_zero(ignored(recorded(0, "3")), nothing(Settled::Ignored { at_zero: true }))]
+#[case::up(ignored(found(3)), nothing(Settled::Ignored { at_zero: false }))]
+fn hands_off_what_is_to_be_ignored(
+    #[case] found: Observed,
+    #[case] expected: Result<Step, Refusal>,
+    #[values(Down, Up)] direction: Direction,
+    #[values(Marked, Any)] restore: Restore,
+    #[values(FRESH, OWED)] memory: Memory,
+) {
+    assert_eq!(
+        step(direction, false, restore, Some(&found), memory),
+        expected
+    );
+}
+
+#[rstest]
+fn a_missing_dependent_is_fine_if_optional(
+    #[values(Down, Up)] direction: Direction,
+    #[values(Marked, Any)] restore: Restore,
+    #[values(FRESH, OWED)] memory: Memory,
+) {
+    assert_eq!(
+        step(direction, true, restore, None, memory),
+        nothing(Settled::Missing)
+    );
+    assert_eq!(
+        step(direction, false, restore, None, memory),
+        Err(Refusal::Missing)
+    );
+}
+
+fn scalable(found: Observed) -> Observed {
+    Observed {
+        family: Family::Scalable,
+        ..found
+    }
+}
+
+#[rstest]
+#[case::down(Step::ScaleDown { from: 3 }, found(3), vec![Write::Object(json!({
+    "metadata": {
+        "resourceVersion": "7",
+        "annotations": {
+            "dependency-watchdog.gardener.cloud/meltdown-protection-active": "",
+            "dependency-watchdog.gardener.cloud/replicas": "3",
+        },
+    },
+    "spec": {"replicas": 0},
+}))])]
+#[case::down_scalable(Step::ScaleDown { from: 3 }, scalable(found(3)), vec![
+    Write::Object(json!({
+        "metadata": {
+            "resourceVersion": "7",
+            "annotations": {
+                "dependency-watchdog.gardener.cloud/meltdown-protection-active": "",
+                "dependency-watchdog.gardener.cloud/replicas": "3",
+            },
+        },
+    })),
+    Write::ScaleJson(json!([
+        {"op": "test", "path": "/spec/replicas", "value": 3},
+        {"op": "replace", "path": "/spec/replicas", "value": 0},
+    ])),
+])]
+#[case::up(Step::ScaleUp { to: 3 }, marked(0, Some("3")), vec![Write::Object(json!({
+    "metadata": {
+        "resourceVersion": "7",
+        "annotations": {
+            "dependency-watchdog.gardener.cloud/meltdown-protection-active": null,
+            "dependency-watchdog.gardener.cloud/replicas": null,
+        },
+    },
+    "spec": {"replicas": 3},
+}))])]
+#[case::up_scalable(Step::ScaleUp { to: 3 }, scalable(marked(0, Some("3"))), vec![
+    Write::ScaleMerge(json!({
+        "metadata": {"resourceVersion": "7"},
+        "spec": {"replicas": 3},
+    })),
+    Write::Object(json!({
+        "metadata": {"annotations": {
+            "dependency-watchdog.gardener.cloud/meltdown-protection-active": null,
+            "dependency-watchdog.gardener.cloud/replicas": null,
+        }},
+    })),
+])]
+#[case::wait(Step::Wait, marked(0, Some("3")), vec![])]
+#[case::nothing(Step::Nothing(Settled::Up), found(3), vec![])]
+fn requests(#[case] step: Step, #[case] found: Observed, #[case] expected: Vec<Write>) {
+    assert_eq!(step.writes(&found), expected);
+}
+
+#[rstest]
+fn letting_go_is_one_patch_of_the_annotations(
+    #[values(Family::Apps, Family::Scalable)] family: Family,
+) {
+    let found = Observed {
+        family,
+        ..marked(2, Some("3"))
+    };
+    assert_eq!(
+        Step::DropMark.writes(&found),
+        [Write::Object(json!({
+            "metadata": {
+                "resourceVersion": "7",
+                "annotations": {
+                    "dependency-watchdog.gardener.cloud/meltdown-protection-active": null,
+                    "dependency-watchdog.gardener.cloud/replicas": null,
+                },
+            },
+        }))]
+    );
+    assert_eq!(
+        Step::Release.writes(&found),
+        [Write::Object(json!({
+            "metadata": {
+                "resourceVersion": "7",
+                "annotations": {
+                    "dependency-watchdog.gardener.cloud/meltdown-protection-active": null,
+                },
+            },
+        }))]
+    );
+}
+
+#[rstest]
+#[case(None, Record::Absent)]
+#[case(Some("1"), Record::Replicas(1))]
+#[case(Some("2147483647"), Record::Replicas(i32::MAX))]
+#[case(Some("2147483648"), Record::Unreadable("2147483648".into()))]
+#[case(Some("0"), Record::Unreadable("0".into()))]
+#[case(Some("-1"), Record::Unreadable("-1".into()))]
+#[case(Some("1.5"), Record::Unreadable("1.5".into()))]
+#[case(Some(" 3"), Record::Unreadable(" 3".into()))]
+#[case(Some(""), Record::Unreadable(String::new()))]
+fn records(#[case] annotation: Option<&str>, #[case] expected: Record) {
+    assert_eq!(Record::parse(annotation), expected);
+}
+
+#[test]
+fn booleans_are_those_of_go() {
+    for text in ["1", "t", "T", "TRUE", "true", "True"] {
+        assert_eq!(parse_bool(text), Some(true), "{text}");
+    }
+    for text in ["0", "f", "F", "FALSE", "false", "False"] {
+        assert_eq!(parse_bool(text), Some(false), "{text}");
+    }
+    for text in ["", "yes", "tRUE", "on", " true", "2"] {
+        assert_eq!(parse_bool(text), None, "{text}");
+    }
+}
+
+#[test]
+fn levels_ascend_in_each_direction() {
+    let dependent = |name: &str, up, down| {
+        let scale = |level| Scale {
+            level,
+            initial_delay: Duration::ZERO,
+            timeout: Duration::from_secs(30),
+        };
+        Dependent {
+            reference: DependentRef {
+                api_version: "apps/v1".to_owned(),
+                kind: "Deployment".to_owned(),
+                name: name.to_owned(),
+            },
+            optional: false,
+            up: scale(up),
+            down: scale(down),
+        }
+    };
+    let dependents = [
+        dependent("kube-controller-manager", 1, 0),
+        dependent("machine-controller-manager", 1, 1),
+        dependent("cluster-autoscaler", 0, 7),
+    ];
+    let names = |direction| -> Vec<(u32, Vec<String>)> {
+        let levels = levels(&dependents, direction).into_iter();
+        levels
+            .map(|(level, members)| {
+                let names = members.iter().map(|member| member.reference.name.clone());
+                (level, names.collect())
+            })
+            .collect()
+    };
+    let level =
+        |level: u32, names: &[&str]| (level, names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(
+        names(Down),
+        [
+            level(0, &["kube-controller-manager"]),
+            level(1, &["machine-controller-manager"]),
+            level(7, &["cluster-autoscaler"]),
+        ]
+    );
+    assert_eq!(
+        names(Up),
+        [
+            level(0, &["cluster-autoscaler"]),
+            level(
+                1,
+                &["kube-controller-manager", "machine-controller-manager"]
+            ),
+        ]
+    );
+}
