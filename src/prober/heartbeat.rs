@@ -428,3 +428,6 @@ fn renewal_period(lease_duration_seconds: Option<i32>) -> Duration {
         None => DEFAULT_PERIOD,
     }
 }
+
+#[cfg(test)]
+mod tests;

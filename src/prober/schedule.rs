@@ -200,3 +200,6 @@ fn suspicion(at: Moment) -> Next {
         occasion: Occasion::Suspicion,
     }
 }
+
+#[cfg(test)]
+mod tests;

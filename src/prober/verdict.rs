@@ -250,3 +250,6 @@ fn nth<T>(count: usize, items: &[T], moment: impl Fn(&T) -> Moment) -> Option<Mo
     let (_, nth, _) = moments.select_nth_unstable(index);
     Some(*nth)
 }
+
+#[cfg(test)]
+mod tests;

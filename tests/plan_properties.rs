@@ -1,0 +1,506 @@
+//! Properties of scaling over a modelled API server, where crashes, users and controllers interfere
+//! between any two requests.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use dependency_watchdog::{
+    api::{ClusterHealthStatus, DependentRef, Restore},
+    cluster::{Dependent, Scale},
+    prober::{
+        flow::What,
+        ledger::Ledger,
+        plan::{
+            Direction, Family, IGNORE, MARK, Memory, Observed, RECORD, Record, Refusal, Settled,
+            Step, Write, levels, parse_bool, step,
+        },
+    },
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The status codes of refused preconditions.
+const CONFLICT: u16 = 409;
+const UNPROCESSABLE: u16 = 422;
+/// How often a step is decided again after a conflict.
+const CONFLICTS: usize = 5;
+/// More looks than a run without interference needs.
+const LOOKS: usize = 6;
+
+/// A dependent on the API server.
+#[derive(Clone, Debug, PartialEq)]
+struct Object {
+    family: Family,
+    version: u64,
+    annotations: BTreeMap<String, String>,
+    replicas: i32,
+    /// What the controller has brought about.
+    present: i32,
+}
+
+/// What may happen between two requests.
+#[derive(Clone, Copy, Debug)]
+enum Between {
+    /// Nothing.
+    Calm,
+    /// The operator dies.
+    Crash,
+    /// A controller writes the status, so that the resourceVersion moves.
+    Status,
+    /// A user or an HPA sets the replicas.
+    User(i32),
+    /// ClusterHealth is written.
+    Saved,
+}
+
+/// One run of the operator in one direction.
+#[derive(Clone, Debug)]
+struct Episode {
+    direction: Direction,
+    between: Vec<Between>,
+    /// Whether the next run is another process, and if so whether it finds ClusterHealth.
+    restart: Option<bool>,
+}
+
+/// Why a run ended before its end.
+#[derive(Debug)]
+enum Cut {
+    Crashed,
+    Refused(Refusal),
+    Conflicts,
+}
+
+/// What the replicas may be in the end.
+#[derive(Clone, Debug, PartialEq)]
+struct Expected(Vec<i32>);
+
+impl Object {
+    fn marked(&self) -> bool {
+        self.annotations.contains_key(MARK)
+    }
+
+    fn record(&self) -> Record {
+        Record::parse(self.annotations.get(RECORD).map(String::as_str))
+    }
+
+    fn observed(&self, version: u64, annotations: &BTreeMap<String, String>) -> Observed {
+        let ignored = annotations.get(IGNORE).and_then(|text| parse_bool(text));
+        Observed {
+            family: self.family,
+            resource_version: version.to_string(),
+            replicas: self.replicas,
+            marked: annotations.contains_key(MARK),
+            record: Record::parse(annotations.get(RECORD).map(String::as_str)),
+            ignored: ignored.unwrap_or(false),
+            any_left: self.present > 0,
+            running: self.present > 0,
+        }
+    }
+
+    fn apply(&mut self, write: &Write) -> Result<(), u16> {
+        let before = (self.annotations.clone(), self.replicas);
+        match write {
+            Write::Object(patch) => {
+                self.check(patch)?;
+                if let Some(annotations) = patch["metadata"]["annotations"].as_object() {
+                    for (key, value) in annotations {
+                        match value.as_str() {
+                            Some(text) => self.annotations.insert(key.clone(), text.to_owned()),
+                            None => self.annotations.remove(key),
+                        };
+                    }
+                }
+                self.set_replicas(patch);
+            }
+            Write::ScaleMerge(patch) => {
+                self.check(patch)?;
+                self.set_replicas(patch);
+            }
+            Write::ScaleJson(patch) => {
+                let mut scale = match self.replicas {
+                    0 => json!({"spec": {}}),
+                    replicas => json!({"spec": {"replicas": replicas}}),
+                };
+                for operation in patch.as_array().expect("a JSON patch is an array") {
+                    let path = operation["path"].as_str().expect("a path");
+                    let place = scale.pointer_mut(path).ok_or(UNPROCESSABLE)?;
+                    match operation["op"].as_str() {
+                        Some("test") if *place == operation["value"] => {}
+                        Some("test") => return Err(UNPROCESSABLE),
+                        Some("replace") => *place = operation["value"].clone(),
+                        other => panic!("{other:?} is not modelled"),
+                    }
+                }
+                self.set_replicas(&scale);
+            }
+        }
+        if before != (self.annotations.clone(), self.replicas) {
+            // The write, and the status that its controller answers with.
+            self.version += 2;
+        }
+        Ok(())
+    }
+
+    fn check(&self, patch: &Value) -> Result<(), u16> {
+        match patch["metadata"]["resourceVersion"].as_str() {
+            Some(version) if version != self.version.to_string() => Err(CONFLICT),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_replicas(&mut self, patch: &Value) {
+        if let Some(replicas) = patch["spec"]["replicas"].as_i64() {
+            self.replicas = i32::try_from(replicas).expect("a number of replicas");
+        }
+    }
+}
+
+impl Expected {
+    /// The user's last word: a number above zero, or a zero without the mark. Under the mark a zero
+    /// cannot be told from ours.
+    fn after(object: &Object, replicas: i32) -> Self {
+        match (replicas, object.marked(), object.record()) {
+            (0, true, Record::Replicas(recorded)) => Self(vec![0, recorded]),
+            _ => Self(vec![replicas]),
+        }
+    }
+}
+
+/// The operator, the object and those who interfere.
+struct World {
+    object: Object,
+    restore: Restore,
+    ledger: Ledger,
+    saved: ClusterHealthStatus,
+    expected: Expected,
+    between: std::vec::IntoIter<Between>,
+}
+
+impl World {
+    fn new(object: Object, restore: Restore) -> Self {
+        let mut ledger = Ledger::default();
+        ledger.adopt(&[dependent("d", 0, 0)]);
+        Self {
+            expected: Expected(vec![object.replicas]),
+            object,
+            restore,
+            ledger,
+            saved: ClusterHealthStatus::default(),
+            between: Vec::new().into_iter(),
+        }
+    }
+
+    fn play(&mut self, episodes: Vec<Episode>) {
+        for episode in episodes {
+            self.between = episode.between.into_iter();
+            let cut = self.run(episode.direction);
+            let crashed = matches!(cut, Err(Cut::Crashed));
+            if let Some(with_health) = episode.restart.or(crashed.then_some(true)) {
+                self.ledger = match with_health {
+                    true => Ledger::recall(&self.saved),
+                    false => Ledger::default(),
+                };
+                self.ledger.adopt(&[dependent("d", 0, 0)]);
+            }
+        }
+        self.between = Vec::new().into_iter();
+    }
+
+    /// One flow, up to the point where there is nothing to do.
+    fn run(&mut self, direction: Direction) -> Result<(), Cut> {
+        let reference = dependent("d", 0, 0).reference;
+        for _ in 0..LOOKS {
+            let (step, found) = self.act(direction)?;
+            match step {
+                Step::Nothing(settled) => {
+                    let what = What::Settled(settled, Some(found));
+                    self.ledger.note(&reference, &what);
+                    return Ok(());
+                }
+                // In time the controller does its work.
+                Step::Wait => self.object.present = self.object.replicas,
+                _ => self.ledger.note(&reference, &What::Did(step, Some(found))),
+            }
+        }
+        Err(Cut::Conflicts)
+    }
+
+    fn act(&mut self, direction: Direction) -> Result<(Step, Observed), Cut> {
+        for _ in 0..=CONFLICTS {
+            let found = self.read()?;
+            let memory = self.memory();
+            let step =
+                step(direction, false, self.restore, Some(&found), memory).map_err(Cut::Refused)?;
+            if self.write_all(&step.writes(&found))? {
+                return Ok((step, found));
+            }
+        }
+        Err(Cut::Conflicts)
+    }
+
+    fn memory(&self) -> Memory {
+        self.ledger.memory()[&dependent("d", 0, 0).reference]
+    }
+
+    /// Other kinds than those of apps/v1 take two reads.
+    fn read(&mut self) -> Result<Observed, Cut> {
+        self.interlude()?;
+        let (version, annotations) = (self.object.version, self.object.annotations.clone());
+        if self.object.family == Family::Scalable {
+            self.interlude()?;
+        }
+        Ok(self.object.observed(version, &annotations))
+    }
+
+    fn write_all(&mut self, writes: &[Write]) -> Result<bool, Cut> {
+        for write in writes {
+            self.interlude()?;
+            if self.object.apply(write).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn interlude(&mut self) -> Result<(), Cut> {
+        match self.between.next().unwrap_or(Between::Calm) {
+            Between::Calm => {}
+            Between::Crash => return Err(Cut::Crashed),
+            Between::Status => {
+                self.object.present = self.object.replicas;
+                self.object.version += 1;
+            }
+            Between::User(replicas) => {
+                if replicas != self.object.replicas {
+                    self.object.replicas = replicas;
+                    self.object.version += 1;
+                    self.expected = Expected::after(&self.object, replicas);
+                }
+            }
+            Between::Saved => {
+                self.saved = ClusterHealthStatus {
+                    dependents: self.ledger.status(),
+                    ..ClusterHealthStatus::default()
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+fn dependent(name: &str, up: u32, down: u32) -> Dependent {
+    let scale = |level| Scale {
+        level,
+        initial_delay: Duration::ZERO,
+        timeout: Duration::from_secs(30),
+    };
+    Dependent {
+        reference: DependentRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: name.to_owned(),
+        },
+        optional: false,
+        up: scale(up),
+        down: scale(down),
+    }
+}
+
+fn families() -> impl Strategy<Value = Family> {
+    prop_oneof![Just(Family::Apps), Just(Family::Scalable)]
+}
+
+fn directions() -> impl Strategy<Value = Direction> {
+    prop_oneof![Just(Direction::Down), Just(Direction::Up)]
+}
+
+fn restores() -> impl Strategy<Value = Restore> {
+    prop_oneof![Just(Restore::Marked), Just(Restore::Any)]
+}
+
+fn memories() -> impl Strategy<Value = Memory> {
+    (any::<bool>(), prop::option::of(0..5)).prop_map(|(owed, replicas)| Memory { owed, replicas })
+}
+
+/// Objects as the operator first meets them; the Go tool leaves records everywhere.
+fn unmarked() -> impl Strategy<Value = Object> {
+    let record = prop::option::weighted(0.3, prop_oneof!["[0-9]", "[a-z]{0,3}"]);
+    (families(), 0..6, record).prop_map(|(family, replicas, record)| Object {
+        family,
+        version: 10,
+        annotations: record
+            .map(|record| (RECORD.to_owned(), record))
+            .into_iter()
+            .collect(),
+        replicas,
+        present: replicas,
+    })
+}
+
+/// Objects in any state.
+fn any_objects() -> impl Strategy<Value = Object> {
+    let ignore = prop::option::of(prop_oneof!["true", "false", "1", "no"]);
+    (unmarked(), any::<bool>(), ignore, 0..6).prop_map(|(mut object, marked, ignore, present)| {
+        if marked {
+            object.annotations.insert(MARK.to_owned(), String::new());
+        }
+        if let Some(ignore) = ignore {
+            object.annotations.insert(IGNORE.to_owned(), ignore);
+        }
+        object.present = present;
+        object
+    })
+}
+
+fn episodes(between: impl Strategy<Value = Between>) -> impl Strategy<Value = Vec<Episode>> {
+    let restart = prop::option::weighted(0.3, any::<bool>());
+    let between = prop::collection::vec(between, 0..12);
+    let episode =
+        (directions(), between, restart).prop_map(|(direction, between, restart)| Episode {
+            direction,
+            between,
+            restart,
+        });
+    prop::collection::vec(episode, 0..6)
+}
+
+fn faults() -> impl Strategy<Value = Between> {
+    prop_oneof![
+        4 => Just(Between::Calm),
+        1 => Just(Between::Crash),
+        1 => Just(Between::Status),
+        1 => Just(Between::Saved),
+    ]
+}
+
+fn faults_and_users() -> impl Strategy<Value = Between> {
+    prop_oneof![3 => faults(), 1 => (0..6).prop_map(Between::User)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn levels_ascend_and_hold_each_dependent_once(
+        places in prop::collection::vec((0_u32..5, 0_u32..5), 0..12),
+        direction in directions(),
+    ) {
+        let dependents: Vec<Dependent> = places.iter().enumerate()
+            .map(|(index, (up, down))| dependent(&format!("d{index}"), *up, *down))
+            .collect();
+        let levels = levels(&dependents, direction);
+        prop_assert!(levels.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let mut names = Vec::new();
+        for (level, members) in &levels {
+            for member in members {
+                let place = match direction {
+                    Direction::Up => member.up.level,
+                    Direction::Down => member.down.level,
+                };
+                prop_assert_eq!(place, *level);
+                names.push(member.reference.name.clone());
+            }
+        }
+        names.sort();
+        let mut expected: Vec<_> = dependents.iter().map(|d| d.reference.name.clone()).collect();
+        expected.sort();
+        prop_assert_eq!(names, expected);
+    }
+
+    /// Once carried out, a step leaves nothing to write.
+    #[test]
+    fn a_step_is_needed_once(object in any_objects(), direction in directions(), restore in restores()) {
+        let mut world = World::new(object, restore);
+        let first = world.act(direction);
+        let Ok((step, found)) = first else {
+            prop_assert!(matches!(first, Err(Cut::Refused(Refusal::UnreadableRecord(_)))));
+            return Ok(());
+        };
+        let reference = dependent("d", 0, 0).reference;
+        world.ledger.note(&reference, &What::Did(step, Some(found)));
+        let before = world.object.clone();
+        let (second, _) = world.act(direction).expect("it was possible before");
+        prop_assert!(matches!(second, Step::Nothing(_) | Step::Wait), "{step:?}, then {second:?}");
+        prop_assert_eq!(world.object, before);
+    }
+
+    /// Whatever crashes and in whichever order outages and recoveries follow: in the end each
+    /// dependent is as it was.
+    #[test]
+    fn what_was_taken_is_restored_after_any_crash(
+        object in unmarked(),
+        restore in restores(),
+        episodes in episodes(faults()),
+    ) {
+        let before = object.replicas;
+        // Under `Any` a zero is not left alone.
+        prop_assume!(before > 0 || restore == Restore::Marked);
+        let mut world = World::new(object, restore);
+        world.play(episodes);
+        world.run(Direction::Up).expect("nobody interferes");
+        prop_assert_eq!(world.object.replicas, before);
+        prop_assert!(!world.object.marked());
+        prop_assert!(!world.ledger.owes());
+    }
+
+    /// What a user or an HPA sets meanwhile is what is there in the end, and a zero without the
+    /// mark is theirs.
+    #[test]
+    fn no_change_by_others_is_lost(object in unmarked(), episodes in episodes(faults_and_users())) {
+        let mut world = World::new(object, Restore::Marked);
+        world.play(episodes);
+        world.run(Direction::Up).expect("nobody interferes any more");
+        prop_assert!(
+            world.expected.0.contains(&world.object.replicas),
+            "{:?}, expected {:?}", world.object, world.expected,
+        );
+        prop_assert!(!world.object.marked());
+    }
+
+    /// While a cluster is protected, the record is the newest number that anybody asked for.
+    #[test]
+    fn the_record_is_the_newest_number(object in unmarked(), episodes in episodes(faults_and_users())) {
+        let mut world = World::new(object, Restore::Marked);
+        world.play(episodes);
+        world.run(Direction::Down).expect("nobody interferes any more");
+        prop_assert_eq!(world.object.replicas, 0);
+        let record = match (world.object.marked(), world.object.record()) {
+            (true, Record::Replicas(replicas)) => replicas,
+            (true, other) => return Err(TestCaseError::fail(format!("{other:?}"))),
+            (false, _) => 0,
+        };
+        prop_assert!(world.expected.0.contains(&record), "{record}, expected {:?}", world.expected);
+    }
+
+    #[test]
+    fn an_ignored_dependent_only_loses_the_mark(
+        mut object in any_objects(),
+        direction in directions(),
+        restore in restores(),
+        memory in memories(),
+    ) {
+        object.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+        let found = object.observed(object.version, &object.annotations);
+        let step = step(direction, false, restore, Some(&found), memory).expect("no refusal");
+        let mut after = object.clone();
+        for write in step.writes(&found) {
+            prop_assert_eq!(after.apply(&write), Ok(()));
+        }
+        object.annotations.remove(MARK);
+        object.version = after.version;
+        prop_assert_eq!(after, object);
+    }
+
+    #[test]
+    fn only_marked_dependents_are_restored(mut object in any_objects(), memory in memories()) {
+        object.annotations.remove(MARK);
+        let found = object.observed(object.version, &object.annotations);
+        let step = step(Direction::Up, false, Restore::Marked, Some(&found), memory)
+            .expect("no refusal");
+        prop_assert!(matches!(step, Step::Nothing(_) | Step::Wait));
+        if object.replicas == 0 {
+            let left = [Settled::NotOurs, Settled::Ignored { at_zero: true }].map(Step::Nothing);
+            prop_assert!(left.contains(&step), "{:?}", step);
+        }
+        prop_assert_eq!(step.writes(&found), []);
+    }
+}
