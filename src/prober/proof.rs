@@ -180,3 +180,114 @@ impl Proof {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// The proof takes 15 s, and somebody must have written within 15 s.
+    const PERIOD: Duration = Duration::from_secs(10);
+
+    fn at(seconds: i64) -> Moment {
+        Moment::from_nanos(i128::from(seconds) * 1_000_000_000)
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// A consistent read at that second shows that revision.
+        Read(i64, u64),
+        Cached(i64, u64),
+        Failed,
+    }
+    use Event::{Cached, Failed, Read};
+
+    fn proof(events: &[Event]) -> Proof {
+        let mut proof = Proof::default();
+        for event in events {
+            match *event {
+                Read(second, number) => proof.succeeded(at(second), true, number, PERIOD),
+                Cached(second, number) => proof.succeeded(at(second), false, number, PERIOD),
+                Failed => proof.interrupted(),
+            }
+        }
+        proof
+    }
+
+    /// Reads every 3 s, the last of them not after `to`, that all show the same.
+    fn idle(from: i64, to: i64, number: u64) -> impl Iterator<Item = Event> {
+        (from..=to)
+            .step_by(3)
+            .map(move |second| Read(second, number))
+    }
+
+    fn busy(from: i64, to: i64) -> impl Iterator<Item = Event> {
+        (from..=to)
+            .step_by(3)
+            .map(|second| Read(second, 1_000 + second as u64))
+    }
+
+    const fn pending(second: i64) -> Option<i64> {
+        Some(second)
+    }
+
+    #[rstest]
+    #[case::begins_with_the_first_write(busy(0, 15), 15, pending(18))]
+    #[case::complete(busy(0, 18), 18, None)]
+    #[case::a_period_is_no_gap([Read(0, 1), Read(3, 2), Read(13, 3), Read(23, 4)], 23, None)]
+    #[case::gap([Read(0, 1), Read(3, 2), Read(6, 3), Read(17, 4), Read(20, 5)], 20, pending(32))]
+    #[case::failure_waits_for_a_write(busy(0, 18).chain([Failed, Read(20, 2_000)]), 20, pending(35))]
+    #[case::failure(busy(0, 18).chain([Failed, Read(20, 2_000), Read(23, 2_001)]), 23, pending(38))]
+    #[case::failed_last(busy(0, 18).chain([Failed]), 20, pending(35))]
+    #[case::cached_list(busy(0, 18).chain([Cached(20, 2_000)]), 20, pending(35))]
+    #[case::after_a_cached_list([Cached(0, 1), Read(3, 2), Read(6, 3)], 6, pending(18))]
+    #[case::first_sign_may_still_come(idle(0, 15, 1), 15, pending(30))]
+    #[case::an_older_revision_is_no_write([Read(0, 5), Read(3, 4), Read(6, 5)], 6, pending(21))]
+    #[case::a_short_pause_of_writes(busy(0, 3).chain(idle(6, 18, 1_003)).chain([Read(21, 1_004)]), 21, None)]
+    #[case::writes_resumed(busy(0, 3).chain(idle(6, 21, 1_003)).chain([Read(24, 1_004)]), 24, pending(39))]
+    fn watching(
+        #[case] events: impl IntoIterator<Item = Event>,
+        #[case] now: i64,
+        #[case] until: Option<i64>,
+    ) {
+        let proof = proof(&events.into_iter().collect::<Vec<_>>());
+        let expected = until.map_or(Standing::Proven, |second| Standing::Pending(at(second)));
+        assert_eq!(proof.standing(at(now), PERIOD), expected);
+    }
+
+    #[rstest]
+    #[case::never(idle(0, 18, 1), 18)]
+    #[case::never_since_a_failure([Failed].into_iter().chain(idle(0, 18, 1)), 18)]
+    #[case::not_lately(busy(0, 6).chain(idle(9, 21, 1_006)), 21)]
+    fn silence_says_nothing_where_nobody_writes(
+        #[case] events: impl IntoIterator<Item = Event>,
+        #[case] now: i64,
+    ) {
+        let proof = proof(&events.into_iter().collect::<Vec<_>>());
+        assert_eq!(proof.standing(at(now), PERIOD), Standing::NoWrites);
+    }
+
+    #[test]
+    fn writes_count_for_as_long_as_an_idle_server_pauses() {
+        // The last write came after the read at 3 s.
+        let events: Vec<_> = busy(0, 6).chain(idle(9, 18, 1_006)).collect();
+        assert_eq!(proof(&events).standing(at(18), PERIOD), Standing::Proven);
+        assert_eq!(Proof::write_window(PERIOD), Duration::from_secs(15));
+        let slow = Duration::from_secs(20);
+        assert_eq!(Proof::write_window(slow), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_run_waits_for_a_sign_of_writes() {
+        assert!(!Proof::default().awaits_write());
+        let silent = proof(&[Read(0, 1), Read(3, 1)]);
+        assert!(silent.awaits_write());
+        assert_eq!(silent.complete_at(PERIOD), None);
+        let written = proof(&[Read(0, 1), Read(3, 1), Read(6, 2)]);
+        assert!(!written.awaits_write());
+        assert_eq!(written.complete_at(PERIOD), Some(at(21)));
+        let interrupted = proof(&[Read(0, 1), Read(3, 2), Failed, Read(4, 3)]);
+        assert!(interrupted.awaits_write());
+    }
+}

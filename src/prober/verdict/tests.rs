@@ -1,0 +1,290 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use crate::{
+    prober::{candidates::PoolConditions, heartbeat::LeaseSnapshot},
+    shoot::{Lease, Node, RenewTime},
+};
+
+/// When the leases are read, and the server's clock then.
+const NOW: i64 = 1_000;
+/// Far beyond any expiry, and far below.
+const SILENT: i64 = NOW - 500;
+const FRESH: i64 = NOW - 1;
+/// Kubelets with such a lease renew every 60 s.
+const SLOW: i32 = 240;
+
+fn at(seconds: i64) -> Moment {
+    Moment::from_nanos(i128::from(seconds) * 1_000_000_000)
+}
+
+fn thresholds(fraction: f64) -> Thresholds {
+    Thresholds {
+        grace: Duration::from_secs(40),
+        fraction,
+    }
+}
+
+/// Leases of a cluster at one read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Leases {
+    expired: usize,
+    /// Without a renewTime.
+    unknown: usize,
+    fresh: usize,
+    slow: usize,
+}
+
+impl Leases {
+    fn read(self) -> (Heartbeats, Vec<Node>) {
+        let kinds = [
+            (self.expired, Some(SILENT), 40),
+            (self.unknown, None, 40),
+            (self.fresh, Some(FRESH), 40),
+            (self.slow, Some(FRESH), SLOW),
+        ];
+        let kinds = kinds.iter().flat_map(|(count, renewed, duration)| {
+            std::iter::repeat_n((*renewed, *duration), *count)
+        });
+        let leases: Vec<Lease> = kinds
+            .enumerate()
+            .map(|(index, (renewed, duration))| Lease {
+                name: format!("n{index}").into(),
+                uid: "u".into(),
+                resource_version: 7,
+                renew_time: renewed.map(|seconds| RenewTime::from_micros(seconds * 1_000_000)),
+                stamp: renewed,
+                duration_seconds: Some(duration),
+            })
+            .collect();
+        let mut beats = Heartbeats::default();
+        beats.observe(&LeaseSnapshot {
+            started: at(NOW),
+            finished: at(NOW),
+            date: Some(NOW),
+            consistent: true,
+            resource_version: 9,
+            leases: &leases,
+        });
+        let nodes = leases.iter().map(|lease| Node {
+            name: lease.name.clone(),
+            ..Node::default()
+        });
+        (beats, nodes.collect())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Watched {
+    Long,
+    NotAtAll,
+    WithoutWrites,
+}
+
+impl Watched {
+    fn proof(self) -> Proof {
+        let mut proof = Proof::default();
+        for (index, second) in (NOW - 40..=NOW).step_by(2).enumerate() {
+            let number = match self {
+                Self::NotAtAll => continue,
+                Self::Long => index as u64,
+                Self::WithoutWrites => 5,
+            };
+            proof.succeeded(at(second), true, number, Duration::from_secs(10));
+        }
+        proof
+    }
+}
+
+const OUTAGE: Verdict = Verdict::Outage;
+const HEALTHY: Verdict = Verdict::Healthy;
+
+const fn doubt(doubt: Doubt) -> Verdict {
+    Verdict::Undetermined(doubt)
+}
+
+fn unproven() -> Verdict {
+    doubt(Doubt::Unproven(at(NOW + 15)))
+}
+
+#[rstest]
+#[case::all(3, 0, 0, 0, 0.6, Watched::Long, OUTAGE)]
+#[case::exactly_the_fraction(3, 0, 2, 0, 0.6, Watched::Long, OUTAGE)]
+#[case::less_than_the_fraction(2, 0, 3, 0, 0.6, Watched::Long, HEALTHY)]
+#[case::tiny_fraction(1, 0, 19, 0, 0.05, Watched::Long, OUTAGE)]
+#[case::all_wanted(4, 0, 1, 0, 1.0, Watched::Long, HEALTHY)]
+#[case::all_wanted_and_all_expired(5, 0, 0, 0, 1.0, Watched::Long, OUTAGE)]
+#[case::not_watched(3, 0, 0, 0, 0.6, Watched::NotAtAll, unproven())]
+#[case::nobody_writes(3, 0, 0, 0, 0.6, Watched::WithoutWrites, doubt(Doubt::NoWrites))]
+#[case::health_needs_no_proof(0, 0, 3, 0, 0.6, Watched::WithoutWrites, HEALTHY)]
+#[case::unknown_could_make_it(2, 1, 2, 0, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::unknown_cannot_make_it(1, 1, 3, 0, 0.6, Watched::Long, HEALTHY)]
+#[case::unknown_are_not_needed(3, 2, 0, 0, 0.6, Watched::Long, OUTAGE)]
+#[case::only_unknown(0, 3, 0, 0, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::too_slow(0, 0, 2, 3, 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
+#[case::some_too_slow(2, 0, 2, 1, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::few_too_slow(0, 0, 3, 2, 0.6, Watched::Long, HEALTHY)]
+#[case::single_silent(1, 0, 0, 0, 0.6, Watched::Long, doubt(Doubt::SingleNode))]
+#[case::single_fresh(0, 0, 1, 0, 0.6, Watched::Long, HEALTHY)]
+#[case::single_unknown(0, 1, 0, 0, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::single_too_slow(0, 0, 0, 1, 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
+fn verdicts(
+    #[case] expired: usize,
+    #[case] unknown: usize,
+    #[case] fresh: usize,
+    #[case] slow: usize,
+    #[case] fraction: f64,
+    #[case] watched: Watched,
+    #[case] expected: Verdict,
+    #[values(false, true)] protected: bool,
+) {
+    let leases = Leases {
+        expired,
+        unknown,
+        fresh,
+        slow,
+    };
+    let (beats, nodes) = leases.read();
+    let roster = Roster::new(&nodes, None, &PoolConditions::new());
+    let thresholds = thresholds(fraction);
+    let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
+    assert_eq!(
+        (seen.candidates, seen.expired, seen.unknown, seen.too_slow),
+        (
+            expired + unknown + fresh + slow,
+            expired,
+            unknown + slow,
+            slow
+        ),
+    );
+    assert_eq!(seen.verdict(&thresholds, &watched.proof()), expected);
+}
+
+#[rstest]
+#[case::nothing_to_protect(false, Some(0), HEALTHY)]
+#[case::nothing_that_counts(false, Some(2), HEALTHY)]
+#[case::machines_not_served(false, None, HEALTHY)]
+#[case::protected_and_no_machine(true, Some(0), HEALTHY)]
+#[case::protected_and_machines(true, Some(2), doubt(Doubt::NoCandidates))]
+#[case::protected_and_not_served(true, None, doubt(Doubt::NoCandidates))]
+fn without_candidates(
+    #[case] protected: bool,
+    #[case] machines: Option<usize>,
+    #[case] expected: Verdict,
+) {
+    let seen = Assessment {
+        at: at(NOW),
+        candidates: 0,
+        expired: 0,
+        unknown: 0,
+        too_slow: 0,
+        excluded: BTreeMap::new(),
+        needed: 0,
+        period: Duration::ZERO,
+        suspect_at: None,
+        expires_at: None,
+        machines,
+        protected,
+    };
+    let proof = Watched::Long.proof();
+    assert_eq!(seen.verdict(&thresholds(0.6), &proof), expected);
+    assert!(!seen.suspect());
+}
+
+#[test]
+fn leases_that_do_not_count_are_counted_by_reason() {
+    let leases = Leases {
+        expired: 3,
+        fresh: 1,
+        ..Leases::default()
+    };
+    let (beats, mut nodes) = leases.read();
+    nodes[0].not_managed_by_mcm = true;
+    nodes[1].in_place_update = true;
+    nodes.truncate(2);
+    let roster = Roster::new(&nodes, None, &PoolConditions::new());
+    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+    assert_eq!(seen.candidates, 0);
+    let expected = [
+        (Exclusion::NoNode, 2),
+        (Exclusion::NotManaged, 1),
+        (Exclusion::InPlaceUpdate, 1),
+    ];
+    assert_eq!(seen.excluded, BTreeMap::from(expected));
+}
+
+#[rstest]
+#[case::three_quarters_of_the_grace(60, 10, Some(45))]
+#[case::three_renewals(40, 11, Some(33))]
+#[case::both(40, 10, Some(30))]
+#[case::at_the_grace(30, 10, None)]
+#[case::beyond_the_grace(40, 60, None)]
+#[case::no_grace(0, 1, None)]
+fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u64>) {
+    let thresholds = Thresholds {
+        grace: Duration::from_secs(grace),
+        fraction: 0.6,
+    };
+    assert_eq!(
+        thresholds.expiry(Duration::from_secs(period)),
+        expected.map(Duration::from_secs)
+    );
+}
+
+#[rstest]
+#[case(0.6, 5, 3)]
+#[case(0.05, 20, 1)]
+#[case(0.07, 100, 7)]
+#[case(0.29, 100, 29)]
+#[case(1.0, 7, 7)]
+#[case(1e-300, 7, 1)]
+#[case(f64::MIN_POSITIVE, 1, 1)]
+#[case(0.6, 1, 1)]
+#[case(0.6, 0, 0)]
+fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed: usize) {
+    assert_eq!(thresholds(fraction).needed(all), needed);
+}
+
+#[rstest]
+// The proof and a second before the expiry of 30 s.
+#[case::by_the_expiry(40, 10, 14_000)]
+// Which a kubelet that is merely late would reach, with an expiry of 12 s.
+#[case::by_the_period(13, 4, 5_200)]
+fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case] after: u128) {
+    let thresholds = Thresholds {
+        grace: Duration::from_secs(grace),
+        fraction: 0.6,
+    };
+    let period = Duration::from_secs(period);
+    let expiry = thresholds.expiry(period).unwrap();
+    assert_eq!(suspicion(expiry, period).as_millis(), after);
+}
+
+proptest! {
+    /// The smallest number that reaches the fraction, as the quotient tells it.
+    #[test]
+    fn needed_is_the_smallest_that_reaches(fraction in 1e-9..=1.0_f64, all in 1_usize..3_000) {
+        let thresholds = thresholds(fraction);
+        let needed = thresholds.needed(all);
+        prop_assert!(thresholds.reached(needed, all));
+        prop_assert!(!thresholds.reached(needed - 1, all));
+    }
+
+    /// Whoever is taken for silent has been suspect before, and a shoot that renews is neither.
+    #[test]
+    fn an_outage_is_suspect(expired in 0_usize..6, unknown in 0_usize..3, fresh in 0_usize..6,
+        fraction in 0.01..=1.0_f64)
+    {
+        let leases = Leases { expired, unknown, fresh, slow: 0 };
+        let (beats, nodes) = leases.read();
+        let roster = Roster::new(&nodes, None, &PoolConditions::new());
+        let thresholds = thresholds(fraction);
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
+        let enough = expired + unknown + fresh > 1 && thresholds.reached(expired, expired + unknown + fresh);
+        prop_assert_eq!(seen.suspect(), enough);
+        if enough {
+            prop_assert_eq!(seen.verdict(&thresholds, &Watched::Long.proof()), Verdict::Outage);
+        }
+    }
+}
