@@ -196,3 +196,196 @@ fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory 
 fn written(duration: Duration) -> api::Duration {
     api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::prober::{plan::Family, scale::ScaleError};
+
+    fn dependent(name: &str, level: u32) -> Dependent {
+        let scale = |level| Scale {
+            level,
+            initial_delay: Duration::from_millis(1_500),
+            timeout: Duration::from_secs(30),
+        };
+        Dependent {
+            reference: DependentRef {
+                api_version: "apps/v1".to_owned(),
+                kind: "Deployment".to_owned(),
+                name: name.to_owned(),
+            },
+            optional: false,
+            up: scale(level),
+            down: scale(9),
+        }
+    }
+
+    fn found(replicas: i32, record: Record) -> Option<Observed> {
+        Some(Observed {
+            family: Family::Apps,
+            resource_version: "7".to_owned(),
+            replicas,
+            marked: false,
+            record,
+            ignored: false,
+            any_left: false,
+            running: false,
+        })
+    }
+
+    const fn memory(owed: bool, replicas: Option<i32>) -> Memory {
+        Memory { owed, replicas }
+    }
+
+    /// Of dependents "a" and "b", "a" scaled down from 4.
+    fn owing() -> Ledger {
+        let mut ledger = Ledger::default();
+        let (a, b) = (dependent("a", 1), dependent("b", 0));
+        ledger.adopt(&[a.clone(), b]);
+        ledger.note(&a.reference, &What::Did(Step::ScaleDown { from: 4 }, None));
+        ledger
+    }
+
+    fn names(ledger: &Ledger) -> Vec<String> {
+        let dependents = ledger.dependents();
+        dependents
+            .iter()
+            .map(|d| d.reference.name.clone())
+            .collect()
+    }
+
+    #[rstest]
+    #[case::scaled_down(What::Did(Step::ScaleDown { from: 3 }, found(3, Record::Absent)), memory(true, Some(3)))]
+    #[case::scaled_up(What::Did(Step::ScaleUp { to: 3 }, found(0, Record::Replicas(3))), memory(true, Some(3)))]
+    #[case::mark_dropped(
+        What::Did(Step::DropMark, found(2, Record::Replicas(3))),
+        memory(true, Some(2))
+    )]
+    #[case::released(
+        What::Did(Step::Release, found(0, Record::Replicas(3))),
+        memory(false, None)
+    )]
+    #[case::waited(
+        What::Did(Step::Wait, found(0, Record::Replicas(3))),
+        memory(true, Some(4))
+    )]
+    #[case::down(
+        What::Settled(Settled::Down, found(0, Record::Replicas(3))),
+        memory(true, Some(3))
+    )]
+    #[case::down_without_record(
+        What::Settled(Settled::Down, found(0, Record::Absent)),
+        memory(true, Some(4))
+    )]
+    #[case::up(
+        What::Settled(Settled::Up, found(3, Record::Absent)),
+        memory(false, None)
+    )]
+    #[case::not_ours(
+        What::Settled(Settled::NotOurs, found(0, Record::Absent)),
+        memory(false, None)
+    )]
+    #[case::missing(What::Settled(Settled::Missing, None), memory(false, None))]
+    #[case::ignored(What::Settled(Settled::Ignored { at_zero: true }, found(0, Record::Absent)), memory(false, None))]
+    fn what_was_done_is_remembered(#[case] what: What, #[case] expected: Memory) {
+        let mut ledger = owing();
+        let reference = dependent("a", 1).reference;
+        ledger.note(&reference, &What::Late(Duration::from_secs(30)));
+        ledger.note(&reference, &what);
+        assert_eq!(ledger.memory()[&reference], expected);
+        assert_eq!(ledger.owes(), expected.owed);
+        assert_eq!(
+            ledger.owed_names(),
+            if expected.owed { vec!["a"] } else { vec![] }
+        );
+        // What was late has come about.
+        assert_eq!(ledger.problems().count(), 0);
+    }
+
+    #[rstest]
+    #[case::late(What::Late(Duration::from_secs(30)), "ScalingLate", "within 30s")]
+    #[case::failed(
+        What::Failed(ScaleError::Conflicts),
+        "ScalingConflicts",
+        "somebody else"
+    )]
+    fn problems_name_the_dependent_and_change_no_debt(
+        #[case] what: What,
+        #[case] reason: &str,
+        #[case] says: &str,
+    ) {
+        let mut ledger = owing();
+        let before = ledger.memory();
+        ledger.note(&dependent("a", 1).reference, &what);
+        assert_eq!(ledger.memory(), before);
+        let problems: Vec<_> = ledger.problems().collect();
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].reason, reason);
+        assert!(problems[0].message.starts_with("apps/v1 Deployment/a"));
+        assert!(
+            problems[0].message.contains(says),
+            "{}",
+            problems[0].message
+        );
+    }
+
+    #[test]
+    fn an_unknown_dependent_is_not_noted() {
+        let mut ledger = owing();
+        let before = ledger.clone();
+        let what = What::Did(Step::ScaleDown { from: 3 }, None);
+        ledger.note(&dependent("c", 0).reference, &what);
+        assert_eq!(ledger, before);
+    }
+
+    #[test]
+    fn another_policy_inherits_what_is_owed() {
+        let mut ledger = owing();
+        let before = ledger.memory();
+        ledger.adopt(&[dependent("b", 3), dependent("c", 0)]);
+        assert_eq!(names(&ledger), ["a", "b", "c"]);
+        assert_eq!(ledger.dependents()[1].up.level, 3);
+        let a = dependent("a", 1).reference;
+        assert_eq!(ledger.memory()[&a], before[&a]);
+        // It leaves with its debt.
+        ledger.note(&a, &What::Settled(Settled::Up, None));
+        ledger.adopt(&[dependent("b", 3)]);
+        assert_eq!(names(&ledger), ["b"]);
+    }
+
+    #[test]
+    fn what_a_policy_says_of_an_owed_dependent_wins() {
+        let mut ledger = Ledger::recall(&ClusterHealthStatus {
+            dependents: owing().status(),
+            ..ClusterHealthStatus::default()
+        });
+        assert!(
+            ledger
+                .dependents()
+                .iter()
+                .all(|dependent| dependent.optional)
+        );
+        ledger.adopt(&[dependent("a", 5)]);
+        assert_eq!(*ledger.dependents(), [dependent("a", 5)]);
+        assert_eq!(ledger.owed_names(), ["a"]);
+    }
+
+    #[test]
+    fn a_restart_forgets_nothing() {
+        let ledger = owing();
+        let recalled = Ledger::recall(&ClusterHealthStatus {
+            dependents: ledger.status(),
+            ..ClusterHealthStatus::default()
+        });
+        assert_eq!(recalled.status(), ledger.status());
+        assert_eq!(recalled.memory(), ledger.memory());
+        for (known, original) in recalled.dependents().iter().zip(&*ledger.dependents()) {
+            assert_eq!(
+                (&known.reference, known.up),
+                (&original.reference, original.up)
+            );
+        }
+    }
+}

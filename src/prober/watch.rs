@@ -303,3 +303,6 @@ impl Watch {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

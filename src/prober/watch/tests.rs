@@ -1,0 +1,290 @@
+use super::*;
+use crate::{
+    prober::{candidates::PoolConditions, verdict::Doubt},
+    shoot::{Lease, Node, RenewTime},
+};
+
+/// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
+const RULES: Rules = Rules {
+    thresholds: Thresholds {
+        grace: Duration::from_secs(40),
+        fraction: 0.6,
+    },
+    pace: Pace {
+        interval: Duration::from_secs(10),
+        jitter_factor: 0.0,
+        timeout: Duration::from_secs(5),
+    },
+    failure_threshold: 1,
+    success_threshold: 1,
+};
+
+fn at(seconds: f64) -> Moment {
+    Moment::from_nanos((seconds * 1e9).round() as i128)
+}
+
+fn seconds(moment: Moment) -> f64 {
+    moment.nanos() as f64 / 1e9
+}
+
+/// A watch over a shoot of three nodes that all renew in the same second.
+struct Shoot {
+    watch: Watch,
+    names: Vec<&'static str>,
+    /// Rises with every read, for somebody always writes.
+    revision: u64,
+    facts_read: usize,
+}
+
+impl Shoot {
+    fn new(rules: Rules) -> Self {
+        Self {
+            watch: Watch::new(rules),
+            names: vec!["a", "b", "c"],
+            revision: 10_000,
+            facts_read: 0,
+        }
+    }
+
+    /// Takes in a list of leases that were all last renewed at `renewed`.
+    fn list(&mut self, now: f64, renewed: i64) -> Taken {
+        self.revision += 1;
+        let names = self.names.iter();
+        let leases: Vec<Lease> = names
+            .map(|name| Lease {
+                name: (*name).into(),
+                uid: "u".into(),
+                resource_version: renewed as u64,
+                renew_time: Some(RenewTime::from_micros(renewed * 1_000_000)),
+                stamp: Some(renewed),
+                duration_seconds: Some(40),
+            })
+            .collect();
+        self.watch.observe(&LeaseSnapshot {
+            started: at(now),
+            finished: at(now),
+            date: Some(now.floor() as i64),
+            consistent: self.watch.request().consistent,
+            resource_version: self.revision,
+            leases: &leases,
+        })
+    }
+
+    fn learn(&mut self, now: f64) {
+        let nodes: Vec<_> = self
+            .names
+            .iter()
+            .map(|name| Node {
+                name: (*name).into(),
+                ..Node::default()
+            })
+            .collect();
+        let roster = Roster::new(&nodes, None, &PoolConditions::new());
+        self.watch.learn(roster, at(now));
+        self.facts_read += 1;
+    }
+
+    /// One whole probe.
+    fn probe(&mut self, now: f64, renewed: i64) -> Conclusion {
+        if self.list(now, renewed) == Taken::NeedsFacts {
+            self.learn(now);
+        }
+        self.watch.conclude().unwrap()
+    }
+
+    /// Probes when they are due, until the verdict; when that was, and the conclusion.
+    fn probe_until(&mut self, verdict: Verdict, from: f64, renewed: i64) -> (f64, Conclusion) {
+        let mut now = from;
+        for _ in 0..100 {
+            let conclusion = self.probe(now, renewed);
+            if conclusion.verdict == verdict {
+                return (now, conclusion);
+            }
+            now = self.due(now);
+        }
+        panic!("no {verdict:?} in 100 probes");
+    }
+
+    fn due(&self, now: f64) -> f64 {
+        seconds(self.watch.next(at(now), 0.0).at)
+    }
+}
+
+#[test]
+fn the_first_read_is_due_at_once() {
+    let shoot = Shoot::new(RULES);
+    let next = shoot.watch.next(at(7.0), 0.5);
+    assert_eq!((next.at, next.occasion), (at(7.0), Occasion::Interval));
+    assert!(shoot.watch.clone().conclude().is_none());
+}
+
+#[test]
+fn silence_is_acted_on_when_it_is_certain() {
+    let mut shoot = Shoot::new(RULES);
+    let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    assert_eq!(conclusion.act, Some(Direction::Down));
+    // Renewed before 102 s, as far as stamp and Date tell.
+    assert!((130.0..=132.1).contains(&when), "{when}");
+    assert_eq!(shoot.facts_read, 1);
+}
+
+#[test]
+fn a_suspect_is_read_consistently_and_insistently() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(105.0, 100);
+    let calm = Request {
+        consistent: false,
+        limit: Duration::from_secs(5),
+        patience: Duration::from_secs(5),
+        insist: false,
+    };
+    assert_eq!(shoot.watch.request(), calm);
+    shoot.probe(120.0, 100);
+    let suspicious = Request {
+        consistent: true,
+        limit: Duration::from_secs(10) / 3,
+        insist: true,
+        ..calm
+    };
+    assert_eq!(shoot.watch.request(), suspicious);
+    shoot.probe(121.0, 120);
+    assert_eq!(shoot.watch.request(), calm);
+}
+
+#[test]
+fn outages_are_counted_a_second_apart() {
+    let mut shoot = Shoot::new(Rules {
+        failure_threshold: 3,
+        ..RULES
+    });
+    let (first, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    assert_eq!(conclusion.act, None);
+    assert_eq!(
+        shoot.watch.next(at(first), 0.0),
+        Next {
+            at: at(first + 1.0),
+            occasion: Occasion::Count
+        }
+    );
+    assert_eq!(shoot.probe(first + 1.0, 100).act, None);
+    // A failure proves nothing either way: neither it nor the doubt that follows sets the count
+    // back.
+    shoot.watch.failed(at(first + 2.0), at(first + 2.0));
+    let doubtful = shoot.probe(first + 3.0, 100);
+    assert!(matches!(
+        doubtful.verdict,
+        Verdict::Undetermined(Doubt::Unproven(_))
+    ));
+    assert_eq!(doubtful.act, None);
+    let due = shoot.due(first + 3.0);
+    let (again, conclusion) = shoot.probe_until(Verdict::Outage, due, 100);
+    assert_eq!(conclusion.act, Some(Direction::Down));
+    assert!(again >= first + 3.0 + 15.0, "proven anew at {again}");
+}
+
+#[test]
+fn health_sets_the_count_of_outages_back() {
+    let mut shoot = Shoot::new(Rules {
+        failure_threshold: 2,
+        ..RULES
+    });
+    let (first, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    let renewed = first as i64;
+    assert_eq!(shoot.probe(first + 1.0, renewed).verdict, Verdict::Healthy);
+    let due = shoot.due(first + 1.0);
+    let (second, conclusion) = shoot.probe_until(Verdict::Outage, due, renewed);
+    assert_eq!(conclusion.act, None);
+    assert_eq!(
+        shoot.probe(second + 1.0, renewed).act,
+        Some(Direction::Down)
+    );
+}
+
+#[test]
+fn recoveries_are_counted_until_the_next_outage() {
+    let mut shoot = Shoot::new(Rules {
+        success_threshold: 2,
+        ..RULES
+    });
+    assert_eq!(shoot.probe(101.0, 100).act, None);
+    assert_eq!(shoot.probe(105.0, 100).act, Some(Direction::Up));
+    let (first, _) = shoot.probe_until(Verdict::Outage, 115.0, 100);
+    assert_eq!(shoot.probe(first + 1.0, first as i64).act, None);
+    shoot
+        .watch
+        .throttled(at(first + 2.0), at(first + 2.0), None);
+    assert_eq!(shoot.due(first + 2.0), first + 12.0);
+    let second = shoot.probe(first + 12.0, first as i64 + 11);
+    assert_eq!(second.act, Some(Direction::Up));
+}
+
+#[test]
+fn nodes_and_machines_are_read_when_they_matter() {
+    let mut shoot = Shoot::new(RULES);
+    let needs = |shoot: &mut Shoot, now: f64, renewed: i64| {
+        let taken = shoot.list(now, renewed);
+        if taken == Taken::NeedsFacts {
+            shoot.learn(now);
+        }
+        taken == Taken::NeedsFacts
+    };
+    assert!(needs(&mut shoot, 100.0, 99), "at start");
+    for now in [110, 120, 130, 170] {
+        assert!(
+            !needs(&mut shoot, now.into(), i64::from(now) - 1),
+            "healthy"
+        );
+    }
+    shoot.names.push("d");
+    assert!(needs(&mut shoot, 180.0, 179), "a name came");
+    shoot.names.remove(0);
+    assert!(needs(&mut shoot, 181.0, 179), "a name went");
+    assert!(!needs(&mut shoot, 190.0, 189));
+    shoot.watch.want_facts();
+    assert!(needs(&mut shoot, 200.0, 199), "wanted");
+    assert!(!needs(&mut shoot, 220.0, 199), "silent, but they are fresh");
+    assert!(!needs(&mut shoot, 259.0, 199), "and still are");
+    assert!(needs(&mut shoot, 260.0, 199), "a minute old, and silent");
+    assert!(!needs(&mut shoot, 319.0, 199), "once a minute");
+    assert!(needs(&mut shoot, 320.0, 199));
+    assert!(!needs(&mut shoot, 400.0, 399), "old, but nothing is silent");
+    assert!(needs(&mut shoot, 420.0, 399), "turned silent");
+}
+
+#[test]
+fn unreadable_nodes_are_asked_for_ever_more_seldom() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    shoot.names.push("d");
+    let mut now = 120.0;
+    for pause in [1.0, 2.0, 4.0, 8.0] {
+        assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+        shoot.watch.facts_failed(at(now));
+        assert_eq!(shoot.due(now), now + pause);
+        now += pause;
+    }
+    assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+    shoot.learn(now);
+    shoot.watch.failed(at(now), at(now));
+    assert_eq!(shoot.due(now), now + 1.0);
+}
+
+#[test]
+fn a_stale_cache_is_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    shoot.revision -= 10;
+    assert_eq!(shoot.list(110.0, 98), Taken::ReadAgain);
+}
+
+#[test]
+fn a_restored_etcd_has_the_proof_start_anew() {
+    let mut shoot = Shoot::new(RULES);
+    let (first, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    shoot.revision -= 100;
+    let next = shoot.probe(first + 3.0, 100);
+    assert!(matches!(
+        next.verdict,
+        Verdict::Undetermined(Doubt::Unproven(_))
+    ));
+}
