@@ -1,6 +1,13 @@
 //! Properties of scaling over a modelled API server, where crashes, users and controllers interfere
 //! between any two requests.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 use std::{collections::BTreeMap, time::Duration};
 
 use dependency_watchdog::{

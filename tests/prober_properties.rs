@@ -1,5 +1,11 @@
 //! Properties of the decision core over simulated servers, kubelets, clocks and faults.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
 mod simulation;
 
 use dependency_watchdog::prober::schedule::Occasion;

@@ -3,6 +3,8 @@
 //! Time is a number of seconds. The world is laid out first, write by write; then the operator's
 //! [`Watch`] is driven over it as its loop would drive it, read by read.
 
+mod world;
+
 use std::time::Duration;
 
 use dependency_watchdog::{
@@ -15,9 +17,10 @@ use dependency_watchdog::{
         verdict::{Thresholds, Verdict},
         watch::{Rules, Taken, Watch},
     },
-    shoot::{Lease, Node, RenewTime},
+    shoot::Node,
 };
 use fastrand::Rng;
+use world::World;
 
 /// When the operator starts: every kubelet has renewed by then, and every cache shows it.
 pub(crate) const OPERATOR_STARTS: f64 = 25.0;
@@ -146,29 +149,6 @@ impl Findings {
 }
 
 /// The state of one lease from a moment on.
-#[derive(Clone, Debug)]
-struct Written {
-    /// When the server took the renewal.
-    renewed: f64,
-    resource_version: u64,
-    uid: usize,
-    renew_micros: i64,
-    stamp: i64,
-}
-
-/// The whole state from a moment on.
-#[derive(Clone, Debug)]
-struct State {
-    from: f64,
-    revision: u64,
-    leases: Vec<Option<Written>>,
-}
-
-struct World<'a> {
-    scenario: &'a Scenario,
-    history: Vec<State>,
-}
-
 impl Scenario {
     fn period(&self) -> f64 {
         f64::from(self.lease_seconds) / 4.0
@@ -277,148 +257,6 @@ impl Scenario {
             .chain(interruptions.iter().copied())
             .fold(OPERATOR_STARTS, f64::max)
     }
-}
-
-impl<'a> World<'a> {
-    fn new(scenario: &'a Scenario, rng: &mut Rng) -> Self {
-        let mut world = Self {
-            scenario,
-            history: vec![State {
-                from: 0.0,
-                revision: 1_000,
-                leases: vec![None; scenario.nodes],
-            }],
-        };
-        let mut events = world.attempts(rng);
-        events.extend(scenario.faults.iter().filter_map(|fault| {
-            let event = match fault.kind {
-                FaultKind::Rollback => Event::Rollback {
-                    to: fault.from - (fault.until - fault.from),
-                },
-                FaultKind::Gone(node) => Event::Deletion {
-                    node: usize::from(node),
-                },
-                _ => return None,
-            };
-            Some((fault.from, event))
-        }));
-        let mut tick = 0.0;
-        while tick < HORIZON {
-            events.push((tick, Event::SomebodyWrites));
-            tick += WRITER_PERIOD;
-        }
-        events.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (at, event) in events {
-            world.play(at, event);
-        }
-        world
-    }
-
-    /// Every kubelet's attempts to renew, whether or not they arrive.
-    fn attempts(&self, rng: &mut Rng) -> Vec<(f64, Event)> {
-        let mut attempts = Vec::new();
-        for node in 0..self.scenario.nodes {
-            let mut at = rng.f64() * self.scenario.period();
-            while at < HORIZON {
-                let latency = rng.f64() * MOST_LATENCY;
-                let renewal = Event::Renewal {
-                    node,
-                    sent: at,
-                    server: rng.usize(0..self.scenario.cache_ages.len()),
-                };
-                attempts.push((at + latency, renewal));
-                at += self.scenario.period() * (1.0 + MOST_STRETCH * rng.f64());
-            }
-        }
-        attempts
-    }
-
-    fn play(&mut self, at: f64, event: Event) {
-        let scenario = self.scenario;
-        let mut state = self.at(at).clone();
-        state.from = at;
-        match event {
-            Event::Rollback { to } => {
-                let backup = self.at(to);
-                state.revision = backup.revision;
-                state.leases = backup.leases.clone();
-            }
-            _ if !scenario.writable(at) => return,
-            Event::SomebodyWrites => state.revision += 1,
-            Event::Deletion { node } => {
-                state.revision += 1;
-                if let Some(lease) = state.leases.get_mut(node) {
-                    *lease = None;
-                }
-            }
-            Event::Renewal { node, sent, server } => {
-                let cut = |kind: &FaultKind| matches!(kind, FaultKind::Cut(which) | FaultKind::Gone(which) if usize::from(*which) == node);
-                if scenario.active(at, cut) {
-                    return;
-                }
-                state.revision += 1;
-                state.leases[node] = Some(Written {
-                    renewed: at,
-                    resource_version: state.revision,
-                    uid: scenario.uid(node, sent),
-                    renew_micros: (scenario.node_clock(node, sent) * 1e6) as i64,
-                    stamp: scenario.server_clock(server, at).floor() as i64,
-                });
-            }
-        }
-        self.history.push(state);
-    }
-
-    fn at(&self, at: f64) -> &State {
-        let index = self.history.partition_point(|state| state.from <= at);
-        &self.history[index.saturating_sub(1)]
-    }
-
-    fn leases(&self, state: &State) -> Vec<Lease> {
-        let written = state.leases.iter().enumerate();
-        written
-            .filter_map(|(node, written)| {
-                let written = written.as_ref()?;
-                Some(Lease {
-                    name: name(node),
-                    uid: format!("{node}-{}", written.uid).into(),
-                    resource_version: written.resource_version,
-                    renew_time: Some(RenewTime::from_micros(written.renew_micros)),
-                    stamp: self.scenario.stamps.then_some(written.stamp),
-                    duration_seconds: Some(self.scenario.lease_seconds),
-                })
-            })
-            .collect()
-    }
-
-    /// For how long `count` leases have really been silent.
-    fn silent_for(&self, count: usize, at: f64) -> f64 {
-        let mut renewed: Vec<f64> = self
-            .at(at)
-            .leases
-            .iter()
-            .flatten()
-            .map(|w| w.renewed)
-            .collect();
-        renewed.sort_by(f64::total_cmp);
-        at - renewed[count - 1]
-    }
-}
-
-enum Event {
-    Renewal {
-        node: usize,
-        sent: f64,
-        server: usize,
-    },
-    Deletion {
-        node: usize,
-    },
-    SomebodyWrites,
-    Rollback {
-        /// The time of the backup.
-        to: f64,
-    },
 }
 
 /// Lets the operator watch the scenario.

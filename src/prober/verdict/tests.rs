@@ -109,36 +109,35 @@ fn unproven() -> Verdict {
 }
 
 #[rstest]
-#[case::all(3, 0, 0, 0, 0.6, Watched::Long, OUTAGE)]
-#[case::exactly_the_fraction(3, 0, 2, 0, 0.6, Watched::Long, OUTAGE)]
-#[case::less_than_the_fraction(2, 0, 3, 0, 0.6, Watched::Long, HEALTHY)]
-#[case::tiny_fraction(1, 0, 19, 0, 0.05, Watched::Long, OUTAGE)]
-#[case::all_wanted(4, 0, 1, 0, 1.0, Watched::Long, HEALTHY)]
-#[case::all_wanted_and_all_expired(5, 0, 0, 0, 1.0, Watched::Long, OUTAGE)]
-#[case::not_watched(3, 0, 0, 0, 0.6, Watched::NotAtAll, unproven())]
-#[case::nobody_writes(3, 0, 0, 0, 0.6, Watched::WithoutWrites, doubt(Doubt::NoWrites))]
-#[case::health_needs_no_proof(0, 0, 3, 0, 0.6, Watched::WithoutWrites, HEALTHY)]
-#[case::unknown_could_make_it(2, 1, 2, 0, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
-#[case::unknown_cannot_make_it(1, 1, 3, 0, 0.6, Watched::Long, HEALTHY)]
-#[case::unknown_are_not_needed(3, 2, 0, 0, 0.6, Watched::Long, OUTAGE)]
-#[case::only_unknown(0, 3, 0, 0, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
-#[case::too_slow(0, 0, 2, 3, 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
-#[case::some_too_slow(2, 0, 2, 1, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
-#[case::few_too_slow(0, 0, 3, 2, 0.6, Watched::Long, HEALTHY)]
-#[case::single_silent(1, 0, 0, 0, 0.6, Watched::Long, doubt(Doubt::SingleNode))]
-#[case::single_fresh(0, 0, 1, 0, 0.6, Watched::Long, HEALTHY)]
-#[case::single_unknown(0, 1, 0, 0, 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
-#[case::single_too_slow(0, 0, 0, 1, 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
+// Expired, unknown, fresh, renewed too slowly.
+#[case::all([3, 0, 0, 0], 0.6, Watched::Long, OUTAGE)]
+#[case::exactly_the_fraction([3, 0, 2, 0], 0.6, Watched::Long, OUTAGE)]
+#[case::less_than_the_fraction([2, 0, 3, 0], 0.6, Watched::Long, HEALTHY)]
+#[case::tiny_fraction([1, 0, 19, 0], 0.05, Watched::Long, OUTAGE)]
+#[case::all_wanted([4, 0, 1, 0], 1.0, Watched::Long, HEALTHY)]
+#[case::all_wanted_and_all_expired([5, 0, 0, 0], 1.0, Watched::Long, OUTAGE)]
+#[case::not_watched([3, 0, 0, 0], 0.6, Watched::NotAtAll, unproven())]
+#[case::nobody_writes([3, 0, 0, 0], 0.6, Watched::WithoutWrites, doubt(Doubt::NoWrites))]
+#[case::health_needs_no_proof([0, 0, 3, 0], 0.6, Watched::WithoutWrites, HEALTHY)]
+#[case::unknown_could_make_it([2, 1, 2, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::unknown_cannot_make_it([1, 1, 3, 0], 0.6, Watched::Long, HEALTHY)]
+#[case::unknown_are_not_needed([3, 2, 0, 0], 0.6, Watched::Long, OUTAGE)]
+#[case::only_unknown([0, 3, 0, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::too_slow([0, 0, 2, 3], 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
+#[case::some_too_slow([2, 0, 2, 1], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::few_too_slow([0, 0, 3, 2], 0.6, Watched::Long, HEALTHY)]
+#[case::single_silent([1, 0, 0, 0], 0.6, Watched::Long, doubt(Doubt::SingleNode))]
+#[case::single_fresh([0, 0, 1, 0], 0.6, Watched::Long, HEALTHY)]
+#[case::single_unknown([0, 1, 0, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::single_too_slow([0, 0, 0, 1], 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
 fn verdicts(
-    #[case] expired: usize,
-    #[case] unknown: usize,
-    #[case] fresh: usize,
-    #[case] slow: usize,
+    #[case] counts: [usize; 4],
     #[case] fraction: f64,
     #[case] watched: Watched,
     #[case] expected: Verdict,
     #[values(false, true)] protected: bool,
 ) {
+    let [expired, unknown, fresh, slow] = counts;
     let leases = Leases {
         expired,
         unknown,
