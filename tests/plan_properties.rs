@@ -214,18 +214,18 @@ impl World {
 
     /// One flow, up to the point where there is nothing to do.
     fn run(&mut self, direction: Direction) -> Result<(), Cut> {
-        let reference = dependent("d", 0, 0).reference;
+        let dependent = dependent("d", 0, 0);
         for _ in 0..LOOKS {
             let (step, found) = self.act(direction)?;
             match step {
                 Step::Nothing(settled) => {
                     let what = What::Settled(settled, Some(found));
-                    self.ledger.note(&reference, &what);
+                    self.ledger.note(&dependent, &what);
                     return Ok(());
                 }
                 // In time the controller does its work.
                 Step::Wait => self.object.present = self.object.replicas,
-                _ => self.ledger.note(&reference, &What::Did(step, Some(found))),
+                _ => self.ledger.note(&dependent, &What::Did(step, Some(found))),
             }
         }
         Err(Cut::Conflicts)
@@ -422,8 +422,8 @@ proptest! {
             prop_assert!(matches!(first, Err(Cut::Refused(Refusal::UnreadableRecord(_)))));
             return Ok(());
         };
-        let reference = dependent("d", 0, 0).reference;
-        world.ledger.note(&reference, &What::Did(step, Some(found)));
+        let dependent = dependent("d", 0, 0);
+        world.ledger.note(&dependent, &What::Did(step, Some(found)));
         let before = world.object.clone();
         let (second, _) = world.act(direction).expect("it was possible before");
         prop_assert!(matches!(second, Step::Nothing(_) | Step::Wait), "{step:?}, then {second:?}");

@@ -22,6 +22,7 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
         candidates: 5,
         expired: 0,
         unknown: 0,
+        expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
         needed: 3,

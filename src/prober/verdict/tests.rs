@@ -177,6 +177,7 @@ fn without_candidates(
         candidates: 0,
         expired: 0,
         unknown: 0,
+        expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
         needed: 0,
