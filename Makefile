@@ -1,0 +1,82 @@
+# The commands of this repository; `make` alone lists them. They need Rust, Go, git and GNU make.
+#
+# All that runs in development (tests, test bed, demo) is built as one workspace with one profile
+# and one set of features, development dependencies included: Cargo would otherwise compile the
+# whole dependency tree again for each combination. That is why a test is named where only binaries
+# are wanted. RUSTFLAGS is set nowhere, for the same reason.
+
+CARGO ?= cargo
+# In CI nothing may change Cargo.lock on the way.
+LOCKED := $(if $(CI),--locked)
+
+# Where Cargo puts its output, whatever configures that.
+target_dir = $$($(CARGO) metadata --format-version 1 --no-deps $(LOCKED) \
+	| sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+
+# Every test of the library: all but the scenarios against real servers.
+library_tests := $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: need-cargo ## Build the operator and the test bed for development
+	$(CARGO) build $(LOCKED) --workspace --bins --test e2e
+
+.PHONY: release
+release: need-cargo ## Build the operator for use: target/release/dependency-watchdog
+	$(CARGO) build --locked --release --package dependency-watchdog
+
+.PHONY: demo
+demo: controlplane build ## See a cluster lose its network, and be protected
+	@target=$(target_dir) && DWD_BIN="$$target/debug/dependency-watchdog" exec "$$target/debug/demo"
+
+.PHONY: test
+test: need-cargo controlplane ## Run every test: unit, property, scripted API server, end to end
+	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
+
+.PHONY: unit
+unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
+	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins $(library_tests) -- $(ARGS)
+
+.PHONY: e2e
+e2e: controlplane build ## Run the scenarios against real servers; ARGS=name picks some
+	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
+
+.PHONY: lint
+lint: need-cargo ## Check format, lints, documentation, licences and sources
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" \
+		$(CARGO) doc $(LOCKED) --workspace --no-deps --lib --examples
+	hack/cargo-deny.sh --locked check licenses bans sources
+
+.PHONY: format
+format: need-cargo ## Format the code
+	$(CARGO) fmt --all
+
+.PHONY: crds
+crds: build ## Generate the files in crds/ from the types
+	@rm -f crds/*.yaml
+	@target=$(target_dir) && "$$target/debug/dependency-watchdog" crd --output-dir crds
+
+.PHONY: check-crds
+check-crds: need-cargo ## Fail if the files in crds/ are not those of the types
+	$(CARGO) test $(LOCKED) --workspace --test crds
+
+.PHONY: controlplane
+controlplane: ## Build etcd, kube-apiserver and the like, once, for e2e and demo
+	@e2e/controlplane/build.sh
+
+.PHONY: clean
+clean: need-cargo ## Remove what Cargo built; servers and tools stay in ~/.cache
+	$(CARGO) clean
+
+.PHONY: need-cargo
+need-cargo:
+	@command -v $(CARGO) >/dev/null || { \
+		echo "make: $(CARGO) is missing: install Rust, for instance from https://rustup.rs" >&2; \
+		exit 1; }

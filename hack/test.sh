@@ -1,0 +1,42 @@
+#!/bin/sh
+# Runs the `cargo test` command given, and ends with what ran: the result line of each test binary,
+# the names of what failed, and the total.
+set -eu
+
+log=$(mktemp)
+trap 'rm -f "$log" "$log.status"' EXIT
+
+# A pipe has no status of its own worth having, so it goes through a file.
+{
+  status=0
+  "$@" 2>&1 || status=$?
+  echo "$status" >"$log.status"
+} | tee "$log"
+
+awk '
+  /^ +(Running|Doc-tests) / {
+    name = $0
+    sub(/^ +Running /, "", name)
+    sub(/^ +/, "", name)
+    sub(/ \(.*$/, "", name)
+  }
+  /^test .* \.\.\. FAILED/ { failed[++failures] = name ": " $2 }
+  /^test result: / {
+    results[++binaries] = $0 "  [" name "]"
+    for (i = 2; i <= NF; i++) {
+      if ($i == "passed;") passed += $(i - 1)
+      if ($i == "failed;") failed_tests += $(i - 1)
+      if ($i == "ignored;") ignored += $(i - 1)
+    }
+  }
+  END {
+    print ""
+    print "What ran:"
+    for (i = 1; i <= binaries; i++) print results[i]
+    for (i = 1; i <= failures; i++) print "FAILED " failed[i]
+    printf "total: %d passed, %d failed, %d ignored, %d test binaries\n",
+      passed, failed_tests, ignored, binaries
+  }
+' "$log"
+
+exit "$(cat "$log.status")"
