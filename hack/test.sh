@@ -16,9 +16,9 @@ trap 'rm -f "$log" "$log.status"' EXIT
 awk '
   /^ +(Running|Doc-tests) / {
     name = $0
-    sub(/^ +Running /, "", name)
-    sub(/^ +/, "", name)
-    sub(/ \(.*$/, "", name)
+    sub(/^ +(Running )?/, "", name)
+    # "(target/debug/deps/CRATE-0123456789abcdef)": of the path, the crate is what tells.
+    gsub(/\([^)]*\/|-[0-9a-f]+\)$/, "", name)
   }
   /^test .* \.\.\. FAILED/ { failed[++failures] = name ": " $2 }
   /^test result: / {
