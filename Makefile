@@ -20,7 +20,7 @@ library_tests := $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs))
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: need-cargo ## Build the operator and the test bed for development
