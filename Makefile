@@ -32,7 +32,7 @@ release: need-cargo ## Build the operator for use: target/release/dependency-wat
 
 .PHONY: demo
 demo: controlplane build ## See a cluster lose its network, and be protected
-	@target=$(target_dir) && DWD_BIN="$$target/debug/dependency-watchdog" exec "$$target/debug/demo"
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/demo"
 
 .PHONY: test
 test: need-cargo controlplane ## Run every test: unit, property, scripted API server, end to end
