@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Protection, Restore},
-    cluster::{Dependent, Settings},
+    cluster::Dependent,
 };
 
 /// Protects one cluster's dependents, and restores them.
@@ -35,6 +35,8 @@ pub struct Guard {
     /// them up.
     look_again: Instant,
     flow: Option<Running>,
+    /// What is to be done once the flow under way, which goes the other way, has ended.
+    next: Option<(Direction, Restore)>,
 }
 
 struct Running {
@@ -66,6 +68,7 @@ impl Guard {
             restored: false,
             look_again: Instant::now(),
             flow: None,
+            next: None,
         }
     }
 
@@ -92,18 +95,22 @@ impl Guard {
     }
 
     /// Does what a verdict asks for. A flow the other way is overtaken: it ends between two
-    /// requests, and the next verdict starts this one.
-    pub fn act(&mut self, direction: Direction, settings: &Settings) {
+    /// requests, and then this one starts.
+    pub fn act(&mut self, direction: Direction, restore: Restore) {
         match &self.flow {
-            Some(running) if running.direction == direction => {}
-            Some(_) => self.stop(),
-            None if self.is_due(direction, settings) => self.start(direction, settings),
+            Some(running) if running.direction == direction => self.next = None,
+            Some(running) => {
+                running.stop.cancel();
+                self.next = Some((direction, restore));
+            }
+            None if self.is_due(direction, restore) => self.start(direction, restore),
             None => {}
         }
     }
 
     /// Ends a flow under way between two requests.
     pub fn stop(&mut self) {
+        self.next = None;
         if let Some(running) = &self.flow {
             running.stop.cancel();
         }
@@ -133,20 +140,21 @@ impl Guard {
         self.flow = None;
         self.look_again = Instant::now() + interval;
         self.ended(direction, ending.unwrap_or(Ending::Stuck));
+        if let Some((direction, restore)) = self.next.take() {
+            self.start(direction, restore);
+        }
     }
 
-    fn is_due(&self, direction: Direction, settings: &Settings) -> bool {
+    fn is_due(&self, direction: Direction, restore: Restore) -> bool {
         match direction {
             Direction::Down => {
                 self.protection != Protection::Active || Instant::now() >= self.look_again
             }
-            Direction::Up => {
-                !self.restored || self.ledger.owes() || settings.restore == Restore::Any
-            }
+            Direction::Up => !self.restored || self.ledger.owes() || restore == Restore::Any,
         }
     }
 
-    fn start(&mut self, direction: Direction, settings: &Settings) {
+    fn start(&mut self, direction: Direction, restore: Restore) {
         match direction {
             Direction::Down => {
                 self.restored = false;
@@ -167,7 +175,7 @@ impl Guard {
             ),
             dependents: self.ledger.dependents(),
             direction,
-            restore: settings.restore,
+            restore,
             memory: self.ledger.memory(),
             stop: stop.clone(),
             events: sender,

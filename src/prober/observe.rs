@@ -105,6 +105,10 @@ impl Observer {
         }
         if taken == Taken::NeedsFacts {
             self.facts().await?;
+            // Nodes may take their time, but what is acted on is fresh.
+            if self.watch.is_outlived(self.now()) {
+                self.leases(self.watch.request()).await?;
+            }
         }
         // A consistent list is always taken in, so that there is something to conclude from.
         self.watch.conclude().ok_or(EvidenceError::NoLeases)

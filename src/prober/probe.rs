@@ -227,7 +227,7 @@ impl Probe {
         } else if Instant::now() < self.act_from {
             self.held_back = Some("the policy's initialDelay has not passed yet");
         } else {
-            self.guard.act(direction, settings);
+            self.guard.act(direction, settings.restore);
         }
     }
 

@@ -148,7 +148,7 @@ impl Pace {
     ) -> Next {
         let mut next = regular.or_sooner(
             Next {
-                at: progress.started + seen.period / READS_PER_PERIOD,
+                at: progress.started + self.spacing(seen),
                 occasion: Occasion::Watch,
             },
             progress.finished,
@@ -175,10 +175,15 @@ impl Pace {
         next
     }
 
+    /// How far apart the reads of a suspect cluster are at the most.
+    pub fn spacing(&self, seen: &Assessment) -> Duration {
+        seen.period / READS_PER_PERIOD
+    }
+
     /// The time that one read of this cluster may take.
     pub fn limit(&self, assessment: Option<&Assessment>) -> Duration {
         match assessment {
-            Some(seen) if seen.suspect() => self.timeout.min(seen.period / READS_PER_PERIOD),
+            Some(seen) if seen.suspect() => self.timeout.min(self.spacing(seen)),
             _ => self.timeout,
         }
     }

@@ -245,6 +245,15 @@ impl Watch {
         }
     }
 
+    /// Whether so much time has passed since the leases of a suspect cluster were read that they
+    /// have to be read again before anything is concluded from them.
+    pub fn is_outlived(&self, now: Moment) -> bool {
+        let (Some(seen), Some(last)) = (&self.assessment, &self.last) else {
+            return false;
+        };
+        seen.suspect() && now.since(last.started) > self.rules.pace.spacing(seen)
+    }
+
     /// The verdict on the last read, counted towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
         let assessment = self.assessment.clone()?;

@@ -157,17 +157,21 @@ async fn condition(seed: &Seed, policy: &str, kind: &str, status: &str) -> Resul
     let what = format!("the condition {kind} of {policy} to be {status}");
     let found = wait::until(&what, async || {
         let object = api.get(policy).await?;
-        let conditions = object.data["status"]["conditions"].as_array();
-        let mut conditions = conditions.into_iter().flatten();
+        let conditions = object.data.pointer("/status/conditions");
+        let mut conditions = conditions.and_then(Value::as_array).into_iter().flatten();
         Ok(
-            match conditions.find(|c| c["type"] == kind && c["status"] == status) {
+            match conditions.find(|c| has(c, "type", kind) && has(c, "status", status)) {
                 Some(condition) => Look::Met(condition.clone()),
-                None => Look::Not(object.data["status"].to_string()),
+                None => Look::Not(object.data.to_string()),
             },
         )
     })
     .await?;
     Ok(serde_json::from_value(found)?)
+}
+
+fn has(object: &Value, key: &str, value: &str) -> bool {
+    object.get(key).and_then(Value::as_str) == Some(value)
 }
 
 /// As in a time before there was any rule.
