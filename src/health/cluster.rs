@@ -46,7 +46,7 @@ pub fn status(
             None,
             now,
         ),
-        message: Some(message),
+        message: Some(conditions::bounded(&message)),
         last_transition_time,
         last_probe_time: report.probed.map(Time),
     }
@@ -229,3 +229,6 @@ fn message(report: &ClusterReport, evidence: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

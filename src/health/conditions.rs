@@ -18,7 +18,7 @@ pub const RECONCILING: &str = "Reconciling";
 /// Present while the object itself keeps anything from being done.
 pub const STALLED: &str = "Stalled";
 
-/// The longest message of a condition, in characters.
+/// The longest message, in characters: it may quote what somebody else wrote.
 const MAX_MESSAGE: usize = 4_096;
 
 /// A condition that is to hold.
@@ -67,13 +67,18 @@ pub fn conditions(
             type_: wanted.kind.to_owned(),
             status: status.to_owned(),
             reason: wanted.reason.to_owned(),
-            message: wanted.message.chars().take(MAX_MESSAGE).collect(),
+            message: bounded(&wanted.message),
             observed_generation: generation,
             last_transition_time: same
                 .map_or(Time(now), |known| known.last_transition_time.clone()),
         }
     });
     dated.collect()
+}
+
+/// The beginning of a message, as much of it as a status holds.
+pub fn bounded(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE).collect()
 }
 
 /// Whether two lists of conditions say the same to a program: types, statuses, reasons and

@@ -6,6 +6,8 @@
 
 pub mod cluster;
 pub mod conditions;
+#[cfg(test)]
+mod fixtures;
 pub mod policy;
 pub mod report;
 pub mod writer;

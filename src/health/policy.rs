@@ -187,3 +187,6 @@ fn and_more(named: String, all: usize) -> String {
         more => format!("{named} and {more} more; kubectl get clusterhealths shows all"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! What a report says, as a table, and what is worth a write.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rstest::rstest;
+
+use super::*;
+use crate::{
+    api::{DependentRef, DependentStatus, Duration},
+    health::fixtures::{assessment, report},
+    prober::{candidates::Exclusion, ledger::Problem, moment::Moment},
+};
+
+fn condition<'a>(status: &'a ClusterHealthStatus, kind: &str) -> &'a Condition {
+    status.conditions.iter().find(|c| c.type_ == kind).unwrap()
+}
+
+fn written(report: &ClusterReport) -> ClusterHealthStatus {
+    status(
+        report,
+        &ClusterHealthStatus::default(),
+        Timestamp::UNIX_EPOCH,
+    )
+}
+
+fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
+    let seen = assessment(candidates, expired);
+    report(Finding::Judged(verdict, Box::new(seen)))
+}
+
+fn owed(name: &str) -> DependentStatus {
+    DependentStatus {
+        r#ref: DependentRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: name.to_owned(),
+        },
+        recorded_replicas: Some(2),
+        owed: true,
+        level: 0,
+        initial_delay: Duration::from_secs(0),
+        timeout: Duration::from_secs(30),
+    }
+}
+
+const fn doubt(doubt: Doubt) -> Verdict {
+    Verdict::Undetermined(doubt)
+}
+
+#[rstest]
+#[case::fresh(
+    Verdict::Healthy,
+    5,
+    0,
+    "Healthy",
+    "True",
+    "False",
+    "none of 5 node leases is expired"
+)]
+#[case::some(Verdict::Healthy, 5, 2, "Healthy", "True", "False", "2 of 5")]
+#[case::nothing_counts(
+    Verdict::Healthy,
+    0,
+    0,
+    "Healthy",
+    "True",
+    "False",
+    "nothing to protect"
+)]
+#[case::outage(Verdict::Outage, 5, 3, "Outage", "True", "False", "3 of 5")]
+#[case::suspect(
+    doubt(Doubt::Unproven(Moment::from_nanos(0))),
+    5,
+    3,
+    "Suspect",
+    "True",
+    "False",
+    "1.5 renewal periods"
+)]
+#[case::no_writes(
+    doubt(Doubt::NoWrites),
+    5,
+    3,
+    "NoWrites",
+    "False",
+    "True",
+    "etcd accepts writes"
+)]
+#[case::single(
+    doubt(Doubt::SingleNode),
+    1,
+    1,
+    "SingleNode",
+    "False",
+    "True",
+    "no evidence of a network"
+)]
+#[case::unknown(
+    doubt(Doubt::UnknownLeases),
+    5,
+    2,
+    "LeasesUnknown",
+    "False",
+    "True",
+    "lack a renewTime"
+)]
+#[case::slow(
+    doubt(Doubt::LeaseTooSlow),
+    5,
+    0,
+    "LeaseTooSlow",
+    "False",
+    "True",
+    "kcmNodeMonitorGraceDuration"
+)]
+#[case::none_left(
+    doubt(Doubt::NoCandidates),
+    0,
+    0,
+    "NoCandidates",
+    "False",
+    "True",
+    "does not show that the outage is over"
+)]
+fn every_verdict_has_a_reason_and_a_sentence(
+    #[case] verdict: Verdict,
+    #[case] candidates: usize,
+    #[case] expired: usize,
+    #[case] reason: &str,
+    #[case] ready: &str,
+    #[case] degraded: &str,
+    #[case] says: &str,
+) {
+    let status = written(&judged_as(verdict, candidates, expired));
+    assert_eq!(status.reason.as_deref(), Some(reason));
+    let message = status.message.as_deref().unwrap();
+    assert!(message.contains(says), "{message}");
+    assert_eq!(condition(&status, READY).status, ready);
+    assert_eq!(condition(&status, DEGRADED).status, degraded);
+    assert_eq!(condition(&status, PROTECTING).status, "False");
+    let leases = status.leases.unwrap();
+    assert_eq!(leases.candidates, i32::try_from(candidates).unwrap());
+    assert_eq!(leases.expired, i32::try_from(expired).unwrap());
+}
+
+#[test]
+fn what_is_not_probed_says_why_and_is_not_degraded() {
+    let status = written(&report(Finding::Skipped {
+        reason: "Hibernated",
+        message: "spec.hibernation.enabled is true".to_owned(),
+    }));
+    assert_eq!(status.skipped.as_deref(), Some("Hibernated"));
+    assert_eq!(status.leases, None);
+    assert_eq!(condition(&status, READY).status, "True");
+    assert_eq!(condition(&status, DEGRADED).status, "False");
+}
+
+#[test]
+fn what_cannot_be_read_is_neither_ready_nor_silent() {
+    let status = written(&report(Finding::Unread {
+        reason: "SecretMissing",
+        message: "the Secret a/b does not exist".to_owned(),
+    }));
+    assert_eq!(status.reason.as_deref(), Some("SecretMissing"));
+    assert_eq!(condition(&status, READY).status, "False");
+    assert_eq!(condition(&status, DEGRADED).status, "True");
+    assert!(condition(&status, DEGRADED).message.contains("a/b"));
+}
+
+#[rstest]
+#[case(Protection::ScalingDown, "ScalingDown", "being scaled down")]
+#[case(
+    Protection::Active,
+    "Protected",
+    "scaled to zero until the leases are fresh again: kcm, mcm"
+)]
+#[case(Protection::Restoring, "Restoring", "being restored: kcm, mcm")]
+fn a_protection_names_what_is_owed(
+    #[case] protection: Protection,
+    #[case] reason: &str,
+    #[case] says: &str,
+) {
+    let status = written(&ClusterReport {
+        protection,
+        dependents: vec![owed("kcm"), owed("mcm")],
+        ..judged_as(Verdict::Outage, 5, 5)
+    });
+    let protecting = condition(&status, PROTECTING);
+    assert_eq!((&*protecting.status, &*protecting.reason), ("True", reason));
+    assert!(protecting.message.contains(says), "{}", protecting.message);
+    assert_eq!(
+        status.last_transition_time,
+        Some(Time(Timestamp::UNIX_EPOCH))
+    );
+}
+
+#[test]
+fn trouble_with_a_dependent_degrades_without_hiding_the_verdict() {
+    let status = written(&ClusterReport {
+        problems: vec![Problem {
+            reason: "ScalingForbidden",
+            message: "apps/v1 Deployment/kcm: patch is forbidden".to_owned(),
+        }],
+        ..judged_as(Verdict::Outage, 5, 5)
+    });
+    assert_eq!(status.reason.as_deref(), Some("Outage"));
+    assert_eq!(condition(&status, DEGRADED).reason, "ScalingForbidden");
+    assert!(status.message.unwrap().contains("patch is forbidden"));
+}
+
+#[test]
+fn why_nothing_is_scaled_is_said() {
+    let dry = written(&ClusterReport {
+        mode: Mode::DryRun,
+        ..judged_as(Verdict::Outage, 5, 5)
+    });
+    assert!(dry.message.unwrap().contains("DryRun"));
+    let held_back = written(&ClusterReport {
+        held_back: Some("the policy's initialDelay has not passed yet"),
+        ..judged_as(Verdict::Outage, 5, 5)
+    });
+    assert!(held_back.message.unwrap().contains("initialDelay"));
+}
+
+#[test]
+fn leases_that_do_not_count_are_told_by_reason() {
+    let mut seen = assessment(3, 0);
+    seen.excluded = BTreeMap::from([(Exclusion::NoNode, 2), (Exclusion::NotManaged, 1)]);
+    let status = written(&report(Finding::Judged(Verdict::Healthy, Box::new(seen))));
+    let message = status.message.unwrap();
+    assert!(
+        message.contains("2 without a Node, 1 not managed by"),
+        "{message}"
+    );
+    assert!(message.contains("does not serve Machines"), "{message}");
+}
+
+#[test]
+fn counts_and_times_alone_are_not_worth_a_write() {
+    let before = written(&judged_as(Verdict::Healthy, 5, 0));
+    let later = Timestamp::from_second(100).unwrap();
+    let report = ClusterReport {
+        probed: Some(later),
+        ..judged_as(Verdict::Healthy, 6, 1)
+    };
+    let after = status(&report, &before, later);
+    assert_ne!(before, after);
+    assert!(!differs(&before, &after));
+    assert_eq!(
+        condition(&after, READY).last_transition_time,
+        condition(&before, READY).last_transition_time,
+    );
+}
+
+#[rstest]
+#[case::verdict(judged_as(Verdict::Outage, 5, 3))]
+#[case::policy(ClusterReport { policy: Some("another".into()), ..judged_as(Verdict::Healthy, 5, 0) })]
+#[case::protection(ClusterReport { protection: Protection::Restoring, ..judged_as(Verdict::Healthy, 5, 0) })]
+#[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..judged_as(Verdict::Healthy, 5, 0) })]
+#[case::problems(ClusterReport {
+    problems: vec![Problem { reason: "ScalingLate", message: String::new() }],
+    ..judged_as(Verdict::Healthy, 5, 0)
+})]
+fn news_are_worth_a_write(#[case] report: ClusterReport) {
+    let before = written(&judged_as(Verdict::Healthy, 5, 0));
+    let after = status(&report, &before, Timestamp::UNIX_EPOCH);
+    assert!(differs(&before, &after));
+}
+
+#[test]
+fn messages_are_bounded() {
+    let status = written(&report(Finding::Unread {
+        reason: "Unreadable",
+        message: "x".repeat(100_000),
+    }));
+    assert!(status.message.unwrap().len() <= 5_000);
+    assert!(status.conditions.iter().all(|c| c.message.len() <= 5_000));
+}

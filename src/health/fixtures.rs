@@ -1,0 +1,43 @@
+//! Reports for tests.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{ClusterReport, Finding};
+use crate::{
+    api::{Mode, Protection},
+    prober::{moment::Moment, verdict::Assessment},
+};
+
+/// A report that says this and nothing else.
+pub(super) fn report(finding: Finding) -> ClusterReport {
+    ClusterReport {
+        uid: "uid".into(),
+        policy: Some("shoots".into()),
+        mode: Mode::Enforce,
+        finding,
+        protection: Protection::None,
+        held_back: None,
+        dependents: vec![],
+        problems: vec![],
+        probed: None,
+    }
+}
+
+/// So many leases that count, so many of them expired, of which 60 % are an outage.
+pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
+    Assessment {
+        at: Moment::from_nanos(0),
+        candidates,
+        expired,
+        unknown: 0,
+        expiring: 0,
+        too_slow: 0,
+        excluded: BTreeMap::new(),
+        needed: candidates * 3 / 5,
+        period: Duration::from_secs(10),
+        suspect_at: None,
+        expires_at: None,
+        machines: None,
+        protected: false,
+    }
+}

@@ -1,0 +1,170 @@
+//! A policy's conditions, by what its clusters report.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rstest::rstest;
+
+use super::*;
+use crate::{
+    health::fixtures::{assessment, report},
+    prober::{
+        ledger::Problem,
+        verdict::{Doubt, Verdict},
+    },
+};
+
+fn healthy() -> ClusterReport {
+    report(Finding::Judged(
+        Verdict::Healthy,
+        Box::new(assessment(3, 0)),
+    ))
+}
+
+fn protected() -> ClusterReport {
+    ClusterReport {
+        protection: Protection::Active,
+        ..report(Finding::Judged(Verdict::Outage, Box::new(assessment(3, 3))))
+    }
+}
+
+fn doubtful() -> ClusterReport {
+    let verdict = Verdict::Undetermined(Doubt::NoWrites);
+    report(Finding::Judged(verdict, Box::new(assessment(3, 3))))
+}
+
+fn unread() -> ClusterReport {
+    report(Finding::Unread {
+        reason: "ConnectionRefused",
+        message: String::new(),
+    })
+}
+
+fn skipped() -> ClusterReport {
+    report(Finding::Skipped {
+        reason: "Hibernated",
+        message: String::new(),
+    })
+}
+
+fn pending() -> ClusterReport {
+    report(Finding::Pending)
+}
+
+fn troubled() -> ClusterReport {
+    ClusterReport {
+        problems: vec![Problem {
+            reason: "ScalingForbidden",
+            message: String::new(),
+        }],
+        ..healthy()
+    }
+}
+
+fn policy(selected: usize) -> PolicyReport {
+    PolicyReport {
+        name: "shoots".into(),
+        generation: 7,
+        problems: vec![],
+        selected: (0..selected).map(|n| format!("shoot-{n}").into()).collect(),
+        lost: BTreeMap::new(),
+    }
+}
+
+fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
+    let clusters = policy.selected.iter().cloned().zip(reports).collect();
+    let before = ProbePolicyStatus::default();
+    status(policy, &clusters, &before, Timestamp::UNIX_EPOCH)
+}
+
+fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|c| c.type_ == kind)
+}
+
+/// Ready, Protecting and Degraded, as their status and reason.
+#[rstest]
+#[case::no_cluster(vec![], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::healthy(vec![healthy(), healthy()], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::protected(vec![healthy(), protected()], ["True Probing", "True Outage", "False AsExpected"])]
+#[case::some_doubtful(vec![healthy(), doubtful()], ["True Probing", "False NoOutage", "True Undetermined"])]
+#[case::all_blind(vec![unread(), doubtful()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::blind_but_for_skipped(vec![unread(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::only_skipped(vec![skipped()], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::not_yet(vec![healthy(), pending()], ["False Reconciling", "False NoOutage", "False AsExpected"])]
+#[case::trouble(vec![healthy(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
+fn conditions_follow_the_clusters(
+    #[case] reports: Vec<ClusterReport>,
+    #[case] expected: [&str; 3],
+) {
+    let status = written(&policy(reports.len()), reports);
+    let found = [READY, PROTECTING, DEGRADED].map(|kind| {
+        let condition = condition(&status, kind).unwrap();
+        assert_eq!(condition.observed_generation, Some(7));
+        format!("{} {}", condition.status, condition.reason)
+    });
+    assert_eq!(found, expected);
+    let reconciling = condition(&status, RECONCILING).is_some();
+    assert_eq!(reconciling, expected[0] == "False Reconciling");
+    assert!(condition(&status, STALLED).is_none());
+}
+
+#[test]
+fn an_invalid_policy_is_stalled_with_every_problem() {
+    let invalid = PolicyReport {
+        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
+        ..policy(0)
+    };
+    let status = written(&invalid, vec![]);
+    let stalled = condition(&status, STALLED).unwrap();
+    assert_eq!(stalled.message, "spec.a: wrong; spec.b: wrong");
+    assert_eq!(condition(&status, READY).unwrap().status, "False");
+}
+
+#[test]
+fn clusters_are_counted() {
+    let reports = vec![healthy(), protected(), unread(), skipped(), pending()];
+    let status = written(&policy(5), reports);
+    let expected = ClusterCounts {
+        selected: 5,
+        probing: 4,
+        protected: 1,
+        undetermined: 1,
+        skipped: 1,
+    };
+    assert_eq!(status.clusters, expected);
+    assert_eq!(status.protected_clusters, ["shoot-1"]);
+}
+
+#[test]
+fn a_thousand_clusters_fit_into_a_status() {
+    let reports = (0..1_000).map(|_| ClusterReport {
+        protection: Protection::Active,
+        ..unread()
+    });
+    let status = written(&policy(1_000), reports.collect());
+    assert_eq!(status.clusters.protected, 1_000);
+    assert_eq!(status.protected_clusters.len(), MAX_PROTECTED_NAMES);
+    let degraded = condition(&status, DEGRADED).unwrap();
+    assert!(
+        degraded.message.contains("997 more"),
+        "{}",
+        degraded.message
+    );
+}
+
+#[test]
+fn a_conflict_names_who_comes_before() {
+    let outranked = PolicyReport {
+        lost: BTreeMap::from([("first".into(), vec!["shoot-0".into(), "shoot-1".into()])]),
+        ..policy(0)
+    };
+    let status = written(&outranked, vec![]);
+    let conflicted = condition(&status, CONFLICTED).unwrap();
+    assert_eq!(
+        (&*conflicted.status, &*conflicted.reason),
+        ("True", "Outranked")
+    );
+    assert!(
+        conflicted.message.contains("first (2 clusters)"),
+        "{}",
+        conflicted.message
+    );
+}
