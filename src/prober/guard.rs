@@ -31,9 +31,9 @@ pub struct Guard {
     protection: Protection,
     /// Whether the dependents have been seen as a healthy cluster wants them.
     restored: bool,
-    /// When the dependents of a protected cluster are looked at again: somebody may have scaled
+    /// Set once all dependents are down: when they are looked at again, since somebody may scale
     /// them up.
-    look_again: Instant,
+    look_again: Option<Instant>,
     flow: Option<Running>,
     /// What is to be done once the flow under way, which goes the other way, has ended.
     next: Option<(Direction, Restore)>,
@@ -66,7 +66,7 @@ impl Guard {
             },
             ledger,
             restored: false,
-            look_again: Instant::now(),
+            look_again: None,
             flow: None,
             next: None,
         }
@@ -138,8 +138,10 @@ impl Guard {
         // The flow has dropped its end: it is over.
         let (direction, ending) = (running.direction, (&mut running.task).await);
         self.flow = None;
-        self.look_again = Instant::now() + interval;
-        self.ended(direction, ending.unwrap_or(Ending::Stuck));
+        let ending = ending.unwrap_or(Ending::Stuck);
+        let all_down = direction == Direction::Down && ending == Ending::Complete;
+        self.look_again = all_down.then(|| Instant::now() + interval);
+        self.ended(direction, ending);
         if let Some((direction, restore)) = self.next.take() {
             self.start(direction, restore);
         }
@@ -147,9 +149,7 @@ impl Guard {
 
     fn is_due(&self, direction: Direction, restore: Restore) -> bool {
         match direction {
-            Direction::Down => {
-                self.protection != Protection::Active || Instant::now() >= self.look_again
-            }
+            Direction::Down => self.look_again.is_none_or(|again| Instant::now() >= again),
             Direction::Up => !self.restored || self.ledger.owes() || restore == Restore::Any,
         }
     }
