@@ -35,7 +35,7 @@ impl Assets {
             .last()
             .context("the build script printed no directory")?;
         Ok(Self {
-            directory: PathBuf::from(last),
+            directory: std::path::absolute(last)?,
         })
     }
 

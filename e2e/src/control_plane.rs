@@ -32,11 +32,12 @@ impl ControlPlane {
     /// Shoot inside. Its last operation is a reconciliation that succeeded.
     pub(crate) async fn create(
         seed: Arc<Seed>,
+        project: &str,
         shoot: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<Self> {
         let client = seed.client()?;
-        let namespace = format!("shoot--e2e--{shoot}");
+        let namespace = format!("shoot--{project}--{shoot}");
         let this = Self {
             seed,
             client,
@@ -66,7 +67,7 @@ impl ControlPlane {
                 "shoot": {
                     "apiVersion": "core.gardener.cloud/v1beta1",
                     "kind": "Shoot",
-                    "metadata": {"name": shoot, "namespace": "garden-e2e", "labels": labels},
+                    "metadata": {"name": shoot, "namespace": format!("garden-{project}"), "labels": labels},
                     "spec": {
                         "provider": {"type": "local", "workers": [{"name": WORKER_POOL}]},
                     },

@@ -2,7 +2,7 @@
 //! cleaned and lent again. Everything starts when it is first asked for.
 
 use crate::{
-    ApiServer, Assets, ControllerManager, Etcd, Operator, Seed, ShootBuilder,
+    ApiServer, Assets, ControllerManager, Etcd, Kubectl, Operator, Seed, ShootBuilder,
     kubelet::LEASE_NAMESPACE, shoot::PROBE_USER,
 };
 use anyhow::{Context as _, Result};
@@ -51,7 +51,7 @@ impl Env {
     }
 
     /// A shoot to be described further and awaited. Its name must be the only one of its kind in a
-    /// run; its namespace on the seed is `shoot--e2e--<name>`.
+    /// run; its namespace on the seed is `shoot--e2e--<name>` unless it is given a project.
     pub fn shoot(&self, name: &str) -> ShootBuilder {
         ShootBuilder::new(self.clone(), name)
     }
@@ -131,6 +131,10 @@ impl Env {
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(server);
         }
+    }
+
+    pub(crate) fn kubectl(&self, server: &ApiServer) -> Result<Kubectl> {
+        Kubectl::new(&self.0.assets, server)
     }
 
     pub(crate) fn controller_manager(

@@ -1,13 +1,17 @@
 //! kubectl, as a user runs it.
 
+use crate::{ApiServer, Assets, apiserver::ADMIN};
 use anyhow::{Context as _, Result, bail};
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 /// kubectl for one kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
-    pub(crate) path: PathBuf,
-    pub(crate) kubeconfig: PathBuf,
+    path: PathBuf,
+    kubeconfig: PathBuf,
 }
 
 /// What a command printed, and how it ended.
@@ -22,7 +26,15 @@ pub struct Output {
 }
 
 impl Kubectl {
-    /// Runs it with these arguments, whatever comes of it.
+    /// kubectl as the administrator of an API server.
+    pub(crate) fn new(assets: &Assets, server: &ApiServer) -> Result<Self> {
+        Ok(Self {
+            path: assets.binary("kubectl"),
+            kubeconfig: server.kubeconfig_file_of(ADMIN)?,
+        })
+    }
+
+    /// Runs it in the repository's root with these arguments, whatever comes of it.
     pub async fn try_run(&self, args: &[&str]) -> Result<Output> {
         let output = tokio::process::Command::new(&self.path)
             .arg("--kubeconfig")
@@ -30,7 +42,10 @@ impl Kubectl {
             .arg("--cache-dir")
             .arg(self.kubeconfig.with_extension("cache"))
             .args(args)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
             .stdin(Stdio::null())
+            // Ctrl-C is for this process, which then ends its children itself.
+            .process_group(0)
             .kill_on_drop(true)
             .output()
             .await

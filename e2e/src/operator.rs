@@ -30,16 +30,16 @@ impl Operator {
     }
 }
 
-/// `DWD_BIN`, else what Cargo has built beside this test.
+/// `DWD_BIN`, else what Cargo has built beside this program.
 fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("DWD_BIN") {
         Some(path) => PathBuf::from(path),
         None => {
-            let test = std::env::current_exe()?;
-            // target/debug/deps/e2e-0123456789abcdef
-            let target = test.parent().and_then(|deps| deps.parent());
+            let this = std::env::current_exe()?;
+            // target/debug/demo, or target/debug/deps/e2e-0123456789abcdef
+            let target = this.ancestors().skip(1).find(|dir| !dir.ends_with("deps"));
             target
-                .context("a test is not run from Cargo's target directory")?
+                .context("not run from Cargo's target directory")?
                 .join(BINARY)
         }
     };

@@ -141,7 +141,8 @@ impl ControlPlane {
     /// What the operator reports of it.
     pub async fn health(&self) -> Result<ClusterHealthStatus> {
         let api: Api<ClusterHealth> = Api::all(self.seed().client()?);
-        let found = api.get(self.namespace()).await?;
-        found.status.context("a ClusterHealth without status")
+        let found = api.get_opt(self.namespace()).await?;
+        let status = found.and_then(|found| found.status);
+        status.with_context(|| format!("no ClusterHealth of {} has a status", self.namespace()))
     }
 }

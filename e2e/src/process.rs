@@ -5,7 +5,7 @@
 
 use crate::wait::{self, seen};
 use anyhow::{Context as _, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::{
     collections::BTreeSet,
     ffi::{OsStr, OsString},
@@ -49,13 +49,22 @@ static LIVING: Mutex<Living> = Mutex::new(Living {
     closed: false,
 });
 
-/// Kills every child there is and lets no other start: the last thing a run does.
+/// Kills every child there is and lets no other start: the last thing a run does. Once it returns
+/// none of them writes a file any more.
 pub fn kill_all() {
     let mut living = lock(&LIVING);
     living.closed = true;
-    for pid in living.pids.iter().copied().filter_map(Pid::from_raw) {
-        // The only failure is a child that is gone already.
+    let pids = || living.pids.iter().copied().filter_map(Pid::from_raw);
+    // The only failure is a child that is gone already.
+    for pid in pids() {
         let _ = kill_process(pid, Signal::KILL);
+    }
+    for pid in pids() {
+        // It is left to be reaped by its [`Process`].
+        let _ = waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        );
     }
 }
 
@@ -219,10 +228,11 @@ impl Process {
         let log = self.log().unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let (_, tail) = lines.split_at(lines.len().saturating_sub(TAIL_LINES));
+        let exit = self.last_exit();
         bail!(
-            "{} has ended ({:?}); the end of {}:\n{}",
+            "{} has ended ({}); the end of {}:\n{}",
             self.name,
-            self.last_exit(),
+            exit.map_or("how is not known".to_owned(), |exit| exit.to_string()),
             self.log.display(),
             tail.join("\n")
         )

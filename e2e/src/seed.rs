@@ -1,8 +1,6 @@
 //! A seed: an API server with Gardener's kinds, and the controller of Deployments played.
 
-use crate::{
-    ApiServer, Assets, DeploymentController, Etcd, Kubectl, Request, apiserver::ADMIN, apply,
-};
+use crate::{ApiServer, Assets, DeploymentController, Etcd, Kubectl, Request, apply};
 use anyhow::{Context as _, Result};
 use kube::Client;
 use std::{
@@ -31,10 +29,7 @@ impl Seed {
         etcd: &Etcd,
     ) -> Result<Self> {
         let server = ApiServer::start(assets, root, name, etcd, &[OPERATOR_USER]).await?;
-        let kubectl = Kubectl {
-            path: assets.binary("kubectl"),
-            kubeconfig: server.kubeconfig_file_of(ADMIN)?,
-        };
+        let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
         let seed = Self {
             server,

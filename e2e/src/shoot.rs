@@ -1,8 +1,8 @@
 //! A shoot: its API server with its kubelets, and its control plane's side on a seed.
 
 use crate::{
-    ApiServer, ControlPlane, ControllerManager, Dependent, Env, Etcd, Kubelet, Request, Seed,
-    control_plane::WORKER_POOL, kubelet::Registration, wait,
+    ApiServer, ControlPlane, ControllerManager, Dependent, Env, Etcd, Kubectl, Kubelet, Request,
+    Seed, control_plane::WORKER_POOL, kubelet::Registration, wait,
 };
 use anyhow::{Context as _, Result};
 use futures::future::LocalBoxFuture;
@@ -41,6 +41,7 @@ pub struct Shoot {
 #[derive(Clone)]
 pub struct ShootBuilder {
     env: Env,
+    project: String,
     name: String,
     nodes: usize,
     labels: BTreeMap<String, String>,
@@ -55,6 +56,7 @@ impl ShootBuilder {
     pub(crate) fn new(env: Env, name: &str) -> Self {
         Self {
             env,
+            project: "e2e".to_owned(),
             name: name.to_owned(),
             nodes: 3,
             labels: BTreeMap::from([("scenario".to_owned(), name.to_owned())]),
@@ -64,6 +66,14 @@ impl ShootBuilder {
             own_etcd: false,
             seed: None,
         }
+    }
+
+    /// The Gardener project it belongs to, which is part of its namespace's name. `e2e` unless
+    /// said.
+    #[must_use]
+    pub fn project(mut self, project: &str) -> Self {
+        project.clone_into(&mut self.project);
+        self
     }
 
     /// How many nodes, each with a kubelet and a Machine. 3 unless said.
@@ -139,7 +149,7 @@ impl ShootBuilder {
         crate::apply(&client, PROBE_RBAC)
             .await
             .context("cannot grant the probe its rights")?;
-        let control_plane = ControlPlane::create(seed, name, &self.labels).await?;
+        let control_plane = ControlPlane::create(seed, &self.project, name, &self.labels).await?;
         let mut shoot = Shoot {
             control_plane,
             kubelets: Vec::new(),
@@ -208,6 +218,11 @@ impl Shoot {
     /// A client with the rights of the kubeconfig in the seed.
     pub async fn probe_client(&self) -> Result<Client> {
         self.server.client_of(PROBE_USER).await
+    }
+
+    /// kubectl as the administrator of its API server.
+    pub fn kubectl(&self) -> Result<Kubectl> {
+        self.env.kubectl(&self.server)
     }
 
     /// What came with the kubeconfig in the seed so far. The API server may have served other

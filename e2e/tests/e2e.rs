@@ -9,21 +9,12 @@
 mod scenarios;
 
 use anyhow::{Context as _, Result};
-use dependency_watchdog_e2e::{Env, process};
+use dependency_watchdog_e2e::{Env, Files, INTERRUPTED, interrupted};
 use libtest_mimic::{Arguments, Failed, Trial};
 use scenarios::Scenario;
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 use tokio::{
     runtime::{Handle, Runtime},
-    signal::unix::{SignalKind, signal},
     sync::Semaphore,
     time::timeout,
 };
@@ -34,9 +25,6 @@ const API_SERVERS: u32 = 4;
 
 /// For a scenario as a whole; whatever it waits for has a shorter limit of its own.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(300);
-
-/// As a shell reports a process that SIGINT ended.
-const INTERRUPTED: i32 = 130;
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
@@ -65,9 +53,9 @@ fn main() -> Result<ExitCode> {
     arguments.test_threads.get_or_insert(permits as usize);
 
     let runtime = Runtime::new()?;
-    let files = Arc::new(Files::new()?);
-    runtime.spawn(interrupted(Arc::clone(&files)));
-    let env = runtime.block_on(Env::prepare(&files.root))?;
+    let files = Arc::new(Files::new("dependency-watchdog-e2e-")?);
+    runtime.spawn(leave_when_interrupted(Arc::clone(&files)));
+    let env = runtime.block_on(Env::prepare(files.root()))?;
     let shared = Shared {
         env,
         runtime: runtime.handle().clone(),
@@ -110,54 +98,10 @@ fn failed(error: anyhow::Error) -> Failed {
     Failed::from(format!("{error:#}"))
 }
 
-/// Ctrl-C or SIGTERM: no scenario goes on, nothing is left behind.
-async fn interrupted(files: Arc<Files>) -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupt = tokio::signal::ctrl_c() => interrupt?,
-        _ = terminate.recv() => {}
-    }
+/// No scenario goes on, nothing is left behind.
+async fn leave_when_interrupted(files: Arc<Files>) -> Result<()> {
+    interrupted().await?;
     eprintln!("\ninterrupted: tearing down");
     files.tear_down(false);
-    std::process::exit(INTERRUPTED);
-}
-
-/// The directory of all files and logs of a run.
-struct Files {
-    root: PathBuf,
-    gone: AtomicBool,
-}
-
-impl Files {
-    fn new() -> Result<Self> {
-        let root = tempfile::Builder::new()
-            .prefix("dependency-watchdog-e2e-")
-            .tempdir()?
-            .keep();
-        Ok(Self {
-            root,
-            gone: AtomicBool::new(false),
-        })
-    }
-
-    /// Ends every process and removes the files, or says where they are when they are needed to
-    /// understand a failure.
-    fn tear_down(&self, failed: bool) {
-        if self.gone.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        process::kill_all();
-        if failed || std::env::var_os("DWD_E2E_KEEP").is_some() {
-            eprintln!("logs kept in {}", self.root.display());
-        } else if let Err(error) = std::fs::remove_dir_all(&self.root) {
-            eprintln!("cannot remove {}: {error}", self.root.display());
-        }
-    }
-}
-
-/// Also when preparing fails.
-impl Drop for Files {
-    fn drop(&mut self) {
-        self.tear_down(false);
-    }
+    std::process::exit(INTERRUPTED.into());
 }
