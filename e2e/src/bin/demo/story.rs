@@ -1,0 +1,409 @@
+//! The story: a shoot is healthy, loses its network, is protected, and gets everything back.
+
+use crate::{
+    evidence::{self, seconds},
+    narrator::{Narrator, Prompt},
+};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::{
+    api::{ClusterCounts, ClusterHealthStatus, ProbePolicy, Protection},
+    prober::plan::{MARK, RECORD},
+};
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Operator, Seed, Shoot,
+    wait::{self, Look, seen},
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::{Api, api::ListParams};
+use std::{io::Write, path::Path, sync::Arc, time::Duration};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Applied with kubectl from the repository's root.
+const POLICY_FILE: &str = "e2e/src/bin/demo/probe-policy.yaml";
+const POLICY: &str = include_str!("probe-policy.yaml");
+const POLICY_NAME: &str = "shoots";
+
+const NODES: usize = 5;
+/// How many of them make an outage: six of ten, the policy's default.
+const FRACTION: usize = 3;
+/// What each dependent has before the outage, in the order of [`DEPENDENTS`].
+const COUNTS: [i32; 3] = [2, 3, 1];
+
+/// A fifth of a real one, so that a minute is enough: kubelets renew every 2 s.
+const LEASE: Duration = Duration::from_secs(8);
+/// Of kube-controller-manager, and the policy's.
+const GRACE: Duration = Duration::from_secs(20);
+/// Three quarters of the grace.
+const EXPIRY: Duration = Duration::from_secs(15);
+/// How long pods take to come and to go.
+const PODS: Duration = Duration::from_millis(300);
+
+/// Whatever a step waits for. Twice as long as the slowest takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// What was found out, for the summary.
+type Findings = Vec<(String, String)>;
+
+/// All that plays a part.
+struct Stage {
+    shoot: Shoot,
+    operator: Operator,
+    at_seed: Prompt,
+    at_shoot: Prompt,
+    findings: Findings,
+}
+
+/// Tells it. Fails with what did not happen, in which step.
+pub(crate) async fn tell<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<()> {
+    let started = Timestamp::now();
+    let mut stage = start(root, narrator)
+        .await
+        .context("step 1, the start, failed")?;
+    stage
+        .is_healthy(narrator)
+        .await
+        .context("step 2, a healthy cluster, failed")?;
+    stage
+        .breaks(narrator)
+        .await
+        .context("step 3, the network breaks, failed")?;
+    stage
+        .recovers(narrator)
+        .await
+        .context("step 4, the network is back, failed")?;
+
+    narrator.step("What was checked")?;
+    narrator.table(&stage.findings)?;
+    let whole = seconds("the end", started, Timestamp::now())?;
+    narrator.note(&format!("All of it took {whole:.0} s."))
+}
+
+async fn start<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<Stage> {
+    narrator.step("A seed and a shoot start")?;
+    narrator.note(
+        "A seed hosts the control planes of other clusters, called shoots.\n\
+         real    etcd, both API servers, the shoot's kube-controller-manager, kubectl, the operator\n\
+         played  the kubelets, and the seed's Deployments: pods come and go in 0.3 s\n\
+         faster  leases of 8 s and a grace of 20 s, both 40 s in real life",
+    )?;
+    let env = Env::prepare(root).await?;
+    let seed = env.seed().await?;
+    narrator
+        .now("the seed's API server is ready, with the kinds of Gardener and of the operator")?;
+    let shoot = env.shoot("berlin").project("garden").nodes(NODES);
+    let shoot = shoot
+        .lease_duration(LEASE)
+        .controller_manager(GRACE)
+        .await?;
+    shoot.control_plane.delay_pods(PODS);
+    for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
+        let created = shoot.control_plane.create_dependent(dependent, count);
+        created.await?;
+    }
+    evidence::is_managed(shoot.client()?, LIMIT).await?;
+    narrator.now(&format!(
+        "the shoot {} has {NODES} nodes, each with a lease and a Machine",
+        shoot.namespace()
+    ))?;
+    let operator = start_operator(&seed)?;
+    narrator.now("the operator starts, with the rights that manifests/prober-rbac.yaml grants")?;
+    Ok(Stage {
+        at_seed: Prompt {
+            cluster: "seed",
+            kubectl: seed.kubectl().clone(),
+        },
+        at_shoot: Prompt {
+            cluster: "shoot",
+            kubectl: shoot.kubectl()?,
+        },
+        shoot,
+        operator,
+        findings: Findings::new(),
+    })
+}
+
+fn start_operator(seed: &Arc<Seed>) -> Result<Operator> {
+    Operator::start(seed, "operator", "prober", &[])
+}
+
+impl Stage {
+    async fn is_healthy<W: Write>(&mut self, narrator: &mut Narrator<W>) -> Result<()> {
+        narrator.step("All is well")?;
+        narrator
+            .note("A policy says which clusters are watched, and what is scaled in an outage:")?;
+        narrator.file(POLICY_FILE, POLICY)?;
+        narrator
+            .run(&self.at_seed, &format!("apply -f {POLICY_FILE}"))
+            .await?;
+        self.health("the operator to find the cluster healthy", |health| {
+            health.reason.as_deref() == Some("Healthy")
+        })
+        .await?;
+        self.policy_is_ready(|counts| counts.probing == 1).await?;
+        narrator.now("the operator reads the leases of the nodes, and finds all of them fresh")?;
+        self.show(narrator).await?;
+
+        let touched = evidence::patches(&self.shoot, Timestamp::UNIX_EPOCH)?;
+        ensure!(
+            touched.is_empty(),
+            "a healthy cluster was touched: {touched:?}"
+        );
+        self.found("while all was well", "no Deployment was written to");
+        Ok(())
+    }
+
+    async fn breaks<W: Write>(&mut self, narrator: &mut Narrator<W>) -> Result<()> {
+        narrator.step("The NAT gateway breaks: no node reaches the API server any more")?;
+        let cut = Timestamp::now();
+        self.shoot.cut_all();
+        narrator.at(
+            cut,
+            "the kubelets are cut off; the API server itself is fine",
+        )?;
+        let marks = evidence::last_unmarked(self.shoot.client()?, LIMIT);
+        let marks = AbortOnDropHandle::new(tokio::spawn(marks));
+
+        let suspected = self.closer_look(cut).await?;
+        narrator.at(
+            suspected,
+            "the operator grows suspicious: it reads the leases more often, and past caches",
+        )?;
+        let expired = self.leases_expire().await?;
+        let text =
+            format!("{FRACTION} of {NODES} leases are older than {EXPIRY:?}: provably expired");
+        narrator.at(expired, &text)?;
+
+        let mut first = None;
+        for (place, (dependent, count)) in DEPENDENTS.iter().zip(COUNTS).enumerate() {
+            let written = self.scaled(cut, place, dependent, 0).await?;
+            first.get_or_insert(written);
+            narrator.at(written, &format!("{dependent}: {count} to 0"))?;
+        }
+        let first = first.context("there are no dependents")?;
+        let delay = seconds("the first write came before expiry", expired, first)?;
+        self.protection(Protection::Active).await?;
+        let protected = Timestamp::now();
+        let text = format!("protected; the first write came {delay:.2} s after provable expiry");
+        narrator.at(protected, &text)?;
+        self.policy_is_ready(|counts| counts.protected == 1).await?;
+        for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
+            let dependent = self.shoot.dependent(dependent);
+            ensure!(dependent.annotation(MARK).await?.as_deref() == Some(""));
+            ensure!(dependent.annotation(RECORD).await? == Some(count.to_string()));
+        }
+        self.show_seed(narrator).await?;
+        let message = format!(
+            "get clusterhealth {} -o jsonpath={{.status.message}}",
+            self.shoot.namespace()
+        );
+        narrator.run(&self.at_seed, &message).await?;
+
+        narrator.note(
+            "In real life the kube-controller-manager that marks silent nodes has just gone, and\n\
+             none will be marked. Here the Deployments have no real pods: the shoot's real\n\
+             kube-controller-manager runs beside them, untouched, to show when it would have.",
+        )?;
+        let unmarked = marks.await??;
+        let lead = seconds(
+            "protected only after a node was marked",
+            protected,
+            unmarked,
+        )
+        .context("the machine may be too busy for a grace this short")?;
+        narrator.at(unmarked, "kube-controller-manager marks the first node")?;
+        narrator.note(&format!(
+            "All was at zero {lead:.1} s before kube-controller-manager marks the nodes."
+        ))?;
+        self.nodes_are("Unknown").await?;
+        narrator.run(&self.at_shoot, "get nodes").await?;
+
+        self.found("scaled to zero, in order", &DEPENDENTS.join(", "));
+        self.found(
+            "from provable expiry to first write",
+            &format!("{delay:.2} s"),
+        );
+        self.found(
+            "all at zero before a node is marked",
+            &format!("{lead:.1} s"),
+        );
+        Ok(())
+    }
+
+    async fn recovers<W: Write>(&mut self, narrator: &mut Narrator<W>) -> Result<()> {
+        narrator.step("The NAT gateway is repaired")?;
+        let back = Timestamp::now();
+        self.shoot.restore_all();
+        narrator.at(back, "the kubelets reach the API server again")?;
+        for (place, (dependent, count)) in DEPENDENTS.iter().zip(COUNTS).enumerate() {
+            let written = self.scaled(back, place, dependent, count).await?;
+            narrator.at(written, &format!("{dependent}: 0 to {count}"))?;
+        }
+        self.protection(Protection::None).await?;
+        narrator.now("restored: nothing is owed any more")?;
+        for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
+            let dependent = self.shoot.dependent(dependent);
+            dependent.is_ready(count).await?;
+            for annotation in [MARK, RECORD] {
+                let left = dependent.annotation(annotation).await?;
+                ensure!(left.is_none(), "{annotation} is left on {dependent:?}");
+            }
+        }
+        self.nodes_are("True").await?;
+        self.policy_is_ready(|counts| counts.protected == 0).await?;
+        self.show(narrator).await?;
+        narrator.note("EXPIRED is as of the last change of state: counts alone cause no write.")?;
+
+        let writes = evidence::patches(&self.shoot, Timestamp::UNIX_EPOCH)?;
+        ensure!(
+            writes.len() == 2 * DEPENDENTS.len(),
+            "one write down and one up each: {writes:?}"
+        );
+        let counts = DEPENDENTS.iter().zip(COUNTS);
+        let counts: Vec<String> = counts
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        self.found("restored to what was recorded", &counts.join(", "));
+        self.found("left behind on the Deployments", "no mark, no record");
+        self.found(
+            "writes to Deployments",
+            &format!("{}, one down and one up each", writes.len()),
+        );
+        Ok(())
+    }
+
+    fn found(&mut self, what: &str, result: &str) {
+        self.findings.push((what.to_owned(), result.to_owned()));
+    }
+
+    async fn show<W: Write>(&self, narrator: &mut Narrator<W>) -> Result<()> {
+        self.show_seed(narrator).await?;
+        narrator.run(&self.at_shoot, "get nodes").await
+    }
+
+    async fn show_seed<W: Write>(&self, narrator: &mut Narrator<W>) -> Result<()> {
+        let operators = "get probepolicies,clusterhealths";
+        narrator.run(&self.at_seed, operators).await?;
+        let deployments = format!("get deployments -n {}", self.shoot.namespace());
+        narrator.run(&self.at_seed, &deployments).await
+    }
+
+    /// Waits, though not for an operator that has ended.
+    async fn until<T>(
+        &self,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Result<Look<T>>,
+    ) -> Result<T> {
+        wait::until_within(LIMIT, what, async || {
+            match self.operator.process.ensure_running() {
+                Ok(()) => look().await,
+                Err(ended) => Ok(Look::Never(format!("{ended:#}"))),
+            }
+        })
+        .await
+    }
+
+    /// Waits until the operator reports something of this kind of the cluster.
+    async fn health(&self, what: &str, met: impl Fn(&ClusterHealthStatus) -> bool) -> Result<()> {
+        self.until(what, async || {
+            let health = self.shoot.control_plane.health().await?;
+            seen(met(&health), serde_json::to_string(&health)?)
+        })
+        .await
+    }
+
+    /// Waits until the status of the policy says that it is ready, and counts the clusters like
+    /// this: it is written at most once in 5 s.
+    async fn policy_is_ready(&self, met: impl Fn(&ClusterCounts) -> bool) -> Result<()> {
+        let policies: Api<ProbePolicy> = Api::all(self.shoot.control_plane.seed().client()?);
+        self.until("the status of the policy", async || {
+            let status = policies.get(POLICY_NAME).await?.status.unwrap_or_default();
+            let mut conditions = status.conditions.iter();
+            let ready = conditions.any(|found| found.type_ == "Ready" && found.status == "True");
+            seen(ready && met(&status.clusters), format!("{status:?}"))
+        })
+        .await
+    }
+
+    async fn protection(&self, wanted: Protection) -> Result<()> {
+        let what = format!("the cluster's protection to be {wanted:?}");
+        self.health(&what, |health| health.protection == wanted)
+            .await
+    }
+
+    /// Waits until the operator asks the shoot's API server itself for leases, not its cache, and
+    /// tells when that was.
+    async fn closer_look(&self, since: Timestamp) -> Result<Timestamp> {
+        self.until("the operator to look closer", async || {
+            let requests = self.shoot.probe_requests()?;
+            let closer = requests.iter().find(|request| {
+                request.received >= since
+                    && request.resource == "leases"
+                    && !request.uri.contains("resourceVersion=0")
+            });
+            Ok(match closer {
+                Some(request) => Look::Met(request.received),
+                None => Look::Not("it reads from the cache".to_owned()),
+            })
+        })
+        .await
+    }
+
+    /// Waits until a dependent is scaled to this, by the write in that place since then, and tells
+    /// when that was.
+    async fn scaled(
+        &self,
+        since: Timestamp,
+        place: usize,
+        dependent: &str,
+        replicas: i32,
+    ) -> Result<Timestamp> {
+        let what = format!("{dependent} to be scaled to {replicas}");
+        let deployment = self.shoot.dependent(dependent);
+        self.until(&what, async || {
+            let found = deployment.replicas().await?;
+            seen(found == replicas, format!("{found} replicas"))
+        })
+        .await?;
+        // The log may be a moment behind.
+        let what = format!("{dependent} as number {} in the audit log", place + 1);
+        self.until(&what, async || {
+            let writes = evidence::patches(&self.shoot, since)?;
+            Ok(match writes.get(place) {
+                Some((name, time)) if name == dependent => Look::Met(*time),
+                Some((name, _)) => Look::Never(format!("{name} came instead")),
+                None => Look::Not(format!("{writes:?}")),
+            })
+        })
+        .await
+    }
+
+    /// Waits until enough leases are expired for an outage, and tells when they were.
+    async fn leases_expire(&self) -> Result<Timestamp> {
+        let leases: Api<Lease> = Api::namespaced(self.shoot.client()?, "kube-node-lease");
+        self.until("the leases to expire", async || {
+            let leases = leases.list(&ListParams::default()).await?.items;
+            let expired = evidence::silent_since(&leases, FRACTION, EXPIRY)?;
+            let left = expired.duration_since(Timestamp::now());
+            Ok(if left <= SignedDuration::ZERO {
+                Look::Met(expired)
+            } else {
+                Look::Not(format!("{left:.1?} are left"))
+            })
+        })
+        .await
+    }
+
+    async fn nodes_are(&self, ready: &str) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.shoot.client()?);
+        self.until(&format!("all nodes to be Ready={ready}"), async || {
+            let nodes = nodes.list(&ListParams::default()).await?;
+            let others = nodes
+                .iter()
+                .filter(|node| evidence::readiness(node) != ready);
+            let others = others.count();
+            seen(others == 0, format!("{others} are not"))
+        })
+        .await
+    }
+}
