@@ -53,7 +53,8 @@ pub fn status(
 }
 
 /// Whether the second status says something that the first did not: ages, counts and the time of
-/// the last probe alone are not worth a write.
+/// the last probe alone are not worth a write, except that an outage that is over is not to leave
+/// expired leases behind.
 pub fn differs(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> bool {
     before.protection != after.protection
         || before.policy != after.policy
@@ -61,7 +62,12 @@ pub fn differs(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> boo
         || before.reason != after.reason
         || before.dependents != after.dependents
         || before.leases.is_some() != after.leases.is_some()
+        || (expired(before) > 0 && expired(after) == 0)
         || !conditions::same(&before.conditions, &after.conditions)
+}
+
+fn expired(status: &ClusterHealthStatus) -> i32 {
+    status.leases.as_ref().map_or(0, |leases| leases.expired)
 }
 
 /// Whether a cluster that is probed could be judged. One that is suspect is about to be.

@@ -269,6 +269,18 @@ fn news_are_worth_a_write(#[case] report: ClusterReport) {
 }
 
 #[test]
+fn the_last_expired_lease_is_worth_a_write_when_it_is_fresh_again() {
+    let before = written(&judged_as(Verdict::Healthy, 5, 1));
+    let after = status(
+        &judged_as(Verdict::Healthy, 5, 0),
+        &before,
+        Timestamp::UNIX_EPOCH,
+    );
+    assert!(differs(&before, &after));
+    assert!(!differs(&after, &before));
+}
+
+#[test]
 fn messages_are_bounded() {
     let status = written(&report(Finding::Unread {
         reason: "Unreadable",
