@@ -250,8 +250,16 @@ impl Stage {
         }
         self.nodes_are("True").await?;
         self.policy_is_ready(|counts| counts.protected == 0).await?;
+        // By the next probe, within the policy's interval, every lease is fresh.
+        self.shoot
+            .reports("no lease to be expired", |status| {
+                status
+                    .leases
+                    .as_ref()
+                    .is_some_and(|leases| leases.expired == 0)
+            })
+            .await?;
         self.show(narrator).await?;
-        narrator.note("EXPIRED is as of the last change of state: counts alone cause no write.")?;
 
         let writes = evidence::patches(&self.shoot, Timestamp::UNIX_EPOCH)?;
         ensure!(
