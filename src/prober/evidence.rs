@@ -19,6 +19,8 @@ use crate::{
 
 /// The key of the kubeconfig in its Secret.
 const KUBECONFIG: &str = "kubeconfig";
+/// The kind of a list of Machines.
+const MACHINE_LIST: &str = "MachineList";
 /// The time that one request to the seed may take.
 const SEED_LIMIT: Duration = Duration::from_secs(10);
 
@@ -241,12 +243,23 @@ impl Sources {
             .map_err(|error| EvidenceError::seed(what(), &kube::Error::BuildRequest(error)))?;
         let machines = async {
             match self.seed.request::<ObjectList<Machine>>(request).await {
-                Ok(list) => Ok(Some(list.items)),
+                Ok(list) => Ok(Some(list)),
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
                 Err(error) => Err(error),
             }
         };
-        seed_limited(what, machines).await
+        let Some(list) = seed_limited(what, machines).await? else {
+            return Ok(None);
+        };
+        // Any object with items would do as a list, and one without Machines would take all nodes
+        // out of the count: a silent cluster would look like one with nothing to protect.
+        if list.types.kind != MACHINE_LIST {
+            return Err(EvidenceError::Seed {
+                what: what(),
+                message: format!("kind {:?} came instead of {MACHINE_LIST}", list.types.kind),
+            });
+        }
+        Ok(Some(list.items))
     }
 }
 
