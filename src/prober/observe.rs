@@ -139,7 +139,11 @@ impl Observer {
                 Ok(())
             }
             Err(error) => {
-                self.watch.facts_failed(self.now());
+                let finished = self.now();
+                match error.throttled() {
+                    Some(wait) => self.watch.throttled(started, finished, wait),
+                    None => self.watch.facts_failed(finished),
+                }
                 Err(error)
             }
         }
