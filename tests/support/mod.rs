@@ -2,8 +2,28 @@
 //! misbehaves, a [`Reply`] says. It counts connections and logs requests.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
+
+mod clock;
+mod failure;
+mod seed;
+mod shoot;
+mod world;
+
+#[allow(unused_imports, reason = "each test binary uses its own part")]
+pub use self::{
+    clock::{Activity, Clock, run},
+    failure::Failure,
+    seed::{Call, Seed, workload_status},
+    shoot::{Read, ScriptedShoot},
+    world::{INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_workload},
+};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -341,6 +361,14 @@ pub fn kubeconfig(server: &str, ca_pem: &str, user: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
+/// An object that nobody asked for.
+pub fn wrong_kind() -> Value {
+    json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": {"name": "x", "resourceVersion": "7"}, "items": [],
+    })
+}
+
 /// A URL on which nothing listens.
 pub async fn refusing_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -379,6 +407,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     // The connections end with the server.
     let mut serving = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
+        // Head and body are written one after the other: none waits for the other's ACK.
+        stream.set_nodelay(true).unwrap();
         let shared = shared.clone();
         serving.spawn(async move {
             if let Ok(stream) = shared.acceptor.accept(stream).await {

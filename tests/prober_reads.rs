@@ -1,0 +1,291 @@
+//! The prober against a scripted seed and scripted shoots: each read fails in each way.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Failure, INTERVAL, Read, World, condition, put_kubeconfig, refusing_url, run};
+
+/// Longer than the limit of any request, and than any pause after a failure.
+const LONG: Duration = Duration::from_secs(45);
+
+/// Time passes in steps of this length.
+const STEP: Duration = Duration::from_millis(250);
+
+/// The reason that a failed read of a shoot is given.
+fn reason(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Refused | Failure::Reset | Failure::Truncated => "ConnectionClosed",
+        Failure::Hang => "Timeout",
+        Failure::Status(401) => "Unauthorized",
+        Failure::Status(403) => "Forbidden",
+        Failure::Status(404) => "NotFound",
+        Failure::Status(429) | Failure::RetryAfter(_) => "TooManyRequests",
+        Failure::Status(_) => "ServerError",
+        Failure::Html | Failure::WrongKind => "Unreadable",
+    }
+}
+
+/// What a status must say while a read fails.
+fn assert_blind(status: &serde_json::Value, reason: &str, case: &str) {
+    for (kind, holds, why) in [
+        ("Ready", "False", reason),
+        ("Protecting", "False", "NotProtected"),
+        ("Degraded", "True", reason),
+    ] {
+        let condition = condition(status, kind);
+        assert_eq!(condition["status"], holds, "{case}: {status}");
+        assert_eq!(condition["reason"], why, "{case}: {status}");
+    }
+    assert_eq!(status["protection"], "None", "{case}: {status}");
+    assert_eq!(status["dependents"].as_array().unwrap().len(), 3, "{case}");
+}
+
+#[test]
+fn a_secret_that_cannot_be_read() {
+    for failure in Failure::ALL {
+        run(secret_fails(failure));
+    }
+}
+
+async fn secret_fails(failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    world
+        .seed
+        .fail(failure, (0, usize::MAX), |it| it.resource == "secrets");
+    world.start();
+    let case = format!("{failure:?}");
+    let expected = match failure {
+        Failure::Status(404) => "SecretMissing",
+        _ => "SeedUnreadable",
+    };
+    let status = world.reason("a", expected).await;
+    assert_blind(&status, expected, &case);
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("the Secret a/dwd"), "{case}: {message}");
+    world.seed.heal();
+    world.reason("a", "Healthy").await;
+    assert_eq!(world.seed.writes().len(), 0, "{case}");
+}
+
+#[test]
+fn machines_that_cannot_be_read() {
+    for failure in Failure::ALL {
+        run(machines_fail(failure));
+    }
+}
+
+async fn machines_fail(failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    world
+        .seed
+        .fail(failure, (0, usize::MAX), |it| it.resource == "machines");
+    world.start();
+    let case = format!("{failure:?}");
+    if failure == Failure::Status(404) {
+        let status = world.reason("a", "Healthy").await;
+        let message = status["message"].as_str().unwrap();
+        assert!(message.contains("does not serve Machines"), "{message}");
+        assert_eq!(status["leases"]["candidates"], 4);
+        return;
+    }
+    let status = world.reason("a", "SeedUnreadable").await;
+    assert_blind(&status, "SeedUnreadable", &case);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains("the Machines in namespace a"),
+        "{case}: {message}"
+    );
+    world.seed.heal();
+    world.reason("a", "Healthy").await;
+    assert_eq!(world.seed.writes().len(), 0, "{case}");
+}
+
+#[test]
+fn a_read_of_a_shoot_that_fails() {
+    for read in [Read::Cached, Read::Nodes] {
+        for failure in Failure::ALL {
+            run(read_fails(read, failure));
+        }
+    }
+}
+
+async fn read_fails(read: Read, failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").fail(read, failure);
+    world.start();
+    let case = format!("{read:?} {failure:?}");
+    let status = world.reason("a", reason(failure)).await;
+    assert_blind(&status, reason(failure), &case);
+    world.shoot("a").heal();
+    world.reason("a", "Healthy").await;
+    assert_eq!(world.seed.writes().len(), 0, "{case}");
+}
+
+/// A suspect shoot is read consistently, and each read is tried once more on a new connection.
+#[test]
+fn a_consistent_read_that_fails_twice() {
+    for failure in Failure::ALL {
+        run(consistent_reads_fail(failure));
+    }
+}
+
+async fn consistent_reads_fail(failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    let shoot = world.shoot("a");
+    shoot.fail(Read::Consistent, failure);
+    shoot.silence(20);
+    world.start();
+    let case = format!("{failure:?}");
+    let status = world.reason("a", reason(failure)).await;
+    assert_blind(&status, reason(failure), &case);
+    let shoot = world.shoot("a");
+    let reads = shoot.reads();
+    let connections: Vec<usize> = reads
+        .iter()
+        .filter(|(_, read, _)| *read == Read::Consistent)
+        .map(|(_, _, connection)| *connection)
+        .collect();
+    let tries = match failure {
+        Failure::Status(429) | Failure::RetryAfter(_) => 1,
+        _ => 2,
+    };
+    assert_eq!(connections.len(), tries, "{case}");
+    assert!(connections.windows(2).all(|it| it[0] != it[1]), "{case}");
+    // However long the silence lasts, nothing is scaled without evidence.
+    world.clock.pass(LONG).await;
+    let status = world.health("a");
+    assert_blind(&status, reason(failure), &case);
+    assert_eq!(world.seed.writes().len(), 0, "{case}");
+    let shoot = world.shoot("a");
+    shoot.heal();
+    shoot.renew();
+    world.reason("a", "Healthy").await;
+    assert_eq!(world.seed.writes().len(), 0, "{case}");
+}
+
+/// The evidence that was missing comes: what it shows is acted on.
+#[tokio::test]
+async fn an_outage_behind_failing_reads_is_found_when_they_succeed() {
+    let mut world = World::new(&["a"]).await;
+    let shoot = world.shoot("a");
+    shoot.silence(100);
+    shoot.fail(Read::Consistent, Failure::Status(503));
+    world.start();
+    world.reason("a", "ServerError").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [1, 2, 3]);
+    world.shoot("a").heal();
+    let status = world.protection("a", "Active").await;
+    assert_eq!(status["reason"], "Outage");
+    assert_eq!(world.replicas("a"), [0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_refused_leads_to_the_secret_again() {
+    let mut world = World::new(&["a"]).await;
+    let kubeconfig = world.shoot("a").kubeconfig();
+    let mut refused: serde_json::Value = serde_json::from_slice(&kubeconfig).unwrap();
+    refused["clusters"][0]["cluster"]["server"] = refusing_url().await.into();
+    put_kubeconfig(&world.seed, "a", refused.to_string().as_bytes());
+    world.start();
+    let status = world.reason("a", "ConnectionRefused").await;
+    assert_blind(&status, "ConnectionRefused", "refused");
+    put_kubeconfig(&world.seed, "a", &kubeconfig);
+    world.reason("a", "Healthy").await;
+}
+
+/// Credentials that were renewed in the Secret are taken up within the same probe.
+#[tokio::test]
+async fn credentials_that_are_not_accepted_any_more_are_read_again_at_once() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.shoot("a").fail(Read::Cached, Failure::Status(401));
+    world.seed.forget_calls();
+    world.reason("a", "Unauthorized").await;
+    let connections: Vec<usize> = world.shoot("a").reads()[1..]
+        .iter()
+        .map(|(_, _, connection)| *connection)
+        .collect();
+    assert_eq!(connections, [1, 1, 2], "nodes, then both tries");
+    assert!(world.seed.briefs().contains(&"GET secrets/dwd".to_owned()));
+}
+
+/// 429 is answered by patience: what the server asks for, else ten seconds.
+#[test]
+fn an_overloaded_server_is_left_alone() {
+    for read in [Read::Cached, Read::Nodes] {
+        for (failure, wait) in [
+            (Failure::RetryAfter(7), 7),
+            (Failure::RetryAfter(25), 25),
+            (Failure::RetryAfter(3_600), 30),
+            (Failure::Status(429), 10),
+        ] {
+            run(overloaded(read, failure, Duration::from_secs(wait)));
+        }
+    }
+}
+
+async fn overloaded(read: Read, failure: Failure, wait: Duration) {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").fail(read, failure);
+    world.start();
+    world.reason("a", "TooManyRequests").await;
+    world.shoot("a").heal();
+    let before = world.shoot("a").reads();
+    let throttled_at = before.last().unwrap().0;
+    world.more_reads("a", Read::Cached, 1).await;
+    let waited = world.shoot("a").reads()[before.len()].0 - throttled_at;
+    assert!(
+        wait <= waited && waited <= wait + STEP,
+        "{read:?} {failure:?}: {waited:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_hangs_delays_no_other() {
+    let world = World::running(&["a", "b"]).await;
+    world.reason("a", "Healthy").await;
+    world.reason("b", "Healthy").await;
+    world.shoot("a").fail(Read::Cached, Failure::Hang);
+    world.more_reads("a", Read::Cached, 1).await;
+    let mut seen = world.shoot("b").reads().len();
+    for _ in 0..5 {
+        world.clock.pass(INTERVAL + STEP).await;
+        let reads = world.shoot("b").reads();
+        assert_eq!(reads.len(), seen + 1);
+        seen = reads.len();
+    }
+    let reads = world.shoot("b").reads();
+    let gaps = reads.windows(2).skip(1).map(|it| it[1].0 - it[0].0);
+    for gap in gaps {
+        assert!(gap <= INTERVAL + STEP, "{gap:?}");
+    }
+    assert_eq!(world.health("a")["reason"], "Timeout");
+    assert_eq!(world.health("b")["reason"], "Healthy");
+}
+
+/// The other cluster's outage is acted on while one cluster hangs in every read.
+#[tokio::test]
+async fn a_cluster_that_hangs_does_not_keep_another_unprotected() {
+    let mut world = World::new(&["a", "b"]).await;
+    world
+        .seed
+        .fail(Failure::Hang, (0, usize::MAX), |it| it.namespace == "a");
+    world.start();
+    world.reason("b", "Healthy").await;
+    world.shoot("b").silence(100);
+    world.protection("b", "Active").await;
+    assert_eq!(world.replicas("b"), [0, 0, 0]);
+    world.shoot("b").renew();
+    world.protection("b", "None").await;
+    assert_eq!(world.replicas("b"), [1, 2, 3]);
+    assert_eq!(world.replicas("a"), [1, 2, 3]);
+}

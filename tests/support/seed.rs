@@ -1,0 +1,651 @@
+//! A scripted seed in memory: objects with resourceVersions, generations, merge patches and their
+//! preconditions, `scale` and `status`, lists and watches; deployments whose status follows their
+//! spec. Requests fail as the test says.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, channel::mpsc, future::BoxFuture};
+use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use hyper::body::Frame;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Activity, Failure, failure::reason};
+
+/// The resources that are served: plural, kind, group and version.
+const RESOURCES: [(&str, &str, &str); 8] = [
+    ("secrets", "Secret", "v1"),
+    ("deployments", "Deployment", "apps/v1"),
+    ("statefulsets", "StatefulSet", "apps/v1"),
+    ("etcds", "Etcd", "druid.gardener.cloud/v1alpha1"),
+    ("machines", "Machine", "machine.sapcloud.io/v1alpha1"),
+    ("clusters", "Cluster", "extensions.gardener.cloud/v1alpha1"),
+    (
+        "probepolicies",
+        "ProbePolicy",
+        "dependency-watchdog.gardener.cloud/v1alpha1",
+    ),
+    (
+        "clusterhealths",
+        "ClusterHealth",
+        "dependency-watchdog.gardener.cloud/v1alpha1",
+    ),
+];
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// When.
+    pub at: Instant,
+    /// Such as `PATCH`.
+    pub method: String,
+    /// The plural of the resource, with `/scale` or `/status` behind it; the path, for discovery.
+    pub resource: String,
+    /// The namespace, or empty.
+    pub namespace: String,
+    /// The object, or empty for a list or a watch.
+    pub name: String,
+    /// The query.
+    pub query: String,
+    /// The content type.
+    pub content_type: String,
+    /// The body.
+    pub body: Value,
+}
+
+impl Call {
+    /// `PATCH deployments/kcm` or the like.
+    pub fn brief(&self) -> String {
+        let watch = if self.is_watch() { " (watch)" } else { "" };
+        match &*self.name {
+            "" => format!("{} {}{watch}", self.method, self.resource),
+            name => format!("{} {}/{name}", self.method, self.resource),
+        }
+    }
+
+    fn is_watch(&self) -> bool {
+        self.query.contains("watch=true")
+    }
+}
+
+type Predicate = Box<dyn Fn(&Call) -> bool + Send>;
+type Body_ = BoxBody<Bytes, io::Error>;
+type Answer = Result<http::Response<Body_>, io::Error>;
+
+struct Fault {
+    matches: Predicate,
+    /// How many matching requests pass before.
+    skip: usize,
+    /// How many fail.
+    count: usize,
+    failure: Failure,
+    /// What is asked is done all the same.
+    committed: bool,
+}
+
+type Key = (String, String, String);
+type Interference = Box<dyn FnMut(&mut Value) + Send>;
+
+#[derive(Default)]
+struct State {
+    revision: u64,
+    /// By plural, namespace and name.
+    objects: BTreeMap<Key, Value>,
+    /// Events of the past: revision, plural, and the line of a watch.
+    history: Vec<(u64, String, Bytes)>,
+    watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
+    faults: Vec<Fault>,
+    /// Who changes an object just before a request that matches.
+    interference: Vec<(Predicate, usize, Interference)>,
+    calls: Vec<Call>,
+    /// Names of objects whose status does not follow.
+    stuck: BTreeSet<String>,
+}
+
+/// The seed.
+#[derive(Clone, Default)]
+pub struct Seed {
+    state: Arc<Mutex<State>>,
+    activity: Activity,
+}
+
+/// What a request comes to.
+enum Outcome {
+    Json(u16, Value),
+    Watch(Vec<Bytes>, mpsc::UnboundedReceiver<Bytes>),
+}
+
+impl Seed {
+    /// A seed without any object.
+    pub fn new(activity: Activity) -> Self {
+        let seed = Self {
+            activity,
+            ..Self::default()
+        };
+        seed.lock().revision = 100;
+        seed
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> Client {
+        let seed = self.clone();
+        let service = tower::service_fn(move |request| seed.clone().serve(request));
+        Client::new(service, "default")
+    }
+
+    /// Creates or replaces an object, by its kind and its name.
+    pub fn put(&self, object: &Value) {
+        let mut state = self.lock();
+        let kind = object["kind"].as_str().unwrap();
+        let (plural, ..) = RESOURCES.iter().find(|it| it.1 == kind).unwrap();
+        let text = |field: &str| {
+            let text = object["metadata"][field].as_str().unwrap_or_default();
+            text.to_owned()
+        };
+        let key = (plural.to_string(), text("namespace"), text("name"));
+        let mut object = object.clone();
+        let before = state.objects.get(&key);
+        let generation = before.map_or(1, |it| it["metadata"]["generation"].as_i64().unwrap() + 1);
+        object["metadata"]["generation"] = json!(generation);
+        let what = if before.is_some() {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        state.store(&key, object, what);
+    }
+
+    /// Deletes an object.
+    pub fn delete(&self, plural: &str, namespace: &str, name: &str) {
+        let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        self.lock().remove(&key);
+    }
+
+    /// An object as it is.
+    pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        self.lock().objects.get(&key).cloned()
+    }
+
+    /// Changes an object, as somebody else would.
+    pub fn change(&self, plural: &str, namespace: &str, name: &str, change: impl Fn(&mut Value)) {
+        let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        let mut state = self.lock();
+        let mut object = state.objects[&key].clone();
+        change(&mut object);
+        state.update(&key, object);
+    }
+
+    /// The status of an object follows its spec, or does not.
+    pub fn follow(&self, name: &str, follows: bool) {
+        let mut state = self.lock();
+        if !follows {
+            state.stuck.insert(name.to_owned());
+        } else if state.stuck.remove(name) {
+            let keys: Vec<Key> = state.objects.keys().cloned().collect();
+            for key in keys.iter().filter(|key| key.2 == name) {
+                state.settle(key);
+            }
+        }
+    }
+
+    /// `count` requests that match fail, after `skip` that do not.
+    pub fn fail(
+        &self,
+        failure: Failure,
+        (skip, count): (usize, usize),
+        matches: impl Fn(&Call) -> bool + Send + 'static,
+    ) {
+        self.fault(failure, false, (skip, count), matches);
+    }
+
+    /// As [`Self::fail`], but what is asked for is done.
+    pub fn fail_committed(
+        &self,
+        failure: Failure,
+        (skip, count): (usize, usize),
+        matches: impl Fn(&Call) -> bool + Send + 'static,
+    ) {
+        self.fault(failure, true, (skip, count), matches);
+    }
+
+    fn fault(
+        &self,
+        failure: Failure,
+        committed: bool,
+        (skip, count): (usize, usize),
+        matches: impl Fn(&Call) -> bool + Send + 'static,
+    ) {
+        self.lock().faults.push(Fault {
+            matches: Box::new(matches),
+            skip,
+            count,
+            failure,
+            committed,
+        });
+    }
+
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        self.lock().faults.clear();
+    }
+
+    /// Somebody changes the object just before each of the first `count` requests that match.
+    pub fn interfere(
+        &self,
+        count: usize,
+        matches: impl Fn(&Call) -> bool + Send + 'static,
+        change: impl FnMut(&mut Value) + Send + 'static,
+    ) {
+        self.lock()
+            .interference
+            .push((Box::new(matches), count, Box::new(change)));
+    }
+
+    /// All requests so far.
+    pub fn calls(&self) -> Vec<Call> {
+        self.lock().calls.clone()
+    }
+
+    /// The requests so far that are no watches, in brief.
+    pub fn briefs(&self) -> Vec<String> {
+        self.calls().iter().map(Call::brief).collect()
+    }
+
+    /// The requests that changed, or tried to change, a dependent.
+    pub fn writes(&self) -> Vec<Call> {
+        let scaled = ["deployments", "statefulsets", "etcds"];
+        let is_write = |call: &Call| {
+            let resource = call.resource.split('/').next().unwrap();
+            call.method != "GET" && scaled.contains(&resource)
+        };
+        self.calls().into_iter().filter(is_write).collect()
+    }
+
+    /// Forgets the requests so far.
+    pub fn forget_calls(&self) {
+        self.lock().calls.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn serve(self, request: http::Request<Body>) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let call = call(&head, &body);
+            self.activity.note();
+            let decided = self.lock().decide(&call);
+            self.activity.note();
+            match decided {
+                Ok(outcome) => Ok(respond(outcome)),
+                Err(failure) => fail(failure).await,
+            }
+        })
+    }
+}
+
+impl State {
+    fn decide(&mut self, call: &Call) -> Result<Outcome, Failure> {
+        self.calls.push(call.clone());
+        let failing = self.failing(call);
+        if let Some((failure, false)) = failing {
+            return Err(failure);
+        }
+        let outcome = self.carry_out(call);
+        match failing {
+            Some((failure, _)) => Err(failure),
+            None => Ok(outcome),
+        }
+    }
+
+    fn failing(&mut self, call: &Call) -> Option<(Failure, bool)> {
+        for fault in &mut self.faults {
+            if fault.count == 0 || !(fault.matches)(call) {
+                continue;
+            }
+            if fault.skip > 0 {
+                fault.skip -= 1;
+                continue;
+            }
+            fault.count -= 1;
+            return Some((fault.failure, fault.committed));
+        }
+        None
+    }
+
+    fn carry_out(&mut self, call: &Call) -> Outcome {
+        let (plural, sub) = match call.resource.split_once('/') {
+            Some((plural, sub)) if !call.resource.starts_with('/') => (plural, sub),
+            _ => (&*call.resource, ""),
+        };
+        if call.resource == "/apis/druid.gardener.cloud/v1alpha1" {
+            return Outcome::Json(200, discovery());
+        }
+        let Some((_, kind, version)) = RESOURCES.iter().find(|it| it.0 == plural) else {
+            return status(404, "the server could not find the requested resource");
+        };
+        let key = (plural.to_owned(), call.namespace.clone(), call.name.clone());
+        self.interfere(call, &key);
+        match (&*call.method, sub) {
+            ("GET", "") if call.name.is_empty() && call.is_watch() => self.watch(call, plural),
+            ("GET", "") if call.name.is_empty() => self.list(call, plural, kind, version),
+            ("DELETE", "") => match self.remove(&key) {
+                Some(object) => Outcome::Json(200, object),
+                None => not_found(),
+            },
+            ("PATCH", "") if call.content_type == "application/apply-patch+yaml" => {
+                let before = self.objects.get(&key).cloned();
+                let mut object = before.clone().unwrap_or_else(|| json!({}));
+                merge(&mut object, &call.body);
+                match before {
+                    Some(_) => self.update(&key, object),
+                    None => self.store(&key, object, "ADDED"),
+                }
+                Outcome::Json(200, self.objects[&key].clone())
+            }
+            (method, sub) => {
+                let Some(mut object) = self.objects.get(&key).cloned() else {
+                    return not_found();
+                };
+                let wanted = &call.body["metadata"]["resourceVersion"];
+                if method == "PATCH"
+                    && !wanted.is_null()
+                    && *wanted != object["metadata"]["resourceVersion"]
+                {
+                    return status(409, "the object has been modified");
+                }
+                match (method, sub) {
+                    ("GET", "") => {}
+                    ("PATCH", "") => {
+                        let mut patch = call.body.clone();
+                        patch["metadata"]
+                            .as_object_mut()
+                            .map(|metadata| metadata.remove("resourceVersion"));
+                        merge(&mut object, &patch);
+                        self.update(&key, object);
+                    }
+                    ("PATCH", "status") => {
+                        object["status"] = call.body["status"].clone();
+                        self.store(&key, object, "MODIFIED");
+                    }
+                    ("GET", "scale") => return Outcome::Json(200, scale(&object)),
+                    ("PATCH", "scale") => {
+                        match new_scale(&object, &call.body) {
+                            Some(replicas) => object["spec"]["replicas"] = replicas,
+                            None => return status(422, "the server rejected our request"),
+                        }
+                        self.update(&key, object);
+                        return Outcome::Json(200, scale(&self.objects[&key]));
+                    }
+                    _ => return status(405, "not scripted"),
+                }
+                Outcome::Json(200, self.objects[&key].clone())
+            }
+        }
+    }
+
+    fn interfere(&mut self, call: &Call, key: &Key) {
+        let mut interference = std::mem::take(&mut self.interference);
+        for (matches, count, change) in &mut interference {
+            if *count > 0 && matches(call) {
+                *count -= 1;
+                let mut object = self.objects[key].clone();
+                change(&mut object);
+                self.update(key, object);
+            }
+        }
+        self.interference = interference;
+    }
+
+    /// A write of everything but the status; the status follows.
+    fn update(&mut self, key: &Key, mut object: Value) {
+        if self.objects.get(key) == Some(&object) {
+            return;
+        }
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+        object["metadata"]["generation"] = json!(generation + 1);
+        self.store(key, object, "MODIFIED");
+        if !self.stuck.contains(&key.2) {
+            self.settle(key);
+        }
+    }
+
+    /// The controller of a workload does its work.
+    fn settle(&mut self, key: &Key) {
+        if !["deployments", "statefulsets", "etcds"].contains(&&*key.0) {
+            return;
+        }
+        let mut object = self.objects[key].clone();
+        object["status"] = workload_status(&object);
+        self.store(key, object, "MODIFIED");
+    }
+
+    fn store(&mut self, key: &Key, mut object: Value, what: &str) {
+        self.revision += 1;
+        let (_, kind, version) = RESOURCES.iter().find(|it| it.0 == key.0).unwrap();
+        object["kind"] = json!(kind);
+        object["apiVersion"] = json!(version);
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        self.tell(&key.0, what, &object);
+        self.objects.insert(key.clone(), object);
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Value> {
+        let mut object = self.objects.remove(key)?;
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        self.tell(&key.0, "DELETED", &object);
+        Some(object)
+    }
+
+    fn tell(&mut self, plural: &str, what: &str, object: &Value) {
+        let line = Bytes::from(format!("{}\n", json!({"type": what, "object": object})));
+        self.history
+            .push((self.revision, plural.to_owned(), line.clone()));
+        self.watchers
+            .retain(|(of, watcher)| of != plural || watcher.unbounded_send(line.clone()).is_ok());
+    }
+
+    fn list(&self, call: &Call, plural: &str, kind: &str, version: &str) -> Outcome {
+        let items: Vec<&Value> = self
+            .objects
+            .iter()
+            .filter(|((of, namespace, _), _)| {
+                of == plural && (call.namespace.is_empty() || *namespace == call.namespace)
+            })
+            .map(|(_, object)| object)
+            .collect();
+        let list = json!({
+            "kind": format!("{kind}List"), "apiVersion": version,
+            "metadata": {"resourceVersion": self.revision.to_string()}, "items": items,
+        });
+        Outcome::Json(200, list)
+    }
+
+    fn watch(&mut self, call: &Call, plural: &str) -> Outcome {
+        let since = call.query.split('&').find_map(|pair| {
+            let version = pair.strip_prefix("resourceVersion=")?;
+            version.parse::<u64>().ok()
+        });
+        let (sender, receiver) = mpsc::unbounded();
+        self.watchers.push((plural.to_owned(), sender));
+        let missed = self
+            .history
+            .iter()
+            .filter(|(revision, of, _)| of == plural && Some(*revision) > since)
+            .map(|(_, _, line)| line.clone())
+            .collect();
+        Outcome::Watch(missed, receiver)
+    }
+}
+
+/// The status of a workload whose controller has done its work.
+pub fn workload_status(object: &Value) -> Value {
+    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    json!({
+        "observedGeneration": object["metadata"]["generation"],
+        "replicas": replicas, "readyReplicas": replicas,
+    })
+}
+
+fn call(head: &http::request::Parts, body: &[u8]) -> Call {
+    let path = head.uri.path();
+    let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let prefix = if segments[0] == "api" { 2 } else { 3 };
+    let mut namespace = String::new();
+    let mut resource = path.to_owned();
+    let mut name = String::new();
+    if segments.len() > prefix {
+        segments.drain(..prefix);
+        if segments[0] == "namespaces" && segments.len() > 2 {
+            namespace = segments[1].to_owned();
+            segments.drain(..2);
+        }
+        resource = segments[0].to_owned();
+        name = segments.get(1).copied().unwrap_or_default().to_owned();
+        if let Some(sub) = segments.get(2) {
+            resource = format!("{resource}/{sub}");
+        }
+    }
+    let content_type = head.headers.get("content-type");
+    Call {
+        at: Instant::now(),
+        method: head.method.to_string(),
+        resource,
+        namespace,
+        name,
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        content_type: content_type
+            .map(|it| it.to_str().unwrap().to_owned())
+            .unwrap_or_default(),
+        body: serde_json::from_slice(body).unwrap_or_default(),
+    }
+}
+
+fn respond(outcome: Outcome) -> http::Response<Body_> {
+    match outcome {
+        Outcome::Json(code, body) => whole(code, "application/json", body.to_string()),
+        Outcome::Watch(missed, coming) => {
+            let lines = futures::stream::iter(missed).chain(coming);
+            let frames = lines.map(|line| Ok::<_, io::Error>(Frame::data(line)));
+            http::Response::new(BodyExt::boxed(StreamBody::new(frames)))
+        }
+    }
+}
+
+fn whole(code: u16, content_type: &str, body: String) -> http::Response<Body_> {
+    let body = http_body_util::Full::new(Bytes::from(body));
+    http::Response::builder()
+        .status(code)
+        .header("content-type", content_type)
+        .body(body.map_err(|never| match never {}).boxed())
+        .unwrap()
+}
+
+async fn fail(failure: Failure) -> Answer {
+    match failure {
+        Failure::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
+        Failure::Reset => Err(io::ErrorKind::ConnectionReset.into()),
+        Failure::Hang => std::future::pending().await,
+        Failure::Status(code) => Ok(respond(status(code, "scripted failure"))),
+        Failure::RetryAfter(seconds) => {
+            let mut answer = respond(status(429, "scripted failure"));
+            answer.headers_mut().insert("retry-after", seconds.into());
+            Ok(answer)
+        }
+        Failure::Truncated => {
+            let frames = [
+                Ok(Frame::data(Bytes::from_static(b"{\"kind\": \"Dep"))),
+                Err(io::ErrorKind::UnexpectedEof.into()),
+            ];
+            let body = StreamBody::new(futures::stream::iter(frames));
+            Ok(http::Response::new(BodyExt::boxed(body)))
+        }
+        Failure::Html => Ok(whole(200, "text/html", "<html>Sign in</html>".into())),
+        Failure::WrongKind => Ok(respond(Outcome::Json(200, super::wrong_kind()))),
+    }
+}
+
+fn status(code: u16, message: &str) -> Outcome {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason(code), "code": code,
+    });
+    Outcome::Json(code, body)
+}
+
+fn not_found() -> Outcome {
+    status(404, "not found")
+}
+
+fn discovery() -> Value {
+    let resource = |name: &str, kind: &str| {
+        json!({
+            "name": name, "singularName": "etcd", "namespaced": true, "kind": kind,
+            "verbs": ["get", "list", "patch"],
+        })
+    };
+    json!({
+        "kind": "APIResourceList", "apiVersion": "v1",
+        "groupVersion": "druid.gardener.cloud/v1alpha1",
+        "resources": [resource("etcds", "Etcd"), resource("etcds/scale", "Scale")],
+    })
+}
+
+/// A Scale of zero replicas lacks the field.
+fn scale(object: &Value) -> Value {
+    let field = |part: &str| match object[part]["replicas"].as_i64() {
+        None | Some(0) => json!({}),
+        Some(replicas) => json!({"replicas": replicas}),
+    };
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": object["metadata"],
+        "spec": field("spec"), "status": field("status"),
+    })
+}
+
+/// The replicas that a merge patch or a JSON patch of `scale` asks for, if its tests hold.
+fn new_scale(object: &Value, patch: &Value) -> Option<Value> {
+    let Some(operations) = patch.as_array() else {
+        return Some(patch["spec"]["replicas"].clone());
+    };
+    let mut replicas = object["spec"]["replicas"].clone();
+    for operation in operations {
+        assert_eq!(operation["path"], "/spec/replicas");
+        match operation["op"].as_str().unwrap() {
+            "test" if operation["value"] != replicas => return None,
+            "test" => {}
+            "replace" => replicas = operation["value"].clone(),
+            other => panic!("the operation {other} is not scripted"),
+        }
+    }
+    Some(replicas)
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let target = target.as_object_mut().unwrap();
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}

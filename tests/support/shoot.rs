@@ -1,0 +1,180 @@
+//! A scripted shoot on a real socket: nodes whose leases are renewed, or not, by the test's clock.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Activity, Failure, Reply, Request, ScriptedServer};
+
+/// The server's clock when the test begins, in Unix seconds.
+const EPOCH: i64 = 1_795_000_000;
+/// What every kubelet does.
+const RENEWAL: i64 = 10;
+/// The first resourceVersion, far enough from zero for what lies before the beginning.
+const FIRST_REVISION: i64 = 1_000_000;
+
+/// A read that is asked of a shoot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Read {
+    /// Leases, from the cache.
+    Cached,
+    /// Leases, consistently.
+    Consistent,
+    /// Nodes.
+    Nodes,
+}
+
+struct State {
+    begin: Instant,
+    nodes: usize,
+    /// The second of the last renewal; `None` while they are renewed.
+    silent_since: Option<i64>,
+    failures: BTreeMap<Read, Failure>,
+    reads: Vec<(Instant, Read, usize)>,
+}
+
+/// The shoot.
+pub struct ScriptedShoot {
+    server: ScriptedServer,
+    state: Arc<Mutex<State>>,
+}
+
+impl ScriptedShoot {
+    /// A shoot with that many nodes, all alive.
+    pub async fn start(nodes: usize, activity: Activity) -> Self {
+        let state = Arc::new(Mutex::new(State {
+            begin: Instant::now(),
+            nodes,
+            silent_since: None,
+            failures: BTreeMap::new(),
+            reads: Vec::new(),
+        }));
+        let shared = state.clone();
+        let server = ScriptedServer::start(move |request| {
+            activity.note();
+            shared.lock().unwrap().answer(&request)
+        })
+        .await;
+        Self { server, state }
+    }
+
+    /// A kubeconfig for it.
+    pub fn kubeconfig(&self) -> Vec<u8> {
+        self.server.kubeconfig()
+    }
+
+    /// How many connections were made.
+    pub fn connections(&self) -> usize {
+        self.server.connections()
+    }
+
+    /// The kubelets have been silent for that many seconds.
+    pub fn silence(&self, seconds: i64) {
+        let mut state = self.lock();
+        state.silent_since = Some(state.now() - seconds);
+    }
+
+    /// The kubelets are heard again.
+    pub fn renew(&self) {
+        self.lock().silent_since = None;
+    }
+
+    /// Reads of this sort fail.
+    pub fn fail(&self, read: Read, failure: Failure) {
+        self.lock().failures.insert(read, failure);
+    }
+
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        self.lock().failures.clear();
+    }
+
+    /// When each read came, of which sort, and on which connection.
+    pub fn reads(&self) -> Vec<(Instant, Read, usize)> {
+        self.lock().reads.clone()
+    }
+
+    /// How many reads of this sort there were.
+    pub fn count(&self, read: Read) -> usize {
+        self.reads().iter().filter(|(_, of, _)| *of == read).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl State {
+    /// Seconds since the test began.
+    fn now(&self) -> i64 {
+        i64::try_from(self.begin.elapsed().as_secs()).unwrap()
+    }
+
+    fn answer(&mut self, request: &Request) -> Reply {
+        let (read, good) = match (&*request.path, &*request.query) {
+            ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", query) => {
+                let read = if query.is_empty() {
+                    Read::Consistent
+                } else {
+                    Read::Cached
+                };
+                (read, self.leases())
+            }
+            ("/api/v1/nodes", _) => (Read::Nodes, self.nodes()),
+            _ => return Reply::status(404, "NotFound", "not scripted"),
+        };
+        self.reads.push((Instant::now(), read, request.connection));
+        let second = EPOCH + self.now();
+        let date = DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&Timestamp::from_second(second).unwrap())
+            .unwrap();
+        let good = Reply::json(200, &good).header("Date", &date);
+        match self.failures.get(&read) {
+            Some(failure) => failure.instead_of(good),
+            None => good,
+        }
+    }
+
+    fn leases(&self) -> Value {
+        let now = self.now();
+        let renewed = self.silent_since.unwrap_or(now - now % RENEWAL);
+        let time = Timestamp::from_second(EPOCH + renewed).unwrap().to_string();
+        let lease = |index| {
+            json!({
+                "metadata": {
+                    "name": format!("node-{index}"), "uid": format!("uid-{index}"),
+                    "resourceVersion": (FIRST_REVISION + renewed).to_string(),
+                    "managedFields": [{
+                        "manager": "kubelet", "operation": "Update", "time": time,
+                        "fieldsV1": {"f:spec": {"f:renewTime": {}}},
+                    }],
+                },
+                "spec": {"leaseDurationSeconds": 40, "renewTime": time},
+            })
+        };
+        self.list(
+            "LeaseList",
+            "coordination.k8s.io/v1",
+            (0..self.nodes).map(lease).collect(),
+        )
+    }
+
+    fn nodes(&self) -> Value {
+        let node = |index| json!({"metadata": {"name": format!("node-{index}")}});
+        self.list("NodeList", "v1", (0..self.nodes).map(node).collect())
+    }
+
+    /// Somebody writes every second.
+    fn list(&self, kind: &str, version: &str, items: Vec<Value>) -> Value {
+        json!({
+            "kind": kind, "apiVersion": version,
+            "metadata": {"resourceVersion": (FIRST_REVISION + self.now()).to_string()},
+            "items": items,
+        })
+    }
+}
