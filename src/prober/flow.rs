@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     plan::{self, Direction, Memory, Observed, Refusal, Settled, Step},
-    scale::{ScaleError, Scaler},
+    scale::{Applied, ScaleError, Scaler, Unapplied},
 };
 use crate::{
     api::{DependentRef, Restore},
@@ -56,8 +56,11 @@ pub enum What {
     Settled(Settled, Option<Observed>),
     /// It was not there in time; the flow goes on without it.
     Late(Duration),
-    /// It could not be scaled; the flow ends at its level.
-    Failed(ScaleError),
+    /// It could not be scaled; the flow ends at its level. The step is given if it may have been
+    /// written all the same.
+    Failed(ScaleError, Option<Step>),
+    /// The flow was stopped when a part of this step had been written.
+    Interrupted(Step),
 }
 
 /// How a flow ended.
@@ -102,9 +105,15 @@ impl Flow {
         let mut pause = FIRST_LOOK;
         while !self.stop.is_cancelled() {
             let (step, found) = match self.look_and_act(dependent, memory, delay.is_some()).await {
-                Ok(done) => done,
-                Err(error) => {
-                    self.tell(dependent, What::Failed(error));
+                Ok(Applied::Done(step, found)) => (step, found),
+                Ok(Applied::Stopped(begun)) => {
+                    if let Some(step) = begun {
+                        self.tell(dependent, What::Interrupted(step));
+                    }
+                    break;
+                }
+                Err(Unapplied { error, begun }) => {
+                    self.tell(dependent, What::Failed(error, begun));
                     return Ending::Stuck;
                 }
             };
@@ -143,7 +152,7 @@ impl Flow {
         dependent: &Dependent,
         memory: Memory,
         only_look: bool,
-    ) -> Result<(Step, Option<Observed>), ScaleError> {
+    ) -> Result<Applied, Unapplied> {
         let decide = |found: Option<&Observed>| -> Result<Step, Refusal> {
             plan::step(
                 self.direction,
@@ -154,10 +163,16 @@ impl Flow {
             )
         };
         if only_look {
-            let found = self.scaler.read(&dependent.reference).await?;
-            Ok((decide(found.as_ref())?, found))
+            let looked_at = async {
+                let found = self.scaler.read(&dependent.reference).await?;
+                Ok(Applied::Done(decide(found.as_ref())?, found))
+            };
+            looked_at
+                .await
+                .map_err(|error| Unapplied { error, begun: None })
         } else {
-            self.scaler.apply(&dependent.reference, decide).await
+            let applied = self.scaler.apply(&dependent.reference, &self.stop, decide);
+            applied.await
         }
     }
 

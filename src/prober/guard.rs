@@ -198,7 +198,10 @@ impl Guard {
             }
             What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
             What::Late(timeout) => tracing::warn!(cluster, %dependent, ?timeout, "late"),
-            What::Failed(error) => tracing::warn!(cluster, %dependent, %error, "not scaled"),
+            What::Failed(error, begun) => {
+                tracing::warn!(cluster, %dependent, %error, ?begun, "not scaled");
+            }
+            What::Interrupted(step) => tracing::info!(cluster, %dependent, ?step, "interrupted"),
         }
         self.ledger.note(&event.dependent, &event.what);
     }

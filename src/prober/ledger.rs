@@ -134,12 +134,16 @@ impl Ledger {
                     message: format!("{reference} was not scaled within {timeout:?}"),
                 });
             }
-            What::Failed(error) => {
+            What::Failed(error, begun) => {
+                if let Some(step) = begun {
+                    entry.memory = begin(*step, entry.memory);
+                }
                 entry.problem = Some(Problem {
                     reason: error.reason(),
                     message: format!("{reference}: {error}"),
                 });
             }
+            What::Interrupted(step) => entry.memory = begin(*step, entry.memory),
         }
     }
 
@@ -159,22 +163,29 @@ impl Ledger {
     }
 }
 
+/// After a step that may have been written, in part or in full. What may have been taken is owed
+/// until it has been seen back; what may have been given back is not forgotten before it is seen.
+fn begin(step: Step, memory: Memory) -> Memory {
+    let replicas = match step {
+        Step::ScaleDown { from } => from,
+        Step::ScaleUp { to } => to,
+        Step::DropMark | Step::Release | Step::Wait | Step::Nothing(_) => return memory,
+    };
+    Memory {
+        owed: true,
+        replicas: Some(replicas),
+    }
+}
+
+/// After a step that was carried out.
 fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Memory {
     match step {
-        Step::ScaleDown { from } => Memory {
-            owed: true,
-            replicas: Some(from),
-        },
-        Step::ScaleUp { to } => Memory {
-            owed: true,
-            replicas: Some(to),
-        },
         Step::Release => Memory::default(),
         Step::DropMark => Memory {
             replicas: found.map(|found| found.replicas),
             ..memory
         },
-        Step::Wait | Step::Nothing(_) => memory,
+        _ => begin(step, memory),
     }
 }
 
@@ -304,10 +315,24 @@ mod tests {
         assert_eq!(ledger.problems().count(), 0);
     }
 
+    /// Owed before it is known whether it was taken, and known to be owed again when it was not.
+    #[rstest]
+    #[case::answer_lost(What::Failed(ScaleError::Conflicts, Some(Step::ScaleDown { from: 3 })), memory(true, Some(3)))]
+    #[case::stopped(What::Interrupted(Step::ScaleDown { from: 3 }), memory(true, Some(3)))]
+    #[case::restored(What::Interrupted(Step::ScaleUp { to: 3 }), memory(true, Some(3)))]
+    #[case::mark_dropped(What::Interrupted(Step::DropMark), memory(false, None))]
+    #[case::refused(What::Failed(ScaleError::Conflicts, None), memory(false, None))]
+    fn what_may_have_been_taken_is_owed(#[case] what: What, #[case] expected: Memory) {
+        let mut ledger = Ledger::default();
+        let a = dependent("a", 1);
+        ledger.note(&a, &what);
+        assert_eq!(ledger.memory()[&a.reference], expected);
+    }
+
     #[rstest]
     #[case::late(What::Late(Duration::from_secs(30)), "ScalingLate", "within 30s")]
     #[case::failed(
-        What::Failed(ScaleError::Conflicts),
+        What::Failed(ScaleError::Conflicts, None),
         "ScalingConflicts",
         "somebody else"
     )]

@@ -15,6 +15,7 @@ use kube::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::plan::{
     Family, IGNORE, MARK, Observed, RECORD, Record, Refusal, Step, Write, parse_bool,
@@ -27,6 +28,10 @@ const FIELD_MANAGER: &str = "dependency-watchdog";
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// How often a step is decided again at once when somebody else changes the object meanwhile.
 const CONFLICTS: u32 = 5;
+
+/// The kinds that answer a request for metadata alone, and for `scale`.
+const METADATA: &str = "PartialObjectMetadata";
+const SCALE: &str = "Scale";
 
 const APPS: &str = "apps/v1";
 const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
@@ -79,6 +84,25 @@ impl ScaleError {
     }
 }
 
+/// What became of a step.
+#[derive(Debug)]
+pub enum Applied {
+    /// It was carried out on what was found.
+    Done(Step, Option<Observed>),
+    /// It was stopped between two requests; the step is given if a part of it may have been written.
+    Stopped(Option<Step>),
+}
+
+/// Why a step was not carried out.
+#[derive(Debug)]
+pub struct Unapplied {
+    /// What went wrong.
+    pub error: ScaleError,
+    /// The step, if it may have been written all the same, in part or in full: the answer was lost,
+    /// or a request before the one that failed succeeded.
+    pub begun: Option<Step>,
+}
+
 /// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
 #[derive(Clone, Debug, Default)]
 pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>);
@@ -94,6 +118,7 @@ pub struct Scaler {
 /// How a dependent is reached.
 struct Target {
     family: Family,
+    kind: String,
     request: Request,
     name: String,
 }
@@ -143,6 +168,7 @@ enum Written {
     Done,
     /// What the write was decided from is not so any more.
     Overtaken,
+    Stopped,
 }
 
 impl Scaler {
@@ -166,7 +192,8 @@ impl Scaler {
     }
 
     /// Reads a dependent, has `decide` tell the step, and carries it out. If somebody else changes
-    /// the object meanwhile, it is read and decided on again.
+    /// the object meanwhile, it is read and decided on again. No write is sent once `stop` is
+    /// cancelled.
     ///
     /// # Errors
     ///
@@ -174,15 +201,31 @@ impl Scaler {
     pub async fn apply(
         &self,
         dependent: &DependentRef,
+        stop: &CancellationToken,
         decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
-    ) -> Result<(Step, Option<Observed>), ScaleError> {
+    ) -> Result<Applied, Unapplied> {
+        let mut begun = None;
+        let applied = self.try_apply(dependent, stop, decide, &mut begun).await;
+        applied.map_err(|error| Unapplied { error, begun })
+    }
+
+    async fn try_apply(
+        &self,
+        dependent: &DependentRef,
+        stop: &CancellationToken,
+        decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
+        begun: &mut Option<Step>,
+    ) -> Result<Applied, ScaleError> {
         let target = self.target(dependent).await?;
         for _ in 0..=CONFLICTS {
             let found = self.observe(&target).await?;
             let step = decide(found.as_ref())?;
-            let writes = found.as_ref().map(|found| step.writes(found));
-            match self.write_all(&target, writes.unwrap_or_default()).await? {
-                Written::Done => return Ok((step, found)),
+            match self
+                .write_all(&target, step, found.as_ref(), stop, begun)
+                .await?
+            {
+                Written::Done => return Ok(Applied::Done(step, found)),
+                Written::Stopped => return Ok(Applied::Stopped(*begun)),
                 Written::Overtaken => {}
             }
         }
@@ -199,6 +242,7 @@ impl Scaler {
         );
         Ok(Target {
             family,
+            kind: resource.kind,
             request: Request::new(path),
             name: dependent.name.clone(),
         })
@@ -249,6 +293,7 @@ impl Scaler {
             Family::Apps => Ok(self
                 .get::<Workload>(
                     "get",
+                    &target.kind,
                     target.request.get(&target.name, &GetParams::default()),
                 )
                 .await?
@@ -258,10 +303,13 @@ impl Scaler {
                     .request
                     .get_metadata(&target.name, &GetParams::default());
                 let scale = target.request.get_subresource("scale", &target.name);
-                let Some(object) = self.get::<PartialObjectMeta>("get", object).await? else {
+                let Some(object) = self
+                    .get::<PartialObjectMeta>("get", METADATA, object)
+                    .await?
+                else {
                     return Ok(None);
                 };
-                let scale = self.get::<Scale>("get scale", scale).await?;
+                let scale = self.get::<Scale>("get scale", SCALE, scale).await?;
                 Ok(scale.map(|scale| observed_scalable(object, &scale)))
             }
         }
@@ -270,68 +318,88 @@ impl Scaler {
     async fn get<T: DeserializeOwned>(
         &self,
         verb: &'static str,
+        kind: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Option<T>, ScaleError> {
-        match self.send(request).await {
+        match self.send(kind, request).await {
             Ok(found) => Ok(Some(found)),
             Err(failure) if failure.code() == Some(404) => Ok(None),
             Err(failure) => Err(failure.explain(verb)),
         }
     }
 
-    async fn write_all(&self, target: &Target, writes: Vec<Write>) -> Result<Written, ScaleError> {
-        for write in writes {
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PatchParams::default()
-            };
-            let (verb, request) = match &write {
+    /// Sends the requests of a step. `begun` becomes the step as soon as one of them may have been
+    /// carried out.
+    async fn write_all(
+        &self,
+        target: &Target,
+        step: Step,
+        found: Option<&Observed>,
+        stop: &CancellationToken,
+        begun: &mut Option<Step>,
+    ) -> Result<Written, ScaleError> {
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let scale = |patch: &Patch<Value>| {
+            target
+                .request
+                .patch_subresource("scale", &target.name, &params, patch)
+        };
+        for write in found.map(|found| step.writes(found)).unwrap_or_default() {
+            if stop.is_cancelled() {
+                return Ok(Written::Stopped);
+            }
+            let with_test = matches!(write, Write::ScaleJson(_));
+            let (verb, kind, request) = match write {
                 Write::Object(patch) => {
-                    let patch = Patch::Merge(patch);
-                    ("patch", target.request.patch(&target.name, &params, &patch))
+                    let patch = Patch::Merge(&patch);
+                    let request = target.request.patch(&target.name, &params, &patch);
+                    ("patch", &*target.kind, request)
                 }
-                Write::ScaleMerge(patch) => {
-                    let patch = Patch::Merge(patch);
-                    let request =
-                        target
-                            .request
-                            .patch_subresource("scale", &target.name, &params, &patch);
-                    ("patch scale", request)
-                }
+                Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
                 Write::ScaleJson(patch) => {
-                    let patch = serde_json::from_value(patch.clone())
-                        .map(Patch::<Value>::Json)
-                        .map_err(|error| ScaleError::Request {
+                    let patch =
+                        serde_json::from_value(patch).map_err(|error| ScaleError::Request {
                             verb: "patch scale",
                             message: error.to_string(),
                         })?;
-                    let request =
-                        target
-                            .request
-                            .patch_subresource("scale", &target.name, &params, &patch);
-                    ("patch scale", request)
+                    ("patch scale", SCALE, scale(&Patch::Json(patch)))
                 }
             };
-            match self.send::<Value>(request).await {
-                Ok(_) => {}
-                // A precondition failed, or the object is gone.
-                Err(failure) => match (failure.code(), &write) {
-                    (Some(409 | 404), _) | (Some(422), Write::ScaleJson(_)) => {
-                        return Ok(Written::Overtaken);
+            match self.send::<Value>(kind, request).await {
+                Ok(_) => *begun = Some(step),
+                Err(failure) => {
+                    if failure.is_ambiguous() {
+                        *begun = Some(step);
                     }
-                    _ => return Err(failure.explain(verb)),
-                },
+                    return match failure.code() {
+                        // A precondition failed, or the object is gone.
+                        Some(409 | 404) => Ok(Written::Overtaken),
+                        Some(422) if with_test => Ok(Written::Overtaken),
+                        _ => Err(failure.explain(verb)),
+                    };
+                }
             }
         }
         Ok(Written::Done)
     }
 
+    /// Sends a request, which is answered by an object of this kind. Anything else that can be read
+    /// must not be taken for one: it would look like a dependent at zero.
     async fn send<T: DeserializeOwned>(
         &self,
+        kind: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
         let request = request.map_err(|error| Failure::Api(kube::Error::BuildRequest(error)))?;
-        limited(self.client.request(request)).await
+        let answer: Value = limited(self.client.request(request)).await?;
+        match answer.get("kind").and_then(Value::as_str) {
+            Some(came) if came == kind => serde_json::from_value(answer)
+                .map_err(|error| Failure::Api(kube::Error::SerdeError(error))),
+            _ => Err(Failure::OtherKind(kind.to_owned())),
+        }
     }
 }
 
@@ -398,6 +466,8 @@ fn api_path(resource: &ApiResource) -> String {
 enum Failure {
     Api(kube::Error),
     Late,
+    /// The answer is not of this kind.
+    OtherKind(String),
 }
 
 impl Failure {
@@ -406,6 +476,13 @@ impl Failure {
             Self::Api(kube::Error::Api(status)) => Some(status.code),
             _ => None,
         }
+    }
+
+    /// Whether the server may have done what was asked. It has not if it says that the request was
+    /// at fault.
+    fn is_ambiguous(&self) -> bool {
+        !matches!(self.code(), Some(400..500))
+            && !matches!(self, Self::Api(kube::Error::BuildRequest(_)))
     }
 
     fn explain(self, verb: &'static str) -> ScaleError {
@@ -425,6 +502,12 @@ impl Failure {
             Self::Late => ScaleError::Request {
                 verb,
                 message: format!("the seed did not answer within {REQUEST_LIMIT:?}"),
+            },
+            Self::OtherKind(kind) => ScaleError::Request {
+                verb,
+                message: format!(
+                    "the seed did not answer with a {kind}; see what stands before it"
+                ),
             },
         }
     }
