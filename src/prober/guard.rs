@@ -35,7 +35,7 @@ pub struct Guard {
     /// them up.
     look_again: Option<Instant>,
     flow: Option<Running>,
-    /// What is to be done once the flow under way, which goes the other way, has ended.
+    /// What is to be done once the flow under way, which is being ended, has ended.
     next: Option<(Direction, Restore)>,
 }
 
@@ -94,11 +94,11 @@ impl Guard {
         self.stop();
     }
 
-    /// Does what a verdict asks for. A flow the other way is overtaken: it ends between two
-    /// requests, and then this one starts.
+    /// Does what a verdict asks for. A flow the other way, or one that is ending, is overtaken: it
+    /// ends between two requests, and then this one starts.
     pub fn act(&mut self, direction: Direction, restore: Restore) {
         match &self.flow {
-            Some(running) if running.direction == direction => self.next = None,
+            Some(running) if running.direction == direction && !running.stop.is_cancelled() => {}
             Some(running) => {
                 running.stop.cancel();
                 self.next = Some((direction, restore));
@@ -108,7 +108,7 @@ impl Guard {
         }
     }
 
-    /// Ends a flow under way between two requests.
+    /// Ends a flow under way between two requests; nothing follows it.
     pub fn stop(&mut self) {
         self.next = None;
         if let Some(running) = &self.flow {
@@ -116,12 +116,11 @@ impl Guard {
         }
     }
 
-    /// Ends a flow under way, and waits until it has ended.
-    pub async fn shut_down(mut self) {
+    /// Ends a flow under way, waits until it has ended, and takes down what it did last.
+    pub async fn shut_down(&mut self) {
         self.stop();
-        if let Some(running) = self.flow.take() {
-            // A flow does not panic; if it did, there is nothing left to wait for.
-            let _ = running.task.await;
+        while self.flow.is_some() {
+            self.progress(Duration::ZERO).await;
         }
     }
 

@@ -16,7 +16,6 @@ use super::{
     moment::Origin,
     observe::{Observer, Outcome},
     scale::Resources,
-    verdict::Verdict,
     watch::Conclusion,
 };
 use crate::{
@@ -116,6 +115,10 @@ impl Probe {
             }
         }
         self.guard.shut_down().await;
+        // Whoever comes next needs to know what was done last; of a cluster that is gone, nobody.
+        if self.assignment.has_changed().is_ok() {
+            self.report();
+        }
     }
 
     /// Whether there is nothing left to do for the cluster.
@@ -215,11 +218,9 @@ impl Probe {
         let seen = &conclusion.assessment;
         self.found(Finding::Judged(conclusion.verdict, Box::new(seen.clone())));
         self.held_back = None;
-        if let Verdict::Undetermined(_) = conclusion.verdict {
-            // Without evidence nothing is scaled, either way.
-            self.guard.stop();
-        }
         let Some(direction) = conclusion.act else {
+            // Without sufficient evidence nothing is scaled, either way.
+            self.guard.stop();
             return;
         };
         if settings.mode == Mode::DryRun {
