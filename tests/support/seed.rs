@@ -9,7 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{StreamExt as _, channel::mpsc, future::BoxFuture};
+use futures::{
+    StreamExt as _,
+    channel::{mpsc, oneshot},
+    future::BoxFuture,
+};
 use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
 use hyper::body::Frame;
 use kube::{Client, client::Body};
@@ -55,6 +59,8 @@ pub struct Call {
     pub query: String,
     /// The content type.
     pub content_type: String,
+    /// Whether only metadata is asked for.
+    pub only_metadata: bool,
     /// The body.
     pub body: Value,
 }
@@ -103,6 +109,8 @@ struct State {
     faults: Vec<Fault>,
     /// Who changes an object just before a request that matches.
     interference: Vec<(Predicate, usize, Interference)>,
+    /// Requests that are answered only when the test says so.
+    held: Vec<(Predicate, oneshot::Receiver<()>)>,
     calls: Vec<Call>,
     /// Names of objects whose status does not follow.
     stuck: BTreeSet<String>,
@@ -248,6 +256,13 @@ impl Seed {
             .push((Box::new(matches), count, Box::new(change)));
     }
 
+    /// The next request that matches is carried out, but answered only when the sender says so.
+    pub fn hold(&self, matches: impl Fn(&Call) -> bool + Send + 'static) -> oneshot::Sender<()> {
+        let (release, held) = oneshot::channel();
+        self.lock().held.push((Box::new(matches), held));
+        release
+    }
+
     /// All requests so far.
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
@@ -283,7 +298,15 @@ impl Seed {
             let body = body.collect_bytes().await.unwrap();
             let call = call(&head, &body);
             self.activity.note();
-            let decided = self.lock().decide(&call);
+            let (decided, held) = {
+                let mut state = self.lock();
+                let held = state.held.iter().position(|(matches, _)| matches(&call));
+                let held = held.map(|index| state.held.remove(index).1);
+                (state.decide(&call), held)
+            };
+            if let Some(held) = held {
+                held.await.unwrap();
+            }
             self.activity.note();
             match decided {
                 Ok(outcome) => Ok(respond(outcome)),
@@ -364,6 +387,14 @@ impl State {
                     return status(409, "the object has been modified");
                 }
                 match (method, sub) {
+                    ("GET", "") if call.only_metadata => {
+                        let metadata = &object["metadata"];
+                        let only = json!({
+                            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                            "metadata": metadata,
+                        });
+                        return Outcome::Json(200, only);
+                    }
                     ("GET", "") => {}
                     ("PATCH", "") => {
                         let mut patch = call.body.clone();
@@ -516,7 +547,10 @@ fn call(head: &http::request::Parts, body: &[u8]) -> Call {
             resource = format!("{resource}/{sub}");
         }
     }
-    let content_type = head.headers.get("content-type");
+    let header = |name: &str| {
+        let value = head.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    };
     Call {
         at: Instant::now(),
         method: head.method.to_string(),
@@ -524,9 +558,8 @@ fn call(head: &http::request::Parts, body: &[u8]) -> Call {
         namespace,
         name,
         query: head.uri.query().unwrap_or_default().to_owned(),
-        content_type: content_type
-            .map(|it| it.to_str().unwrap().to_owned())
-            .unwrap_or_default(),
+        content_type: header("content-type").to_owned(),
+        only_metadata: header("accept").contains("as=PartialObjectMetadata;"),
         body: serde_json::from_slice(body).unwrap_or_default(),
     }
 }
