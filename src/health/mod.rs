@@ -10,6 +10,7 @@ pub mod conditions;
 mod fixtures;
 pub mod policy;
 pub mod report;
+mod request;
 pub mod writer;
 
 pub use report::{ClusterReport, Finding, PolicyReport};

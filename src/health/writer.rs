@@ -2,17 +2,14 @@
 //!
 //! Reports are coalesced: what is written is the newest that is known when its turn comes. A
 //! status that says nothing new is not written, except for a refresh now and then, by which a
-//! reader can tell a record that nobody keeps any more.
+//! reader can tell a record that nobody keeps any more. A few objects are written at once, so that
+//! one whose write hangs keeps no other waiting.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
-use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
-};
-use serde::Serialize;
-use serde_json::json;
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     time::{Instant, sleep_until, timeout},
@@ -22,16 +19,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     cluster, conditions, policy,
     report::{ClusterReport, PolicyReport},
+    request::{WriteError, create, delete, write_status},
 };
-use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
-    gardener::Cluster,
-};
+use crate::api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus};
 
-/// The field manager of every status.
-const FIELD_MANAGER: &str = "dependency-watchdog";
-/// The time that one request may take.
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// So many objects are written at once.
+const WRITES_AT_ONCE: usize = 16;
+/// When the writer is stopped, what is due may still be written within this.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 /// A record is written again after this long even if it says the same, at the latest ...
 const REFRESH: Duration = Duration::from_secs(15 * 60);
 /// ... and after this share of it at the earliest, so that a thousand are spread out.
@@ -63,6 +58,14 @@ pub struct Writer {
     reports: BTreeMap<Arc<str>, ClusterReport>,
     clusters: BTreeMap<Arc<str>, Record<ClusterHealthStatus>>,
     policies: BTreeMap<Arc<str>, (PolicyReport, Record<ProbePolicyStatus>)>,
+    writes: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+/// A write that has come to an end.
+enum Done {
+    Cluster(Arc<str>, Box<ClusterHealthStatus>, Result<(), WriteError>),
+    Deleted(Arc<str>, Result<(), WriteError>),
+    Policy(Arc<str>, Box<ProbePolicyStatus>, Result<(), WriteError>),
 }
 
 /// What was last written to one object, and when it is due again.
@@ -72,6 +75,10 @@ struct Record<S> {
     due: Instant,
     not_before: Instant,
     failures: u32,
+    /// A write is under way.
+    writing: bool,
+    /// There may be something newer than what is being written.
+    outdated: bool,
     /// The ClusterHealth is to be deleted, since no policy selects its cluster.
     unwanted: bool,
 }
@@ -123,25 +130,46 @@ impl Writer {
             reports: BTreeMap::new(),
             clusters,
             policies: BTreeMap::new(),
+            writes: FuturesUnordered::new(),
         };
         (writer, Reporter(sender))
     }
 
-    /// Writes until it is stopped.
+    /// Writes until it is stopped, and then what is due at that moment.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            let next = self.next();
+            let next = self.next().filter(|_| self.writes.len() < WRITES_AT_ONCE);
             let due = next.as_ref().map(|(due, _)| *due);
             tokio::select! {
                 // What is newest is worth more than what is due.
                 biased;
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => break,
                 update = self.updates.recv() => match update {
                     Some(update) => self.take(update),
-                    None => return,
+                    None => break,
                 },
+                Some(done) = self.writes.next() => self.written(done),
                 () = until(due) => if let Some((_, object)) = next {
-                    self.write(object).await;
+                    self.write(&object);
+                },
+            }
+        }
+        // Whoever comes next learns from it what was done last. A failure is not tried again: the
+        // marks on the dependents tell as much.
+        let _ = timeout(LAST_WRITES, self.write_what_is_due()).await;
+    }
+
+    async fn write_what_is_due(&mut self) {
+        while let Ok(update) = self.updates.try_recv() {
+            self.take(update);
+        }
+        loop {
+            let due = self.next().filter(|(due, _)| *due <= Instant::now());
+            match due.filter(|_| self.writes.len() < WRITES_AT_ONCE) {
+                Some((_, object)) => self.write(&object),
+                None => match self.writes.next().await {
+                    Some(done) => self.written(done),
+                    None => return,
                 },
             }
         }
@@ -208,60 +236,61 @@ impl Writer {
         }
     }
 
-    /// What is due first.
+    /// What is due first, of what is not being written.
     fn next(&self) -> Option<(Instant, Object)> {
         let clusters = self
             .clusters
             .iter()
+            .filter(|(_, record)| !record.writing)
             .filter(|(name, record)| record.unwanted || self.reports.contains_key(*name))
             .map(|(name, record)| (record.due, Object::Cluster(name.clone())));
         let policies = self
             .policies
             .iter()
+            .filter(|(_, (_, record))| !record.writing)
             .map(|(name, (_, record))| (record.due, Object::Policy(name.clone())));
         clusters.chain(policies).min_by_key(|(due, _)| *due)
     }
 
-    async fn write(&mut self, object: Object) {
+    fn write(&mut self, object: &Object) {
         match object {
-            Object::Cluster(name) => self.write_cluster(&name).await,
-            Object::Policy(name) => self.write_policy(&name).await,
+            Object::Cluster(name) => self.write_cluster(name),
+            Object::Policy(name) => self.write_policy(name),
         }
     }
 
-    async fn write_cluster(&mut self, name: &Arc<str>) {
+    fn write_cluster(&mut self, name: &Arc<str>) {
         let Some(record) = self.clusters.get_mut(name) else {
             return;
         };
+        let (client, name) = (self.client.clone(), name.clone());
         if record.unwanted {
-            let api = objects::<ClusterHealth>(&self.client);
-            let deleted = limited(api.delete(name, &DeleteParams::default())).await;
-            match deleted {
-                Ok(_) | Err(WriteError::NotFound) => {
-                    self.clusters.remove(name);
-                }
-                Err(error) => record.failed("delete", "ClusterHealth", name, &error),
-            }
+            record.begin();
+            self.writes.push(Box::pin(async move {
+                let deleted = delete(&client, &name).await;
+                Done::Deleted(name, deleted)
+            }));
             return;
         }
-        let Some(report) = self.reports.get(name) else {
+        let Some(report) = self.reports.get(&name) else {
             return;
         };
+        record.begin();
         let status = cluster::status(report, &record.written, Timestamp::now());
-        let mut written = write_status::<ClusterHealth>(&self.client, name, &status).await;
-        if let Err(WriteError::NotFound) = written {
-            written = match create(&self.client, name, &report.uid).await {
-                Ok(()) => write_status::<ClusterHealth>(&self.client, name, &status).await,
-                Err(error) => Err(error),
-            };
-        }
-        match written {
-            Ok(()) => record.succeeded(status),
-            Err(error) => record.failed("write the status of", "ClusterHealth", name, &error),
-        }
+        let uid = report.uid.clone();
+        self.writes.push(Box::pin(async move {
+            let mut written = write_status::<ClusterHealth>(&client, &name, &status).await;
+            if let Err(WriteError::NotFound) = written {
+                written = match create(&client, &name, &uid).await {
+                    Ok(()) => write_status::<ClusterHealth>(&client, &name, &status).await,
+                    Err(error) => Err(error),
+                };
+            }
+            Done::Cluster(name, Box::new(status), written)
+        }));
     }
 
-    async fn write_policy(&mut self, name: &Arc<str>) {
+    fn write_policy(&mut self, name: &Arc<str>) {
         let Some((report, record)) = self.policies.get_mut(name) else {
             return;
         };
@@ -270,14 +299,80 @@ impl Writer {
             record.settle(POLICY_LOOK);
             return;
         }
-        match write_status::<ProbePolicy>(&self.client, name, &status).await {
-            Ok(()) => {
-                record.succeeded(status);
-                record.settle(POLICY_PAUSE);
+        record.begin();
+        let (client, name) = (self.client.clone(), name.clone());
+        self.writes.push(Box::pin(async move {
+            let written = write_status::<ProbePolicy>(&client, &name, &status).await;
+            Done::Policy(name, Box::new(status), written)
+        }));
+    }
+
+    /// Takes down how a write ended.
+    fn written(&mut self, done: Done) {
+        match done {
+            Done::Cluster(name, status, written) => {
+                // Its Cluster may have gone meanwhile.
+                let Some(record) = self.clusters.get_mut(&name) else {
+                    return;
+                };
+                match written {
+                    Ok(()) => {
+                        record.succeeded(*status, Duration::ZERO);
+                        self.look_again(&name);
+                    }
+                    Err(error) => {
+                        record.failed("write the status of", "ClusterHealth", &name, &error);
+                    }
+                }
             }
-            // It has been deleted, which the watch will tell.
-            Err(WriteError::NotFound) => record.settle(POLICY_PAUSE),
-            Err(error) => record.failed("write the status of", "ProbePolicy", name, &error),
+            Done::Deleted(name, deleted) => {
+                let Some(record) = self.clusters.get_mut(&name) else {
+                    return;
+                };
+                match deleted {
+                    Ok(()) | Err(WriteError::NotFound) if record.unwanted => {
+                        self.clusters.remove(&name);
+                    }
+                    // Its cluster was selected again meanwhile.
+                    Ok(()) | Err(WriteError::NotFound) => {
+                        record.succeeded(ClusterHealthStatus::default(), Duration::ZERO);
+                        self.look_again(&name);
+                    }
+                    Err(error) => record.failed("delete", "ClusterHealth", &name, &error),
+                }
+            }
+            Done::Policy(name, status, written) => {
+                let Some((_, record)) = self.policies.get_mut(&name) else {
+                    return;
+                };
+                match written {
+                    // It may have been deleted, which the watch will tell.
+                    Ok(()) | Err(WriteError::NotFound) => {
+                        record.succeeded(*status, POLICY_PAUSE);
+                        if record.outdated {
+                            // Whether there is anything new is seen when its turn comes.
+                            record.due = record.not_before;
+                        }
+                    }
+                    Err(error) => {
+                        record.failed("write the status of", "ProbePolicy", &name, &error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has a ClusterHealth written again if what has come during its write says something new.
+    fn look_again(&mut self, name: &Arc<str>) {
+        let Some(record) = self.clusters.get_mut(name) else {
+            return;
+        };
+        let differs = self.reports.get(name).is_some_and(|report| {
+            let status = cluster::status(report, &record.written, Timestamp::now());
+            cluster::differs(&record.written, &status)
+        });
+        if differs || record.unwanted {
+            record.hurry(Instant::now());
         }
     }
 }
@@ -294,21 +389,32 @@ impl<S> Record<S> {
             due: Instant::now() + refresh(),
             not_before: Instant::now(),
             failures: 0,
+            writing: false,
+            outdated: false,
             unwanted: false,
         }
     }
 
     /// Has it written by then, unless writes have been failing.
     fn hurry(&mut self, by: Instant) {
-        if self.failures == 0 {
+        if self.writing {
+            self.outdated = true;
+        } else if self.failures == 0 {
             self.due = self.due.min(by.max(self.not_before));
         }
     }
 
-    fn succeeded(&mut self, written: S) {
+    /// A write of what is known now begins.
+    fn begin(&mut self) {
+        self.writing = true;
+        self.outdated = false;
+    }
+
+    fn succeeded(&mut self, written: S, pause: Duration) {
         self.written = written;
+        self.writing = false;
         self.failures = 0;
-        self.settle(Duration::ZERO);
+        self.settle(pause);
     }
 
     /// Has nothing to write until the refresh, and nothing at all within the pause.
@@ -320,77 +426,11 @@ impl<S> Record<S> {
 
     fn failed(&mut self, tried: &str, kind: &str, name: &str, error: &WriteError) {
         tracing::warn!(kind, name, %error, "could not {tried} it; it is tried again");
+        self.writing = false;
         let pause = RETRY * 2_u32.saturating_pow(self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         self.due = Instant::now() + pause.min(RETRY_LIMIT);
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum WriteError {
-    #[error("it does not exist")]
-    NotFound,
-    #[error("the seed answered {0}")]
-    Api(String),
-    #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
-    Late,
-}
-
-async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-    match timeout(REQUEST_LIMIT, request).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(WriteError::NotFound),
-        Ok(Err(kube::Error::Api(status))) => Err(WriteError::Api(format!(
-            "{}: {}",
-            status.code, status.message
-        ))),
-        Ok(Err(error)) => Err(WriteError::Api(error.to_string())),
-        Err(_) => Err(WriteError::Late),
-    }
-}
-
-async fn write_status<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    name: &str,
-    status: &impl Serialize,
-) -> Result<(), WriteError> {
-    let patch = json!({
-        "apiVersion": K::api_version(&()),
-        "kind": K::kind(&()),
-        "metadata": {"name": name},
-        "status": status,
-    });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let api = objects::<K>(client);
-    limited(api.patch_status(name, &params, &Patch::Apply(patch)))
-        .await
-        .map(drop)
-}
-
-async fn create(client: &Client, name: &str, uid: &str) -> Result<(), WriteError> {
-    let owner = OwnerReference {
-        api_version: Cluster::api_version(&()).into_owned(),
-        kind: Cluster::kind(&()).into_owned(),
-        name: name.to_owned(),
-        uid: uid.to_owned(),
-        ..OwnerReference::default()
-    };
-    let patch = json!({
-        "apiVersion": ClusterHealth::api_version(&()),
-        "kind": ClusterHealth::kind(&()),
-        "metadata": {"name": name, "ownerReferences": [owner]},
-        "spec": {},
-    });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let api = objects::<ClusterHealth>(client);
-    limited(api.patch(name, &params, &Patch::Apply(patch)))
-        .await
-        .map(drop)
-}
-
-/// Objects of a kind, undecoded: of what the server answers, nothing is needed.
-fn objects<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
 }
 
 fn policy_differs(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> bool {

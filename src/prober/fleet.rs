@@ -26,7 +26,7 @@ use super::{
     scale::Resources,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy},
     cluster::{Assignment, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
@@ -46,7 +46,7 @@ pub async fn run(seed: Client, scale: Client, stop: CancellationToken) {
         .iter()
         .filter_map(|health| {
             let name = health.metadata.name.as_deref()?;
-            Some((Arc::from(name), health.status.clone()?))
+            Some((Arc::from(name), health.status.clone().unwrap_or_default()))
         })
         .collect();
     let (writer, reporter) = Writer::new(seed.clone(), known);
@@ -77,15 +77,22 @@ pub async fn run(seed: Client, scale: Client, stop: CancellationToken) {
     let _ = writing.await;
 }
 
-/// The ClusterHealths that there are, however long it takes to list them.
+/// The ClusterHealths that there are, however long it takes to list them. One that cannot be read
+/// keeps nobody from starting: the marks on the dependents tell what is owed.
 async fn known(seed: &Client) -> Vec<ClusterHealth> {
-    let api: Api<ClusterHealth> = Api::all(seed.clone());
+    let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.clone());
     let mut listed = Vec::new();
     let mut events = events("ClusterHealths", watcher(api, watcher::Config::default()));
     while let Some(event) = events.next().await {
         match event {
             watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(health) => listed.push(health),
+            watcher::Event::InitApply(DeserializeGuard(health)) => {
+                listed.push(health.unwrap_or_else(|invalid| {
+                    let name = invalid.metadata.name.unwrap_or_default();
+                    tracing::warn!(name, error = %invalid.error, "a ClusterHealth is unreadable");
+                    ClusterHealth::new(&name, ClusterHealthSpec::default())
+                }));
+            }
             watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
                 break;
             }
