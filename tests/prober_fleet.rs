@@ -1,0 +1,499 @@
+//! The whole prober against a scripted seed: what it reports, whom it lets go, and how policies
+//! come and go.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{Failure, INTERVAL, Read, World, condition, policy, run};
+
+/// Time passes in steps of this length.
+const STEP: Duration = Duration::from_millis(250);
+const RUNNING: [i64; 3] = [1, 2, 3];
+const DOWN: [i64; 3] = [0, 0, 0];
+
+/// The status of a policy.
+fn policy_status(world: &World, name: &str) -> Value {
+    world.seed.get("probepolicies", "", name).unwrap()["status"].clone()
+}
+
+/// Waits until a condition of a policy has this reason.
+async fn policy_reason(world: &World, name: &str, kind: &str, reason: &str) -> Value {
+    let what = format!("{kind} of {name} is {reason}");
+    let found = || {
+        let status = policy_status(world, name);
+        let conditions = status["conditions"].as_array()?;
+        let holds = conditions
+            .iter()
+            .any(|it| it["type"] == kind && it["reason"] == reason);
+        holds.then_some(status)
+    };
+    world.clock.until(&what, found).await
+}
+
+fn change_policy(world: &World, name: &str, change: impl Fn(&mut Value)) {
+    world.seed.change("probepolicies", "", name, change);
+}
+
+/// One request to the shoot for each probe, none to the seed, and one connection.
+#[tokio::test]
+async fn a_healthy_cluster_costs_the_seed_nothing() {
+    let world = World::running(&["a", "b"]).await;
+    for name in ["a", "b"] {
+        world.reason(name, "Healthy").await;
+    }
+    policy_reason(&world, "p", "Ready", "Probing").await;
+    // The first write of a status is followed by those of what has come meanwhile.
+    world.clock.pass(INTERVAL).await;
+    world.seed.forget_calls();
+    let reads = world.shoot("a").reads().len();
+    for _ in 0..20 {
+        world.more_reads("a", Read::Cached, 1).await;
+    }
+    assert_eq!(world.seed.briefs(), Vec::<String>::new());
+    assert_eq!(world.shoot("a").reads().len(), reads + 20);
+    assert_eq!(world.shoot("a").connections(), 1);
+}
+
+/// A reader can tell a record that nobody keeps: one that is kept is refreshed.
+#[tokio::test]
+async fn a_status_that_says_the_same_is_refreshed_within_a_quarter_of_an_hour() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.clock.pass(INTERVAL).await;
+    world.seed.forget_calls();
+    world.clock.pass(Duration::from_secs(15 * 60)).await;
+    let briefs = world.seed.briefs();
+    let patches = briefs
+        .iter()
+        .filter(|it| **it == "PATCH clusterhealths/status/a");
+    assert!((1..=2).contains(&patches.count()), "{briefs:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_health_is_created_owned_and_created_again() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let health = world.seed.get("clusterhealths", "", "a").unwrap();
+    let owner = &health["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["uid"]),
+        (&json!("Cluster"), &json!("uid-a"))
+    );
+    world.seed.delete("clusterhealths", "", "a");
+    world.shoot("a").fail(Read::Cached, Failure::Status(500));
+    world.reason("a", "ServerError").await;
+}
+
+#[test]
+fn a_status_that_cannot_be_written_is_tried_again_and_delays_no_other() {
+    for failure in Failure::ALL {
+        run(status_fails(failure));
+    }
+}
+
+async fn status_fails(failure: Failure) {
+    let mut world = World::new(&["a", "b"]).await;
+    world.seed.fail(failure, (0, usize::MAX), |call| {
+        call.resource.starts_with("clusterhealths") && call.name == "a"
+    });
+    world.start();
+    world.reason("b", "Healthy").await;
+    // What comes later of the other cluster is not kept waiting either, not even by the time that
+    // a request may take.
+    world.shoot("b").fail(Read::Cached, Failure::Status(500));
+    world.more_reads("b", Read::Cached, 1).await;
+    world.clock.pass(STEP).await;
+    assert_eq!(world.health("b")["reason"], "ServerError", "{failure:?}");
+    if !failure.is_ambiguous() {
+        assert_eq!(world.health("a"), Value::Null, "{failure:?}");
+    }
+    world.seed.heal();
+    world.reason("a", "Healthy").await;
+}
+
+/// Writes that fail are tried again ever more seldom.
+#[tokio::test]
+async fn failing_writes_back_off() {
+    let mut world = World::new(&["a"]).await;
+    world
+        .seed
+        .fail(Failure::Status(500), (0, usize::MAX), |call| {
+            call.method != "GET" && call.resource.starts_with("clusterhealths")
+        });
+    world.start();
+    world.clock.pass(Duration::from_secs(60)).await;
+    let times: Vec<_> = world
+        .seed
+        .calls()
+        .into_iter()
+        .filter(|call| call.resource == "clusterhealths/status")
+        .map(|call| call.at)
+        .collect();
+    let pauses: Vec<u64> = times
+        .windows(2)
+        .map(|it| (it[1] - it[0]).as_secs())
+        .collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16]);
+}
+
+#[tokio::test]
+async fn the_record_of_an_unselected_cluster_is_deleted() {
+    let world = World::running(&["a", "b"]).await;
+    for name in ["a", "b"] {
+        world.reason(name, "Healthy").await;
+    }
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["clusterSelector"] = json!({"matchLabels": {"name": "b"}});
+    });
+    world
+        .health_where("a", "its record is gone", Value::is_null)
+        .await;
+    let reads = world.shoot("a").reads().len();
+    world.more_reads("b", Read::Cached, 3).await;
+    assert_eq!(world.shoot("a").reads().len(), reads, "it is not probed");
+    // Selected again, it is as before.
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["clusterSelector"] = json!({});
+    });
+    world.reason("a", "Healthy").await;
+}
+
+/// An earlier run has left records of clusters that no policy selects now, one of them unreadable.
+#[tokio::test]
+async fn records_that_were_left_behind_are_deleted() {
+    let mut world = World::new(&["a", "b"]).await;
+    for (name, status) in [
+        ("a", json!({"protection": "None"})),
+        ("b", json!({"protection": "Upside down"})),
+    ] {
+        world.seed.put(&json!({
+            "kind": "ClusterHealth", "metadata": {"name": name}, "status": status,
+        }));
+    }
+    world.seed.delete("probepolicies", "", "p");
+    world.start();
+    for name in ["a", "b"] {
+        world
+            .health_where(name, "its record is gone", |_| {
+                world.seed.get("clusterhealths", "", name).is_none()
+            })
+            .await;
+    }
+}
+
+/// The ways in which an outage's first write fails, and what is reported.
+#[test]
+fn a_dependent_that_cannot_be_scaled_degrades_the_cluster() {
+    for (failure, reason) in [
+        (Failure::Status(403), "ScalingForbidden"),
+        (Failure::Status(409), "ScalingConflicts"),
+        (Failure::Status(503), "ScalingFailed"),
+        (Failure::Hang, "ScalingFailed"),
+    ] {
+        run(scaling_fails(failure, reason));
+    }
+}
+
+async fn scaling_fails(failure: Failure, reason: &'static str) {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").silence(100);
+    world.seed.fail(failure, (0, usize::MAX), |call| {
+        call.brief() == "PATCH deployments/mcm"
+    });
+    world.start();
+    let degraded = |status: &Value| {
+        let conditions = status["conditions"].as_array();
+        conditions.is_some_and(|it| it.iter().any(|it| it["reason"] == reason))
+    };
+    let status = world.health_where("a", reason, degraded).await;
+    let condition = condition(&status, "Degraded");
+    assert_eq!(condition["status"], "True", "{status}");
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("mcm"), "{message}");
+    assert_eq!(status["reason"], "Outage");
+    assert_eq!(world.replicas("a"), [0, 2, 3], "{failure:?}");
+    policy_reason(&world, "p", "Degraded", "ScalingTrouble").await;
+    world.seed.heal();
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), DOWN);
+    policy_reason(&world, "p", "Degraded", "AsExpected").await;
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+/// The order of levels, over the whole way of an outage.
+#[tokio::test]
+async fn an_outage_is_protected_from_and_restored_in_order() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(20);
+    let status = world.protection("a", "Active").await;
+    assert_eq!(condition(&status, "Protecting")["status"], "True");
+    assert_eq!(
+        status["leases"],
+        json!({"candidates": 4, "expired": 4, "unknown": 0})
+    );
+    for (entry, replicas) in status["dependents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([3, 1, 2])
+    {
+        assert_eq!(entry["owed"], true);
+        assert_eq!(entry["recordedReplicas"], replicas);
+    }
+    let order = |world: &World| {
+        let writes = world.seed.writes();
+        writes.iter().map(|it| it.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(order(&world), ["kcm", "mcm", "ca"]);
+    policy_reason(&world, "p", "Protecting", "Outage").await;
+    assert_eq!(
+        policy_status(&world, "p")["protectedClusters"],
+        json!(["a"])
+    );
+    world.seed.forget_calls();
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_eq!(order(&world), ["ca", "mcm", "kcm"]);
+    assert_eq!(world.replicas("a"), RUNNING);
+    policy_reason(&world, "p", "Protecting", "NoOutage").await;
+}
+
+/// While a level waits for its effect, the evidence fails, or recovers.
+#[tokio::test]
+async fn a_scale_down_stops_when_the_evidence_is_gone() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.seed.follow("kcm", false);
+    world.shoot("a").silence(20);
+    world.protection("a", "ScalingDown").await;
+    world
+        .clock
+        .until("the first write", || {
+            (world.replicas("a")[0] == 0).then_some(())
+        })
+        .await;
+    world
+        .shoot("a")
+        .fail(Read::Consistent, Failure::Status(503));
+    world.reason("a", "ServerError").await;
+    world.seed.follow("kcm", true);
+    world.clock.pass(Duration::from_secs(60)).await;
+    assert_eq!(
+        world.replicas("a"),
+        [0, 2, 3],
+        "nothing without evidence, either way"
+    );
+    world.shoot("a").heal();
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+#[tokio::test]
+async fn dry_run_writes_to_no_dependent() {
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("DryRun")
+    });
+    world.shoot("a").silence(100);
+    world.start();
+    let status = world.reason("a", "Outage").await;
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("DryRun"), "{message}");
+    world.clock.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.seed.writes().len(), 0);
+    assert_eq!(world.health("a")["protection"], "None");
+    // In earnest, the outage that is known by now is acted on at once.
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("Enforce")
+    });
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), DOWN);
+    // A protection that was in earnest stays as it is.
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("DryRun")
+    });
+    world.shoot("a").renew();
+    let status = world.reason("a", "Healthy").await;
+    assert_eq!(status["protection"], "Active");
+    world.clock.pass(Duration::from_secs(30)).await;
+    assert_eq!(world.replicas("a"), DOWN);
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("Enforce")
+    });
+    world.protection("a", "None").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+#[tokio::test]
+async fn suspend_stops_probes_and_keeps_marks() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(true)
+    });
+    let status = world.reason("a", "Suspended").await;
+    assert_eq!(status["protection"], "Active");
+    assert_eq!(status["skipped"], "Suspended");
+    world.shoot("a").renew();
+    let reads = world.shoot("a").reads().len();
+    let writes = world.seed.writes().len();
+    world.clock.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.shoot("a").reads().len(), reads);
+    assert_eq!(world.seed.writes().len(), writes);
+    assert_eq!(world.replicas("a"), DOWN);
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(false)
+    });
+    world.protection("a", "None").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+#[tokio::test]
+async fn an_invalid_policy_is_stalled_and_its_neighbours_go_on() {
+    let mut world = World::new(&["a", "b"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["clusterSelector"] = json!({"matchLabels": {"name": "a"}});
+    });
+    let mut broken = policy("broken");
+    broken["spec"]["nodeLeaseFailureFraction"] = json!(7.5);
+    world.seed.put(&broken);
+    let mut unreadable = policy("unreadable");
+    unreadable["spec"]["probeInterval"] = json!("soon");
+    world.seed.put(&unreadable);
+    world.start();
+    world.reason("a", "Healthy").await;
+    for (name, field) in [
+        ("broken", "nodeLeaseFailureFraction"),
+        ("unreadable", "soon"),
+    ] {
+        let status = policy_reason(&world, name, "Stalled", "Invalid").await;
+        let ready = condition(&status, "Ready");
+        assert_eq!(ready["status"], "False");
+        let message = ready["message"].as_str().unwrap();
+        assert!(message.contains(field), "{message}");
+    }
+    assert_eq!(world.health("b"), Value::Null);
+    // Corrected, it goes to work.
+    change_policy(&world, "broken", |policy| {
+        policy["spec"]["nodeLeaseFailureFraction"] = json!(0.5);
+    });
+    world.reason("b", "Healthy").await;
+}
+
+/// A policy that is deleted, or stops selecting, leaves no cluster behind at zero.
+#[test]
+fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {
+    type Change = fn(&World);
+    let ways: [Change; 3] = [
+        |world| world.seed.delete("probepolicies", "", "p"),
+        |world| {
+            change_policy(world, "p", |policy| {
+                policy["spec"]["clusterSelector"] = json!({"matchLabels": {"name": "z"}});
+            });
+        },
+        |world| {
+            change_policy(world, "p", |policy| {
+                policy["spec"]["nodeLeaseFailureFraction"] = json!(0);
+            });
+        },
+    ];
+    for change in ways {
+        run(async move {
+            let world = World::running(&["a"]).await;
+            world.reason("a", "Healthy").await;
+            world.shoot("a").silence(100);
+            world.protection("a", "Active").await;
+            change(&world);
+            world.clock.pass(Duration::from_secs(60)).await;
+            assert_eq!(world.replicas("a"), DOWN);
+            let status = world.health("a");
+            assert_eq!(status["protection"], "Active");
+            assert_eq!(status["policy"], Value::Null);
+            world.shoot("a").renew();
+            world
+                .health_where("a", "its record is gone", Value::is_null)
+                .await;
+            assert_eq!(world.replicas("a"), RUNNING);
+        });
+    }
+}
+
+/// The process ends while a dependent is being written; its successor has to know.
+#[tokio::test]
+async fn what_was_done_last_is_on_record_when_the_prober_ends() {
+    let mut world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let release = world
+        .seed
+        .hold(|call| call.brief() == "PATCH deployments/kcm");
+    world.shoot("a").silence(100);
+    world
+        .clock
+        .until("the first write", || {
+            (world.replicas("a")[0] == 0).then_some(())
+        })
+        .await;
+    let owed = |world: &World| {
+        let dependents = world.health("a")["dependents"].clone();
+        dependents[1]["owed"] == true
+    };
+    assert!(!owed(&world), "its answer has not come yet");
+    release.send(()).unwrap();
+    world.stop().await;
+    assert!(owed(&world));
+    assert_eq!(world.replicas("a"), [0, 2, 3]);
+    // The successor finds the cluster healthy.
+    world.shoot("a").renew();
+    world.start();
+    world
+        .health_where("a", "nothing is owed", |status| {
+            status["dependents"][1]["owed"] == false && status["protection"] == "None"
+        })
+        .await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+/// A policy's counts and conditions are written when they change, at most once in five seconds.
+#[tokio::test]
+async fn a_policy_is_written_at_most_once_in_five_seconds() {
+    let mut world = World::new(&["a", "b"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = json!("1s");
+    });
+    world.start();
+    for round in 0..40 {
+        let shoot = world.shoot("a");
+        if round % 2 == 0 {
+            shoot.fail(Read::Cached, Failure::Status(500));
+        } else {
+            shoot.heal();
+        }
+        world.clock.pass(Duration::from_millis(1_500)).await;
+    }
+    let times: Vec<_> = world
+        .seed
+        .calls()
+        .into_iter()
+        .filter(|call| call.resource == "probepolicies/status")
+        .map(|call| call.at)
+        .collect();
+    assert!(times.len() > 8, "{times:?}");
+    for pair in times.windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_secs(5), "{pair:?}");
+    }
+}
