@@ -46,9 +46,8 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
     let api = objects::<K>(client);
-    limited(api.patch_status(name, &params, &Patch::Apply(patch)))
-        .await
-        .map(drop)
+    let answer = limited(api.patch_status(name, &params, &Patch::Apply(patch))).await?;
+    written::<K>(&answer)
 }
 
 /// Creates the ClusterHealth of a Cluster with this UID.
@@ -68,9 +67,8 @@ pub(super) async fn create(client: &Client, name: &str, uid: &str) -> Result<(),
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
     let api = objects::<ClusterHealth>(client);
-    limited(api.patch(name, &params, &Patch::Apply(patch)))
-        .await
-        .map(drop)
+    let answer = limited(api.patch(name, &params, &Patch::Apply(patch))).await?;
+    written::<ClusterHealth>(&answer)
 }
 
 /// Deletes a ClusterHealth.
@@ -81,7 +79,19 @@ pub(super) async fn delete(client: &Client, name: &str) -> Result<(), WriteError
         .map(drop)
 }
 
-/// Objects of a kind, undecoded: of what the server answers, nothing is needed.
+/// Whether the answer is the object that was written: anything else that can be read is no proof
+/// that it was.
+fn written<K: Resource<DynamicType = ()>>(answer: &DynamicObject) -> Result<(), WriteError> {
+    let kind = K::kind(&());
+    match &answer.types {
+        Some(types) if types.kind == kind => Ok(()),
+        _ => Err(WriteError::Api(format!(
+            "with something else than a {kind}"
+        ))),
+    }
+}
+
+/// Objects of a kind, undecoded: of what the server answers, only the kind is needed.
 fn objects<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
 }
