@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
-    cluster::{Assignment, Decision, Settings},
+    cluster::{Assignment, Decision, Eligibility, Settings},
     health::{self, ClusterReport, Finding, Reporter},
 };
 
@@ -149,13 +149,38 @@ impl Probe {
                 message: error.to_string(),
             }),
             // A protected cluster is not dropped: it stays protected until it is healthy.
-            Decision::Unselected if self.round.is_some() && self.guard.is_engaged() => {}
+            Decision::Unselected
+                if self.guard.is_engaged() && assignment.eligibility == Eligibility::Probed =>
+            {
+                self.keep_until_healthy();
+            }
             Decision::Unselected => self.rest(Finding::Skipped {
                 reason: "Unselected",
                 message: "no valid policy selects the cluster".to_owned(),
             }),
         }
         self.report();
+    }
+
+    /// Probes by the last settings, if there were any, but for what they held back: nobody is left
+    /// who could let go of it.
+    fn keep_until_healthy(&mut self) {
+        if let Some(last) = self.settings.clone() {
+            let settings = Settings {
+                mode: Mode::Enforce,
+                suspend: false,
+                ..(*last).clone()
+            };
+            self.adopt(Arc::new(settings));
+        } else {
+            self.rest(Finding::Skipped {
+                reason: "Unselected",
+                message:
+                    "no valid policy selects the cluster, and none is known by which it could \
+                          be judged; select it again to have it restored"
+                        .to_owned(),
+            });
+        }
     }
 
     /// Probes by these settings from now on.
