@@ -497,3 +497,50 @@ async fn a_policy_is_written_at_most_once_in_five_seconds() {
         assert!(pair[1] - pair[0] >= Duration::from_secs(5), "{pair:?}");
     }
 }
+
+/// Whatever keeps the lists from being read at the start, they are read as soon as it is over.
+#[test]
+fn lists_that_fail_at_the_start_are_tried_again() {
+    for failure in Failure::ALL {
+        // A hanging list is ended by the client's own limit, which the scripted one does not have.
+        if failure != Failure::Hang {
+            run(lists_fail(failure));
+        }
+    }
+}
+
+async fn lists_fail(failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").silence(100);
+    world
+        .seed
+        .fail(failure, (0, usize::MAX), |call| call.name.is_empty());
+    world.start();
+    world.clock.pass(Duration::from_secs(20)).await;
+    assert_eq!(world.shoot("a").reads().len(), 0, "{failure:?}");
+    world.seed.heal();
+    world.protection("a", "Active").await;
+}
+
+/// The emergency brake, or a dry run, that is deleted with its policy leaves nothing at zero.
+#[test]
+fn a_protected_cluster_is_let_go_whatever_its_last_policy_held_back() {
+    for (field, value) in [("suspend", json!(true)), ("mode", json!("DryRun"))] {
+        run(async move {
+            let world = World::running(&["a"]).await;
+            world.reason("a", "Healthy").await;
+            world.shoot("a").silence(100);
+            world.protection("a", "Active").await;
+            change_policy(&world, "p", |policy| policy["spec"][field] = value.clone());
+            world.clock.pass(INTERVAL).await;
+            world.seed.delete("probepolicies", "", "p");
+            world.clock.pass(Duration::from_secs(30)).await;
+            assert_eq!(world.replicas("a"), DOWN);
+            world.shoot("a").renew();
+            world
+                .health_where("a", "its record is gone", Value::is_null)
+                .await;
+            assert_eq!(world.replicas("a"), RUNNING);
+        });
+    }
+}
