@@ -49,6 +49,14 @@ pub fn status(
     }
 }
 
+/// Whether the second status says something that the first did not.
+pub fn differs(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> bool {
+    before.observed_generation != after.observed_generation
+        || before.clusters != after.clusters
+        || before.protected_clusters != after.protected_clusters
+        || !conditions::same(&before.conditions, &after.conditions)
+}
+
 fn tally<'a>(policy: &'a PolicyReport, clusters: &BTreeMap<Arc<str>, ClusterReport>) -> Tally<'a> {
     let mut tally = Tally::default();
     for name in &policy.selected {

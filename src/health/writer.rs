@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    cluster, conditions, policy,
+    cluster, policy,
     report::{ClusterReport, PolicyReport},
     request::{WriteError, create, delete, write_status},
 };
@@ -295,7 +295,7 @@ impl Writer {
             return;
         };
         let status = policy::status(report, &self.reports, &record.written, Timestamp::now());
-        if !policy_differs(&record.written, &status) {
+        if !policy::differs(&record.written, &status) {
             record.settle(POLICY_LOOK);
             return;
         }
@@ -431,13 +431,6 @@ impl<S> Record<S> {
         self.failures = self.failures.saturating_add(1);
         self.due = Instant::now() + pause.min(RETRY_LIMIT);
     }
-}
-
-fn policy_differs(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> bool {
-    before.observed_generation != after.observed_generation
-        || before.clusters != after.clusters
-        || before.protected_clusters != after.protected_clusters
-        || !conditions::same(&before.conditions, &after.conditions)
 }
 
 fn refresh() -> Duration {

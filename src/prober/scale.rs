@@ -1,7 +1,9 @@
 //! Reads and writes dependents on the seed. The only place that changes what a user owns.
 
+mod answer;
+
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -12,14 +14,13 @@ use kube::{
     core::{ApiResource, GroupVersion, GroupVersionKind, PartialObjectMeta},
     discovery::{self, Scope},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{
-    Family, IGNORE, MARK, Observed, RECORD, Record, Refusal, Step, Write, parse_bool,
-};
+use self::answer::{Scale, Workload, observed_scalable, observed_workload};
+use super::plan::{Family, Observed, Refusal, Step, Write};
 use crate::api::DependentRef;
 
 /// The field manager under which dependents are changed.
@@ -121,46 +122,6 @@ struct Target {
     kind: String,
     request: Request,
     name: String,
-}
-
-#[derive(Deserialize)]
-struct Workload {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Replicas,
-    #[serde(default)]
-    status: WorkloadStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-    #[serde(default)]
-    generation: i64,
-    resource_version: String,
-}
-
-#[derive(Default, Deserialize)]
-struct Replicas {
-    replicas: Option<i32>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WorkloadStatus {
-    observed_generation: i64,
-    replicas: i32,
-    ready_replicas: i32,
-}
-
-#[derive(Deserialize)]
-struct Scale {
-    #[serde(default)]
-    spec: Replicas,
-    #[serde(default)]
-    status: Replicas,
 }
 
 /// What became of a write.
@@ -413,45 +374,6 @@ impl Resources {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(kind, resource);
     }
-}
-
-fn observed_workload(object: Workload) -> Observed {
-    let current = object.status.observed_generation >= object.metadata.generation;
-    let annotations = &object.metadata.annotations;
-    Observed {
-        family: Family::Apps,
-        // The API server's default.
-        replicas: object.spec.replicas.unwrap_or(1),
-        marked: annotations.contains_key(MARK),
-        record: Record::parse(annotations.get(RECORD).map(String::as_str)),
-        ignored: ignored(annotations),
-        any_left: !current || object.status.replicas > 0,
-        running: current && object.status.ready_replicas > 0,
-        resource_version: object.metadata.resource_version,
-    }
-}
-
-fn observed_scalable(object: PartialObjectMeta, scale: &Scale) -> Observed {
-    let annotations = object.metadata.annotations.unwrap_or_default();
-    let present = scale.status.replicas.unwrap_or(0) > 0;
-    Observed {
-        family: Family::Scalable,
-        // A Scale of zero replicas lacks the field.
-        replicas: scale.spec.replicas.unwrap_or(0),
-        marked: annotations.contains_key(MARK),
-        record: Record::parse(annotations.get(RECORD).map(String::as_str)),
-        ignored: ignored(&annotations),
-        any_left: present,
-        running: present,
-        resource_version: object.metadata.resource_version.unwrap_or_default(),
-    }
-}
-
-fn ignored(annotations: &BTreeMap<String, String>) -> bool {
-    annotations
-        .get(IGNORE)
-        .and_then(|text| parse_bool(text))
-        .unwrap_or(false)
 }
 
 fn api_path(resource: &ApiResource) -> String {
