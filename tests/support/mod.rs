@@ -10,18 +10,21 @@
 )]
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
+mod answer;
 mod clock;
 mod failure;
 mod seed;
 mod shoot;
+mod stage;
 mod world;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use self::{
     clock::{Activity, Clock, run},
     failure::Failure,
-    seed::{Call, Seed, workload_status},
+    seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
+    stage::{EVER, Stage, delayed, guard, info},
     world::{INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_workload},
 };
 

@@ -4,23 +4,25 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use bytes::Bytes;
 use futures::{
-    StreamExt as _,
     channel::{mpsc, oneshot},
     future::BoxFuture,
 };
-use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
-use hyper::body::Frame;
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Activity, Failure, failure::reason};
+use super::{
+    Activity, Failure,
+    answer::{
+        Answer, Outcome, discovery, fail, merge, new_scale, not_found, respond, scale, status,
+        workload_status,
+    },
+};
 
 /// The resources that are served: plural, kind, group and version.
 const RESOURCES: [(&str, &str, &str); 8] = [
@@ -81,8 +83,6 @@ impl Call {
 }
 
 type Predicate = Box<dyn Fn(&Call) -> bool + Send>;
-type Body_ = BoxBody<Bytes, io::Error>;
-type Answer = Result<http::Response<Body_>, io::Error>;
 
 struct Fault {
     matches: Predicate,
@@ -121,12 +121,6 @@ struct State {
 pub struct Seed {
     state: Arc<Mutex<State>>,
     activity: Activity,
-}
-
-/// What a request comes to.
-enum Outcome {
-    Json(u16, Value),
-    Watch(Vec<Bytes>, mpsc::UnboundedReceiver<Bytes>),
 }
 
 impl Seed {
@@ -519,15 +513,6 @@ impl State {
     }
 }
 
-/// The status of a workload whose controller has done its work.
-pub fn workload_status(object: &Value) -> Value {
-    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
-    json!({
-        "observedGeneration": object["metadata"]["generation"],
-        "replicas": replicas, "readyReplicas": replicas,
-    })
-}
-
 fn call(head: &http::request::Parts, body: &[u8]) -> Call {
     let path = head.uri.path();
     let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -561,124 +546,5 @@ fn call(head: &http::request::Parts, body: &[u8]) -> Call {
         content_type: header("content-type").to_owned(),
         only_metadata: header("accept").contains("as=PartialObjectMetadata;"),
         body: serde_json::from_slice(body).unwrap_or_default(),
-    }
-}
-
-fn respond(outcome: Outcome) -> http::Response<Body_> {
-    match outcome {
-        Outcome::Json(code, body) => whole(code, "application/json", body.to_string()),
-        Outcome::Watch(missed, coming) => {
-            let lines = futures::stream::iter(missed).chain(coming);
-            let frames = lines.map(|line| Ok::<_, io::Error>(Frame::data(line)));
-            http::Response::new(BodyExt::boxed(StreamBody::new(frames)))
-        }
-    }
-}
-
-fn whole(code: u16, content_type: &str, body: String) -> http::Response<Body_> {
-    let body = http_body_util::Full::new(Bytes::from(body));
-    http::Response::builder()
-        .status(code)
-        .header("content-type", content_type)
-        .body(body.map_err(|never| match never {}).boxed())
-        .unwrap()
-}
-
-async fn fail(failure: Failure) -> Answer {
-    match failure {
-        Failure::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
-        Failure::Reset => Err(io::ErrorKind::ConnectionReset.into()),
-        Failure::Hang => std::future::pending().await,
-        Failure::Status(code) => Ok(respond(status(code, "scripted failure"))),
-        Failure::RetryAfter(seconds) => {
-            let mut answer = respond(status(429, "scripted failure"));
-            answer.headers_mut().insert("retry-after", seconds.into());
-            Ok(answer)
-        }
-        Failure::Truncated => {
-            let frames = [
-                Ok(Frame::data(Bytes::from_static(b"{\"kind\": \"Dep"))),
-                Err(io::ErrorKind::UnexpectedEof.into()),
-            ];
-            let body = StreamBody::new(futures::stream::iter(frames));
-            Ok(http::Response::new(BodyExt::boxed(body)))
-        }
-        Failure::Html => Ok(whole(200, "text/html", "<html>Sign in</html>".into())),
-        Failure::WrongKind => Ok(respond(Outcome::Json(200, super::wrong_kind()))),
-    }
-}
-
-fn status(code: u16, message: &str) -> Outcome {
-    let body = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason(code), "code": code,
-    });
-    Outcome::Json(code, body)
-}
-
-fn not_found() -> Outcome {
-    status(404, "not found")
-}
-
-fn discovery() -> Value {
-    let resource = |name: &str, kind: &str| {
-        json!({
-            "name": name, "singularName": "etcd", "namespaced": true, "kind": kind,
-            "verbs": ["get", "list", "patch"],
-        })
-    };
-    json!({
-        "kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": "druid.gardener.cloud/v1alpha1",
-        "resources": [resource("etcds", "Etcd"), resource("etcds/scale", "Scale")],
-    })
-}
-
-/// A Scale of zero replicas lacks the field.
-fn scale(object: &Value) -> Value {
-    let field = |part: &str| match object[part]["replicas"].as_i64() {
-        None | Some(0) => json!({}),
-        Some(replicas) => json!({"replicas": replicas}),
-    };
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": object["metadata"],
-        "spec": field("spec"), "status": field("status"),
-    })
-}
-
-/// The replicas that a merge patch or a JSON patch of `scale` asks for, if its tests hold.
-fn new_scale(object: &Value, patch: &Value) -> Option<Value> {
-    let Some(operations) = patch.as_array() else {
-        return Some(patch["spec"]["replicas"].clone());
-    };
-    let mut replicas = object["spec"]["replicas"].clone();
-    for operation in operations {
-        assert_eq!(operation["path"], "/spec/replicas");
-        match operation["op"].as_str().unwrap() {
-            "test" if operation["value"] != replicas => return None,
-            "test" => {}
-            "replace" => replicas = operation["value"].clone(),
-            other => panic!("the operation {other} is not scripted"),
-        }
-    }
-    Some(replicas)
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let target = target.as_object_mut().unwrap();
-    for (key, value) in patch {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
     }
 }

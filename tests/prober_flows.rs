@@ -1,0 +1,221 @@
+//! How flows of scaling run, over a scripted seed: in which order, and how they are delayed,
+//! stopped and overtaken.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use dependency_watchdog::{
+    api::Protection,
+    prober::{guard::Guard, plan::Direction, scale::Resources},
+};
+use support::{Failure, INTERVAL, Stage, delayed, info, put_workload, run};
+use tokio::time::Instant;
+
+/// Whoever shuts the guard down learns what its last request did.
+#[test]
+fn what_is_under_way_at_the_end_is_not_forgotten() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        let release = stage
+            .seed
+            .hold(|call| call.brief() == "PATCH deployments/first");
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.until_asked("PATCH deployments/first").await;
+        release.send(()).unwrap();
+        stage.guard.shut_down().await;
+        stage.assert_down("deployments", "first", "shut down");
+    });
+}
+
+#[test]
+fn levels_ascend_and_within_one_all_goes_at_once() {
+    run(async {
+        let dependents = [
+            info("Deployment", "low-a", 0),
+            info("Deployment", "low-b", 0),
+            info("Deployment", "high", 7),
+        ];
+        let mut stage = Stage::new(&dependents);
+        stage.seed.follow("low-a", false);
+        stage.seed.follow("low-b", false);
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        // Both are written before either has had an effect; the next level waits for both.
+        for freed in ["low-a", "low-b"] {
+            stage.advance(Duration::from_secs(5)).await;
+            let mut written = stage.written();
+            written.sort();
+            assert_eq!(written, ["low-a", "low-b"]);
+            stage.seed.follow(freed, true);
+        }
+        stage.advance(Duration::from_secs(5)).await;
+        assert_eq!(stage.written()[2..], ["high"]);
+        assert_eq!(stage.guard.protection(), Protection::Active);
+    });
+}
+
+#[test]
+fn the_initial_delay_comes_only_before_a_write() {
+    run(async {
+        let mut stage = Stage::new(&[delayed("first", 20), delayed("second", 0)]);
+        let begin = Instant::now();
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.advance(Duration::from_secs(60)).await;
+        let times: Vec<(String, Duration)> = stage
+            .seed
+            .writes()
+            .into_iter()
+            .map(|call| (call.name, call.at - begin))
+            .collect();
+        assert_eq!(times[0], ("second".to_owned(), Duration::ZERO));
+        assert_eq!(times[1].0, "first");
+        let waited = times[1].1;
+        assert!(
+            waited >= Duration::from_secs(20) && waited < Duration::from_millis(20_100),
+            "{waited:?}"
+        );
+        // Looked at again, there is nothing to write and nothing to wait for.
+        let begin = Instant::now();
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        // Each is found settled, and the flow ends.
+        for _ in 0..3 {
+            stage.guard.progress(INTERVAL).await;
+        }
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        assert_eq!(stage.seed.writes().len(), 2);
+    });
+}
+
+#[test]
+fn an_initial_delay_ends_when_the_flow_is_stopped() {
+    run(async {
+        let mut stage = Stage::new(&[delayed("first", 3_000)]);
+        let begin = Instant::now();
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.advance(Duration::from_secs(5)).await;
+        stage.guard.stop();
+        stage.guard.progress(INTERVAL).await;
+        // tokio's timers are rounded up to milliseconds.
+        assert_eq!(begin.elapsed().as_secs(), 5);
+        assert!(begin.elapsed() < Duration::from_millis(5_010));
+        assert_eq!(stage.seed.writes().len(), 0);
+    });
+}
+
+#[test]
+fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
+    for direction in [Direction::Down, Direction::Up] {
+        run(late(direction));
+    }
+}
+
+async fn late(direction: Direction) {
+    let mut stage = Stage::new(&[
+        info("Deployment", "first", 0),
+        info("Deployment", "second", 1),
+    ]);
+    if direction == Direction::Up {
+        stage.act(Direction::Down).await;
+    }
+    stage.seed.follow("first", false);
+    stage.seed.forget_calls();
+    let begin = Instant::now();
+    stage.guard.act(direction, stage.settings.restore);
+    stage.follow().await;
+    let problems = stage.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].reason, "ScalingLate");
+    let writes = stage.seed.writes();
+    assert_eq!(writes[1].name, "second");
+    let waited = writes[1].at - begin;
+    assert!(
+        waited >= Duration::from_secs(30) && waited < Duration::from_millis(30_100),
+        "{direction:?}: {waited:?}"
+    );
+    assert!(stage.entry("first").owed, "owed until it is really there");
+    stage.seed.follow("first", true);
+    stage.act(direction).await;
+    assert_eq!(stage.problems(), []);
+    assert_eq!(stage.entry("first").owed, direction == Direction::Down);
+}
+
+/// The verdict that overtakes a flow is acted on as soon as that flow has ended.
+#[test]
+fn a_recovery_overtakes_a_scale_down_at_once() {
+    run(async {
+        let mut stage = Stage::new(&[
+            info("Deployment", "first", 0),
+            info("Deployment", "second", 1),
+        ]);
+        stage.seed.follow("first", false);
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.advance(Duration::from_secs(5)).await;
+        assert_eq!(stage.written(), ["first"]);
+        stage.seed.follow("first", true);
+        let begin = Instant::now();
+        stage.guard.act(Direction::Up, stage.settings.restore);
+        while stage.replicas("deployments", "first") == 0 {
+            stage.guard.progress(INTERVAL).await;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(1));
+        stage.follow().await;
+        stage.assert_up("deployments", "first", "overtaken");
+        assert_eq!(
+            stage.written(),
+            ["first", "first"],
+            "the other was never touched"
+        );
+        assert_eq!(stage.guard.protection(), Protection::None);
+    });
+}
+
+/// Doubt ends a flow, and also what was to follow it.
+#[test]
+fn doubt_ends_what_an_overtaking_verdict_began() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        stage.act(Direction::Down).await;
+        let release = stage
+            .seed
+            .hold(|call| call.brief() == "GET deployments/first");
+        stage.seed.forget_calls();
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.until_asked("GET deployments/first").await;
+        stage.guard.act(Direction::Up, stage.settings.restore);
+        stage.guard.stop();
+        release.send(()).unwrap();
+        stage.follow().await;
+        assert_eq!(stage.seed.writes().len(), 0);
+        stage.assert_down("deployments", "first", "doubt");
+    });
+}
+
+/// Two clusters on one seed: that one of them hangs in a write costs the other nothing.
+#[test]
+fn a_scale_that_hangs_delays_no_other_cluster() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        put_workload(&stage.seed, "Deployment", "b", "first", 2);
+        stage
+            .seed
+            .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
+        let client = stage.seed.client();
+        let mut other = Guard::new("b".into(), client, Resources::default(), None);
+        other.adopt(&stage.settings.dependents);
+        let begin = Instant::now();
+        stage.guard.act(Direction::Down, stage.settings.restore);
+        other.act(Direction::Down, stage.settings.restore);
+        while other.protection() != Protection::Active {
+            other.progress(INTERVAL).await;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(1));
+        assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+    });
+}

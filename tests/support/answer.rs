@@ -1,0 +1,150 @@
+//! What a scripted seed answers, and how it patches.
+
+use std::io;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, channel::mpsc};
+use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
+use hyper::body::Frame;
+use serde_json::{Value, json};
+
+use super::{Failure, failure::reason};
+
+type AnswerBody = BoxBody<Bytes, io::Error>;
+
+/// An answer, or a broken connection.
+pub(super) type Answer = Result<http::Response<AnswerBody>, io::Error>;
+
+/// What a request comes to.
+pub(super) enum Outcome {
+    Json(u16, Value),
+    Watch(Vec<Bytes>, mpsc::UnboundedReceiver<Bytes>),
+}
+
+/// The status of a workload whose controller has done its work.
+pub fn workload_status(object: &Value) -> Value {
+    let replicas = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    json!({
+        "observedGeneration": object["metadata"]["generation"],
+        "replicas": replicas, "readyReplicas": replicas,
+    })
+}
+
+pub(super) fn respond(outcome: Outcome) -> http::Response<AnswerBody> {
+    match outcome {
+        Outcome::Json(code, body) => whole(code, "application/json", body.to_string()),
+        Outcome::Watch(missed, coming) => {
+            let lines = futures::stream::iter(missed).chain(coming);
+            let frames = lines.map(|line| Ok::<_, io::Error>(Frame::data(line)));
+            http::Response::new(BodyExt::boxed(StreamBody::new(frames)))
+        }
+    }
+}
+
+fn whole(code: u16, content_type: &str, body: String) -> http::Response<AnswerBody> {
+    let body = http_body_util::Full::new(Bytes::from(body));
+    http::Response::builder()
+        .status(code)
+        .header("content-type", content_type)
+        .body(body.map_err(|never| match never {}).boxed())
+        .unwrap()
+}
+
+pub(super) async fn fail(failure: Failure) -> Answer {
+    match failure {
+        Failure::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
+        Failure::Reset => Err(io::ErrorKind::ConnectionReset.into()),
+        Failure::Hang => std::future::pending().await,
+        Failure::Status(code) => Ok(respond(status(code, "scripted failure"))),
+        Failure::RetryAfter(seconds) => {
+            let mut answer = respond(status(429, "scripted failure"));
+            answer.headers_mut().insert("retry-after", seconds.into());
+            Ok(answer)
+        }
+        Failure::Truncated => {
+            let frames = [
+                Ok(Frame::data(Bytes::from_static(b"{\"kind\": \"Dep"))),
+                Err(io::ErrorKind::UnexpectedEof.into()),
+            ];
+            let body = StreamBody::new(futures::stream::iter(frames));
+            Ok(http::Response::new(BodyExt::boxed(body)))
+        }
+        Failure::Html => Ok(whole(200, "text/html", "<html>Sign in</html>".into())),
+        Failure::WrongKind => Ok(respond(Outcome::Json(200, super::wrong_kind()))),
+    }
+}
+
+pub(super) fn status(code: u16, message: &str) -> Outcome {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason(code), "code": code,
+    });
+    Outcome::Json(code, body)
+}
+
+pub(super) fn not_found() -> Outcome {
+    status(404, "not found")
+}
+
+pub(super) fn discovery() -> Value {
+    let resource = |name: &str, kind: &str| {
+        json!({
+            "name": name, "singularName": "etcd", "namespaced": true, "kind": kind,
+            "verbs": ["get", "list", "patch"],
+        })
+    };
+    json!({
+        "kind": "APIResourceList", "apiVersion": "v1",
+        "groupVersion": "druid.gardener.cloud/v1alpha1",
+        "resources": [resource("etcds", "Etcd"), resource("etcds/scale", "Scale")],
+    })
+}
+
+/// A Scale of zero replicas lacks the field.
+pub(super) fn scale(object: &Value) -> Value {
+    let field = |part: &str| match object[part]["replicas"].as_i64() {
+        None | Some(0) => json!({}),
+        Some(replicas) => json!({"replicas": replicas}),
+    };
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": object["metadata"],
+        "spec": field("spec"), "status": field("status"),
+    })
+}
+
+/// The replicas that a merge patch or a JSON patch of `scale` asks for, if its tests hold.
+pub(super) fn new_scale(object: &Value, patch: &Value) -> Option<Value> {
+    let Some(operations) = patch.as_array() else {
+        return Some(patch["spec"]["replicas"].clone());
+    };
+    let mut replicas = object["spec"]["replicas"].clone();
+    for operation in operations {
+        assert_eq!(operation["path"], "/spec/replicas");
+        match operation["op"].as_str().unwrap() {
+            "test" if operation["value"] != replicas => return None,
+            "test" => {}
+            "replace" => replicas = operation["value"].clone(),
+            other => panic!("the operation {other} is not scripted"),
+        }
+    }
+    Some(replicas)
+}
+
+/// RFC 7386.
+pub(super) fn merge(target: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let target = target.as_object_mut().unwrap();
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
