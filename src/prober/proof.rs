@@ -116,6 +116,11 @@ impl Proof {
         self.interrupted = true;
     }
 
+    /// When the run of reads that is under way began.
+    pub fn since(&self) -> Option<Moment> {
+        self.run.map(|run| run.since)
+    }
+
     /// Whether a run of reads is under way in which no write has been noticed yet.
     pub fn awaits_write(&self) -> bool {
         self.run.is_some_and(|run| !run.writable)

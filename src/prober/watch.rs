@@ -112,9 +112,12 @@ impl Watch {
         }
     }
 
-    /// Goes on under other rules, with the evidence that there is.
+    /// Goes on under other rules, with the evidence that there is. Verdicts that were reached under
+    /// the former ones do not count.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
+        self.outages = 0;
+        self.recoveries = 0;
     }
 
     /// Tells whether the cluster is protected, which changes what counts.
@@ -204,16 +207,20 @@ impl Watch {
         });
         let seen = self.assess(snapshot.started);
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
-        let stale = self
-            .facts
-            .is_none_or(|read| snapshot.started.since(read) >= FACTS_AGE);
-        self.facts_wanted |= stale && (silenced || seen.suspect());
         self.proof.succeeded(
             snapshot.started,
             snapshot.consistent,
             snapshot.resource_version,
             seen.period,
         );
+        let age = self.facts.map(|read| snapshot.started.since(read));
+        let stale = age.is_none_or(|age| age >= FACTS_AGE);
+        // What is acted on is known since the proof began: a node that has been taken down since
+        // is silent for a good reason.
+        let before_proof = self.facts < self.proof.since();
+        let older_than_proof =
+            seen.suspect() && before_proof && age.is_none_or(|age| age > seen.period);
+        self.facts_wanted |= stale && (silenced || seen.suspect()) || older_than_proof;
         self.assessment = Some(seen);
         if self.facts_wanted {
             Taken::NeedsFacts

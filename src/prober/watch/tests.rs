@@ -125,7 +125,17 @@ fn silence_is_acted_on_when_it_is_certain() {
     assert_eq!(conclusion.act, Some(Direction::Down));
     // Renewed before 102 s, as far as stamp and Date tell.
     assert!((130.0..=132.1).contains(&when), "{when}");
-    assert_eq!(shoot.facts_read, 1);
+    assert_eq!(shoot.facts_read, 2, "at start, and for the proof");
+}
+
+/// Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
+#[test]
+fn what_is_acted_on_is_known_since_the_proof_began() {
+    let mut shoot = Shoot::new(RULES);
+    let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    let read = seconds(shoot.watch.facts.unwrap());
+    let began = seconds(shoot.watch.proof.since().unwrap());
+    assert!(read >= began, "read at {read}, {began} to {when}");
 }
 
 #[test]
@@ -243,10 +253,12 @@ fn nodes_and_machines_are_read_when_they_matter() {
     shoot.watch.want_facts();
     assert!(needs(&mut shoot, 200.0, 199), "wanted");
     assert!(!needs(&mut shoot, 220.0, 199), "silent, but they are fresh");
-    assert!(!needs(&mut shoot, 259.0, 199), "and still are");
-    assert!(needs(&mut shoot, 260.0, 199), "a minute old, and silent");
-    assert!(!needs(&mut shoot, 319.0, 199), "once a minute");
-    assert!(needs(&mut shoot, 320.0, 199));
+    assert!(needs(&mut shoot, 223.0, 199), "older than the proof");
+    for now in (226..283).step_by(3) {
+        assert!(!needs(&mut shoot, now.into(), 199), "read since it began");
+    }
+    assert!(needs(&mut shoot, 283.0, 199), "a minute old, and silent");
+    assert!(!needs(&mut shoot, 286.0, 199), "once a minute");
     assert!(!needs(&mut shoot, 400.0, 399), "old, but nothing is silent");
     assert!(needs(&mut shoot, 420.0, 399), "turned silent");
 }
