@@ -27,7 +27,7 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
         let release = stage
             .seed
             .hold(|call| call.brief() == "PATCH deployments/first");
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         stage.until_asked("PATCH deployments/first").await;
         release.send(()).unwrap();
         stage.guard.shut_down().await;
@@ -46,7 +46,7 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         let mut stage = Stage::new(&dependents);
         stage.seed.follow("low-a", false);
         stage.seed.follow("low-b", false);
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         // Both are written before either has had an effect; the next level waits for both.
         for freed in ["low-a", "low-b"] {
             stage.advance(Duration::from_secs(5)).await;
@@ -66,7 +66,7 @@ fn the_initial_delay_comes_only_before_a_write() {
     run(async {
         let mut stage = Stage::new(&[delayed("first", 20), delayed("second", 0)]);
         let begin = Instant::now();
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         stage.advance(Duration::from_secs(60)).await;
         let times: Vec<(String, Duration)> = stage
             .seed
@@ -83,7 +83,7 @@ fn the_initial_delay_comes_only_before_a_write() {
         );
         // Looked at again, there is nothing to write and nothing to wait for.
         let begin = Instant::now();
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         // Each is found settled, and the flow ends.
         for _ in 0..3 {
             stage.guard.progress(INTERVAL).await;
@@ -98,7 +98,7 @@ fn an_initial_delay_ends_when_the_flow_is_stopped() {
     run(async {
         let mut stage = Stage::new(&[delayed("first", 3_000)]);
         let begin = Instant::now();
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         stage.advance(Duration::from_secs(5)).await;
         stage.guard.stop();
         stage.guard.progress(INTERVAL).await;
@@ -127,7 +127,7 @@ async fn late(direction: Direction) {
     stage.seed.follow("first", false);
     stage.seed.forget_calls();
     let begin = Instant::now();
-    stage.guard.act(direction, stage.settings.restore);
+    stage.guard.act(stage.order(direction));
     stage.follow().await;
     let problems = stage.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -155,12 +155,12 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
             info("Deployment", "second", 1),
         ]);
         stage.seed.follow("first", false);
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         stage.advance(Duration::from_secs(5)).await;
         assert_eq!(stage.written(), ["first"]);
         stage.seed.follow("first", true);
         let begin = Instant::now();
-        stage.guard.act(Direction::Up, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Up));
         while stage.replicas("deployments", "first") == 0 {
             stage.guard.progress(INTERVAL).await;
         }
@@ -186,9 +186,9 @@ fn doubt_ends_what_an_overtaking_verdict_began() {
             .seed
             .hold(|call| call.brief() == "GET deployments/first");
         stage.seed.forget_calls();
-        stage.guard.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
         stage.until_asked("GET deployments/first").await;
-        stage.guard.act(Direction::Up, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Up));
         stage.guard.stop();
         release.send(()).unwrap();
         stage.follow().await;
@@ -206,12 +206,12 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         stage
             .seed
             .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
-        let client = stage.seed.client();
+        let client = stage.seed.unlimited();
         let mut other = Guard::new("b".into(), client, Resources::default(), None);
         other.adopt(&stage.settings.dependents);
         let begin = Instant::now();
-        stage.guard.act(Direction::Down, stage.settings.restore);
-        other.act(Direction::Down, stage.settings.restore);
+        stage.guard.act(stage.order(Direction::Down));
+        other.act(stage.order(Direction::Down));
         while other.protection() != Protection::Active {
             other.progress(INTERVAL).await;
         }

@@ -215,7 +215,7 @@ async fn conflicts(times: usize) {
         },
     );
     let begin = Instant::now();
-    stage.guard.act(Direction::Down, stage.settings.restore);
+    stage.guard.act(stage.order(Direction::Down));
     stage.until_settled().await;
     assert!(
         begin.elapsed() < Duration::from_secs(1),
@@ -268,7 +268,7 @@ async fn stopped(target: Target) {
         info("Deployment", "second", 1),
     ]);
     let release = stage.seed.hold(move |call| call.brief() == target.request);
-    stage.guard.act(Direction::Down, stage.settings.restore);
+    stage.guard.act(stage.order(Direction::Down));
     stage.until_asked(target.request).await;
     let before = stage.seed.writes().len();
     stage.guard.stop();

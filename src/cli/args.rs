@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, path::PathBuf};
 use clap::Args;
 
 use crate::runtime::{
-    client::{Budget, MOST_QPS},
+    seed::{Budget, MOST_QPS},
     telemetry::LogFormat,
 };
 

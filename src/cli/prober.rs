@@ -1,12 +1,13 @@
 //! `dependency-watchdog prober`
 
 use clap::Args;
+use kube::Client;
 
 use super::args::{ClientArgs, LogArgs, ScaleArgs};
 use crate::{
     prober::fleet,
     runtime::{
-        client::{self, ClientError},
+        seed::{self, ClientError, Seed},
         shutdown,
         telemetry::{self, FilterError},
     },
@@ -37,9 +38,10 @@ pub(super) enum ProberError {
 pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     telemetry::init(&args.log.log, args.log.log_format)?;
     let stop = shutdown::on_signal()?;
-    let config = client::config(args.client.kubeconfig.as_deref()).await?;
-    let seed = client::client(config.clone(), args.client.budget())?;
-    let scale = client::client(config, args.scale.budget())?;
+    let config = seed::config(args.client.kubeconfig.as_deref()).await?;
+    let client = Client::try_from(config).map_err(ClientError::Build)?;
+    let seed = Seed::new(client.clone(), args.client.budget());
+    let scale = Seed::new(client, args.scale.budget());
     fleet::run(seed, scale, stop).await;
     Ok(())
 }

@@ -116,9 +116,8 @@ impl Rules {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let generation = metadata.generation.unwrap_or_default();
-        let template = Template::new(name(metadata), generation, spec)
-            .map_err(|error| vec![error.to_string()])?;
+        let template =
+            Template::new(name(metadata), spec).map_err(|error| vec![error.to_string()])?;
         Ok(Self {
             selector: spec.cluster_selector.clone(),
             priority: spec.priority,

@@ -22,8 +22,6 @@ pub const DEFAULT_NODE_CONDITIONS: [&str; 4] = [
 pub struct Settings {
     /// The name of the policy.
     pub policy: Arc<str>,
-    /// The policy's `metadata.generation`.
-    pub generation: i64,
     /// Whether dependents are written to.
     pub mode: Mode,
     /// The emergency brake: no probe, no write, marks stay.
@@ -110,16 +108,12 @@ pub enum SettingsError {
 }
 
 impl Template {
-    /// Converts the spec of the policy `policy` at `generation`.
+    /// Converts the spec of the policy of this name.
     ///
     /// # Errors
     ///
     /// A number that [`ProbePolicySpec::problems`] would have refused.
-    pub fn new(
-        policy: Arc<str>,
-        generation: i64,
-        spec: &ProbePolicySpec,
-    ) -> Result<Self, TemplateError> {
+    pub fn new(policy: Arc<str>, spec: &ProbePolicySpec) -> Result<Self, TemplateError> {
         let mut dependents = spec
             .dependent_resource_infos
             .iter()
@@ -129,7 +123,6 @@ impl Template {
         dependents.sort_by(|a, b| a.reference.cmp(&b.reference));
         Ok(Self(Settings {
             policy,
-            generation,
             mode: spec.mode,
             suspend: spec.suspend,
             secret_name: spec.kube_config_secret_name.as_str().into(),
@@ -249,7 +242,7 @@ mod tests {
     }
 
     fn template(spec: &ProbePolicySpec) -> Result<Template, TemplateError> {
-        Template::new("p".into(), 3, spec)
+        Template::new("p".into(), spec)
     }
 
     fn settings(shoot: Value) -> Result<Settings, SettingsError> {
@@ -284,7 +277,6 @@ mod tests {
             template(&spec).unwrap().settings(&cluster(json!({}))),
             Ok(Settings {
                 policy: "p".into(),
-                generation: 3,
                 mode: Mode::DryRun,
                 suspend: true,
                 secret_name: "dwd".into(),

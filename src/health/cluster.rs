@@ -117,6 +117,9 @@ fn wanted(
     };
     let degraded = match (report.problems.first(), &report.finding) {
         (Some(problem), _) => Wanted::new(DEGRADED, true, problem.reason, joined(report)),
+        (None, Finding::Skipped { .. }) if report.protection != Protection::None => {
+            Wanted::new(DEGRADED, true, "ProtectedUnprobed", message)
+        }
         (None, finding @ (Finding::Unread { .. } | Finding::Judged(..))) if !judged(finding) => {
             Wanted::new(DEGRADED, true, reason, evidence)
         }
@@ -219,6 +222,10 @@ fn message(report: &ClusterReport, evidence: &str) -> String {
     let _ = match report.protection {
         Protection::None => Ok(()),
         Protection::ScalingDown => write!(text, "; its dependents are being scaled down"),
+        Protection::Active if matches!(report.finding, Finding::Skipped { .. }) => write!(
+            text,
+            "; scaled to zero, and nothing restores them while the cluster is not probed: {owed}"
+        ),
         Protection::Active => write!(
             text,
             "; scaled to zero until the leases are fresh again: {owed}"

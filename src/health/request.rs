@@ -1,40 +1,43 @@
 //! The requests that write statuses.
 
-use std::time::Duration;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
 };
 use serde::Serialize;
 use serde_json::json;
-use tokio::time::timeout;
 
-use crate::{api::ClusterHealth, gardener::Cluster};
+use crate::{
+    api::ClusterHealth,
+    gardener::Cluster,
+    runtime::seed::{CallError, Seed},
+};
 
 /// The field manager of every status.
 const FIELD_MANAGER: &str = "dependency-watchdog";
-/// The time that one request may take.
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
-    /// The object is not there.
-    #[error("it does not exist")]
-    NotFound,
-    /// It failed.
-    #[error("the seed answered {0}")]
-    Api(String),
-    /// No answer in time.
-    #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
-    Late,
+    /// The request came to nothing.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The answer is no proof that anything was written.
+    #[error("the seed answered with something else than a {0}")]
+    Unproven(String),
+}
+
+impl WriteError {
+    /// Whether the object is not there.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Call(error) if error.code() == Some(404))
+    }
 }
 
 /// Applies the status of an object.
 pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
-    client: &Client,
+    seed: &Seed,
     name: &str,
     status: &impl Serialize,
 ) -> Result<(), WriteError> {
@@ -45,13 +48,15 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
         "status": status,
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    let api = objects::<K>(client);
-    let answer = limited(api.patch_status(name, &params, &Patch::Apply(patch))).await?;
+    let api = objects::<K>(seed);
+    let answer = seed
+        .call(api.patch_status(name, &params, &Patch::Apply(patch)))
+        .await?;
     written::<K>(&answer)
 }
 
 /// Creates the ClusterHealth of a Cluster with this UID.
-pub(super) async fn create(client: &Client, name: &str, uid: &str) -> Result<(), WriteError> {
+pub(super) async fn create(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
     let owner = OwnerReference {
         api_version: Cluster::api_version(&()).into_owned(),
         kind: Cluster::kind(&()).into_owned(),
@@ -66,17 +71,19 @@ pub(super) async fn create(client: &Client, name: &str, uid: &str) -> Result<(),
         "spec": {},
     });
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    let api = objects::<ClusterHealth>(client);
-    let answer = limited(api.patch(name, &params, &Patch::Apply(patch))).await?;
+    let api = objects::<ClusterHealth>(seed);
+    let answer = seed
+        .call(api.patch(name, &params, &Patch::Apply(patch)))
+        .await?;
     written::<ClusterHealth>(&answer)
 }
 
 /// Deletes a ClusterHealth.
-pub(super) async fn delete(client: &Client, name: &str) -> Result<(), WriteError> {
-    let api = objects::<ClusterHealth>(client);
-    limited(api.delete(name, &DeleteParams::default()))
-        .await
-        .map(drop)
+pub(super) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
+    let api = objects::<ClusterHealth>(seed);
+    seed.call(api.delete(name, &DeleteParams::default()))
+        .await?;
+    Ok(())
 }
 
 /// Whether the answer is the object that was written: anything else that can be read is no proof
@@ -85,26 +92,11 @@ fn written<K: Resource<DynamicType = ()>>(answer: &DynamicObject) -> Result<(), 
     let kind = K::kind(&());
     match &answer.types {
         Some(types) if types.kind == kind => Ok(()),
-        _ => Err(WriteError::Api(format!(
-            "with something else than a {kind}"
-        ))),
+        _ => Err(WriteError::Unproven(kind.into_owned())),
     }
 }
 
 /// Objects of a kind, undecoded: of what the server answers, only the kind is needed.
-fn objects<K: Resource<DynamicType = ()>>(client: &Client) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
-}
-
-async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-    match timeout(REQUEST_LIMIT, request).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(WriteError::NotFound),
-        Ok(Err(kube::Error::Api(status))) => Err(WriteError::Api(format!(
-            "{}: {}",
-            status.code, status.message
-        ))),
-        Ok(Err(error)) => Err(WriteError::Api(error.to_string())),
-        Err(_) => Err(WriteError::Late),
-    }
+fn objects<K: Resource<DynamicType = ()>>(seed: &Seed) -> Api<DynamicObject> {
+    Api::all_with(seed.client().clone(), &ApiResource::erase::<K>(&()))
 }

@@ -9,7 +9,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     time::{Instant, sleep_until, timeout},
@@ -21,7 +20,10 @@ use super::{
     report::{ClusterReport, PolicyReport},
     request::{WriteError, create, delete, write_status},
 };
-use crate::api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus};
+use crate::{
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
+    runtime::seed::Seed,
+};
 
 /// So many objects are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -53,7 +55,7 @@ enum Update {
 
 /// Writes ClusterHealths and the statuses of ProbePolicies.
 pub struct Writer {
-    client: Client,
+    seed: Seed,
     updates: UnboundedReceiver<Update>,
     reports: BTreeMap<Arc<str>, ClusterReport>,
     clusters: BTreeMap<Arc<str>, Record<ClusterHealthStatus>>,
@@ -112,7 +114,7 @@ impl Reporter {
 
 impl Writer {
     /// A writer for what its reporter is told. `known` are the ClusterHealths that exist.
-    pub fn new(client: Client, known: Vec<ClusterHealth>) -> (Self, Reporter) {
+    pub fn new(seed: Seed, known: Vec<ClusterHealth>) -> (Self, Reporter) {
         let (sender, updates) = mpsc::unbounded_channel();
         let clusters = known
             .into_iter()
@@ -125,7 +127,7 @@ impl Writer {
             })
             .collect();
         let writer = Self {
-            client,
+            seed,
             updates,
             reports: BTreeMap::new(),
             clusters,
@@ -263,11 +265,11 @@ impl Writer {
         let Some(record) = self.clusters.get_mut(name) else {
             return;
         };
-        let (client, name) = (self.client.clone(), name.clone());
+        let (seed, name) = (self.seed.clone(), name.clone());
         if record.unwanted {
             record.begin();
             self.writes.push(Box::pin(async move {
-                let deleted = delete(&client, &name).await;
+                let deleted = delete(&seed, &name).await;
                 Done::Deleted(name, deleted)
             }));
             return;
@@ -279,10 +281,10 @@ impl Writer {
         let status = cluster::status(report, &record.written, Timestamp::now());
         let uid = report.uid.clone();
         self.writes.push(Box::pin(async move {
-            let mut written = write_status::<ClusterHealth>(&client, &name, &status).await;
-            if let Err(WriteError::NotFound) = written {
-                written = match create(&client, &name, &uid).await {
-                    Ok(()) => write_status::<ClusterHealth>(&client, &name, &status).await,
+            let mut written = write_status::<ClusterHealth>(&seed, &name, &status).await;
+            if written.as_ref().is_err_and(WriteError::is_not_found) {
+                written = match create(&seed, &name, &uid).await {
+                    Ok(()) => write_status::<ClusterHealth>(&seed, &name, &status).await,
                     Err(error) => Err(error),
                 };
             }
@@ -300,9 +302,9 @@ impl Writer {
             return;
         }
         record.begin();
-        let (client, name) = (self.client.clone(), name.clone());
+        let (seed, name) = (self.seed.clone(), name.clone());
         self.writes.push(Box::pin(async move {
-            let written = write_status::<ProbePolicy>(&client, &name, &status).await;
+            let written = write_status::<ProbePolicy>(&seed, &name, &status).await;
             Done::Policy(name, Box::new(status), written)
         }));
     }
@@ -330,15 +332,17 @@ impl Writer {
                     return;
                 };
                 match deleted {
-                    Ok(()) | Err(WriteError::NotFound) if record.unwanted => {
+                    Err(error) if !error.is_not_found() => {
+                        record.failed("delete", "ClusterHealth", &name, &error);
+                    }
+                    _ if record.unwanted => {
                         self.clusters.remove(&name);
                     }
                     // Its cluster was selected again meanwhile.
-                    Ok(()) | Err(WriteError::NotFound) => {
+                    _ => {
                         record.succeeded(ClusterHealthStatus::default(), Duration::ZERO);
                         self.look_again(&name);
                     }
-                    Err(error) => record.failed("delete", "ClusterHealth", &name, &error),
                 }
             }
             Done::Policy(name, status, written) => {
@@ -346,16 +350,16 @@ impl Writer {
                     return;
                 };
                 match written {
+                    Err(error) if !error.is_not_found() => {
+                        record.failed("write the status of", "ProbePolicy", &name, &error);
+                    }
                     // It may have been deleted, which the watch will tell.
-                    Ok(()) | Err(WriteError::NotFound) => {
+                    _ => {
                         record.succeeded(*status, POLICY_PAUSE);
                         if record.outdated {
                             // Whether there is anything new is seen when its turn comes.
                             record.due = record.not_before;
                         }
-                    }
-                    Err(error) => {
-                        record.failed("write the status of", "ProbePolicy", &name, &error);
                     }
                 }
             }

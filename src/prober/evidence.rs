@@ -5,24 +5,29 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api, Client,
+    Api,
     api::{ListParams, Request as Path},
     core::{ObjectList, Resource},
 };
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::watch::Request;
 use crate::{
     gardener::Machine,
-    shoot::{self, ConnectError, Consistency, KubeconfigError, LeaseRead, Node, ReadError, Shoot},
+    runtime::seed::{CallError, Seed},
+    shoot::{
+        self, ConnectError, Consistency, KubeconfigError, LeaseRead, Node, Obstacle, ReadError,
+        Shoot,
+    },
 };
 
 /// The key of the kubeconfig in its Secret.
 const KUBECONFIG: &str = "kubeconfig";
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
-/// The time that one request to the seed may take.
-const SEED_LIMIT: Duration = Duration::from_secs(10);
+/// A shoot that cannot be reached may have got another kubeconfig; so often it is looked at. One
+/// that refuses the credentials has it looked at every time.
+const SECRET_AGE: Duration = Duration::from_secs(60);
 
 /// Why there is no evidence. Each message names the object and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -97,19 +102,27 @@ impl EvidenceError {
         }
     }
 
+    /// Whether a new connection may lead further than one that was kept.
+    fn of_connection(&self) -> bool {
+        matches!(self, Self::Shoot(ReadError::Unreachable { .. })) || self.of_credentials()
+    }
+
     /// Whether other credentials may help, so that the Secret is worth reading again.
     fn of_credentials(&self) -> bool {
         matches!(
             self,
-            Self::Shoot(ReadError::Unauthorized { .. } | ReadError::Unreachable { .. })
+            Self::Shoot(
+                ReadError::Unauthorized { .. }
+                    | ReadError::Unreachable {
+                        obstacle: Obstacle::Tls,
+                        ..
+                    }
+            )
         )
     }
 
-    fn seed(what: String, error: &kube::Error) -> Self {
-        let message = match error {
-            kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-            other => other.to_string(),
-        };
+    fn seed(what: String, error: &CallError) -> Self {
+        let message = error.to_string();
         Self::Seed { what, message }
     }
 }
@@ -117,10 +130,19 @@ impl EvidenceError {
 /// Where one cluster's evidence comes from. It moves through each read, so that one that is given
 /// up takes its connection with it.
 pub struct Sources {
-    seed: Client,
+    /// What can wait.
+    seed: Seed,
+    /// What a scale-down waits for.
+    urgent: Seed,
     cluster: Arc<str>,
     secret: Arc<str>,
-    link: Option<Shoot>,
+    link: Option<Link>,
+}
+
+struct Link {
+    shoot: Shoot,
+    /// When the Secret was read.
+    since: Instant,
 }
 
 /// What Nodes and Machines tell.
@@ -134,9 +156,11 @@ pub struct Facts {
 impl Sources {
     /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
     /// namespace of that name.
-    pub fn new(seed: Client, cluster: Arc<str>, secret: Arc<str>) -> Self {
+    /// What a scale-down waits for is read from the seed on the budget of `urgent`.
+    pub fn new(seed: Seed, urgent: Seed, cluster: Arc<str>, secret: Arc<str>) -> Self {
         Self {
             seed,
+            urgent,
             cluster,
             secret,
             link: None,
@@ -168,15 +192,16 @@ impl Sources {
             return Err(error);
         }
         // A kept connection can die without a word; a new one may lead to a server that lives.
-        let once_more = request.insist || (linked_before && error.of_credentials());
-        self.link = None;
+        let once_more = request.insist || (linked_before && error.of_connection());
+        self.part(&error);
         if !once_more {
             return Err(error);
         }
         let second = self.link().await?.leases(consistency, request.limit).await;
         second.map_err(|error| {
-            self.link = None;
-            error.into()
+            let error = EvidenceError::from(error);
+            self.part(&error);
+            error
         })
     }
 
@@ -201,16 +226,33 @@ impl Sources {
     async fn link(&mut self) -> Result<&mut Shoot, EvidenceError> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => self.connect().await?,
+            None => Link {
+                shoot: self.connect().await?,
+                since: Instant::now(),
+            },
         };
-        Ok(self.link.insert(link))
+        Ok(&mut self.link.insert(link).shoot)
+    }
+
+    /// Drops a connection that has led to an error; the credentials too, if others may help.
+    fn part(&mut self, error: &EvidenceError) {
+        let kept = self
+            .link
+            .take()
+            .filter(|link| !error.of_credentials() && link.since.elapsed() < SECRET_AGE);
+        self.link = kept.and_then(|mut link| {
+            link.shoot.fresh_connection().ok()?;
+            Some(link)
+        });
     }
 
     async fn connect(&self) -> Result<Shoot, EvidenceError> {
         let (namespace, name) = (self.cluster.clone(), self.secret.clone());
-        let secrets: Api<Secret> = Api::namespaced(self.seed.clone(), &namespace);
-        let what = || format!("the Secret {namespace}/{name}");
-        let secret = seed_limited(what, secrets.get_opt(&name)).await?;
+        let secrets: Api<Secret> = Api::namespaced(self.seed.client().clone(), &namespace);
+        let secret = self.seed.call(secrets.get_opt(&name)).await;
+        let secret = secret.map_err(|error| {
+            EvidenceError::seed(format!("the Secret {namespace}/{name}"), &error)
+        })?;
         let Some(mut secret) = secret else {
             return Err(EvidenceError::SecretMissing { namespace, name });
         };
@@ -234,22 +276,23 @@ impl Sources {
         consistency: Consistency,
     ) -> Result<Option<Vec<Machine>>, EvidenceError> {
         let what = || format!("the Machines in namespace {}", self.cluster);
-        let mut params = ListParams::default();
-        if consistency == Consistency::Cached {
-            params = params.match_any();
-        }
+        let (params, seed) = match consistency {
+            Consistency::Cached => (ListParams::default().match_any(), &self.seed),
+            Consistency::Consistent => (ListParams::default(), &self.urgent),
+        };
         let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
             .list(&params)
-            .map_err(|error| EvidenceError::seed(what(), &kube::Error::BuildRequest(error)))?;
-        let machines = async {
-            match self.seed.request::<ObjectList<Machine>>(request).await {
-                Ok(list) => Ok(Some(list)),
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
-        let Some(list) = seed_limited(what, machines).await? else {
-            return Ok(None);
+            .map_err(|error| EvidenceError::Seed {
+                what: what(),
+                message: error.to_string(),
+            })?;
+        let answer = seed
+            .call(seed.client().request::<ObjectList<Machine>>(request))
+            .await;
+        let list = match answer {
+            Ok(list) => list,
+            Err(error) if error.code() == Some(404) => return Ok(None),
+            Err(error) => return Err(EvidenceError::seed(what(), &error)),
         };
         // Any object with items would do as a list, and one without Machines would take all nodes
         // out of the count: a silent cluster would look like one with nothing to protect.
@@ -268,18 +311,5 @@ fn consistency(request: Request) -> Consistency {
         Consistency::Consistent
     } else {
         Consistency::Cached
-    }
-}
-
-async fn seed_limited<T>(
-    what: impl Fn() -> String,
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, EvidenceError> {
-    match timeout(SEED_LIMIT, request).await {
-        Ok(answer) => answer.map_err(|error| EvidenceError::seed(what(), &error)),
-        Err(_) => Err(EvidenceError::Seed {
-            what: what(),
-            message: format!("the seed did not answer within {SEED_LIMIT:?}"),
-        }),
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use kube::{
-    Api, Client,
+    Api,
     core::DeserializeGuard,
     runtime::{WatchStreamExt, watcher},
 };
@@ -30,6 +30,7 @@ use crate::{
     cluster::{Assignment, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
+    runtime::seed::Seed,
 };
 
 /// A Cluster embeds a cloud profile of hundreds of kilobytes, so few are listed at a time.
@@ -38,7 +39,7 @@ const CLUSTERS_PER_PAGE: u32 = 20;
 const RESTART: Duration = Duration::from_secs(10);
 
 /// Runs the prober until it is stopped.
-pub async fn run(seed: Client, scale: Client, stop: CancellationToken) {
+pub async fn run(seed: Seed, scale: Seed, stop: CancellationToken) {
     let Some(known) = stop.run_until_cancelled(known(&seed)).await else {
         return;
     };
@@ -79,8 +80,8 @@ pub async fn run(seed: Client, scale: Client, stop: CancellationToken) {
 
 /// The ClusterHealths that there are, however long it takes to list them. One that cannot be read
 /// keeps nobody from starting: the marks on the dependents tell what is owed.
-async fn known(seed: &Client) -> Vec<ClusterHealth> {
-    let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.clone());
+async fn known(seed: &Seed) -> Vec<ClusterHealth> {
+    let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.client().clone());
     let mut listed = Vec::new();
     let mut events = events("ClusterHealths", watcher(api, watcher::Config::default()));
     while let Some(event) = events.next().await {
@@ -122,9 +123,9 @@ struct Loop {
 }
 
 impl Fleet {
-    async fn run(mut self, seed: Client, stop: CancellationToken) {
-        let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(seed.clone());
-        let clusters: Api<Cluster> = Api::all(seed);
+    async fn run(mut self, seed: Seed, stop: CancellationToken) {
+        let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(seed.client().clone());
+        let clusters: Api<Cluster> = Api::all(seed.client().clone());
         let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
         let mut policies = events(
             "ProbePolicies",
@@ -133,12 +134,12 @@ impl Fleet {
         let mut clusters = events("Clusters", watcher(clusters, small_pages));
         loop {
             let restart = self.restarts.values().min().copied();
-            let changed = tokio::select! {
+            let (about_policies, changed) = tokio::select! {
                 // Policies first: they decide what the clusters' events mean.
                 biased;
                 () = stop.cancelled() => break,
-                Some(event) = policies.next() => self.index.policy_event(event),
-                Some(event) = clusters.next() => self.index.cluster_event(event),
+                Some(event) = policies.next() => (true, self.index.policy_event(event)),
+                Some(event) = clusters.next() => (false, self.index.cluster_event(event)),
                 Some(ended) = self.tasks.join_next_with_id() => {
                     self.ended(ended);
                     continue;
@@ -148,7 +149,7 @@ impl Fleet {
                     continue;
                 }
             };
-            self.apply(&changed);
+            self.apply(about_policies, &changed);
         }
         for running in self.loops.values() {
             running.stop.cancel();
@@ -157,8 +158,8 @@ impl Fleet {
     }
 
     /// Tells the loops and the reporter what has changed.
-    fn apply(&mut self, changed: &Changed) {
-        if !self.index.synced() {
+    fn apply(&mut self, about_policies: bool, changed: &Changed) {
+        if !self.index.synced() || (changed.is_empty() && !about_policies) {
             return;
         }
         for name in changed {

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use tokio::{sync::mpsc::UnboundedSender, time::Instant};
+use tokio::{
+    sync::{mpsc::UnboundedSender, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -34,6 +37,9 @@ pub struct Flow {
     pub memory: BTreeMap<DependentRef, Memory>,
     /// Ends the run between two requests.
     pub stop: CancellationToken,
+    /// Until when the evidence counts. Nothing is scaled after that: whoever was away, be it this
+    /// process, needs a new verdict.
+    pub evidence: watch::Receiver<Instant>,
     /// Who is told of what was done.
     pub events: UnboundedSender<FlowEvent>,
 }
@@ -79,7 +85,7 @@ impl Flow {
     pub async fn run(self) -> Ending {
         for (_, level) in plan::levels(&self.dependents, self.direction) {
             let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
-            if self.stop.is_cancelled() {
+            if self.is_over() || endings.contains(&Ending::Stopped) {
                 return Ending::Stopped;
             }
             if endings.contains(&Ending::Stuck) {
@@ -103,7 +109,7 @@ impl Flow {
         let mut delay = Some(scale.initial_delay).filter(|delay| !delay.is_zero());
         let mut deadline = None;
         let mut pause = FIRST_LOOK;
-        while !self.stop.is_cancelled() {
+        while !self.is_over() {
             let (step, found) = match self.look_and_act(dependent, memory, delay.is_some()).await {
                 Ok(Applied::Done(step, found)) => (step, found),
                 Ok(Applied::Stopped(begun)) => {
@@ -123,9 +129,13 @@ impl Flow {
                     return Ending::Complete;
                 }
                 Step::Wait => {}
-                // It was only looked at: the delay comes first.
-                _ if delay.is_some() => {
+                // It was only looked at: what scales comes after the delay, the rest at once.
+                Step::ScaleDown { .. } | Step::ScaleUp { .. } if delay.is_some() => {
                     self.pause(delay.take().unwrap_or_default()).await;
+                    continue;
+                }
+                Step::DropMark | Step::Release if delay.is_some() => {
+                    delay = None;
                     continue;
                 }
                 Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
@@ -174,6 +184,10 @@ impl Flow {
             let applied = self.scaler.apply(&dependent.reference, &self.stop, decide);
             applied.await
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_cancelled() || Instant::now() > *self.evidence.borrow()
     }
 
     async fn pause(&self, length: Duration) {

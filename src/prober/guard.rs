@@ -3,9 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube::Client;
 use tokio::{
-    sync::mpsc::{self, UnboundedReceiver},
+    sync::{
+        mpsc::{self, UnboundedReceiver},
+        watch,
+    },
     task::JoinHandle,
     time::Instant,
 };
@@ -20,27 +22,44 @@ use super::{
 use crate::{
     api::{ClusterHealthStatus, Protection, Restore},
     cluster::Dependent,
+    runtime::seed::Seed,
 };
+
+/// The dependents of a healthy cluster to which nothing is owed are looked at this often at most.
+const SELDOM: Duration = Duration::from_secs(60);
 
 /// Protects one cluster's dependents, and restores them.
 pub struct Guard {
     cluster: Arc<str>,
-    scale: Client,
+    scale: Seed,
     resources: Resources,
     ledger: Ledger,
     protection: Protection,
     /// Whether the dependents have been seen as a healthy cluster wants them.
     restored: bool,
-    /// Set once all dependents are down: when they are looked at again, since somebody may scale
-    /// them up.
-    look_again: Option<Instant>,
+    /// When the dependents are looked at again in this direction although nothing is known to be
+    /// left to do: each look costs requests to the seed, and there may be a thousand clusters.
+    look_again: Option<(Direction, Instant)>,
     flow: Option<Running>,
     /// What is to be done once the flow under way, which is being ended, has ended.
-    next: Option<(Direction, Restore)>,
+    next: Option<Order>,
+}
+
+/// What a verdict asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Which way the dependents are scaled.
+    pub direction: Direction,
+    /// What a scale-up touches.
+    pub restore: Restore,
+    /// Until when the evidence counts that the verdict rests on: nothing is scaled after that
+    /// without another.
+    pub valid_until: Instant,
 }
 
 struct Running {
     direction: Direction,
+    valid_until: watch::Sender<Instant>,
     stop: CancellationToken,
     task: JoinHandle<Ending>,
     events: UnboundedReceiver<FlowEvent>,
@@ -51,7 +70,7 @@ impl Guard {
     /// in its ClusterHealth.
     pub fn new(
         cluster: Arc<str>,
-        scale: Client,
+        scale: Seed,
         resources: Resources,
         known: Option<&ClusterHealthStatus>,
     ) -> Self {
@@ -91,19 +110,24 @@ impl Guard {
     pub fn adopt(&mut self, dependents: &[Dependent]) {
         self.ledger.adopt(dependents);
         self.restored = false;
+        self.look_again = None;
         self.stop();
     }
 
     /// Does what a verdict asks for. A flow the other way, or one that is ending, is overtaken: it
     /// ends between two requests, and then this one starts.
-    pub fn act(&mut self, direction: Direction, restore: Restore) {
+    pub fn act(&mut self, order: Order) {
         match &self.flow {
-            Some(running) if running.direction == direction && !running.stop.is_cancelled() => {}
+            Some(running)
+                if running.direction == order.direction && !running.stop.is_cancelled() =>
+            {
+                running.valid_until.send_replace(order.valid_until);
+            }
             Some(running) => {
                 running.stop.cancel();
-                self.next = Some((direction, restore));
+                self.next = Some(order);
             }
-            None if self.is_due(direction, restore) => self.start(direction, restore),
+            None if self.is_due(order) => self.start(order),
             None => {}
         }
     }
@@ -138,23 +162,36 @@ impl Guard {
         let (direction, ending) = (running.direction, (&mut running.task).await);
         self.flow = None;
         let ending = ending.unwrap_or(Ending::Stuck);
-        let all_down = direction == Direction::Down && ending == Ending::Complete;
-        self.look_again = all_down.then(|| Instant::now() + interval);
         self.ended(direction, ending);
-        if let Some((direction, restore)) = self.next.take() {
-            self.start(direction, restore);
+        let pause = match (direction, ending) {
+            // Somebody may scale up what is down.
+            (Direction::Down, Ending::Complete) => Some(interval),
+            // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
+            // a healthy cluster's dependents from being looked at.
+            (Direction::Up, Ending::Complete | Ending::Stuck) if !self.ledger.owes() => {
+                Some(interval.max(SELDOM))
+            }
+            _ => None,
+        };
+        self.look_again = pause.map(|pause| (direction, Instant::now() + pause));
+        if let Some(order) = self.next.take() {
+            self.start(order);
         }
     }
 
-    fn is_due(&self, direction: Direction, restore: Restore) -> bool {
-        match direction {
-            Direction::Down => self.look_again.is_none_or(|again| Instant::now() >= again),
-            Direction::Up => !self.restored || self.ledger.owes() || restore == Restore::Any,
-        }
+    fn is_due(&self, order: Order) -> bool {
+        let wanted = match order.direction {
+            Direction::Down => true,
+            Direction::Up => !self.restored || self.ledger.owes() || order.restore == Restore::Any,
+        };
+        wanted
+            && self.look_again.is_none_or(|(direction, again)| {
+                direction != order.direction || Instant::now() >= again
+            })
     }
 
-    fn start(&mut self, direction: Direction, restore: Restore) {
-        match direction {
+    fn start(&mut self, order: Order) {
+        match order.direction {
             Direction::Down => {
                 self.restored = false;
                 if self.protection != Protection::Active {
@@ -166,6 +203,7 @@ impl Guard {
         }
         let (sender, events) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
+        let (valid_until, evidence) = watch::channel(order.valid_until);
         let flow = Flow {
             scaler: Scaler::new(
                 self.scale.clone(),
@@ -173,14 +211,16 @@ impl Guard {
                 self.resources.clone(),
             ),
             dependents: self.ledger.dependents(),
-            direction,
-            restore,
+            direction: order.direction,
+            restore: order.restore,
             memory: self.ledger.memory(),
             stop: stop.clone(),
+            evidence,
             events: sender,
         };
         self.flow = Some(Running {
-            direction,
+            direction: order.direction,
+            valid_until,
             stop,
             task: tokio::spawn(flow.run()),
             events,

@@ -125,7 +125,7 @@ impl Ledger {
                 entry.memory = after(*step, found.as_ref(), entry.memory);
             }
             What::Settled(settled, found) => {
-                entry.problem = None;
+                entry.problem = left_behind(*settled, found.as_ref(), entry.memory, reference);
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
             }
             What::Late(timeout) => {
@@ -161,6 +161,36 @@ impl Ledger {
             })
             .collect()
     }
+}
+
+/// What is at zero and not restored, since somebody else has seen to it.
+fn left_behind(
+    settled: Settled,
+    found: Option<&Observed>,
+    memory: Memory,
+    reference: &DependentRef,
+) -> Option<Problem> {
+    let recorded = match found.map(|found| &found.record) {
+        Some(Record::Replicas(replicas)) => Some(*replicas),
+        _ => memory.replicas,
+    };
+    let (reason, why) = match settled {
+        Settled::NotOurs if memory.owed => ("MarkRemoved", "its mark was removed by somebody else"),
+        Settled::Ignored { at_zero: true } if memory.owed || recorded.is_some() => {
+            ("IgnoredAtZero", "it says ignore-scaling")
+        }
+        _ => return None,
+    };
+    let replicas = recorded.unwrap_or(1);
+    let DependentRef { kind, name, .. } = reference;
+    Some(Problem {
+        reason,
+        message: format!(
+            "{reference} is at 0 replicas and is not restored, since {why}; to have it back: \
+             kubectl scale {}/{name} --replicas={replicas} in the cluster's namespace",
+            kind.to_lowercase()
+        ),
+    })
 }
 
 /// After a step that may have been written, in part or in full. What may have been taken is owed
@@ -311,8 +341,12 @@ mod tests {
             ledger.owed_names(),
             if expected.owed { vec!["a"] } else { vec![] }
         );
-        // What was late has come about.
-        assert_eq!(ledger.problems().count(), 0);
+        // What was late has come about, or somebody else has seen to it.
+        assert!(
+            ledger
+                .problems()
+                .all(|problem| problem.reason != "ScalingLate")
+        );
     }
 
     /// Owed before it is known whether it was taken, and known to be owed again when it was not.
@@ -327,6 +361,38 @@ mod tests {
         let a = dependent("a", 1);
         ledger.note(&a, &what);
         assert_eq!(ledger.memory()[&a.reference], expected);
+    }
+
+    #[rstest]
+    #[case::mark_removed(Settled::NotOurs, Record::Absent, Some(("MarkRemoved", 4)))]
+    #[case::ignored(Settled::Ignored { at_zero: true }, Record::Replicas(3), Some(("IgnoredAtZero", 3)))]
+    #[case::ignored_and_up(Settled::Ignored { at_zero: false }, Record::Absent, None)]
+    #[case::up(Settled::Up, Record::Absent, None)]
+    fn what_is_left_at_zero_is_told_with_the_command_that_restores_it(
+        #[case] settled: Settled,
+        #[case] record: Record,
+        #[case] expected: Option<(&str, i32)>,
+    ) {
+        let mut ledger = owing();
+        ledger.note(
+            &dependent("a", 1),
+            &What::Settled(settled, found(0, record)),
+        );
+        let problem = ledger.problems().next();
+        assert_eq!(
+            problem.map(|problem| problem.reason),
+            expected.map(|(reason, _)| reason)
+        );
+        if let (Some(problem), Some((_, replicas))) = (problem, expected) {
+            let command = format!("kubectl scale deployment/a --replicas={replicas}");
+            assert!(problem.message.contains(&command), "{}", problem.message);
+        }
+        // Nothing was ever taken from it.
+        ledger.note(
+            &dependent("b", 0),
+            &What::Settled(Settled::NotOurs, found(0, Record::Absent)),
+        );
+        assert!(ledger.problems().count() <= 1);
     }
 
     #[rstest]

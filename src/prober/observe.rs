@@ -54,13 +54,15 @@ impl Observer {
         }
     }
 
-    /// Goes on by other settings, with the evidence that there is, and reads at once.
+    /// Goes on by other settings, with the evidence that there is. Nothing is read out of turn: a
+    /// policy may apply to a thousand clusters.
     pub fn adopt(&mut self, settings: Arc<Settings>) {
         self.watch.set_rules(rules(&settings));
-        self.watch.want_facts();
+        if self.settings.pools != settings.pools {
+            self.watch.want_facts();
+        }
         self.sources.set_secret(&settings.secret_name);
         self.settings = settings;
-        self.at_once = true;
     }
 
     /// Whether it goes by exactly these settings.

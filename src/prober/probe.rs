@@ -3,7 +3,6 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -12,9 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     evidence::{EvidenceError, Sources},
-    guard::Guard,
+    guard::{Guard, Order},
     moment::Origin,
     observe::{Observer, Outcome},
+    plan::Direction,
+    proof::Proof,
     scale::Resources,
     watch::Conclusion,
 };
@@ -22,15 +23,17 @@ use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
     cluster::{Assignment, Decision, Eligibility, Settings},
     health::{self, ClusterReport, Finding, Reporter},
+    runtime::seed::Seed,
 };
 
 /// What all loops share.
 #[derive(Clone)]
 pub struct Shared {
     /// Reads Secrets and Machines from the seed.
-    pub seed: Client,
-    /// Reads and writes dependents on the seed, on a budget of its own.
-    pub scale: Client,
+    pub seed: Seed,
+    /// Reads and writes dependents on the seed, and reads what a scale-down waits for, on a budget
+    /// of its own.
+    pub scale: Seed,
     /// The kinds of dependents that have been looked up.
     pub resources: Resources,
     /// Takes reports.
@@ -200,7 +203,8 @@ impl Probe {
         }
         self.finding = Finding::Pending;
         let secret = settings.secret_name.clone();
-        let sources = Sources::new(self.shared.seed.clone(), self.name.clone(), secret);
+        let (seed, urgent) = (self.shared.seed.clone(), self.shared.scale.clone());
+        let sources = Sources::new(seed, urgent, self.name.clone(), secret);
         let observer = Observer::new(self.shared.origin, settings, sources);
         self.next_round(Box::new(observer));
     }
@@ -252,8 +256,20 @@ impl Probe {
             self.guard.stop();
         } else if Instant::now() < self.act_from {
             self.held_back = Some("the policy's initialDelay has not passed yet");
+        } else if direction == Direction::Down && self.assignment.borrow().selected.is_none() {
+            // What is still owed is restored, and nothing more is taken.
+            self.held_back = Some("no policy selects the cluster any more");
+            self.guard.stop();
         } else {
-            self.guard.act(direction, settings.restore);
+            let valid_for = match direction {
+                Direction::Down => Proof::length(seen.period),
+                Direction::Up => 2 * settings.interval + settings.timeout,
+            };
+            self.guard.act(Order {
+                direction,
+                restore: settings.restore,
+                valid_until: Instant::now() + valid_for,
+            });
         }
     }
 

@@ -5,28 +5,26 @@ mod answer;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use kube::{
-    Client,
     api::{GetParams, Patch, PatchParams, Request},
     core::{ApiResource, GroupVersion, GroupVersionKind, PartialObjectMeta},
     discovery::{self, Scope},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::answer::{Scale, Workload, observed_scalable, observed_workload};
 use super::plan::{Family, Observed, Refusal, Step, Write};
-use crate::api::DependentRef;
+use crate::{
+    api::DependentRef,
+    runtime::seed::{CallError, Seed},
+};
 
 /// The field manager under which dependents are changed.
 const FIELD_MANAGER: &str = "dependency-watchdog";
-/// The time that one request to the seed may take.
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// How often a step is decided again at once when somebody else changes the object meanwhile.
 const CONFLICTS: u32 = 5;
 
@@ -111,7 +109,7 @@ pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>);
 /// Reads and writes the dependents in one namespace.
 #[derive(Clone)]
 pub struct Scaler {
-    client: Client,
+    seed: Seed,
     namespace: Arc<str>,
     resources: Resources,
 }
@@ -133,10 +131,10 @@ enum Written {
 }
 
 impl Scaler {
-    /// Scales dependents in `namespace` through `client`.
-    pub fn new(client: Client, namespace: Arc<str>, resources: Resources) -> Self {
+    /// Scales dependents in `namespace`.
+    pub fn new(seed: Seed, namespace: Arc<str>, resources: Resources) -> Self {
         Self {
-            client,
+            seed,
             namespace,
             resources,
         }
@@ -224,9 +222,10 @@ impl Scaler {
         if let Some(resource) = self.resources.get(&kind) {
             return Ok((Family::Scalable, resource));
         }
-        let looked_up = limited(discovery::pinned_kind(&self.client, &kind)).await;
+        let looked_up = discovery::pinned_kind(self.seed.client(), &kind);
+        let looked_up = self.seed.call(looked_up).await.map_err(Failure::Call);
         let (resource, capabilities) = match looked_up {
-            Err(Failure::Api(error @ kube::Error::Discovery(_))) => {
+            Err(Failure::Call(CallError::Failed(error @ kube::Error::Discovery(_)))) => {
                 return Err(ScaleError::UnknownKind(error.to_string()));
             }
             Err(failure) if failure.code() == Some(404) => {
@@ -354,11 +353,12 @@ impl Scaler {
         kind: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
-        let request = request.map_err(|error| Failure::Api(kube::Error::BuildRequest(error)))?;
-        let answer: Value = limited(self.client.request(request)).await?;
+        let request = request.map_err(Failure::Build)?;
+        let sent = self.seed.client().request(request);
+        let answer: Value = self.seed.call(sent).await.map_err(Failure::Call)?;
         match answer.get("kind").and_then(Value::as_str) {
             Some(came) if came == kind => serde_json::from_value(answer)
-                .map_err(|error| Failure::Api(kube::Error::SerdeError(error))),
+                .map_err(|error| Failure::Call(CallError::Failed(kube::Error::SerdeError(error)))),
             _ => Err(Failure::OtherKind(kind.to_owned())),
         }
     }
@@ -386,8 +386,9 @@ fn api_path(resource: &ApiResource) -> String {
 
 /// A request that came to nothing.
 enum Failure {
-    Api(kube::Error),
-    Late,
+    Call(CallError),
+    /// It cannot be made.
+    Build(kube::core::request::Error),
     /// The answer is not of this kind.
     OtherKind(String),
 }
@@ -395,49 +396,29 @@ enum Failure {
 impl Failure {
     fn code(&self) -> Option<u16> {
         match self {
-            Self::Api(kube::Error::Api(status)) => Some(status.code),
-            _ => None,
+            Self::Call(error) => error.code(),
+            Self::Build(_) | Self::OtherKind(_) => None,
         }
     }
 
     /// Whether the server may have done what was asked. It has not if it says that the request was
     /// at fault.
     fn is_ambiguous(&self) -> bool {
-        !matches!(self.code(), Some(400..500))
-            && !matches!(self, Self::Api(kube::Error::BuildRequest(_)))
+        !matches!(self.code(), Some(400..500)) && !matches!(self, Self::Build(_))
     }
 
     fn explain(self, verb: &'static str) -> ScaleError {
-        match self {
-            Self::Api(kube::Error::Api(status)) if status.code == 403 => ScaleError::Forbidden {
-                verb,
-                message: status.message,
-            },
-            Self::Api(kube::Error::Api(status)) => ScaleError::Request {
-                verb,
-                message: format!("{} ({})", status.message, status.code),
-            },
-            Self::Api(error) => ScaleError::Request {
-                verb,
-                message: error.to_string(),
-            },
-            Self::Late => ScaleError::Request {
-                verb,
-                message: format!("the seed did not answer within {REQUEST_LIMIT:?}"),
-            },
-            Self::OtherKind(kind) => ScaleError::Request {
-                verb,
-                message: format!(
-                    "the seed did not answer with a {kind}; see what stands before it"
-                ),
-            },
-        }
-    }
-}
-
-async fn limited<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
-    match timeout(REQUEST_LIMIT, request).await {
-        Ok(answer) => answer.map_err(Failure::Api),
-        Err(_) => Err(Failure::Late),
+        let message = match self {
+            Self::Call(CallError::Refused(status)) if status.code == 403 => {
+                let message = status.message;
+                return ScaleError::Forbidden { verb, message };
+            }
+            Self::Call(error) => error.to_string(),
+            Self::Build(error) => error.to_string(),
+            Self::OtherKind(kind) => {
+                format!("the seed did not answer with a {kind}; see what stands before it")
+            }
+        };
+        ScaleError::Request { verb, message }
     }
 }

@@ -1,5 +1,5 @@
-//! What the process needs around its work: clients, logs, the end.
+//! What the process needs around its work: the seed, logs, the end.
 
-pub mod client;
+pub mod seed;
 pub mod shutdown;
 pub mod telemetry;

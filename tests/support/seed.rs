@@ -134,11 +134,11 @@ impl Seed {
         seed
     }
 
-    /// A client of it.
-    pub fn client(&self) -> Client {
+    /// The operator's end of it, without a budget.
+    pub fn unlimited(&self) -> dependency_watchdog::runtime::seed::Seed {
         let seed = self.clone();
         let service = tower::service_fn(move |request| seed.clone().serve(request));
-        Client::new(service, "default")
+        dependency_watchdog::runtime::seed::Seed::unlimited(Client::new(service, "default"))
     }
 
     /// Creates or replaces an object, by its kind and its name.

@@ -6,7 +6,7 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
     cluster::{Settings, Template},
     prober::{
-        guard::Guard,
+        guard::{Guard, Order},
         ledger::Problem,
         plan::{Direction, MARK, RECORD},
         scale::Resources,
@@ -43,7 +43,7 @@ fn settings(dependents: &[Value]) -> Settings {
         "metadata": {"name": "a"}, "spec": {"shoot": {}},
     }))
     .unwrap();
-    Template::new("p".into(), 1, &spec)
+    Template::new("p".into(), &spec)
         .unwrap()
         .settings(&cluster)
         .unwrap()
@@ -79,8 +79,17 @@ impl Stage {
 
     /// Acts on a verdict, and follows the flow to its end.
     pub async fn act(&mut self, direction: Direction) {
-        self.guard.act(direction, self.settings.restore);
+        self.guard.act(self.order(direction));
         self.follow().await;
+    }
+
+    /// What a verdict asks for whose evidence does not age within a test.
+    pub fn order(&self, direction: Direction) -> Order {
+        Order {
+            direction,
+            restore: self.settings.restore,
+            valid_until: Instant::now() + EVER * 1_000,
+        }
     }
 
     pub async fn follow(&mut self) {
@@ -171,7 +180,7 @@ impl Stage {
 
 /// A guard of the cluster `a`, given what an earlier one has left.
 pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Guard {
-    let mut guard = Guard::new("a".into(), seed.client(), Resources::default(), known);
+    let mut guard = Guard::new("a".into(), seed.unlimited(), Resources::default(), known);
     guard.adopt(&settings.dependents);
     guard
 }

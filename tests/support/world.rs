@@ -59,7 +59,11 @@ impl World {
     /// Starts the prober.
     pub fn start(&mut self) {
         self.stop = CancellationToken::new();
-        let run = fleet::run(self.seed.client(), self.seed.client(), self.stop.clone());
+        let run = fleet::run(
+            self.seed.unlimited(),
+            self.seed.unlimited(),
+            self.stop.clone(),
+        );
         self.prober = Some(tokio::spawn(run));
     }
 
