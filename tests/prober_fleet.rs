@@ -433,6 +433,33 @@ fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {
     }
 }
 
+/// Who deletes a wrong policy in panic gets no more of it.
+#[test]
+fn nothing_more_is_taken_once_the_policy_is_gone() {
+    run(async {
+        let world = World::running(&["a"]).await;
+        world.reason("a", "Healthy").await;
+        // The first level is down, and the second waits for its pods to go.
+        world.seed.follow("kcm", false);
+        world.shoot("a").silence(100);
+        world.protection("a", "ScalingDown").await;
+        world.seed.delete("probepolicies", "", "p");
+        world.clock.pass(Duration::from_secs(120)).await;
+        assert_eq!(world.replicas("a"), [0, RUNNING[1], RUNNING[2]]);
+        let message = world.health("a")["message"].to_string();
+        assert!(
+            message.contains("no policy selects the cluster any more"),
+            "{message}"
+        );
+        world.seed.follow("kcm", true);
+        world.shoot("a").renew();
+        world
+            .health_where("a", "its record is gone", Value::is_null)
+            .await;
+        assert_eq!(world.replicas("a"), RUNNING);
+    });
+}
+
 /// The process ends while a dependent is being written; its successor has to know.
 #[tokio::test]
 async fn what_was_done_last_is_on_record_when_the_prober_ends() {

@@ -14,7 +14,11 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::Protection,
-    prober::{guard::Guard, plan::Direction, scale::Resources},
+    prober::{
+        guard::{Guard, Order},
+        plan::Direction,
+        scale::Resources,
+    },
 };
 use support::{Failure, INTERVAL, Stage, delayed, info, put_workload, run};
 use tokio::time::Instant;
@@ -33,6 +37,32 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
         stage.guard.shut_down().await;
         stage.assert_down("deployments", "first", "shut down");
     });
+}
+
+/// Whoever was frozen, or waited for too long, needs a new verdict before anything more is scaled.
+#[test]
+fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
+        stage.guard.act(order_until(&stage, 15));
+        stage.follow().await;
+        assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
+        assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+        // One that is renewed in time carries on.
+        stage.guard.act(order_until(&stage, 15));
+        stage.advance(Duration::from_secs(10)).await;
+        stage.guard.act(order_until(&stage, 15));
+        stage.follow().await;
+        assert_eq!(stage.written(), ["first", "second"]);
+        assert_eq!(stage.guard.protection(), Protection::Active);
+    });
+}
+
+fn order_until(stage: &Stage, seconds: u64) -> Order {
+    Order {
+        valid_until: Instant::now() + Duration::from_secs(seconds),
+        ..stage.order(Direction::Down)
+    }
 }
 
 #[test]

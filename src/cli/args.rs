@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, path::PathBuf};
 use clap::Args;
 
 use crate::runtime::{
-    seed::{Budget, MOST_QPS},
+    seed::{Budget, LEAST_QPS, MOST_QPS},
     telemetry::LogFormat,
 };
 
@@ -23,7 +23,7 @@ pub(super) struct ClientArgs {
 
     /// Requests per second to the seed in the long run, apart from those to dependents; 0 means
     /// the default
-    #[arg(long, env = "DWD_KUBE_API_QPS", default_value_t = DEFAULT_QPS, value_parser = qps)]
+    #[arg(long, env = "DWD_KUBE_API_QPS", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
     kube_api_qps: f64,
 
     /// Requests to the seed at once, apart from those to dependents; 0 means the default
@@ -36,7 +36,7 @@ pub(super) struct ClientArgs {
 #[command(next_help_heading = "Scaling")]
 pub(super) struct ScaleArgs {
     /// Requests per second to dependents in the long run
-    #[arg(long, env = "DWD_SCALE_QPS", default_value_t = 50.0, value_parser = positive_qps)]
+    #[arg(long, env = "DWD_SCALE_QPS", default_value_t = 50.0, value_parser = qps)]
     scale_qps: f64,
 
     /// Requests to dependents at once
@@ -80,16 +80,39 @@ impl ScaleArgs {
     }
 }
 
-fn qps(text: &str) -> Result<f64, String> {
+fn qps_or_default(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(qps) if (0.0..=MOST_QPS).contains(&qps) => Ok(qps),
-        _ => Err(format!("must be a number from 0 to {MOST_QPS}")),
+        Ok(0.0) => Ok(0.0),
+        _ => qps(text).map_err(|error| format!("{error}, or 0 for the default")),
     }
 }
 
-fn positive_qps(text: &str) -> Result<f64, String> {
-    match qps(text)? {
-        qps if qps > 0.0 => Ok(qps),
-        _ => Err(format!("must be a number above 0, up to {MOST_QPS}")),
+fn qps(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(qps) if (LEAST_QPS..=MOST_QPS).contains(&qps) => Ok(qps),
+        _ => Err(format!("must be a number from {LEAST_QPS} to {MOST_QPS}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_bounded() {
+        for (text, plain, or_default) in [
+            ("0.001", true, true),
+            ("5", true, true),
+            ("100000", true, true),
+            ("0", false, true),
+            ("1e-300", false, false),
+            ("-1", false, false),
+            ("100001", false, false),
+            ("NaN", false, false),
+            ("five", false, false),
+        ] {
+            assert_eq!(qps(text).is_ok(), plain, "{text}");
+            assert_eq!(qps_or_default(text).is_ok(), or_default, "{text}");
+        }
     }
 }

@@ -110,6 +110,12 @@ fn wanted(
         finding => Wanted::new(READY, judged(finding), reason, evidence),
     };
     let protecting = match report.protection {
+        held_back if report.held_back.is_some() => Wanted::new(
+            PROTECTING,
+            held_back != Protection::None,
+            "HeldBack",
+            message,
+        ),
         Protection::None => Wanted::new(PROTECTING, false, "NotProtected", ""),
         Protection::ScalingDown => Wanted::new(PROTECTING, true, "ScalingDown", message),
         Protection::Active => Wanted::new(PROTECTING, true, "Protected", message),

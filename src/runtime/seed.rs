@@ -9,6 +9,8 @@ use kube::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
+/// The fewest requests per second that a budget can be given.
+pub const LEAST_QPS: f64 = 0.001;
 /// The most requests per second that a budget can be given.
 pub const MOST_QPS: f64 = 100_000.0;
 /// The time that one request may take, once it is its turn.
@@ -39,7 +41,7 @@ pub enum ClientError {
 /// How many requests a client may send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
-    /// Requests per second in the long run, above 0.
+    /// Requests per second in the long run, [`LEAST_QPS`] to [`MOST_QPS`].
     pub qps: f64,
     /// Requests at once.
     pub burst: NonZeroU32,
@@ -110,7 +112,7 @@ impl CallError {
 impl Seed {
     /// Requests go through this client, within this budget.
     pub fn new(client: Client, budget: Budget) -> Self {
-        let period = Duration::try_from_secs_f64(1.0 / budget.qps).unwrap_or(Duration::MAX);
+        let period = Duration::from_secs_f64(1.0 / budget.qps.clamp(LEAST_QPS, MOST_QPS));
         let quota = Quota::with_period(period).map(|quota| quota.allow_burst(budget.burst));
         let turns = quota.map(|quota| Turns {
             queue: Mutex::default(),
@@ -155,6 +157,81 @@ impl Seed {
             Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
             Ok(Err(error)) => Err(CallError::Failed(error)),
             Err(_) => Err(CallError::Late),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// A seed that answers after this long.
+    fn answers_after(delay: Duration) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            sleep(delay).await;
+            Ok::<_, std::convert::Infallible>(Response::new(Body::from(b"{}".to_vec())))
+        });
+        Client::new(service, "default")
+    }
+
+    async fn ask(seed: &Seed) -> Result<serde_json::Value, CallError> {
+        let request = Request::get("/").body(Vec::new()).unwrap();
+        seed.call(seed.client().request(request)).await
+    }
+
+    fn budget(qps: f64, burst: u32) -> Budget {
+        Budget {
+            qps,
+            burst: NonZeroU32::new(burst).unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn to_wait_for_a_turn_is_no_failure_and_turns_are_in_order() {
+        // The limiter goes by the real clock, so the rate is high.
+        let seed = Seed::new(answers_after(Duration::ZERO), budget(2_000.0, 10));
+        let served = AtomicUsize::new(0);
+        let calls = (0..200).map(|place| {
+            let (seed, served) = (&seed, &served);
+            async move {
+                let request = async {
+                    assert_eq!(served.fetch_add(1, Ordering::Relaxed), place);
+                    Ok(())
+                };
+                seed.call(request).await.unwrap();
+            }
+        });
+        join_all(calls).await;
+        assert_eq!(served.into_inner(), 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_come_is_given_up() {
+        let seed = Seed::unlimited(answers_after(Duration::MAX));
+        let asked = Instant::now();
+        assert!(matches!(ask(&seed).await, Err(CallError::Late)));
+        assert_eq!(asked.elapsed(), REQUEST_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn any_budget_can_be_had() {
+        for qps in [
+            0.0,
+            f64::MIN_POSITIVE,
+            LEAST_QPS,
+            5.0,
+            MOST_QPS,
+            f64::INFINITY,
+        ] {
+            let seed = Seed::new(answers_after(Duration::ZERO), budget(qps, 1));
+            ask(&seed).await.unwrap();
         }
     }
 }

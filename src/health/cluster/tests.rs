@@ -195,6 +195,25 @@ fn a_protection_names_what_is_owed(
     );
 }
 
+/// Nobody would look, if it were green.
+#[test]
+fn a_protected_cluster_that_is_not_probed_is_degraded() {
+    let status = written(&ClusterReport {
+        protection: Protection::Active,
+        dependents: vec![owed("kcm")],
+        ..report(Finding::Skipped {
+            reason: "Hibernated",
+            message: "spec.hibernation.enabled is true".to_owned(),
+        })
+    });
+    assert_eq!(condition(&status, DEGRADED).reason, "ProtectedUnprobed");
+    let message = status.message.unwrap();
+    assert!(
+        message.contains("nothing restores them while the cluster is not probed: kcm"),
+        "{message}"
+    );
+}
+
 #[test]
 fn trouble_with_a_dependent_degrades_without_hiding_the_verdict() {
     let status = written(&ClusterReport {
@@ -220,6 +239,8 @@ fn why_nothing_is_scaled_is_said() {
         held_back: Some("the policy's initialDelay has not passed yet"),
         ..judged_as(Verdict::Outage, 5, 5)
     });
+    assert_eq!(condition(&held_back, PROTECTING).reason, "HeldBack");
+    assert_eq!(condition(&held_back, PROTECTING).status, "False");
     assert!(held_back.message.unwrap().contains("initialDelay"));
 }
 
