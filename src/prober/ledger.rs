@@ -104,12 +104,6 @@ impl Ledger {
         self.0.values().filter_map(|entry| entry.problem.as_ref())
     }
 
-    /// The dependents that are scaled down and owed, by name.
-    pub fn owed_names(&self) -> Vec<&str> {
-        let owed = self.0.values().filter(|entry| entry.memory.owed);
-        owed.map(|entry| &*entry.dependent.reference.name).collect()
-    }
-
     /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
     /// scaled one that the policy has just ceased to name.
     pub fn note(&mut self, dependent: &Dependent, what: &What) {
@@ -337,10 +331,6 @@ mod tests {
         ledger.note(&a, &what);
         assert_eq!(ledger.memory()[&a.reference], expected);
         assert_eq!(ledger.owes(), expected.owed);
-        assert_eq!(
-            ledger.owed_names(),
-            if expected.owed { vec!["a"] } else { vec![] }
-        );
         // What was late has come about, or somebody else has seen to it.
         assert!(
             ledger

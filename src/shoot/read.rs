@@ -18,13 +18,14 @@ use super::lease::LeaseList;
 use super::node::Node;
 use super::text::clean;
 
-/// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 70,000
-/// nodes, several times what a cluster can have.
-pub const MAX_LEASES_BYTES: usize = 64 * 1024 * 1024;
+/// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
+/// nodes, several times what a cluster can have. A shoot's own administrator can make leases as
+/// large as etcd takes them, at the cost of everybody's memory.
+pub const MAX_LEASES_BYTES: usize = 16 * 1024 * 1024;
 
-/// The largest answer with nodes, in bytes: a node takes 15 to 20 KB, so this is more than 13,000
+/// The largest answer with nodes, in bytes: a node takes 15 to 20 KB, so this is more than 6,500
 /// nodes, above Kubernetes' limit of 5,000.
-pub const MAX_NODES_BYTES: usize = 256 * 1024 * 1024;
+pub const MAX_NODES_BYTES: usize = 128 * 1024 * 1024;
 
 /// The largest answer with a version, in bytes: it takes less than 1,000.
 pub const MAX_VERSION_BYTES: usize = 64 * 1024;
