@@ -35,11 +35,11 @@ pub(super) struct ClientArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scaling")]
 pub(super) struct ScaleArgs {
-    /// Requests per second to dependents in the long run
+    /// Requests per second in the long run, to dependents and for what a scale-down waits for
     #[arg(long, env = "DWD_SCALE_QPS", default_value_t = 50.0, value_parser = qps)]
     scale_qps: f64,
 
-    /// Requests to dependents at once
+    /// The same, at once
     #[arg(long, env = "DWD_SCALE_BURST", default_value = "100")]
     scale_burst: NonZeroU32,
 }
