@@ -63,6 +63,24 @@ async fn a_healthy_cluster_costs_the_seed_nothing() {
     assert_eq!(world.shoot("a").connections(), 1);
 }
 
+/// A thousand records that say what is so are not written again by a successor.
+#[tokio::test]
+async fn a_restart_writes_no_record_again() {
+    let mut world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.clock.pass(INTERVAL).await;
+    world.stop().await;
+    world.seed.forget_calls();
+    world.start();
+    world.more_reads("a", Read::Cached, 3).await;
+    let records = "PATCH clusterhealths/a";
+    let written: Vec<String> = world.seed.briefs();
+    assert!(
+        !written.iter().any(|brief| brief.starts_with(records)),
+        "{written:?}"
+    );
+}
+
 /// A reader can tell a record that nobody keeps: one that is kept is refreshed.
 #[tokio::test]
 async fn a_status_that_says_the_same_is_refreshed_within_a_quarter_of_an_hour() {

@@ -55,6 +55,8 @@ pub struct Probe {
     round: Option<Round>,
     wake: Arc<Notify>,
     finding: Finding,
+    /// An earlier run has left a status: it stands until there is something to say.
+    recalled: bool,
     held_back: Option<&'static str>,
     probed: Option<Timestamp>,
     /// Nothing is scaled before.
@@ -89,6 +91,7 @@ impl Probe {
             round: None,
             wake: Arc::default(),
             finding: Finding::Pending,
+            recalled: known.is_some(),
             held_back: None,
             probed: None,
             act_from: Instant::now(),
@@ -305,6 +308,9 @@ impl Probe {
     }
 
     fn report(&self) {
+        if self.recalled && self.finding == Finding::Pending {
+            return;
+        }
         let assignment = self.assignment.borrow();
         let ledger = self.guard.ledger();
         let report = ClusterReport {

@@ -1,0 +1,236 @@
+//! What is owed, and what is known of it.
+
+use rstest::rstest;
+
+use super::*;
+use crate::prober::{plan::Family, scale::ScaleError};
+
+fn dependent(name: &str, level: u32) -> Dependent {
+    let scale = |level| Scale {
+        level,
+        initial_delay: Duration::from_millis(1_500),
+        timeout: Duration::from_secs(30),
+    };
+    Dependent {
+        reference: DependentRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: name.to_owned(),
+        },
+        optional: false,
+        up: scale(level),
+        down: scale(9),
+    }
+}
+
+fn found(replicas: i32, record: Record) -> Option<Observed> {
+    Some(Observed {
+        family: Family::Apps,
+        resource_version: "7".to_owned(),
+        replicas,
+        marked: false,
+        record,
+        ignored: false,
+        any_left: false,
+        running: false,
+    })
+}
+
+const fn memory(owed: bool, replicas: Option<i32>) -> Memory {
+    Memory { owed, replicas }
+}
+
+/// Of dependents "a" and "b", "a" scaled down from 4.
+fn owing() -> Ledger {
+    let mut ledger = Ledger::default();
+    let (a, b) = (dependent("a", 1), dependent("b", 0));
+    ledger.adopt(&[a.clone(), b]);
+    ledger.note(&a, &What::Did(Step::ScaleDown { from: 4 }, None));
+    ledger
+}
+
+fn names(ledger: &Ledger) -> Vec<String> {
+    let dependents = ledger.dependents();
+    dependents
+        .iter()
+        .map(|d| d.reference.name.clone())
+        .collect()
+}
+
+#[rstest]
+#[case::scaled_down(What::Did(Step::ScaleDown { from: 3 }, found(3, Record::Absent)), memory(true, Some(3)))]
+#[case::scaled_up(What::Did(Step::ScaleUp { to: 3 }, found(0, Record::Replicas(3))), memory(true, Some(3)))]
+#[case::mark_dropped(
+    What::Did(Step::DropMark, found(2, Record::Replicas(3))),
+    memory(true, Some(2))
+)]
+#[case::released(
+    What::Did(Step::Release, found(0, Record::Replicas(3))),
+    memory(false, None)
+)]
+#[case::waited(
+    What::Did(Step::Wait, found(0, Record::Replicas(3))),
+    memory(true, Some(4))
+)]
+#[case::down(
+    What::Settled(Settled::Down, found(0, Record::Replicas(3))),
+    memory(true, Some(3))
+)]
+#[case::down_without_record(
+    What::Settled(Settled::Down, found(0, Record::Absent)),
+    memory(true, Some(4))
+)]
+#[case::up(
+    What::Settled(Settled::Up, found(3, Record::Absent)),
+    memory(false, None)
+)]
+#[case::not_ours(
+    What::Settled(Settled::NotOurs, found(0, Record::Absent)),
+    memory(false, None)
+)]
+#[case::missing(What::Settled(Settled::Missing, None), memory(false, None))]
+#[case::ignored(What::Settled(Settled::Ignored { at_zero: true }, found(0, Record::Absent)), memory(false, None))]
+fn what_was_done_is_remembered(#[case] what: What, #[case] expected: Memory) {
+    let mut ledger = owing();
+    let a = dependent("a", 1);
+    ledger.note(&a, &What::Late(Duration::from_secs(30)));
+    ledger.note(&a, &what);
+    assert_eq!(ledger.memory()[&a.reference], expected);
+    assert_eq!(ledger.owes(), expected.owed);
+    // What was late has come about, or somebody else has seen to it.
+    assert!(
+        ledger
+            .problems()
+            .all(|problem| problem.reason != "ScalingLate")
+    );
+}
+
+/// Owed before it is known whether it was taken, and known to be owed again when it was not.
+#[rstest]
+#[case::answer_lost(What::Failed(ScaleError::Conflicts, Some(Step::ScaleDown { from: 3 })), memory(true, Some(3)))]
+#[case::stopped(What::Interrupted(Step::ScaleDown { from: 3 }), memory(true, Some(3)))]
+#[case::restored(What::Interrupted(Step::ScaleUp { to: 3 }), memory(true, Some(3)))]
+#[case::mark_dropped(What::Interrupted(Step::DropMark), memory(false, None))]
+#[case::refused(What::Failed(ScaleError::Conflicts, None), memory(false, None))]
+fn what_may_have_been_taken_is_owed(#[case] what: What, #[case] expected: Memory) {
+    let mut ledger = Ledger::default();
+    let a = dependent("a", 1);
+    ledger.note(&a, &what);
+    assert_eq!(ledger.memory()[&a.reference], expected);
+}
+
+#[rstest]
+#[case::mark_removed(Settled::NotOurs, Record::Absent, Some(("MarkRemoved", 4)))]
+#[case::ignored(Settled::Ignored { at_zero: true }, Record::Replicas(3), Some(("IgnoredAtZero", 3)))]
+#[case::ignored_and_up(Settled::Ignored { at_zero: false }, Record::Absent, None)]
+#[case::up(Settled::Up, Record::Absent, None)]
+fn what_is_left_at_zero_is_told_with_the_command_that_restores_it(
+    #[case] settled: Settled,
+    #[case] record: Record,
+    #[case] expected: Option<(&str, i32)>,
+) {
+    let mut ledger = owing();
+    ledger.note(
+        &dependent("a", 1),
+        &What::Settled(settled, found(0, record)),
+    );
+    let problem = ledger.problems().next();
+    assert_eq!(
+        problem.map(|problem| problem.reason),
+        expected.map(|(reason, _)| reason)
+    );
+    if let (Some(problem), Some((_, replicas))) = (problem, expected) {
+        let command = format!("kubectl scale deployment/a --replicas={replicas}");
+        assert!(problem.message.contains(&command), "{}", problem.message);
+    }
+    // Nothing was ever taken from it.
+    ledger.note(
+        &dependent("b", 0),
+        &What::Settled(Settled::NotOurs, found(0, Record::Absent)),
+    );
+    assert!(ledger.problems().count() <= 1);
+}
+
+#[rstest]
+#[case::late(What::Late(Duration::from_secs(30)), "ScalingLate", "within 30s")]
+#[case::failed(
+    What::Failed(ScaleError::Conflicts, None),
+    "ScalingConflicts",
+    "somebody else"
+)]
+fn problems_name_the_dependent_and_change_no_debt(
+    #[case] what: What,
+    #[case] reason: &str,
+    #[case] says: &str,
+) {
+    let mut ledger = owing();
+    let before = ledger.memory();
+    ledger.note(&dependent("a", 1), &what);
+    assert_eq!(ledger.memory(), before);
+    let problems: Vec<_> = ledger.problems().collect();
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].reason, reason);
+    assert!(problems[0].message.starts_with("apps/v1 Deployment/a"));
+    assert!(
+        problems[0].message.contains(says),
+        "{}",
+        problems[0].message
+    );
+}
+
+#[test]
+fn what_a_flow_did_before_the_policy_changed_is_owed() {
+    let mut ledger = owing();
+    let c = dependent("c", 0);
+    ledger.note(&c, &What::Did(Step::ScaleDown { from: 3 }, None));
+    assert_eq!(ledger.memory()[&c.reference], memory(true, Some(3)));
+}
+
+#[test]
+fn another_policy_inherits_what_is_owed() {
+    let mut ledger = owing();
+    let before = ledger.memory();
+    ledger.adopt(&[dependent("b", 3), dependent("c", 0)]);
+    assert_eq!(names(&ledger), ["a", "b", "c"]);
+    assert_eq!(ledger.dependents()[1].up.level, 3);
+    let a = dependent("a", 1);
+    assert_eq!(ledger.memory()[&a.reference], before[&a.reference]);
+    // It leaves with its debt.
+    ledger.note(&a, &What::Settled(Settled::Up, None));
+    ledger.adopt(&[dependent("b", 3)]);
+    assert_eq!(names(&ledger), ["b"]);
+}
+
+#[test]
+fn what_a_policy_says_of_an_owed_dependent_wins() {
+    let mut ledger = Ledger::recall(&ClusterHealthStatus {
+        dependents: owing().status(),
+        ..ClusterHealthStatus::default()
+    });
+    assert!(
+        ledger
+            .dependents()
+            .iter()
+            .all(|dependent| dependent.optional)
+    );
+    ledger.adopt(&[dependent("a", 5)]);
+    assert_eq!(*ledger.dependents(), [dependent("a", 5)]);
+    assert!(ledger.owes());
+}
+
+#[test]
+fn a_restart_forgets_nothing() {
+    let ledger = owing();
+    let recalled = Ledger::recall(&ClusterHealthStatus {
+        dependents: ledger.status(),
+        ..ClusterHealthStatus::default()
+    });
+    assert_eq!(recalled.status(), ledger.status());
+    assert_eq!(recalled.memory(), ledger.memory());
+    for (known, original) in recalled.dependents().iter().zip(&*ledger.dependents()) {
+        assert_eq!(
+            (&known.reference, known.up),
+            (&original.reference, original.up)
+        );
+    }
+}
