@@ -73,7 +73,7 @@ async fn a_restart_writes_no_record_again() {
     world.seed.forget_calls();
     world.start();
     world.more_reads("a", Read::Cached, 3).await;
-    let records = "PATCH clusterhealths/a";
+    let records = "PATCH clusterhealths";
     let written: Vec<String> = world.seed.briefs();
     assert!(
         !written.iter().any(|brief| brief.starts_with(records)),
