@@ -337,8 +337,12 @@ async fn e2e_a_frozen_api_server_answers_nothing_until_it_goes_on(env: Env) -> R
     let shoot = env.shoot("frost").nodes(1).await?;
     let kubelet = shoot.kubelet(0)?;
     shoot.pause_api_server()?;
-    let answer = tokio::time::timeout(Duration::from_secs(2), kubelet.node()).await;
-    ensure!(answer.is_err(), "a frozen API server answered {answer:?}");
+    // On a busy machine a thread of it may still run for a moment after the signal.
+    wait::until("a frozen API server to answer nothing", async || {
+        let answer = tokio::time::timeout(Duration::from_secs(2), kubelet.node()).await;
+        seen(answer.is_err(), "it answers")
+    })
+    .await?;
     shoot.resume_api_server()?;
     kubelet.node().await?;
     shoot.all_renew().await
