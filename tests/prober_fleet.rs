@@ -451,6 +451,36 @@ fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {
     }
 }
 
+/// What is tried again with every verdict is reported once.
+#[test]
+fn a_scale_down_that_stays_refused_does_not_flap() {
+    run(async {
+        let world = World::running(&["a"]).await;
+        world.reason("a", "Healthy").await;
+        world
+            .seed
+            .fail(Failure::Status(403), (0, usize::MAX), |call| {
+                call.brief() == "PATCH deployments/kcm"
+            });
+        world.shoot("a").silence(100);
+        world
+            .health_where("a", "it is forbidden", |status| {
+                condition(status, "Degraded")["reason"] == "ScalingForbidden"
+            })
+            .await;
+        world.clock.pass(INTERVAL).await;
+        world.seed.forget_calls();
+        world.clock.pass(Duration::from_secs(60)).await;
+        let calls = world.seed.briefs();
+        let tried = |what: &str| calls.iter().filter(|call| call.starts_with(what)).count();
+        assert!(tried("PATCH deployments/kcm") > 2, "{calls:?}");
+        assert_eq!(tried("PATCH clusterhealths"), 0, "{calls:?}");
+        assert_eq!(world.replicas("a"), RUNNING);
+        world.shoot("a").renew();
+        world.protection("a", "None").await;
+    });
+}
+
 /// Who deletes a wrong policy in panic gets no more of it.
 #[test]
 fn nothing_more_is_taken_once_the_policy_is_gone() {

@@ -250,6 +250,7 @@ impl Guard {
         match (direction, ending) {
             (Direction::Down, Ending::Complete) if owes => self.set_protection(Protection::Active),
             // A flow that did not complete is taken up again by the next verdict.
+            (Direction::Down, Ending::Stuck) => {}
             _ if owes => {}
             _ => {
                 self.restored = direction == Direction::Up && ending == Ending::Complete;
