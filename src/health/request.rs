@@ -11,11 +11,8 @@ use serde_json::json;
 use crate::{
     api::ClusterHealth,
     gardener::Cluster,
-    runtime::seed::{CallError, Seed},
+    runtime::seed::{CallError, FIELD_MANAGER, Seed},
 };
-
-/// The field manager of every status.
-const FIELD_MANAGER: &str = "dependency-watchdog";
 
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
-    runtime::seed::Seed,
+    runtime::{seed::Seed, timer::until},
 };
 
 /// So many objects are written at once.
@@ -240,18 +240,23 @@ impl Writer {
 
     /// What is due first, of what is not being written.
     fn next(&self) -> Option<(Instant, Object)> {
-        let clusters = self
+        let cluster = self
             .clusters
             .iter()
             .filter(|(_, record)| !record.writing)
             .filter(|(name, record)| record.unwanted || self.reports.contains_key(*name))
+            .min_by_key(|(_, record)| record.due)
             .map(|(name, record)| (record.due, Object::Cluster(name.clone())));
-        let policies = self
+        let policy = self
             .policies
             .iter()
             .filter(|(_, (_, record))| !record.writing)
+            .min_by_key(|(_, (_, record))| record.due)
             .map(|(name, (_, record))| (record.due, Object::Policy(name.clone())));
-        clusters.chain(policies).min_by_key(|(due, _)| *due)
+        cluster
+            .into_iter()
+            .chain(policy)
+            .min_by_key(|(due, _)| *due)
     }
 
     fn write(&mut self, object: &Object) {
@@ -439,11 +444,4 @@ impl<S> Record<S> {
 
 fn refresh() -> Duration {
     REFRESH.mul_f64(1.0 - REFRESH_SPREAD * fastrand::f64())
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }

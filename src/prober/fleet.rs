@@ -16,7 +16,7 @@ use kube::{
 use tokio::{
     sync::watch,
     task::{Id, JoinError, JoinSet},
-    time::{Instant, sleep_until},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ use crate::{
     cluster::{Assignment, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
-    runtime::seed::Seed,
+    runtime::{seed::Seed, timer::until},
 };
 
 /// A Cluster embeds a cloud profile of hundreds of kilobytes, so few are listed at a time.
@@ -294,11 +294,4 @@ where
                 .ok()
         });
     Box::pin(stream)
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
 }

@@ -8,6 +8,8 @@
 
 pub mod candidates;
 pub mod evidence;
+#[cfg(test)]
+mod fixtures;
 pub mod fleet;
 pub mod flow;
 pub mod guard;

@@ -20,11 +20,9 @@ use self::answer::{Scale, Workload, observed_scalable, observed_workload};
 use super::plan::{Family, Observed, Refusal, Step, Write};
 use crate::{
     api::DependentRef,
-    runtime::seed::{CallError, Seed},
+    runtime::seed::{CallError, FIELD_MANAGER, Seed},
 };
 
-/// The field manager under which dependents are changed.
-const FIELD_MANAGER: &str = "dependency-watchdog";
 /// How often a step is decided again at once when somebody else changes the object meanwhile.
 const CONFLICTS: u32 = 5;
 

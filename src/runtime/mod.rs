@@ -3,3 +3,4 @@
 pub mod seed;
 pub mod shutdown;
 pub mod telemetry;
+pub(crate) mod timer;

@@ -9,6 +9,8 @@ use kube::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
+/// Under this name the operator owns the fields that it writes on the seed.
+pub const FIELD_MANAGER: &str = "dependency-watchdog";
 /// The fewest requests per second that a budget can be given.
 pub const LEAST_QPS: f64 = 0.001;
 /// The most requests per second that a budget can be given.

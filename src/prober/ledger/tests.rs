@@ -3,24 +3,14 @@
 use rstest::rstest;
 
 use super::*;
-use crate::prober::{plan::Family, scale::ScaleError};
+use crate::prober::{fixtures, plan::Family, scale::ScaleError};
 
 fn dependent(name: &str, level: u32) -> Dependent {
-    let scale = |level| Scale {
-        level,
-        initial_delay: Duration::from_millis(1_500),
-        timeout: Duration::from_secs(30),
-    };
-    Dependent {
-        reference: DependentRef {
-            api_version: "apps/v1".to_owned(),
-            kind: "Deployment".to_owned(),
-            name: name.to_owned(),
-        },
-        optional: false,
-        up: scale(level),
-        down: scale(9),
+    let mut dependent = fixtures::dependent(name, level, 9);
+    for scale in [&mut dependent.up, &mut dependent.down] {
+        scale.initial_delay = Duration::from_millis(1_500);
     }
+    dependent
 }
 
 fn found(replicas: i32, record: Record) -> Option<Observed> {

@@ -1,9 +1,7 @@
-use std::time::Duration;
-
 use rstest::rstest;
 
 use super::*;
-use crate::{api::DependentRef, cluster::Scale};
+use crate::prober::fixtures::dependent;
 use Direction::{Down, Up};
 use Restore::{Any, Marked};
 
@@ -304,23 +302,6 @@ fn booleans_are_those_of_go() {
 
 #[test]
 fn levels_ascend_in_each_direction() {
-    let dependent = |name: &str, up, down| {
-        let scale = |level| Scale {
-            level,
-            initial_delay: Duration::ZERO,
-            timeout: Duration::from_secs(30),
-        };
-        Dependent {
-            reference: DependentRef {
-                api_version: "apps/v1".to_owned(),
-                kind: "Deployment".to_owned(),
-                name: name.to_owned(),
-            },
-            optional: false,
-            up: scale(up),
-            down: scale(down),
-        }
-    };
     let dependents = [
         dependent("kube-controller-manager", 1, 0),
         dependent("machine-controller-manager", 1, 1),
