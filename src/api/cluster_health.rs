@@ -24,6 +24,31 @@ pub enum Protection {
     Restoring,
 }
 
+/// What the operator did to the dependents of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Action {
+    /// It scaled them down.
+    ScaledDown,
+    /// It scaled them back.
+    Restored,
+    /// It took its marks off them and left their replicas as they were.
+    Released,
+}
+
+/// What the operator did last to the dependents of a cluster, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastAction {
+    /// When it was done.
+    pub time: Time,
+
+    /// What was done: ScaledDown, Restored or Released.
+    pub action: Action,
+
+    /// Which dependents it was done to, and why, as a sentence for people.
+    pub message: String,
+}
+
 /// Empty: a ClusterHealth is written by the operator alone, and all of it is status.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema,
@@ -75,6 +100,13 @@ pub enum Protection {
         type_ = "date",
         json_path = ".metadata.creationTimestamp",
         description = "Since when the cluster is selected."
+    ),
+    printcolumn(
+        name = "Protected",
+        type_ = "date",
+        json_path = ".status.protectedSince",
+        description = "For how long dependents of the cluster have been scaled down.",
+        priority = 1
     ),
     printcolumn(
         name = "Skipped",
@@ -166,6 +198,15 @@ pub struct ClusterHealthStatus {
     /// Why the cluster is protected or not, as a sentence for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+
+    /// Since when dependents are scaled down, or not all back. Absent while the cluster is not
+    /// protected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protected_since: Option<Time>,
+
+    /// What was last done to the dependents, and why. It stays when the protection is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_action: Option<LastAction>,
 
     /// When the protection last changed.
     #[serde(skip_serializing_if = "Option::is_none")]

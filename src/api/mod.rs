@@ -25,14 +25,15 @@ mod selector;
 mod tests;
 
 pub use cluster_health::{
-    ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection,
+    Action, ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentStatus, LastAction,
+    LeaseCounts, Protection,
 };
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo};
 pub use duration::{Duration, DurationError};
 pub use probe_policy::{
-    ClusterCounts, MAX_PROTECTED_NAMES, Mode, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
-    Restore,
+    ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, Mode, ProbePolicy, ProbePolicySpec,
+    ProbePolicyStatus, Restore,
 };
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 

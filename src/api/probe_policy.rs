@@ -15,6 +15,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// On a ProbePolicy exactly as long as it protects a cluster: what it has taken is given back before
+/// the policy goes.
+pub const FINALIZER: &str = "dependency-watchdog.gardener.cloud/protection";
+
 /// Most dependents of a policy.
 const MAX_DEPENDENTS: usize = 32;
 /// Most names in [`ProbePolicyStatus::protected_clusters`].

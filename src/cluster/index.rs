@@ -1,8 +1,9 @@
 //! The index: all policies and all clusters, and which belongs to which.
 //!
 //! Watches change it, one event at a time; each change returns the names of the clusters whose
-//! assignment is another now. What it holds is a function of the last state of each object alone,
-//! so neither the order of events nor a repeated list makes a difference.
+//! assignment is another now. What it holds is a function of the last state of each object, so
+//! neither the order of events nor a repeated list makes a difference; but for one memory: which
+//! policy applied last to a cluster that none selects any more, since that one has to let go of it.
 //!
 //! Nothing is assigned before both kinds have been listed completely once: a cluster whose policy
 //! has not been seen yet must not look like one that lost its policy.
@@ -17,7 +18,7 @@ use kube::{core::DeserializeGuard, runtime::watcher::Event};
 
 use super::{
     eligibility::{Eligibility, Skip, eligibility},
-    selection::{Policy, name, select},
+    selection::{Policy, Rules, name, select},
     settings::{Settings, SettingsError},
 };
 use crate::{api::ProbePolicy, gardener::Cluster};
@@ -35,6 +36,8 @@ pub struct Index {
     /// clusters to the wrong ones.
     policy_list: Vec<Policy>,
     cluster_list: Vec<Cluster>,
+    /// By cluster, the policy that applied last before this process began.
+    recalled: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// What the objects say of one cluster. What was (a protection, a delay since it became eligible)
@@ -47,6 +50,8 @@ pub struct Assignment {
     pub eligibility: Eligibility,
     /// The policy that applies; `None` if no valid one selects the cluster.
     pub selected: Option<Selected>,
+    /// If none does, the one that did last, as it is now. By its settings the cluster is let go.
+    pub former: Option<Selected>,
 }
 
 /// The policy that applies to a cluster.
@@ -81,6 +86,8 @@ pub struct PolicyView<'a> {
     pub policy: &'a Policy,
     /// The clusters to which it applies.
     pub selected: Vec<Arc<str>>,
+    /// The clusters that no policy selects any more, and this one did last.
+    pub kept: Vec<Arc<str>>,
     /// The clusters that it selects in vain, by the policy that applies to them.
     pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
@@ -90,6 +97,8 @@ struct Entry {
     cluster: Cluster,
     /// What policies select by, merged once.
     labels: BTreeMap<String, String>,
+    /// The policy that applied last.
+    last: Option<Arc<str>>,
     /// `None` until both kinds have been listed.
     assignment: Option<Assignment>,
 }
@@ -117,6 +126,15 @@ impl Assignment {
 }
 
 impl Index {
+    /// An index without objects. `recalled` tells, by cluster, which policy applied last, as far as
+    /// is known from an earlier run.
+    pub fn new(recalled: BTreeMap<Arc<str>, Arc<str>>) -> Self {
+        Self {
+            recalled,
+            ..Self::default()
+        }
+    }
+
     /// Takes up an event of the watch on policies.
     pub fn policy_event(&mut self, event: Event<DeserializeGuard<ProbePolicy>>) -> Changed {
         match event {
@@ -195,7 +213,7 @@ impl Index {
     pub fn apply_cluster(&mut self, cluster: Cluster) -> Changed {
         let name = name(&cluster.metadata);
         let previous = self.clusters.objects.remove(&name);
-        let mut entry = Entry::new(cluster, previous.and_then(|entry| entry.assignment));
+        let mut entry = self.entry(&name, cluster, previous);
         let changed = self.synced() && entry.refresh(&self.policies.objects);
         self.clusters.objects.insert(name.clone(), entry);
         changed.then_some(name).into_iter().collect()
@@ -213,10 +231,9 @@ impl Index {
         let mut vanished = mem::take(&mut self.clusters.objects);
         for cluster in clusters {
             let name = name(&cluster.metadata);
-            let assignment = vanished.remove(&name).and_then(|entry| entry.assignment);
-            self.clusters
-                .objects
-                .insert(name, Entry::new(cluster, assignment));
+            let previous = vanished.remove(&name);
+            let entry = self.entry(&name, cluster, previous);
+            self.clusters.objects.insert(name, entry);
         }
         self.clusters.listed = true;
         let mut changed = self.reassign();
@@ -225,6 +242,14 @@ impl Index {
             .filter(|(_, entry)| entry.assignment.is_some());
         changed.extend(assigned.map(|(name, _)| name));
         changed
+    }
+
+    /// This cluster has been let go: which policy applied last makes no difference any more.
+    pub fn forget(&mut self, cluster: &str) {
+        if let Some(entry) = self.clusters.objects.get_mut(cluster) {
+            entry.last = None;
+            entry.refresh(&self.policies.objects);
+        }
     }
 
     /// Whether policies and Clusters have both been listed; nothing is assigned before.
@@ -254,10 +279,18 @@ impl Index {
         let mut view = PolicyView {
             policy,
             selected: vec![],
+            kept: vec![],
             lost: BTreeMap::new(),
         };
         for (cluster, assignment) in self.assignments() {
             let Some(selected) = &assignment.selected else {
+                if assignment
+                    .former
+                    .as_ref()
+                    .is_some_and(|it| it.policy == policy.name)
+                {
+                    view.kept.push(cluster.clone());
+                }
                 continue;
             };
             if selected.policy == policy.name {
@@ -270,6 +303,20 @@ impl Index {
             }
         }
         Some(view)
+    }
+
+    fn entry(&mut self, name: &str, cluster: Cluster, previous: Option<Entry>) -> Entry {
+        let recalled = self.recalled.remove(name);
+        let (last, assignment) = match previous {
+            Some(previous) => (previous.last, previous.assignment),
+            None => (recalled, None),
+        };
+        Entry {
+            labels: cluster.labels(),
+            cluster,
+            last,
+            assignment,
+        }
     }
 
     fn reassign(&mut self) -> Changed {
@@ -287,18 +334,30 @@ impl Index {
 }
 
 impl Entry {
-    fn new(cluster: Cluster, assignment: Option<Assignment>) -> Self {
-        Self {
-            labels: cluster.labels(),
-            cluster,
-            assignment,
-        }
-    }
-
     /// Assigns the cluster anew and tells whether that made a difference. If it made none, the
     /// previous value stays, so that its `Arc`s stay the same.
     fn refresh(&mut self, policies: &BTreeMap<Arc<str>, Policy>) -> bool {
-        let assignment = assign(policies, &self.cluster, &self.labels);
+        let selected = select(policies.values(), &self.labels).map(|selection| Selected {
+            policy: selection.policy.clone(),
+            settings: settings(selection.rules, &self.cluster),
+            outranked: selection.outranked.into_iter().cloned().collect(),
+        });
+        if let Some(selected) = &selected {
+            self.last = Some(selected.policy.clone());
+        }
+        let former = self.last.as_ref().filter(|_| selected.is_none());
+        let assignment = Assignment {
+            uid: self
+                .cluster
+                .metadata
+                .uid
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
+            eligibility: eligibility(&self.cluster),
+            selected,
+            former: former.and_then(|last| former_of(policies, last, &self.cluster)),
+        };
         if self.assignment.as_ref() == Some(&assignment) {
             return false;
         }
@@ -316,20 +375,23 @@ impl<T> Default for Kind<T> {
     }
 }
 
-fn assign(
+/// The policy of this name, whether or not it selects the cluster; `None` if it is gone or invalid.
+fn former_of(
     policies: &BTreeMap<Arc<str>, Policy>,
+    name: &str,
     cluster: &Cluster,
-    labels: &BTreeMap<String, String>,
-) -> Assignment {
-    Assignment {
-        uid: cluster.metadata.uid.as_deref().unwrap_or_default().into(),
-        eligibility: eligibility(cluster),
-        selected: select(policies.values(), labels).map(|selection| Selected {
-            policy: selection.policy.clone(),
-            settings: selection.rules.template.settings(cluster).map(Arc::new),
-            outranked: selection.outranked.into_iter().cloned().collect(),
-        }),
-    }
+) -> Option<Selected> {
+    let policy = policies.get(name)?;
+    let rules = policy.rules.as_ref().ok()?;
+    Some(Selected {
+        policy: policy.name.clone(),
+        settings: settings(rules, cluster),
+        outranked: vec![],
+    })
+}
+
+fn settings(rules: &Rules, cluster: &Cluster) -> Result<Arc<Settings>, SettingsError> {
+    rules.template.settings(cluster).map(Arc::new)
 }
 
 fn policy(object: &DeserializeGuard<ProbePolicy>) -> Policy {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
 use super::settings::Template;
-use crate::api::{LabelSelector, ProbePolicy};
+use crate::api::{FINALIZER, LabelSelector, ProbePolicy};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
 /// ends up in a condition.
@@ -22,11 +22,15 @@ const MAX_ERROR: usize = 256;
 pub struct Policy {
     /// `metadata.name`.
     pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
     /// `metadata.generation`.
     pub generation: i64,
     /// Whether `metadata.deletionTimestamp` is set: the policy then selects nothing, and what it
     /// still protects is let go.
     pub deleting: bool,
+    /// Whether it carries [`FINALIZER`].
+    pub held: bool,
     /// `metadata.creationTimestamp`.
     pub created: Option<Time>,
     /// What it asks for; or its problems, each with the field and what is allowed there. A policy
@@ -76,8 +80,14 @@ impl Policy {
     fn with(metadata: &ObjectMeta, rules: Result<Rules, Vec<String>>) -> Self {
         Self {
             name: name(metadata),
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
+            held: metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| finalizer == FINALIZER),
             created: metadata.creation_timestamp.clone(),
             rules,
         }

@@ -47,6 +47,8 @@ pub fn status(
             now,
         ),
         message: Some(conditions::bounded(&message)),
+        protected_since: report.protected_since.map(Time),
+        last_action: report.last_action.clone(),
         last_transition_time,
         last_probe_time: report.probed.map(Time),
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    api::{DependentStatus, Mode, Protection},
+    api::{DependentStatus, LastAction, Mode, Protection},
     prober::{
         ledger::Problem,
         verdict::{Assessment, Verdict},
@@ -17,7 +17,8 @@ use crate::{
 pub struct ClusterReport {
     /// The Cluster's UID: it owns its ClusterHealth.
     pub uid: Arc<str>,
-    /// The policy that applies.
+    /// The policy that applies; of a cluster that none selects, the one that did last and that has
+    /// yet to let go of it.
     pub policy: Option<Arc<str>>,
     /// Whether dependents are written to.
     pub mode: Mode,
@@ -25,6 +26,14 @@ pub struct ClusterReport {
     pub finding: Finding,
     /// Whether the dependents are scaled down.
     pub protection: Protection,
+    /// Since when they are.
+    pub protected_since: Option<Timestamp>,
+    /// Whether they are for so long that somebody must look.
+    pub overdue: bool,
+    /// Whether each dependent has been looked at, so that no mark can be unknown.
+    pub looked_at: bool,
+    /// What was last done to them.
+    pub last_action: Option<LastAction>,
     /// Set while a verdict is not acted on yet.
     pub held_back: Option<&'static str>,
     /// The dependents and what they are owed.
@@ -63,12 +72,21 @@ pub enum Finding {
 pub struct PolicyReport {
     /// Its name.
     pub name: Arc<str>,
+    /// Its `metadata.uid`.
+    pub uid: Arc<str>,
+    /// Whether its deletion has been asked for.
+    pub deleting: bool,
+    /// Whether it carries [`FINALIZER`](crate::api::FINALIZER).
+    pub held: bool,
     /// The generation that this is about.
     pub generation: i64,
     /// What is wrong with it.
     pub problems: Vec<String>,
     /// The clusters to which it applies.
     pub selected: Vec<Arc<str>>,
+    /// The clusters that no policy selects any more, this one having been the last, and that are
+    /// not let go of yet.
+    pub kept: Vec<Arc<str>>,
     /// The clusters that it selects in vain, by the policy that applies to them.
     pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }

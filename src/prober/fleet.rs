@@ -266,9 +266,13 @@ impl Fleet {
             let view = self.index.policy_view(&policy.name)?;
             Some(PolicyReport {
                 name: policy.name.clone(),
+                uid: policy.uid.clone(),
+                deleting: policy.deleting,
+                held: policy.held,
                 generation: policy.generation,
                 problems: policy.problems().to_vec(),
                 selected: view.selected,
+                kept: view.kept,
                 lost: view.lost,
             })
         });

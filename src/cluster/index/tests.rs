@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use kube::ResourceExt;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -152,6 +154,62 @@ fn a_policy_being_deleted_lets_its_clusters_go() {
     assert_eq!(names(&changed), ["a", "b"]);
     assert_eq!(policy_of(&index, "a"), None);
     assert!(index.policy_view("all").unwrap().policy.deleting);
+}
+
+fn former_of_a(index: &Index) -> Option<(&str, Duration)> {
+    let former = index.assignment("a")?.former.as_ref()?;
+    let settings = former.settings.as_ref().unwrap();
+    Some((&*former.policy, settings.grace))
+}
+
+#[test]
+fn a_cluster_without_policy_remembers_the_last_as_long_as_that_exists() {
+    let mut index = index();
+    assert_eq!(former_of_a(&index), None);
+    let narrowed = |grace: &str| {
+        let mut object = policy_json("all", 0, Some("other"));
+        object["spec"]["kcmNodeMonitorGraceDuration"] = json!(grace);
+        parsed(object)
+    };
+    assert_eq!(names(&index.apply_policy(narrowed("40s"))), ["a", "b"]);
+    assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(40))));
+    assert_eq!(index.policy_view("all").unwrap().kept.len(), 2);
+
+    // As it is now, and after a repeated list.
+    assert_eq!(names(&index.apply_policy(narrowed("50s"))), ["a", "b"]);
+    index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+    assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(50))));
+
+    index.forget("b");
+    assert_eq!(index.policy_view("all").unwrap().kept, ["a".into()]);
+    index.delete_policy("all");
+    assert_eq!(former_of_a(&index), None);
+
+    // Another one takes the cluster over.
+    index.apply_policy(narrowed("50s"));
+    index.apply_policy(parsed(policy_json("heir", 0, None)));
+    assert_eq!(former_of_a(&index), None);
+    index.delete_policy("heir");
+    assert_eq!(
+        former_of_a(&index),
+        None,
+        "the last is gone, not the one before"
+    );
+}
+
+#[test]
+fn what_an_earlier_run_knew_counts_until_a_policy_applies() {
+    let recalled = BTreeMap::from([("a".into(), "all".into()), ("b".into(), "gone".into())]);
+    let mut index = Index::new(recalled);
+    index.replace_policies([parsed(policy_json("all", 0, Some("other")))]);
+    index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+    assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(40))));
+    assert_eq!(index.assignment("b").unwrap().former, None);
+
+    // A Cluster that is created anew is another one.
+    index.delete_cluster("a");
+    index.apply_cluster(cluster("a", "live"));
+    assert_eq!(former_of_a(&index), None);
 }
 
 #[test]
@@ -347,6 +405,15 @@ fn snapshot(index: &Index) -> BTreeMap<Arc<str>, Assignment> {
         .collect()
 }
 
+/// The same without what is remembered, which depends on the order.
+fn of_objects(index: &Index) -> BTreeMap<Arc<str>, Assignment> {
+    let mut assignments = snapshot(index);
+    for assignment in assignments.values_mut() {
+        assignment.former = None;
+    }
+    assignments
+}
+
 fn empty() -> Index {
     let mut index = Index::default();
     index.replace_policies([]);
@@ -380,7 +447,7 @@ proptest! {
                 queues.remove(object);
             }
         }
-        prop_assert_eq!(snapshot(&index), snapshot(&expected));
+        prop_assert_eq!(of_objects(&index), of_objects(&expected));
     }
 
     /// What is reported as changed is exactly what is another than before.
@@ -425,6 +492,6 @@ proptest! {
         listed.policy_list = watched.policies().cloned().collect();
         listed.cluster_event(Event::InitDone);
         listed.policy_event(Event::InitDone);
-        prop_assert_eq!(snapshot(&listed), snapshot(&watched));
+        prop_assert_eq!(of_objects(&listed), of_objects(&watched));
     }
 }

@@ -62,9 +62,13 @@ fn troubled() -> ClusterReport {
 fn policy(selected: usize) -> PolicyReport {
     PolicyReport {
         name: "shoots".into(),
+        uid: "uid".into(),
+        deleting: false,
+        held: false,
         generation: 7,
         problems: vec![],
         selected: (0..selected).map(|n| format!("shoot-{n}").into()).collect(),
+        kept: vec![],
         lost: BTreeMap::new(),
     }
 }
