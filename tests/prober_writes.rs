@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
-    prober::plan::{Direction, MARK, RECORD},
+    prober::plan::{Aim, MARK, RECORD},
 };
 use serde_json::{Value, json};
 use support::{Call, Failure, Stage, guard, info, run};
@@ -51,7 +51,7 @@ const TARGETS: [Target; 7] = {
 };
 
 /// The reason that a failed request of a scale is given.
-fn reason(target: Target, failure: Failure, direction: Direction) -> &'static str {
+fn reason(target: Target, failure: Failure, aim: Aim) -> &'static str {
     let discovery = target.request.contains("/apis/");
     match failure {
         Failure::Status(403) => "ScalingForbidden",
@@ -60,7 +60,7 @@ fn reason(target: Target, failure: Failure, direction: Direction) -> &'static st
         Failure::Status(404 | 409) if target.writes => "ScalingConflicts",
         // Only the patch that tests the number can be refused because of it.
         Failure::Status(422)
-            if direction == Direction::Down && target.request.starts_with("PATCH etcds/scale") =>
+            if aim == Aim::Protect && target.request.starts_with("PATCH etcds/scale") =>
         {
             "ScalingConflicts"
         }
@@ -69,14 +69,14 @@ fn reason(target: Target, failure: Failure, direction: Direction) -> &'static st
 }
 
 /// Down and up again, with one request failing on the way.
-async fn scale_fails(target: Target, failure: Failure, committed: bool, direction: Direction) {
-    let case = format!("{target:?} {failure:?} committed: {committed} {direction:?}");
+async fn scale_fails(target: Target, failure: Failure, committed: bool, aim: Aim) {
+    let case = format!("{target:?} {failure:?} committed: {committed} {aim:?}");
     let mut stage = Stage::new(&[
         info(target.kind, "first", 0),
         info("Deployment", "second", 1),
     ]);
-    if direction == Direction::Up {
-        stage.act(Direction::Down).await;
+    if aim == Aim::Restore {
+        stage.act(Aim::Protect).await;
         stage.assert_down(target.resource, "first", &case);
         stage.assert_down("deployments", "second", &case);
         // Another process comes, which knows nothing but what the cluster's record says.
@@ -94,13 +94,13 @@ async fn scale_fails(target: Target, failure: Failure, committed: bool, directio
         stage.seed.fail(failure, (0, usize::MAX), matches);
     }
     stage.seed.forget_calls();
-    stage.act(direction).await;
+    stage.act(aim).await;
 
     let problems = stage.problems();
     assert_eq!(problems.len(), 1, "{case}: {problems:?}");
     assert_eq!(
         problems[0].reason,
-        reason(target, failure, direction),
+        reason(target, failure, aim),
         "{case}: {problems:?}"
     );
     assert!(
@@ -122,19 +122,19 @@ async fn scale_fails(target: Target, failure: Failure, committed: bool, directio
         1
     };
     assert_eq!(tries, expected, "{case}: {briefs:?}");
-    if direction == Direction::Up || committed {
+    if aim == Aim::Restore || committed {
         assert!(stage.entry("first").owed, "{case}");
         assert!(stage.guard.is_engaged(), "{case}");
     }
 
     stage.seed.heal();
-    stage.act(direction).await;
+    stage.act(aim).await;
     assert_eq!(stage.problems(), [], "{case}");
-    if direction == Direction::Down {
+    if aim == Aim::Protect {
         stage.assert_down(target.resource, "first", &case);
         stage.assert_down("deployments", "second", &case);
         assert_eq!(stage.guard.protection(), Protection::Active, "{case}");
-        stage.act(Direction::Up).await;
+        stage.act(Aim::Restore).await;
     }
     stage.assert_up(target.resource, "first", &case);
     stage.assert_up("deployments", "second", &case);
@@ -144,10 +144,10 @@ async fn scale_fails(target: Target, failure: Failure, committed: bool, directio
 
 #[test]
 fn a_request_of_a_scale_that_fails() {
-    for direction in [Direction::Down, Direction::Up] {
+    for aim in [Aim::Protect, Aim::Restore] {
         for target in TARGETS {
             for failure in Failure::ALL {
-                run(scale_fails(target, failure, false, direction));
+                run(scale_fails(target, failure, false, aim));
             }
         }
     }
@@ -156,19 +156,19 @@ fn a_request_of_a_scale_that_fails() {
 /// The server did what was asked, but its answer was lost.
 #[test]
 fn a_write_whose_answer_is_lost() {
-    for direction in [Direction::Down, Direction::Up] {
+    for aim in [Aim::Protect, Aim::Restore] {
         for target in TARGETS.into_iter().filter(|target| target.writes) {
             for failure in Failure::ALL {
                 if failure.is_ambiguous() || failure == Failure::Status(500) {
-                    run(scale_fails_after_commit(target, failure, direction));
+                    run(scale_fails_after_commit(target, failure, aim));
                 }
             }
         }
     }
 }
 
-async fn scale_fails_after_commit(target: Target, failure: Failure, direction: Direction) {
-    scale_fails(target, failure, true, direction).await;
+async fn scale_fails_after_commit(target: Target, failure: Failure, aim: Aim) {
+    scale_fails(target, failure, true, aim).await;
 }
 
 /// Whether the record survives a recovery right after the answer was lost.
@@ -189,9 +189,9 @@ async fn recovery_after_lost_answer(target: Target, failure: Failure) {
     stage
         .seed
         .fail_committed(failure, (0, 1), move |call| call.brief() == target.request);
-    stage.act(Direction::Down).await;
+    stage.act(Aim::Protect).await;
     assert!(stage.guard.is_engaged(), "{case}");
-    stage.act(Direction::Up).await;
+    stage.act(Aim::Restore).await;
     stage.assert_up(target.resource, "first", &case);
 }
 
@@ -215,7 +215,7 @@ async fn conflicts(times: usize) {
         },
     );
     let begin = Instant::now();
-    stage.guard.act(stage.order(Direction::Down));
+    stage.guard.act(stage.order(Aim::Protect), String::new);
     stage.until_settled().await;
     assert!(
         begin.elapsed() < Duration::from_secs(1),
@@ -230,10 +230,10 @@ async fn conflicts(times: usize) {
     } else {
         assert_eq!(stage.replicas("deployments", "first"), newest);
         assert_eq!(stage.problems()[0].reason, "ScalingConflicts");
-        stage.act(Direction::Down).await;
+        stage.act(Aim::Protect).await;
         assert_eq!(stage.replicas("deployments", "first"), 0);
     }
-    stage.act(Direction::Up).await;
+    stage.act(Aim::Restore).await;
     assert_eq!(stage.replicas("deployments", "first"), newest);
 }
 
@@ -247,9 +247,9 @@ fn a_number_that_changes_between_two_writes_is_not_lost() {
             |call| call.brief() == "PATCH etcds/scale/first",
             |object| object["spec"]["replicas"] = json!(5),
         );
-        stage.act(Direction::Down).await;
+        stage.act(Aim::Protect).await;
         assert_eq!(stage.replicas("etcds", "first"), 0);
-        stage.act(Direction::Up).await;
+        stage.act(Aim::Restore).await;
         assert_eq!(stage.replicas("etcds", "first"), 5);
     });
 }
@@ -268,7 +268,7 @@ async fn stopped(target: Target) {
         info("Deployment", "second", 1),
     ]);
     let release = stage.seed.hold(move |call| call.brief() == target.request);
-    stage.guard.act(stage.order(Direction::Down));
+    stage.guard.act(stage.order(Aim::Protect), String::new);
     stage.until_asked(target.request).await;
     let before = stage.seed.writes().len();
     stage.guard.stop();
@@ -281,7 +281,7 @@ async fn stopped(target: Target) {
     assert_eq!(marked, target.writes, "{target:?}");
     assert_eq!(stage.guard.is_engaged(), marked, "{target:?}");
     // What was written is taken up by whichever verdict comes next.
-    stage.act(Direction::Up).await;
+    stage.act(Aim::Restore).await;
     assert_eq!(stage.replicas(target.resource, "first"), 3, "{target:?}");
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     assert_eq!(annotations[MARK], Value::Null, "{target:?}");

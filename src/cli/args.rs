@@ -1,12 +1,15 @@
 //! Groups of flags that subcommands share.
 
-use std::{num::NonZeroU32, path::PathBuf};
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::runtime::{
-    seed::{Budget, LEAST_QPS, MOST_QPS},
-    telemetry::LogFormat,
+use crate::{
+    api,
+    runtime::{
+        seed::{Budget, LEAST_QPS, MOST_QPS},
+        telemetry::LogFormat,
+    },
 };
 
 const DEFAULT_QPS: f64 = 5.0;
@@ -42,6 +45,21 @@ pub(super) struct ScaleArgs {
     /// The same, at once
     #[arg(long, env = "DWD_SCALE_BURST", default_value = "100")]
     scale_burst: NonZeroU32,
+}
+
+/// What is reported.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Reports")]
+pub(super) struct ReportArgs {
+    /// A cluster that is protected for longer is reported, so that somebody looks; 1s to 24h
+    #[arg(
+        long,
+        env = "DWD_REPORT_PROTECTION_AFTER",
+        value_name = "DURATION",
+        default_value = "30m",
+        value_parser = up_to_a_day
+    )]
+    report_protection_after: Duration,
 }
 
 /// What is logged.
@@ -80,6 +98,23 @@ impl ScaleArgs {
     }
 }
 
+impl ReportArgs {
+    pub(super) fn overdue_after(&self) -> Duration {
+        self.report_protection_after
+    }
+}
+
+fn up_to_a_day(text: &str) -> Result<Duration, String> {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let duration: api::Duration = text
+        .parse()
+        .map_err(|error: api::DurationError| error.to_string())?;
+    match duration.get() {
+        allowed if (Duration::from_secs(1)..=DAY).contains(&allowed) => Ok(allowed),
+        _ => Err("must be at least 1s and at most 24h".to_owned()),
+    }
+}
+
 fn qps_or_default(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(0.0) => Ok(0.0),
@@ -97,6 +132,25 @@ fn qps(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_bounded() {
+        for (text, seconds) in [
+            ("1s", Some(1)),
+            ("30m", Some(1_800)),
+            ("24h", Some(86_400)),
+            ("0", None),
+            ("999ms", None),
+            ("24h1s", None),
+            ("99999h", None),
+            ("-1s", None),
+            ("30", None),
+            ("", None),
+        ] {
+            let expected = seconds.map(Duration::from_secs);
+            assert_eq!(up_to_a_day(text).ok(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn rates_are_bounded() {

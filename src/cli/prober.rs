@@ -3,7 +3,7 @@
 use clap::Args;
 use kube::Client;
 
-use super::args::{ClientArgs, LogArgs, ScaleArgs};
+use super::args::{ClientArgs, LogArgs, ReportArgs, ScaleArgs};
 use crate::{
     prober::fleet,
     runtime::{
@@ -20,6 +20,8 @@ pub(super) struct ProberArgs {
     client: ClientArgs,
     #[command(flatten)]
     scale: ScaleArgs,
+    #[command(flatten)]
+    report: ReportArgs,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -42,6 +44,11 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     let client = Client::try_from(config).map_err(ClientError::Build)?;
     let seed = Seed::new(client.clone(), args.client.budget());
     let scale = Seed::new(client, args.scale.budget());
-    fleet::run(seed, scale, stop).await;
+    let prober = fleet::Prober {
+        seed,
+        scale,
+        overdue_after: args.report.overdue_after(),
+    };
+    fleet::run(prober, stop).await;
     Ok(())
 }

@@ -150,8 +150,8 @@ fn counts(seen: &Assessment) -> LeaseCounts {
     }
 }
 
-/// What was seen.
-fn evidence(finding: &Finding) -> String {
+/// What was seen, for people.
+pub fn evidence(finding: &Finding) -> String {
     match finding {
         Finding::Pending => "not probed yet".to_owned(),
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),

@@ -102,6 +102,18 @@ impl EvidenceError {
         }
     }
 
+    /// Whether the API server did not answer, or not as one that is up does.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Shoot(
+                ReadError::Unreachable { .. }
+                    | ReadError::Timeout { .. }
+                    | ReadError::Server { .. }
+            )
+        )
+    }
+
     /// Whether a new connection may lead further than one that was kept.
     fn of_connection(&self) -> bool {
         matches!(self, Self::Shoot(ReadError::Unreachable { .. })) || self.of_credentials()

@@ -16,7 +16,7 @@ use kube::{
 use tokio::{
     sync::watch,
     task::{Id, JoinError, JoinSet},
-    time::Instant,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -38,17 +38,37 @@ const CLUSTERS_PER_PAGE: u32 = 20;
 /// A loop that ended by a defect is started again after this long.
 const RESTART: Duration = Duration::from_secs(10);
 
+/// What the prober runs with.
+#[derive(Clone)]
+pub struct Prober {
+    /// Reads and reports.
+    pub seed: Seed,
+    /// Reads and writes dependents.
+    pub scale: Seed,
+    /// A protection that lasts for longer is reported.
+    pub overdue_after: Duration,
+}
+
 /// Runs the prober until it is stopped.
-pub async fn run(seed: Seed, scale: Seed, stop: CancellationToken) {
+pub async fn run(prober: Prober, stop: CancellationToken) {
+    let Prober {
+        seed,
+        scale,
+        overdue_after,
+    } = prober;
     let Some(known) = stop.run_until_cancelled(known(&seed)).await else {
         return;
     };
-    let recalled = known
+    let recalled: BTreeMap<Arc<str>, ClusterHealthStatus> = known
         .iter()
         .filter_map(|health| {
             let name = health.metadata.name.as_deref()?;
             Some((Arc::from(name), health.status.clone().unwrap_or_default()))
         })
+        .collect();
+    let policies = recalled
+        .iter()
+        .filter_map(|(name, status)| Some((name.clone(), status.policy.as_deref()?.into())))
         .collect();
     let (writer, reporter) = Writer::new(seed.clone(), known);
     // Its last reports may be about the end of the loops, so the writer outlives them.
@@ -56,17 +76,20 @@ pub async fn run(seed: Seed, scale: Seed, stop: CancellationToken) {
     let writing = tokio::spawn(writer.run(last.clone()));
 
     let fleet = Fleet {
-        index: Index::default(),
+        index: Index::new(policies),
         shared: Shared {
             seed: seed.clone(),
             scale,
             resources: Resources::default(),
             reporter: reporter.clone(),
             origin: Origin::new(Instant::now().into_std()),
+            overdue_after,
         },
         reporter,
         recalled,
         loops: BTreeMap::new(),
+        buried: BTreeMap::new(),
+        stop: CancellationToken::new(),
         tasks: JoinSet::new(),
         names: HashMap::new(),
         restarts: BTreeMap::new(),
@@ -102,6 +125,20 @@ async fn known(seed: &Seed) -> Vec<ClusterHealth> {
     listed
 }
 
+/// What the ClusterHealth of this name says, however long it takes to read.
+async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
+    let api: Api<ClusterHealth> = Api::all(seed.client().clone());
+    loop {
+        match seed.call(api.get_opt(name)).await {
+            Ok(health) => return health.and_then(|health| health.status),
+            Err(error) => {
+                tracing::warn!(cluster = name, %error, "its ClusterHealth could not be read");
+                sleep(RESTART).await;
+            }
+        }
+    }
+}
+
 struct Fleet {
     index: Index,
     shared: Shared,
@@ -109,12 +146,25 @@ struct Fleet {
     /// What an earlier run has left in ClusterHealths.
     recalled: BTreeMap<Arc<str>, ClusterHealthStatus>,
     loops: BTreeMap<Arc<str>, Loop>,
+    /// The loops of Clusters that are gone, which take their marks off.
+    buried: BTreeMap<Arc<str>, CancellationToken>,
+    /// Ends all loops.
+    stop: CancellationToken,
     tasks: JoinSet<()>,
     names: HashMap<Id, Arc<str>>,
     /// Loops that ended by a defect, and when they are started again.
     restarts: BTreeMap<Arc<str>, Instant>,
     /// Whether all objects have been listed once: clusters that come later are new.
     started: bool,
+}
+
+/// What is known of a cluster when its loop starts.
+enum Recall {
+    /// What its ClusterHealth said when the operator started.
+    Known(Option<ClusterHealthStatus>),
+    /// What its ClusterHealth says now: the loop before ended by a defect, and took with it what it
+    /// knew.
+    Read,
 }
 
 struct Loop {
@@ -151,9 +201,7 @@ impl Fleet {
             };
             self.apply(about_policies, &changed);
         }
-        for running in self.loops.values() {
-            running.stop.cancel();
-        }
+        self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
     }
 
@@ -171,8 +219,9 @@ impl Fleet {
 
     fn assign(&mut self, name: &Arc<str>) {
         let Some(assignment) = self.index.assignment(name).cloned() else {
-            if let Some(ended) = self.loops.remove(name) {
-                ended.stop.cancel();
+            // Without a sender the loop knows that its Cluster is gone.
+            if let Some(gone) = self.loops.remove(name) {
+                self.buried.insert(name.clone(), gone.stop);
             }
             self.recalled.remove(name);
             self.restarts.remove(name);
@@ -184,32 +233,35 @@ impl Fleet {
             return;
         }
         let known = self.recalled.remove(name);
-        let owes = known
-            .as_ref()
-            .is_some_and(|known| known.dependents.iter().any(|dependent| dependent.owed));
-        if assignment.selected.is_some() || owes {
-            self.start(name, assignment, known.as_ref());
-        } else if known.is_some() {
-            self.reporter.cluster_unselected(name);
+        // What is known of one that nobody selects may be a debt.
+        if assignment.selected.is_some() || known.is_some() {
+            self.start(name, assignment, Recall::Known(known));
         }
     }
 
-    fn start(
-        &mut self,
-        name: &Arc<str>,
-        assignment: Assignment,
-        known: Option<&ClusterHealthStatus>,
-    ) {
+    fn start(&mut self, name: &Arc<str>, assignment: Assignment, recall: Recall) {
         let (sender, receiver) = watch::channel(assignment);
-        let stop = CancellationToken::new();
-        let probe = Probe::new(
-            name.clone(),
-            self.shared.clone(),
-            receiver,
-            known,
-            !self.started,
-        );
-        let task = self.tasks.spawn(probe.run(stop.clone()));
+        // A Cluster of the same name that is gone has no say any more.
+        if let Some(before) = self.buried.remove(name) {
+            before.cancel();
+        }
+        let stop = self.stop.child_token();
+        let (name_of, shared, stop_of) = (name.clone(), self.shared.clone(), stop.clone());
+        let from_the_start = !self.started;
+        let task = self.tasks.spawn(async move {
+            let known = match recall {
+                Recall::Known(known) => known,
+                Recall::Read => match stop_of
+                    .run_until_cancelled(read(&shared.seed, &name_of))
+                    .await
+                {
+                    Some(read) => read,
+                    None => return,
+                },
+            };
+            let probe = Probe::new(name_of, shared, receiver, known.as_ref(), from_the_start);
+            probe.run(stop_of).await;
+        });
         self.names.insert(task.id(), name.clone());
         let running = Loop {
             assignment: sender,
@@ -233,6 +285,7 @@ impl Fleet {
             .get(&name)
             .is_some_and(|running| running.assignment.is_closed())
         {
+            self.buried.remove(&name);
             return;
         }
         self.loops.remove(&name);
@@ -240,7 +293,11 @@ impl Fleet {
             Ok(_) => match self.index.assignment(&name) {
                 // It was selected again while its loop was ending.
                 Some(assignment) if assignment.selected.is_some() => self.assign(&name),
-                _ => self.reporter.cluster_unselected(&name),
+                _ => {
+                    self.index.forget(&name);
+                    self.reporter.cluster_unselected(&name);
+                    self.report_policies();
+                }
             },
             Err(error) => {
                 tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
@@ -257,7 +314,9 @@ impl Fleet {
             .map(|(name, _)| name)
             .collect();
         for name in due {
-            self.assign(&name);
+            if let Some(assignment) = self.index.assignment(&name).cloned() {
+                self.start(&name, assignment, Recall::Read);
+            }
         }
     }
 

@@ -10,12 +10,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    plan::{self, Direction, Memory, Observed, Refusal, Settled, Step},
+    plan::{self, Aim, Memory, Observed, Refusal, Settled, Step},
     scale::{Applied, ScaleError, Scaler, Unapplied},
 };
 use crate::{
     api::{DependentRef, Restore},
-    cluster::Dependent,
+    cluster::{Dependent, Scale},
 };
 
 /// How soon the effect of a write is looked for first ...
@@ -23,14 +23,14 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// ... and how seldom at the most, each time half as often as before.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// One run over the dependents, in one direction.
+/// One run over the dependents.
 pub struct Flow {
     /// Reaches the dependents.
     pub scaler: Scaler,
     /// The cluster's dependents.
     pub dependents: Arc<[Dependent]>,
-    /// Which way they are scaled.
-    pub direction: Direction,
+    /// What is wanted of them.
+    pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
     /// What is remembered of them.
@@ -83,7 +83,7 @@ pub enum Ending {
 impl Flow {
     /// Works through the levels.
     pub async fn run(self) -> Ending {
-        for (_, level) in plan::levels(&self.dependents, self.direction) {
+        for (_, level) in plan::levels(&self.dependents, self.aim) {
             let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
             if self.is_over() || endings.contains(&Ending::Stopped) {
                 return Ending::Stopped;
@@ -97,9 +97,14 @@ impl Flow {
 
     /// Brings one dependent to where it belongs, and waits for that for at most its timeout.
     async fn settle(&self, dependent: &Dependent) -> Ending {
-        let scale = match self.direction {
-            Direction::Down => dependent.down,
-            Direction::Up => dependent.up,
+        let scale = match self.aim {
+            Aim::Protect => dependent.down,
+            Aim::Restore => dependent.up,
+            // Nothing is scaled, so there is nothing to wait for.
+            Aim::Release | Aim::Look => Scale {
+                initial_delay: Duration::ZERO,
+                ..dependent.up
+            },
         };
         let mut memory = self
             .memory
@@ -164,13 +169,7 @@ impl Flow {
         only_look: bool,
     ) -> Result<Applied, Unapplied> {
         let decide = |found: Option<&Observed>| -> Result<Step, Refusal> {
-            plan::step(
-                self.direction,
-                dependent.optional,
-                self.restore,
-                found,
-                memory,
-            )
+            plan::step(self.aim, dependent.optional, self.restore, found, memory)
         };
         if only_look {
             let looked_at = async {

@@ -3,30 +3,36 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use tokio::{
     sync::{
         mpsc::{self, UnboundedReceiver},
         watch,
     },
     task::JoinHandle,
-    time::Instant,
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     flow::{Ending, Flow, FlowEvent, What},
     ledger::Ledger,
-    plan::Direction,
+    plan::{Aim, Step},
     scale::{Resources, Scaler},
 };
 use crate::{
-    api::{ClusterHealthStatus, Protection, Restore},
+    api::{Action, ClusterHealthStatus, LastAction, Protection, Restore},
     cluster::Dependent,
     runtime::seed::Seed,
 };
 
 /// The dependents of a healthy cluster to which nothing is owed are looked at this often at most.
 const SELDOM: Duration = Duration::from_secs(60);
+
+/// What no verdict asks for is tried again after this long if it did not succeed ...
+const AGAIN: Duration = Duration::from_secs(10);
+/// ... and each try is over after this.
+const TRY: Duration = Duration::from_secs(3600);
 
 /// Protects one cluster's dependents, and restores them.
 pub struct Guard {
@@ -35,21 +41,27 @@ pub struct Guard {
     resources: Resources,
     ledger: Ledger,
     protection: Protection,
+    protected_since: Option<Since>,
+    last_action: Option<LastAction>,
+    /// The dependents of the last action.
+    acted_on: Vec<String>,
     /// Whether the dependents have been seen as a healthy cluster wants them.
     restored: bool,
-    /// When the dependents are looked at again in this direction although nothing is known to be
-    /// left to do: each look costs requests to the seed, and there may be a thousand clusters.
-    look_again: Option<(Direction, Instant)>,
+    /// When the dependents are looked at again with this aim although nothing is known to be left
+    /// to do: each look costs requests to the seed, and there may be a thousand clusters.
+    look_again: Option<(Aim, Instant)>,
     flow: Option<Running>,
     /// What is to be done once the flow under way, which is being ended, has ended.
-    next: Option<Order>,
+    next: Option<(Order, String)>,
+    /// What is done until it is complete, without a verdict.
+    standing: Option<Standing>,
 }
 
 /// What a verdict asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Which way the dependents are scaled.
-    pub direction: Direction,
+    /// What is wanted of the dependents.
+    pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
     /// Until when the evidence counts that the verdict rests on: nothing is scaled after that
@@ -57,8 +69,45 @@ pub struct Order {
     pub valid_until: Instant,
 }
 
+/// When something began, and how long ago that is: the clock on the wall tells the first and may be
+/// set, the monotonic one the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Since {
+    /// When.
+    pub stamp: Timestamp,
+    age: Duration,
+    at: Instant,
+}
+
+impl Since {
+    fn now() -> Self {
+        Self::of(Timestamp::now())
+    }
+
+    /// As of a stamp that an earlier run has left; one in the future is of now.
+    fn of(stamp: Timestamp) -> Self {
+        Self {
+            stamp,
+            age: Duration::try_from(Timestamp::now().duration_since(stamp)).unwrap_or_default(),
+            at: Instant::now(),
+        }
+    }
+
+    /// How long ago.
+    pub fn elapsed(&self) -> Duration {
+        self.age + self.at.elapsed()
+    }
+}
+
+struct Standing {
+    aim: Aim,
+    why: String,
+    due: Instant,
+}
+
 struct Running {
-    direction: Direction,
+    aim: Aim,
+    why: String,
     valid_until: watch::Sender<Instant>,
     stop: CancellationToken,
     task: JoinHandle<Ending>,
@@ -80,14 +129,22 @@ impl Guard {
             scale,
             resources,
             protection: match known.map(|known| known.protection) {
+                Some(Protection::None) if ledger.owes() => Protection::Active,
                 Some(protection) if ledger.owes() => protection,
                 _ => Protection::None,
             },
+            protected_since: known
+                .filter(|_| ledger.owes())
+                .and_then(|known| known.protected_since.as_ref())
+                .map(|since| Since::of(since.0)),
+            last_action: known.and_then(|known| known.last_action.clone()),
+            acted_on: Vec::new(),
             ledger,
             restored: false,
             look_again: None,
             flow: None,
             next: None,
+            standing: None,
         }
     }
 
@@ -99,6 +156,16 @@ impl Guard {
     /// Whether the dependents are scaled down.
     pub fn protection(&self) -> Protection {
         self.protection
+    }
+
+    /// Since when the dependents are scaled down, or not all back.
+    pub fn protected_since(&self) -> Option<Since> {
+        self.protected_since
+    }
+
+    /// What was last done to the dependents.
+    pub fn last_action(&self) -> Option<&LastAction> {
+        self.last_action.as_ref()
     }
 
     /// Whether something is owed, or being scaled.
@@ -114,27 +181,42 @@ impl Guard {
         self.stop();
     }
 
-    /// Does what a verdict asks for. A flow the other way, or one that is ending, is overtaken: it
-    /// ends between two requests, and then this one starts.
-    pub fn act(&mut self, order: Order) {
+    /// Nothing will be scaled for now: what is at rest need not be remembered.
+    pub fn forget_what_is_settled(&mut self) {
+        self.ledger.adopt(&[]);
+    }
+
+    /// Does what a verdict asks for. A flow of another aim, or one that is ending, is overtaken: it
+    /// ends between two requests, and then this one starts. `why` is told with what is done.
+    pub fn act(&mut self, order: Order, why: impl FnOnce() -> String) {
+        self.standing = None;
         match &self.flow {
-            Some(running)
-                if running.direction == order.direction && !running.stop.is_cancelled() =>
-            {
+            Some(running) if running.aim == order.aim && !running.stop.is_cancelled() => {
                 running.valid_until.send_replace(order.valid_until);
             }
             Some(running) => {
                 running.stop.cancel();
-                self.next = Some(order);
+                self.next = Some((order, why()));
             }
-            None if self.is_due(order) => self.start(order),
+            None if self.is_due(order) => self.start(order, why()),
             None => {}
         }
+    }
+
+    /// Does this, again and again until it is complete, with no verdict to ask for it.
+    pub fn insist(&mut self, aim: Aim, why: String) {
+        if self.standing.as_ref().is_some_and(|it| it.aim == aim) {
+            return;
+        }
+        self.stop();
+        let due = Instant::now();
+        self.standing = Some(Standing { aim, why, due });
     }
 
     /// Ends a flow under way between two requests; nothing follows it.
     pub fn stop(&mut self) {
         self.next = None;
+        self.standing = None;
         if let Some(running) = &self.flow {
             running.stop.cancel();
         }
@@ -148,58 +230,79 @@ impl Guard {
         }
     }
 
-    /// Waits for the flow under way to do something, or to end, and takes it down; forever if
-    /// there is none. Nothing is lost if it is not waited for to the end.
+    /// Waits for the flow under way to do something, or to end, and takes it down; or for the time
+    /// at which one is due; forever if there is none. Nothing is lost if it is not waited for to the
+    /// end.
     pub async fn progress(&mut self, interval: Duration) {
         let Some(running) = &mut self.flow else {
-            return std::future::pending().await;
+            return self.resume().await;
         };
         if let Some(event) = running.events.recv().await {
             self.note(&event);
             return;
         }
         // The flow has dropped its end: it is over.
-        let (direction, ending) = (running.direction, (&mut running.task).await);
+        let (aim, ending) = (running.aim, (&mut running.task).await);
         self.flow = None;
         let ending = ending.unwrap_or(Ending::Stuck);
-        self.ended(direction, ending);
-        let pause = match (direction, ending) {
+        self.ended(aim, ending);
+        if let Some(standing) = self.standing.as_mut().filter(|it| it.aim == aim) {
+            standing.due = Instant::now() + AGAIN;
+            if self.ledger.is_looked_at() && (aim == Aim::Look || !self.ledger.owes()) {
+                self.standing = None;
+            }
+        }
+        let pause = match (aim, ending) {
             // Somebody may scale up what is down.
-            (Direction::Down, Ending::Complete) => Some(interval),
+            (Aim::Protect, Ending::Complete) => Some(interval),
             // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
             // a healthy cluster's dependents from being looked at.
-            (Direction::Up, Ending::Complete | Ending::Stuck) if !self.ledger.owes() => {
+            (Aim::Restore, Ending::Complete | Ending::Stuck) if !self.ledger.owes() => {
                 Some(interval.max(SELDOM))
             }
             _ => None,
         };
-        self.look_again = pause.map(|pause| (direction, Instant::now() + pause));
-        if let Some(order) = self.next.take() {
-            self.start(order);
+        self.look_again = pause.map(|pause| (aim, Instant::now() + pause));
+        if let Some((order, why)) = self.next.take() {
+            self.start(order, why);
         }
     }
 
-    fn is_due(&self, order: Order) -> bool {
-        let wanted = match order.direction {
-            Direction::Down => true,
-            Direction::Up => !self.restored || self.ledger.owes() || order.restore == Restore::Any,
+    /// Waits until what is insisted on is due, and starts it.
+    async fn resume(&mut self) {
+        let Some(standing) = &self.standing else {
+            return std::future::pending().await;
         };
-        wanted
-            && self.look_again.is_none_or(|(direction, again)| {
-                direction != order.direction || Instant::now() >= again
-            })
+        sleep_until(standing.due).await;
+        let order = Order {
+            aim: standing.aim,
+            restore: Restore::Marked,
+            valid_until: Instant::now() + TRY,
+        };
+        self.start(order, standing.why.clone());
     }
 
-    fn start(&mut self, order: Order) {
-        match order.direction {
-            Direction::Down => {
+    fn is_due(&self, order: Order) -> bool {
+        let wanted = match order.aim {
+            Aim::Protect | Aim::Release | Aim::Look => true,
+            Aim::Restore => !self.restored || self.ledger.owes() || order.restore == Restore::Any,
+        };
+        wanted
+            && self
+                .look_again
+                .is_none_or(|(aim, again)| aim != order.aim || Instant::now() >= again)
+    }
+
+    fn start(&mut self, order: Order, why: String) {
+        match order.aim {
+            Aim::Protect => {
                 self.restored = false;
                 if self.protection != Protection::Active {
                     self.set_protection(Protection::ScalingDown);
                 }
             }
-            Direction::Up if self.ledger.owes() => self.set_protection(Protection::Restoring),
-            Direction::Up => {}
+            Aim::Restore if self.ledger.owes() => self.set_protection(Protection::Restoring),
+            Aim::Restore | Aim::Release | Aim::Look => {}
         }
         let (sender, events) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
@@ -211,7 +314,7 @@ impl Guard {
                 self.resources.clone(),
             ),
             dependents: self.ledger.dependents(),
-            direction: order.direction,
+            aim: order.aim,
             restore: order.restore,
             memory: self.ledger.memory(),
             stop: stop.clone(),
@@ -219,7 +322,8 @@ impl Guard {
             events: sender,
         };
         self.flow = Some(Running {
-            direction: order.direction,
+            aim: order.aim,
+            why,
             valid_until,
             stop,
             task: tokio::spawn(flow.run()),
@@ -234,6 +338,7 @@ impl Guard {
             What::Did(step, found) => {
                 let replicas = found.as_ref().map(|found| found.replicas);
                 tracing::info!(cluster, %dependent, ?step, replicas, "wrote");
+                self.acted(*step, &dependent.name);
             }
             What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
             What::Late(timeout) => tracing::warn!(cluster, %dependent, ?timeout, "late"),
@@ -242,18 +347,56 @@ impl Guard {
             }
             What::Interrupted(step) => tracing::info!(cluster, %dependent, ?step, "interrupted"),
         }
-        self.ledger.note(&event.dependent, &event.what);
+        self.ledger
+            .note(&event.dependent, &event.what, Instant::now());
     }
 
-    fn ended(&mut self, direction: Direction, ending: Ending) {
+    /// Takes down what was done, and why.
+    fn acted(&mut self, step: Step, name: &str) {
+        let Some(running) = &self.flow else {
+            return;
+        };
+        let (action, did) = match (running.aim, step) {
+            (_, Step::ScaleDown { .. }) => (Action::ScaledDown, "scaled to zero"),
+            (_, Step::ScaleUp { .. }) => (Action::Restored, "scaled back"),
+            (Aim::Restore, Step::DropMark) => (
+                Action::Restored,
+                "found scaled up by somebody else, and left so",
+            ),
+            _ => (
+                Action::Released,
+                "mark removed and replicas left as they are",
+            ),
+        };
+        if self
+            .last_action
+            .as_ref()
+            .is_none_or(|last| last.action != action)
+        {
+            self.acted_on.clear();
+        }
+        if !self.acted_on.iter().any(|known| known == name) {
+            self.acted_on.push(name.to_owned());
+        }
+        self.last_action = Some(LastAction {
+            time: Time(Timestamp::now()),
+            action,
+            message: format!("{did}: {}; {}", self.acted_on.join(", "), running.why),
+        });
+    }
+
+    fn ended(&mut self, aim: Aim, ending: Ending) {
         let owes = self.ledger.owes();
-        match (direction, ending) {
-            (Direction::Down, Ending::Complete) if owes => self.set_protection(Protection::Active),
+        match (aim, ending) {
+            (Aim::Protect, Ending::Complete) if owes => self.set_protection(Protection::Active),
             // A flow that did not complete is taken up again by the next verdict.
-            (Direction::Down, Ending::Stuck) => {}
+            (Aim::Protect, Ending::Stuck) => {}
+            (Aim::Look, _) if owes && self.protection == Protection::None => {
+                self.set_protection(Protection::Active);
+            }
             _ if owes => {}
             _ => {
-                self.restored = direction == Direction::Up && ending == Ending::Complete;
+                self.restored = aim == Aim::Restore && ending == Ending::Complete;
                 self.set_protection(Protection::None);
             }
         }
@@ -264,6 +407,10 @@ impl Guard {
             let from = self.protection;
             tracing::info!(cluster = &*self.cluster, ?from, to = ?protection, "protection");
             self.protection = protection;
+            self.protected_since = match protection {
+                Protection::None => None,
+                _ => Some(self.protected_since.unwrap_or_else(Since::now)),
+            };
         }
     }
 }

@@ -2,17 +2,24 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{
     flow::What,
-    plan::{Memory, Observed, Record, Settled, Step},
+    plan::{IGNORE, Memory, Observed, Record, Settled, Step},
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
     cluster::{Dependent, Scale},
 };
 
-/// The dependents of a cluster: those of its policy, and those that are owed something although
-/// the policy does not name them any more.
+/// Somebody who scales a protected dependent up more often than this ...
+const CONTENDED: usize = 3;
+/// ... within this time is reported.
+const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
+
+/// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
+/// although the policy does not name them any more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger(BTreeMap<DependentRef, Entry>);
 
@@ -21,6 +28,13 @@ struct Entry {
     dependent: Dependent,
     memory: Memory,
     problem: Option<Problem>,
+    /// The policy names it.
+    named: bool,
+    /// It has been seen, so that a mark on it is known of: the process before may have ended
+    /// between a write and its report.
+    looked_at: bool,
+    /// When it was found scaled up by somebody else and taken down again.
+    contended: Vec<Instant>,
 }
 
 /// Why a dependent is not where it should be.
@@ -41,18 +55,18 @@ impl Ledger {
                 initial_delay: known.initial_delay.get(),
                 timeout: known.timeout.get(),
             };
+            let dependent = Dependent {
+                reference: known.r#ref.clone(),
+                optional: true,
+                up: scale,
+                down: scale,
+            };
             let entry = Entry {
-                dependent: Dependent {
-                    reference: known.r#ref.clone(),
-                    optional: true,
-                    up: scale,
-                    down: scale,
-                },
                 memory: Memory {
                     owed: known.owed,
                     replicas: known.recorded_replicas,
                 },
-                problem: None,
+                ..Entry::new(dependent)
             };
             (known.r#ref.clone(), entry)
         });
@@ -60,22 +74,31 @@ impl Ledger {
     }
 
     /// Adopts the dependents of a policy. Those that it does not name stay as long as they are
-    /// owed something.
+    /// owed something, or may be.
     pub fn adopt(&mut self, dependents: &[Dependent]) {
         let mut before = std::mem::take(&mut self.0);
         for dependent in dependents {
             let known = before.remove(&dependent.reference);
             let entry = Entry {
                 dependent: dependent.clone(),
-                memory: known
-                    .as_ref()
-                    .map_or_else(Memory::default, |known| known.memory),
-                problem: known.and_then(|known| known.problem),
+                named: true,
+                ..known.unwrap_or_else(|| Entry::new(dependent.clone()))
             };
             self.0.insert(dependent.reference.clone(), entry);
         }
-        self.0
-            .extend(before.into_iter().filter(|(_, entry)| entry.memory.owed));
+        for (reference, mut entry) in before {
+            if entry.memory.owed || !entry.looked_at {
+                entry.named = false;
+                // Nobody asks for it any more.
+                entry.dependent.optional = true;
+                self.0.insert(reference, entry);
+            }
+        }
+    }
+
+    /// Whether every dependent has been seen, so that no mark can be unknown.
+    pub fn is_looked_at(&self) -> bool {
+        self.0.values().all(|entry| entry.looked_at)
     }
 
     /// Whether any dependent is owed its replicas.
@@ -106,20 +129,31 @@ impl Ledger {
 
     /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
     /// scaled one that the policy has just ceased to name.
-    pub fn note(&mut self, dependent: &Dependent, what: &What) {
+    pub fn note(&mut self, dependent: &Dependent, what: &What, now: Instant) {
         let reference = &dependent.reference;
-        let entry = self.0.entry(reference.clone()).or_insert_with(|| Entry {
-            dependent: dependent.clone(),
-            memory: Memory::default(),
-            problem: None,
-        });
+        let entry = self
+            .0
+            .entry(reference.clone())
+            .or_insert_with(|| Entry::new(dependent.clone()));
+        entry.looked_at |= match what {
+            // What cannot be scaled was never scaled.
+            What::Failed(error, _) => error.is_about_the_kind(),
+            _ => true,
+        };
         match what {
             What::Did(step, found) => {
-                entry.problem = None;
+                if taken_again(*step, found.as_ref()) {
+                    entry.contended.push(now);
+                }
+                entry.problem = entry.contention(now);
                 entry.memory = after(*step, found.as_ref(), entry.memory);
             }
             What::Settled(settled, found) => {
-                entry.problem = left_behind(*settled, found.as_ref(), entry.memory, reference);
+                entry.problem = match settled {
+                    Settled::Down => entry.contention(now),
+                    Settled::Seen { .. } => entry.problem.take(),
+                    _ => left_behind(*settled, found.as_ref(), entry.memory, reference),
+                };
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
             }
             What::Late(timeout) => {
@@ -139,6 +173,9 @@ impl Ledger {
             }
             What::Interrupted(step) => entry.memory = begin(*step, entry.memory),
         }
+        if entry.is_forgettable() {
+            self.0.remove(reference);
+        }
     }
 
     /// As ClusterHealth lists it: enough to restore all of it when the policy is gone.
@@ -155,6 +192,48 @@ impl Ledger {
             })
             .collect()
     }
+}
+
+impl Entry {
+    fn new(dependent: Dependent) -> Self {
+        Self {
+            dependent,
+            memory: Memory::default(),
+            problem: None,
+            named: false,
+            looked_at: false,
+            contended: Vec::new(),
+        }
+    }
+
+    /// Whether nobody has any use for it: the policy does not name it, nothing is owed to it, and
+    /// there is nothing to tell.
+    fn is_forgettable(&self) -> bool {
+        !self.named && self.looked_at && !self.memory.owed && self.problem.is_none()
+    }
+
+    /// That somebody keeps scaling it up.
+    fn contention(&mut self, now: Instant) -> Option<Problem> {
+        self.contended
+            .retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
+        let times = self.contended.len();
+        (times > CONTENDED).then(|| Problem {
+            reason: "Contended",
+            message: format!(
+                "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
+                 zero again each time: find out by whom, or take it out of the operator's hands \
+                 with the annotation {IGNORE}=true",
+                self.dependent.reference,
+                CONTENDED_WITHIN.as_secs() / 60
+            ),
+        })
+    }
+}
+
+/// Whether somebody had scaled it up although it was marked.
+fn taken_again(step: Step, found: Option<&Observed>) -> bool {
+    let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
+    scaled_up && matches!(step, Step::ScaleDown { .. })
 }
 
 /// What is at zero and not restored, since somebody else has seen to it.
@@ -215,16 +294,19 @@ fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Memory {
 
 fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory {
     match settled {
-        Settled::Down => Memory {
+        Settled::Down | Settled::Seen { marked: true } => Memory {
             owed: true,
             replicas: match found.map(|found| &found.record) {
                 Some(Record::Replicas(replicas)) => Some(*replicas),
                 _ => memory.replicas,
             },
         },
-        Settled::Up | Settled::NotOurs | Settled::Missing | Settled::Ignored { .. } => {
-            Memory::default()
-        }
+        Settled::Seen { marked: false } => memory,
+        Settled::Up
+        | Settled::NotOurs
+        | Settled::Missing
+        | Settled::Released
+        | Settled::Ignored { .. } => Memory::default(),
     }
 }
 

@@ -22,5 +22,6 @@ pub mod probe;
 pub mod proof;
 pub mod scale;
 pub mod schedule;
+pub mod stance;
 pub mod verdict;
 pub mod watch;

@@ -19,13 +19,17 @@ pub const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
 /// What is restored when nothing tells the number.
 const DEFAULT_REPLICAS: i32 = 1;
 
-/// Which way the dependents are scaled.
+/// What is wanted of the dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// To zero, to protect.
-    Down,
-    /// Back to what they were.
-    Up,
+pub enum Aim {
+    /// Scaled to zero, and marked.
+    Protect,
+    /// Scaled back to what they were.
+    Restore,
+    /// Without marks, with whatever replicas they have: somebody else decides about those now.
+    Release,
+    /// As they are: only what is there is taken down.
+    Look,
 }
 
 /// How an object is written.
@@ -97,7 +101,7 @@ pub enum Step {
     },
     /// Somebody else scaled it up: keep the replicas, remove mark and record.
     DropMark,
-    /// It is to be ignored: remove the mark, keep record and replicas.
+    /// It is to be ignored, or left to somebody else: remove the mark, keep record and replicas.
     Release,
     /// Nothing to write, but what was written has not come about yet.
     Wait,
@@ -121,6 +125,13 @@ pub enum Settled {
     NotOurs,
     /// It has the replicas that its user wants.
     Up,
+    /// It carries no mark, and its replicas are somebody else's business.
+    Released,
+    /// It was only looked at.
+    Seen {
+        /// And it carries the mark.
+        marked: bool,
+    },
 }
 
 /// Why a dependent cannot be handled. It stops the flow at its level.
@@ -148,19 +159,25 @@ pub struct Memory {
 
 /// Decides one dependent's step; `found` is `None` if it does not exist.
 pub fn step(
-    direction: Direction,
+    aim: Aim,
     optional: bool,
     restore: Restore,
     found: Option<&Observed>,
     memory: Memory,
 ) -> Result<Step, Refusal> {
     let Some(found) = found else {
-        return if optional {
+        // What is to be let go may be gone.
+        return if optional || matches!(aim, Aim::Release | Aim::Look) {
             Ok(Step::Nothing(Settled::Missing))
         } else {
             Err(Refusal::Missing)
         };
     };
+    if aim == Aim::Look {
+        return Ok(Step::Nothing(Settled::Seen {
+            marked: found.marked,
+        }));
+    }
     if found.ignored {
         return Ok(if found.marked {
             Step::Release
@@ -170,9 +187,19 @@ pub fn step(
             })
         });
     }
-    match direction {
-        Direction::Down => Ok(step_down(found)),
-        Direction::Up => step_up(restore, found, memory),
+    match aim {
+        Aim::Protect => Ok(step_down(found)),
+        Aim::Restore => step_up(restore, found, memory),
+        Aim::Release | Aim::Look => Ok(step_release(found)),
+    }
+}
+
+fn step_release(found: &Observed) -> Step {
+    match (found.replicas, found.marked) {
+        // The record stays: it is the last that is known of what its user wanted.
+        (0, true) => Step::Release,
+        (_, true) => Step::DropMark,
+        (_, false) => Step::Nothing(Settled::Released),
     }
 }
 
@@ -210,15 +237,16 @@ fn step_up(restore: Restore, found: &Observed, memory: Memory) -> Result<Step, R
     }
 }
 
-/// Groups the dependents by their level in that direction, ascending.
-pub fn levels(dependents: &[Dependent], direction: Direction) -> Vec<(u32, Vec<&Dependent>)> {
+/// Groups the dependents by their level, ascending. Where nothing is scaled there is only one.
+pub fn levels(dependents: &[Dependent], aim: Aim) -> Vec<(u32, Vec<&Dependent>)> {
     let mut by_level: BTreeMap<u32, Vec<&Dependent>> = BTreeMap::new();
     for dependent in dependents {
-        let scale = match direction {
-            Direction::Down => &dependent.down,
-            Direction::Up => &dependent.up,
+        let level = match aim {
+            Aim::Protect => dependent.down.level,
+            Aim::Restore => dependent.up.level,
+            Aim::Release | Aim::Look => 0,
         };
-        by_level.entry(scale.level).or_default().push(dependent);
+        by_level.entry(level).or_default().push(dependent);
     }
     by_level.into_iter().collect()
 }

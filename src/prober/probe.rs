@@ -1,11 +1,11 @@
 //! One cluster's loop: observe, act, report.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{mem, pin::Pin, sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::{Notify, watch},
-    time::Instant,
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -14,17 +14,24 @@ use super::{
     guard::{Guard, Order},
     moment::Origin,
     observe::{Observer, Outcome},
-    plan::Direction,
+    plan::Aim,
     proof::Proof,
     scale::Resources,
+    stance::{Known, Stance},
     watch::Conclusion,
 };
 use crate::{
-    api::{ClusterHealthStatus, Mode, Protection},
-    cluster::{Assignment, Decision, Eligibility, Settings},
+    api::{ClusterHealthStatus, Mode, Protection, Restore},
+    cluster::{Assignment, Decision, Settings},
     health::{self, ClusterReport, Finding, Reporter},
-    runtime::seed::Seed,
+    runtime::{seed::Seed, timer::until},
 };
+
+/// So many reads in a row must stay unanswered before an API server that is being hibernated is
+/// taken to be gone: a single one may be an accident.
+const SILENCES: u32 = 3;
+/// For how long the marks of a Cluster that is gone are tried to be removed.
+const BURIAL: Duration = Duration::from_secs(60);
 
 /// What all loops share.
 #[derive(Clone)]
@@ -40,6 +47,8 @@ pub struct Shared {
     pub reporter: Reporter,
     /// Ties moments to the clock.
     pub origin: Origin,
+    /// A protection that lasts for longer is reported: somebody must look.
+    pub overdue_after: Duration,
 }
 
 /// One cluster's loop.
@@ -47,9 +56,12 @@ pub struct Probe {
     name: Arc<str>,
     shared: Shared,
     assignment: watch::Receiver<Assignment>,
-    /// By which the cluster was probed last; by these a protected one is let go when no policy
-    /// selects it any more.
-    settings: Option<Arc<Settings>>,
+    stance: Stance,
+    /// By which the cluster was probed last; by these a protected one is let go when the policy is
+    /// gone.
+    last: Option<Arc<Settings>>,
+    /// The policy that applied last.
+    policy: Option<Arc<str>>,
     guard: Guard,
     /// `None` while the cluster is not probed.
     round: Option<Round>,
@@ -63,6 +75,10 @@ pub struct Probe {
     act_from: Instant,
     /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
     from_the_start: bool,
+    /// How many reads in a row an API server that is being hibernated has not answered.
+    unanswered: u32,
+    /// When the protection will have lasted for too long.
+    overdue_at: Option<Instant>,
 }
 
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
@@ -87,7 +103,9 @@ impl Probe {
             name,
             shared,
             assignment,
-            settings: None,
+            stance: Stance::Rest(Finding::Pending, None),
+            last: None,
+            policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             round: None,
             wake: Arc::default(),
             finding: Finding::Pending,
@@ -96,28 +114,35 @@ impl Probe {
             probed: None,
             act_from: Instant::now(),
             from_the_start,
+            unanswered: 0,
+            overdue_at: None,
         }
     }
 
-    /// Runs until it is stopped, or until no policy selects the cluster and nothing is owed to it.
-    /// A flow under way ends between two requests.
+    /// Runs until it is stopped, or until no policy selects the cluster and nothing is owed to it,
+    /// or until the Cluster is gone. A flow under way ends between two requests.
     pub async fn run(mut self, stop: CancellationToken) {
-        self.reassigned();
-        while !self.let_go() {
-            let interval = self
-                .settings
-                .as_ref()
-                .map_or(Duration::ZERO, |s| s.interval);
+        self.take_stance();
+        self.report();
+        while self.stance != Stance::Forget {
+            let interval = self.last.as_ref().map_or(Duration::ZERO, |s| s.interval);
             tokio::select! {
                 // To stop comes first; then what was done, before what is to be done next.
                 biased;
                 () = stop.cancelled() => break,
-                () = self.guard.progress(interval) => self.report(),
-                changed = self.assignment.changed() => match changed {
-                    Ok(()) => self.reassigned(),
-                    Err(_) => break,
-                },
+                () = self.guard.progress(interval) => {
+                    self.take_stance();
+                    self.report();
+                }
+                changed = self.assignment.changed() => {
+                    if changed.is_err() {
+                        return self.bury(&stop).await;
+                    }
+                    self.take_stance();
+                    self.report();
+                }
                 (observer, outcome) = finished(&mut self.round) => self.observed(observer, outcome),
+                () = until(self.overdue_at) => self.report(),
             }
         }
         self.guard.shut_down().await;
@@ -127,81 +152,92 @@ impl Probe {
         }
     }
 
-    /// Whether there is nothing left to do for the cluster.
-    fn let_go(&self) -> bool {
-        let unselected = self.assignment.borrow().decision() == Decision::Unselected;
-        unselected && !self.guard.is_engaged()
-    }
-
-    /// Takes up what the index says now.
-    fn reassigned(&mut self) {
-        let assignment = self.assignment.borrow_and_update().clone();
-        match assignment.decision() {
-            Decision::Probed(settings) if settings.suspend => {
-                let message = format!("the policy {} is suspended", settings.policy);
-                self.settings = Some(settings.clone());
-                self.rest(Finding::Skipped {
-                    reason: "Suspended",
-                    message,
-                });
-            }
-            Decision::Probed(settings) => self.adopt(settings.clone()),
-            Decision::Skipped(skip) => self.rest(Finding::Skipped {
-                reason: skip.reason(),
-                message: skip.to_string(),
-            }),
-            Decision::Invalid(error) => self.rest(Finding::Unread {
-                reason: "ClusterInvalid",
-                message: error.to_string(),
-            }),
-            // A protected cluster is not dropped: it stays protected until it is healthy.
-            Decision::Unselected
-                if self.guard.is_engaged() && assignment.eligibility == Eligibility::Probed =>
-            {
-                self.keep_until_healthy();
-            }
-            Decision::Unselected => self.rest(Finding::Skipped {
-                reason: "Unselected",
-                message: "no valid policy selects the cluster".to_owned(),
-            }),
-        }
-        self.report();
-    }
-
-    /// Probes by the last settings, if there were any, but for what they held back: nobody is left
-    /// who could let go of it.
-    fn keep_until_healthy(&mut self) {
-        if let Some(last) = self.settings.clone() {
-            let settings = Settings {
-                mode: Mode::Enforce,
-                suspend: false,
-                ..(*last).clone()
+    /// The Cluster is gone, and with it whoever could ask for a restore: its marks are removed, and
+    /// the replicas left as they are.
+    async fn bury(mut self, stop: &CancellationToken) {
+        self.round = None;
+        let held = self.last.as_ref();
+        let held = held.is_some_and(|last| last.suspend || last.mode == Mode::DryRun);
+        if self.guard.ledger().owes() && !held {
+            self.guard
+                .insist(Aim::Release, "the Cluster is gone".to_owned());
+            let released = async {
+                while self.guard.ledger().owes() {
+                    self.guard.progress(Duration::ZERO).await;
+                }
             };
-            self.adopt(Arc::new(settings));
-        } else {
-            self.rest(Finding::Skipped {
-                reason: "Unselected",
-                message:
-                    "no valid policy selects the cluster, and none is known by which it could \
-                          be judged; select it again to have it restored"
-                        .to_owned(),
-            });
+            let released = stop.run_until_cancelled(timeout(BURIAL, released)).await;
+            if !matches!(released, Some(Ok(()))) {
+                tracing::warn!(
+                    cluster = &*self.name,
+                    "the Cluster is gone, and marks are left on its dependents"
+                );
+            }
         }
+        self.guard.shut_down().await;
+    }
+
+    /// Takes up what the index and the guard say now.
+    fn take_stance(&mut self) {
+        let assignment = self.assignment.borrow_and_update().clone();
+        if let Some(selected) = &assignment.selected {
+            self.policy = Some(selected.policy.clone());
+        }
+        let known = Known {
+            last: self.last.as_ref(),
+            engaged: self.guard.is_engaged(),
+            looked_at: self.guard.ledger().is_looked_at(),
+        };
+        let stance = Stance::new(&assignment, known);
+        if stance == self.stance {
+            return;
+        }
+        if mem::discriminant(&stance) != mem::discriminant(&self.stance) {
+            self.guard.stop();
+        }
+        self.held_back = None;
+        match &stance {
+            Stance::Probe(settings) | Stance::LetGo(settings) => {
+                if matches!(self.finding, Finding::Skipped { .. }) {
+                    self.finding = Finding::Pending;
+                }
+                self.adopt(settings.clone());
+            }
+            Stance::Hibernate(settings, finding) => {
+                self.unanswered = 0;
+                self.adopt(settings.clone());
+                self.finding = finding.clone();
+            }
+            Stance::Settle(aim, finding) => {
+                self.rest(finding.clone());
+                self.guard.insist(*aim, health::cluster::evidence(finding));
+            }
+            Stance::Rest(finding, held_back) => {
+                self.rest(finding.clone());
+                self.held_back = *held_back;
+                let skipped = matches!(assignment.decision(), Decision::Skipped(_));
+                if skipped && held_back.is_none() {
+                    self.guard.forget_what_is_settled();
+                }
+            }
+            Stance::Forget => self.round = None,
+        }
+        self.stance = stance;
     }
 
     /// Probes by these settings from now on.
     fn adopt(&mut self, settings: Arc<Settings>) {
-        if self.round.is_some() && self.settings.as_ref() == Some(&settings) {
+        if self.round.is_some() && self.last.as_ref() == Some(&settings) {
             return;
         }
         self.guard.adopt(&settings.dependents);
-        self.settings = Some(settings.clone());
+        self.last = Some(settings.clone());
         if self.round.is_some() {
             // The round hands its observer back, which then adopts the settings.
             self.wake.notify_one();
             return;
         }
-        if !std::mem::take(&mut self.from_the_start) {
+        if !mem::take(&mut self.from_the_start) {
             self.act_from = Instant::now() + settings.initial_delay;
         }
         self.finding = Finding::Pending;
@@ -212,11 +248,9 @@ impl Probe {
         self.next_round(Box::new(observer));
     }
 
-    /// Neither reads nor scales; marks stay.
+    /// Does not read any more.
     fn rest(&mut self, finding: Finding) {
         self.round = None;
-        self.guard.stop();
-        self.held_back = None;
         self.finding = finding;
         self.from_the_start = false;
     }
@@ -227,7 +261,7 @@ impl Probe {
     }
 
     fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) {
-        let Some(settings) = self.settings.clone() else {
+        let Some(settings) = self.stance.settings().cloned() else {
             self.round = None;
             return;
         };
@@ -236,8 +270,11 @@ impl Probe {
             observer.adopt(settings);
             return self.next_round(observer);
         }
+        let hibernating = matches!(self.stance, Stance::Hibernate(..));
         match outcome {
             Outcome::Woken => {}
+            Outcome::Judged(_) if hibernating => self.answered(&settings),
+            Outcome::NoEvidence(error) if hibernating => self.not_answered(&error),
             Outcome::Judged(conclusion) => self.act(&conclusion, &settings),
             Outcome::NoEvidence(error) => self.doubt(&error),
         }
@@ -250,7 +287,7 @@ impl Probe {
         let seen = &conclusion.assessment;
         self.found(Finding::Judged(conclusion.verdict, Box::new(seen.clone())));
         self.held_back = None;
-        let Some(direction) = conclusion.act else {
+        let Some(aim) = conclusion.act else {
             // Without sufficient evidence nothing is scaled, either way.
             self.guard.stop();
             return;
@@ -259,19 +296,23 @@ impl Probe {
             self.guard.stop();
         } else if Instant::now() < self.act_from {
             self.held_back = Some("the policy's initialDelay has not passed yet");
-        } else if direction == Direction::Down && self.assignment.borrow().selected.is_none() {
+        } else if aim == Aim::Protect && matches!(self.stance, Stance::LetGo(_)) {
             // What is still owed is restored, and nothing more is taken.
             self.held_back = Some("no policy selects the cluster any more");
             self.guard.stop();
         } else {
-            let valid_for = match direction {
-                Direction::Down => Proof::length(seen.period),
-                Direction::Up => 2 * settings.interval + settings.timeout,
+            let valid_for = match aim {
+                Aim::Protect => Proof::length(seen.period),
+                _ => restore_within(settings),
             };
-            self.guard.act(Order {
-                direction,
+            let order = Order {
+                aim,
                 restore: settings.restore,
                 valid_until: Instant::now() + valid_for,
+            };
+            let (expired, all) = (seen.expired, seen.candidates);
+            self.guard.act(order, || {
+                format!("{expired} of {all} node leases that count were expired")
             });
         }
     }
@@ -284,6 +325,42 @@ impl Probe {
         });
         self.held_back = None;
         self.guard.stop();
+    }
+
+    /// The API server of a cluster that is being hibernated answers: what was taken is needed to
+    /// take its nodes down.
+    fn answered(&mut self, settings: &Settings) {
+        self.probed = Some(Timestamp::now());
+        self.unanswered = 0;
+        self.held_back = None;
+        let order = Order {
+            aim: Aim::Restore,
+            restore: Restore::Marked,
+            valid_until: Instant::now() + restore_within(settings),
+        };
+        let why = || "the cluster is being hibernated, and its API server answers".to_owned();
+        self.guard.act(order, why);
+    }
+
+    /// It does not answer, or cannot be asked.
+    fn not_answered(&mut self, error: &EvidenceError) {
+        self.probed = Some(Timestamp::now());
+        if !error.is_silence() {
+            self.unanswered = 0;
+            self.held_back = Some("its API server cannot be asked whether it still answers");
+            self.guard.stop();
+            return;
+        }
+        self.unanswered = self.unanswered.saturating_add(1);
+        if self.unanswered < SILENCES {
+            self.held_back = Some("its API server does not answer");
+            self.guard.stop();
+        } else {
+            self.held_back = None;
+            let why =
+                "the cluster is being hibernated, and its API server does not answer any more";
+            self.guard.insist(Aim::Release, why.to_owned());
+        }
     }
 
     /// Notes a finding, and logs it if it is another than before.
@@ -307,28 +384,35 @@ impl Probe {
         self.finding = finding;
     }
 
-    fn report(&self) {
+    fn report(&mut self) {
+        let protected = self.guard.protected_since();
+        let overdue_in =
+            protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed()));
+        self.overdue_at = overdue_in
+            .filter(|rest| !rest.is_zero())
+            .map(|rest| Instant::now() + rest);
         if self.recalled && self.finding == Finding::Pending {
             return;
         }
         let assignment = self.assignment.borrow();
         let ledger = self.guard.ledger();
+        let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
+        let policy = self.policy.as_ref();
         let report = ClusterReport {
             uid: assignment.uid.clone(),
-            policy: assignment
-                .selected
-                .as_ref()
-                .map(|selected| selected.policy.clone()),
+            policy: policy
+                .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
+                .cloned(),
             mode: self
-                .settings
+                .last
                 .as_ref()
                 .map_or(Mode::Enforce, |settings| settings.mode),
             finding: self.finding.clone(),
             protection: self.guard.protection(),
-            protected_since: None,
-            overdue: false,
-            looked_at: true,
-            last_action: None,
+            protected_since: protected.map(|since| since.stamp),
+            overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
+            looked_at,
+            last_action: self.guard.last_action().cloned(),
             held_back: self.held_back,
             dependents: ledger.status(),
             problems: ledger.problems().cloned().collect(),
@@ -336,6 +420,11 @@ impl Probe {
         };
         self.shared.reporter.cluster(&self.name, report);
     }
+}
+
+/// A restore needs another healthy verdict within this.
+fn restore_within(settings: &Settings) -> Duration {
+    2 * settings.interval + settings.timeout
 }
 
 async fn finished(round: &mut Option<Round>) -> (Box<Observer>, Outcome) {

@@ -67,6 +67,11 @@ pub enum ScaleError {
 }
 
 impl ScaleError {
+    /// Whether there can be no such dependent at all.
+    pub fn is_about_the_kind(&self) -> bool {
+        matches!(self, Self::UnknownKind(_) | Self::NotScalable(_))
+    }
+
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {

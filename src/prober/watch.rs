@@ -9,7 +9,7 @@ use super::{
     candidates::Roster,
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
     moment::Moment,
-    plan::Direction,
+    plan::Aim,
     proof::Proof,
     schedule::{Next, Occasion, Outcome, Pace, Progress},
     verdict::{Assessment, Thresholds, Verdict},
@@ -64,7 +64,7 @@ pub struct Conclusion {
     /// The evidence.
     pub assessment: Assessment,
     /// Whether it has been reached often enough in a row to act on.
-    pub act: Option<Direction>,
+    pub act: Option<Aim>,
 }
 
 /// One cluster's evidence.
@@ -277,11 +277,9 @@ impl Watch {
             Verdict::Undetermined(_) => {}
         }
         let act = match verdict {
-            Verdict::Outage if self.outages >= self.rules.failure_threshold => {
-                Some(Direction::Down)
-            }
+            Verdict::Outage if self.outages >= self.rules.failure_threshold => Some(Aim::Protect),
             Verdict::Healthy if self.recoveries >= self.rules.success_threshold => {
-                Some(Direction::Up)
+                Some(Aim::Restore)
             }
             _ => None,
         };

@@ -12,7 +12,7 @@ use dependency_watchdog::{
         candidates::{PoolConditions, Roster},
         heartbeat::LeaseSnapshot,
         moment::Moment,
-        plan::Direction,
+        plan::Aim,
         schedule::{Occasion, Pace},
         verdict::{Thresholds, Verdict},
         watch::{Rules, Taken, Watch},
@@ -323,7 +323,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             again: consistent && !request.consistent,
             suspect: operator.watch.suspect(),
         });
-        if conclusion.act == Some(Direction::Down) {
+        if conclusion.act == Some(Aim::Protect) {
             findings.acted.get_or_insert(now);
         }
         let seen = &conclusion.assessment;

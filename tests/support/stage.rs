@@ -8,7 +8,7 @@ use dependency_watchdog::{
     prober::{
         guard::{Guard, Order},
         ledger::Problem,
-        plan::{Direction, MARK, RECORD},
+        plan::{Aim, MARK, RECORD},
         scale::Resources,
     },
 };
@@ -20,7 +20,7 @@ use super::{Activity, INTERVAL, Seed, put_workload};
 /// Long after any flow has ended. The clock jumps.
 pub const EVER: Duration = Duration::from_secs(3_600);
 
-/// A dependent of one level in both directions.
+/// A dependent of one level in both aims.
 pub fn info(kind: &str, name: &str, level: i32) -> Value {
     let version = if kind == "Etcd" {
         "druid.gardener.cloud/v1alpha1"
@@ -78,15 +78,15 @@ impl Stage {
     }
 
     /// Acts on a verdict, and follows the flow to its end.
-    pub async fn act(&mut self, direction: Direction) {
-        self.guard.act(self.order(direction));
+    pub async fn act(&mut self, aim: Aim) {
+        self.guard.act(self.order(aim), String::new);
         self.follow().await;
     }
 
     /// What a verdict asks for whose evidence does not age within a test.
-    pub fn order(&self, direction: Direction) -> Order {
+    pub fn order(&self, aim: Aim) -> Order {
         Order {
-            direction,
+            aim,
             restore: self.settings.restore,
             valid_until: Instant::now() + EVER * 1_000,
         }
@@ -188,8 +188,8 @@ pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatu
 /// A dependent of the first level with such an initial delay.
 pub fn delayed(name: &str, seconds: u64) -> Value {
     let mut info = info("Deployment", name, 0);
-    for direction in ["scaleUp", "scaleDown"] {
-        info[direction]["initialDelay"] = json!(format!("{seconds}s"));
+    for aim in ["scaleUp", "scaleDown"] {
+        info[aim]["initialDelay"] = json!(format!("{seconds}s"));
     }
     info
 }

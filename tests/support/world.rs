@@ -59,11 +59,12 @@ impl World {
     /// Starts the prober.
     pub fn start(&mut self) {
         self.stop = CancellationToken::new();
-        let run = fleet::run(
-            self.seed.unlimited(),
-            self.seed.unlimited(),
-            self.stop.clone(),
-        );
+        let prober = fleet::Prober {
+            seed: self.seed.unlimited(),
+            scale: self.seed.unlimited(),
+            overdue_after: Duration::from_secs(30 * 60),
+        };
+        let run = fleet::run(prober, self.stop.clone());
         self.prober = Some(tokio::spawn(run));
     }
 

@@ -35,8 +35,16 @@ fn owing() -> Ledger {
     let mut ledger = Ledger::default();
     let (a, b) = (dependent("a", 1), dependent("b", 0));
     ledger.adopt(&[a.clone(), b]);
-    ledger.note(&a, &What::Did(Step::ScaleDown { from: 4 }, None));
+    note(
+        &mut ledger,
+        &a,
+        &What::Did(Step::ScaleDown { from: 4 }, None),
+    );
     ledger
+}
+
+fn note(ledger: &mut Ledger, dependent: &Dependent, what: &What) {
+    ledger.note(dependent, what, Instant::now());
 }
 
 fn names(ledger: &Ledger) -> Vec<String> {
@@ -83,8 +91,8 @@ fn names(ledger: &Ledger) -> Vec<String> {
 fn what_was_done_is_remembered(#[case] what: What, #[case] expected: Memory) {
     let mut ledger = owing();
     let a = dependent("a", 1);
-    ledger.note(&a, &What::Late(Duration::from_secs(30)));
-    ledger.note(&a, &what);
+    note(&mut ledger, &a, &What::Late(Duration::from_secs(30)));
+    note(&mut ledger, &a, &what);
     assert_eq!(ledger.memory()[&a.reference], expected);
     assert_eq!(ledger.owes(), expected.owed);
     // What was late has come about, or somebody else has seen to it.
@@ -105,7 +113,8 @@ fn what_was_done_is_remembered(#[case] what: What, #[case] expected: Memory) {
 fn what_may_have_been_taken_is_owed(#[case] what: What, #[case] expected: Memory) {
     let mut ledger = Ledger::default();
     let a = dependent("a", 1);
-    ledger.note(&a, &what);
+    ledger.adopt(std::slice::from_ref(&a));
+    note(&mut ledger, &a, &what);
     assert_eq!(ledger.memory()[&a.reference], expected);
 }
 
@@ -120,7 +129,8 @@ fn what_is_left_at_zero_is_told_with_the_command_that_restores_it(
     #[case] expected: Option<(&str, i32)>,
 ) {
     let mut ledger = owing();
-    ledger.note(
+    note(
+        &mut ledger,
         &dependent("a", 1),
         &What::Settled(settled, found(0, record)),
     );
@@ -134,7 +144,8 @@ fn what_is_left_at_zero_is_told_with_the_command_that_restores_it(
         assert!(problem.message.contains(&command), "{}", problem.message);
     }
     // Nothing was ever taken from it.
-    ledger.note(
+    note(
+        &mut ledger,
         &dependent("b", 0),
         &What::Settled(Settled::NotOurs, found(0, Record::Absent)),
     );
@@ -155,7 +166,7 @@ fn problems_name_the_dependent_and_change_no_debt(
 ) {
     let mut ledger = owing();
     let before = ledger.memory();
-    ledger.note(&dependent("a", 1), &what);
+    note(&mut ledger, &dependent("a", 1), &what);
     assert_eq!(ledger.memory(), before);
     let problems: Vec<_> = ledger.problems().collect();
     assert_eq!(problems.len(), 1);
@@ -172,7 +183,11 @@ fn problems_name_the_dependent_and_change_no_debt(
 fn what_a_flow_did_before_the_policy_changed_is_owed() {
     let mut ledger = owing();
     let c = dependent("c", 0);
-    ledger.note(&c, &What::Did(Step::ScaleDown { from: 3 }, None));
+    note(
+        &mut ledger,
+        &c,
+        &What::Did(Step::ScaleDown { from: 3 }, None),
+    );
     assert_eq!(ledger.memory()[&c.reference], memory(true, Some(3)));
 }
 
@@ -185,8 +200,14 @@ fn another_policy_inherits_what_is_owed() {
     assert_eq!(ledger.dependents()[1].up.level, 3);
     let a = dependent("a", 1);
     assert_eq!(ledger.memory()[&a.reference], before[&a.reference]);
-    // It leaves with its debt.
-    ledger.note(&a, &What::Settled(Settled::Up, None));
+    // It leaves with its debt, and when it has been looked at.
+    note(&mut ledger, &a, &What::Settled(Settled::Up, None));
+    assert_eq!(names(&ledger), ["b", "c"]);
+    note(
+        &mut ledger,
+        &dependent("c", 0),
+        &What::Settled(Settled::Up, None),
+    );
     ledger.adopt(&[dependent("b", 3)]);
     assert_eq!(names(&ledger), ["b"]);
 }
@@ -204,7 +225,7 @@ fn what_a_policy_says_of_an_owed_dependent_wins() {
             .all(|dependent| dependent.optional)
     );
     ledger.adopt(&[dependent("a", 5)]);
-    assert_eq!(*ledger.dependents(), [dependent("a", 5)]);
+    assert_eq!(ledger.dependents()[0], dependent("a", 5));
     assert!(ledger.owes());
 }
 
@@ -223,4 +244,92 @@ fn a_restart_forgets_nothing() {
             (&original.reference, original.up)
         );
     }
+}
+
+/// Nobody knows of the marks that an earlier run may have left before it has looked.
+#[test]
+fn what_was_never_looked_at_is_not_forgotten() {
+    let mut ledger = Ledger::recall(&ClusterHealthStatus {
+        dependents: owing().status(),
+        ..ClusterHealthStatus::default()
+    });
+    let (a, b) = (dependent("a", 1), dependent("b", 0));
+    ledger.adopt(&[dependent("c", 0)]);
+    assert_eq!(names(&ledger), ["a", "b", "c"]);
+    assert!(
+        ledger
+            .dependents()
+            .iter()
+            .all(|it| it.optional || it.reference.name == "c")
+    );
+
+    let seen = |marked, record| What::Settled(Settled::Seen { marked }, found(0, record));
+    note(&mut ledger, &b, &seen(true, Record::Replicas(7)));
+    assert_eq!(ledger.memory()[&b.reference], memory(true, Some(7)));
+    // A debt that was known stays, whatever it looks like.
+    note(&mut ledger, &a, &seen(false, Record::Absent));
+    assert_eq!(ledger.memory()[&a.reference], memory(true, Some(4)));
+    assert!(!ledger.is_looked_at());
+    note(
+        &mut ledger,
+        &dependent("c", 0),
+        &What::Failed(ScaleError::Conflicts, None),
+    );
+    assert!(!ledger.is_looked_at());
+    note(
+        &mut ledger,
+        &dependent("c", 0),
+        &What::Settled(Settled::Up, None),
+    );
+    assert!(ledger.is_looked_at());
+
+    for dependent in [&a, &b] {
+        note(
+            &mut ledger,
+            dependent,
+            &What::Settled(Settled::Released, None),
+        );
+    }
+    assert_eq!(names(&ledger), ["c"]);
+}
+
+#[test]
+fn what_can_not_be_scaled_need_not_be_looked_at() {
+    let mut ledger = Ledger::default();
+    let a = dependent("a", 1);
+    ledger.adopt(std::slice::from_ref(&a));
+    note(
+        &mut ledger,
+        &a,
+        &What::Failed(ScaleError::NotScalable("no scale"), None),
+    );
+    assert!(ledger.is_looked_at());
+}
+
+#[test]
+fn who_keeps_scaling_it_up_is_reported() {
+    let mut ledger = owing();
+    let a = dependent("a", 1);
+    let start = Instant::now();
+    let taken = |minutes: u64, marked, ledger: &mut Ledger| {
+        let found = found(2, Record::Replicas(4)).map(|found| Observed { marked, ..found });
+        let now = start + Duration::from_secs(60 * minutes);
+        ledger.note(&a, &What::Did(Step::ScaleDown { from: 2 }, found), now);
+        ledger.problems().next().map(|problem| problem.reason)
+    };
+    // The first time it is not marked: that is the outage itself.
+    assert_eq!(taken(0, false, &mut ledger), None);
+    assert_eq!(taken(1, true, &mut ledger), None);
+    assert_eq!(taken(2, true, &mut ledger), None);
+    assert_eq!(taken(3, true, &mut ledger), None);
+    assert_eq!(taken(10, true, &mut ledger), Some("Contended"));
+    let message = &ledger.problems().next().unwrap().message;
+    assert!(message.contains("4 times within 10 minutes"), "{message}");
+    // It lasts as long as it is so often ...
+    let down = What::Settled(Settled::Down, found(0, Record::Replicas(2)));
+    ledger.note(&a, &down, start + Duration::from_secs(60 * 10 + 59));
+    assert_eq!(ledger.problems().count(), 1);
+    ledger.note(&a, &down, start + Duration::from_secs(60 * 11));
+    assert_eq!(ledger.problems().count(), 0);
+    assert_eq!(taken(12, true, &mut ledger), None);
 }

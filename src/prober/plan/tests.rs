@@ -2,7 +2,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::prober::fixtures::dependent;
-use Direction::{Down, Up};
+
 use Restore::{Any, Marked};
 
 const FRESH: Memory = Memory {
@@ -93,7 +93,7 @@ fn scaling_down(
     #[values(false, true)] optional: bool,
 ) {
     assert_eq!(
-        step(Down, optional, restore, Some(&found), memory),
+        step(Aim::Protect, optional, restore, Some(&found), memory),
         expected
     );
 }
@@ -121,7 +121,10 @@ fn scaling_up(
     #[values(Marked, Any)] restore: Restore,
     #[values(false, true)] optional: bool,
 ) {
-    assert_eq!(step(Up, optional, restore, Some(&found), memory), expected);
+    assert_eq!(
+        step(Aim::Restore, optional, restore, Some(&found), memory),
+        expected
+    );
 }
 
 #[rstest]
@@ -135,11 +138,11 @@ fn an_unmarked_zero_is_touched_under_any_alone(
     #[values(FRESH, OWED)] memory: Memory,
 ) {
     assert_eq!(
-        step(Up, false, Marked, Some(&found), memory),
+        step(Aim::Restore, false, Marked, Some(&found), memory),
         nothing(Settled::NotOurs)
     );
     assert_eq!(
-        step(Up, false, Any, Some(&found), memory),
+        step(Aim::Restore, false, Any, Some(&found), memory),
         Ok(Step::ScaleUp { to })
     );
 }
@@ -153,30 +156,50 @@ fn an_unmarked_zero_is_touched_under_any_alone(
 fn hands_off_what_is_to_be_ignored(
     #[case] found: Observed,
     #[case] expected: Result<Step, Refusal>,
-    #[values(Down, Up)] direction: Direction,
+    #[values(Aim::Protect, Aim::Restore, Aim::Release)] aim: Aim,
     #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
 ) {
-    assert_eq!(
-        step(direction, false, restore, Some(&found), memory),
-        expected
-    );
+    assert_eq!(step(aim, false, restore, Some(&found), memory), expected);
 }
 
 #[rstest]
 fn a_missing_dependent_is_fine_if_optional(
-    #[values(Down, Up)] direction: Direction,
+    #[values(Aim::Protect, Aim::Restore)] aim: Aim,
     #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
 ) {
     assert_eq!(
-        step(direction, true, restore, None, memory),
+        step(aim, true, restore, None, memory),
         nothing(Settled::Missing)
     );
     assert_eq!(
-        step(direction, false, restore, None, memory),
+        step(aim, false, restore, None, memory),
         Err(Refusal::Missing)
     );
+}
+
+#[rstest]
+#[case::marked(marked(0, Some("3")), Ok(Step::Release), true)]
+#[case::unreadable(marked(0, Some("many")), Ok(Step::Release), true)]
+#[case::scaled_up_by_somebody(marked(2, Some("3")), Ok(Step::DropMark), true)]
+#[case::not_ours(found(0), nothing(Settled::Released), false)]
+#[case::up(found(3), nothing(Settled::Released), false)]
+fn what_is_released_keeps_its_replicas(
+    #[case] found: Observed,
+    #[case] expected: Result<Step, Refusal>,
+    #[case] is_marked: bool,
+    #[values(Marked, Any)] restore: Restore,
+    #[values(FRESH, OWED)] memory: Memory,
+    #[values(false, true)] optional: bool,
+) {
+    let release = step(Aim::Release, optional, restore, Some(&found), memory);
+    assert_eq!(release, expected);
+    // It may be gone by then.
+    let gone = step(Aim::Release, optional, restore, None, memory);
+    assert_eq!(gone, nothing(Settled::Missing));
+    let look = step(Aim::Look, optional, restore, Some(&found), memory);
+    assert_eq!(look, nothing(Settled::Seen { marked: is_marked }));
 }
 
 fn scalable(found: Observed) -> Observed {
@@ -307,8 +330,8 @@ fn levels_ascend_in_each_direction() {
         dependent("machine-controller-manager", 1, 1),
         dependent("cluster-autoscaler", 0, 7),
     ];
-    let names = |direction| -> Vec<(u32, Vec<String>)> {
-        let levels = levels(&dependents, direction).into_iter();
+    let names = |aim| -> Vec<(u32, Vec<String>)> {
+        let levels = levels(&dependents, aim).into_iter();
         levels
             .map(|(level, members)| {
                 let names = members.iter().map(|member| member.reference.name.clone());
@@ -319,7 +342,7 @@ fn levels_ascend_in_each_direction() {
     let level =
         |level: u32, names: &[&str]| (level, names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(
-        names(Down),
+        names(Aim::Protect),
         [
             level(0, &["kube-controller-manager"]),
             level(1, &["machine-controller-manager"]),
@@ -327,7 +350,7 @@ fn levels_ascend_in_each_direction() {
         ]
     );
     assert_eq!(
-        names(Up),
+        names(Aim::Restore),
         [
             level(0, &["cluster-autoscaler"]),
             level(
