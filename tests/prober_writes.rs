@@ -57,7 +57,7 @@ fn reason(target: Target, failure: Failure, aim: Aim) -> &'static str {
         Failure::Status(403) => "ScalingForbidden",
         Failure::Status(404) if discovery => "KindUnknown",
         Failure::Status(404) if !target.writes => "DependentMissing",
-        Failure::Status(404 | 409) if target.writes => "ScalingConflicts",
+        Failure::Status(409) if target.writes => "ScalingConflicts",
         // Only the patch that tests the number can be refused because of it.
         Failure::Status(422)
             if aim == Aim::Protect && target.request.starts_with("PATCH etcds/scale") =>

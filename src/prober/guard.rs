@@ -170,7 +170,8 @@ impl Guard {
 
     /// Whether something is owed, or being scaled.
     pub fn is_engaged(&self) -> bool {
-        self.ledger.owes() || self.flow.is_some()
+        let scales = |flow: &Running| matches!(flow.aim, Aim::Protect | Aim::Restore);
+        self.ledger.owes() || self.flow.as_ref().is_some_and(scales)
     }
 
     /// Adopts the dependents of a policy. What is known of another list says nothing of this one.

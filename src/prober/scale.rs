@@ -128,8 +128,8 @@ struct Target {
 /// What became of a write.
 enum Written {
     Done,
-    /// What the write was decided from is not so any more.
-    Overtaken,
+    /// What the write was decided from is not so any more, by this answer.
+    Overtaken(ScaleError),
     Stopped,
 }
 
@@ -179,6 +179,7 @@ impl Scaler {
         begun: &mut Option<Step>,
     ) -> Result<Applied, ScaleError> {
         let target = self.target(dependent).await?;
+        let mut last = ScaleError::Conflicts;
         for _ in 0..=CONFLICTS {
             let found = self.observe(&target).await?;
             let step = decide(found.as_ref())?;
@@ -188,10 +189,10 @@ impl Scaler {
             {
                 Written::Done => return Ok(Applied::Done(step, found)),
                 Written::Stopped => return Ok(Applied::Stopped(*begun)),
-                Written::Overtaken => {}
+                Written::Overtaken(error) => last = error,
             }
         }
-        Err(ScaleError::Conflicts)
+        Err(last)
     }
 
     async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
@@ -338,9 +339,11 @@ impl Scaler {
                         *begun = Some(step);
                     }
                     return match failure.code() {
-                        // A precondition failed, or the object is gone.
-                        Some(409 | 404) => Ok(Written::Overtaken),
-                        Some(422) if with_test => Ok(Written::Overtaken),
+                        // The object may be gone. If it is there all the same, it is not that.
+                        Some(404) => Ok(Written::Overtaken(failure.explain(verb))),
+                        // A precondition failed.
+                        Some(409) => Ok(Written::Overtaken(ScaleError::Conflicts)),
+                        Some(422) if with_test => Ok(Written::Overtaken(ScaleError::Conflicts)),
                         _ => Err(failure.explain(verb)),
                     };
                 }
