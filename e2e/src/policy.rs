@@ -61,6 +61,11 @@ impl Policy {
         Ok(self.api.get(&self.name).await?)
     }
 
+    /// Whether there is such an object.
+    pub async fn exists(&self) -> Result<bool> {
+        Ok(self.api.get_opt(&self.name).await?.is_some())
+    }
+
     /// Asks for its deletion.
     pub async fn delete(&self) -> Result<()> {
         self.api

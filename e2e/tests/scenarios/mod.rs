@@ -2,6 +2,7 @@
 
 mod control_plane;
 mod kinds;
+mod letting_go;
 mod prober;
 
 use anyhow::Result;
@@ -31,8 +32,13 @@ macro_rules! scenarios {
 use scenarios;
 
 pub(crate) fn all() -> Vec<Scenario> {
-    [control_plane::all(), kinds::all(), prober::all()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        control_plane::all(),
+        kinds::all(),
+        letting_go::all(),
+        prober::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 const LONG_ENOUGH: Duration = Duration::from_secs(12);
 
 /// What each dependent has before the outage, in the order of [`DEPENDENTS`].
-const COUNTS: [i32; 3] = [2, 3, 1];
+pub(super) const COUNTS: [i32; 3] = [2, 3, 1];
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -25,7 +25,7 @@ pub(crate) fn all() -> Vec<Scenario> {
 }
 
 /// A shoot of so many nodes whose dependents have [`COUNTS`] replicas, with its policy applied.
-async fn watched(env: &Env, name: &str, nodes: usize) -> Result<Shoot> {
+pub(super) async fn watched(env: &Env, name: &str, nodes: usize) -> Result<Shoot> {
     let shoot = env.shoot(name).nodes(nodes).dependents(DEPENDENTS).await?;
     for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
         shoot.dependent(dependent).scale(count).await?;
@@ -35,7 +35,7 @@ async fn watched(env: &Env, name: &str, nodes: usize) -> Result<Shoot> {
     Ok(shoot)
 }
 
-async fn all_are_restored(shoot: &Shoot) -> Result<()> {
+pub(super) async fn all_are_restored(shoot: &Shoot) -> Result<()> {
     for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
         let dependent = shoot.dependent(dependent);
         dependent.is_ready(count).await?;
@@ -52,7 +52,7 @@ async fn all_are_restored(shoot: &Shoot) -> Result<()> {
     Ok(())
 }
 
-async fn none_is_touched(shoot: &Shoot, period: Duration) -> Result<()> {
+pub(super) async fn none_is_touched(shoot: &Shoot, period: Duration) -> Result<()> {
     let held = DEPENDENTS.iter().zip(COUNTS).map(|(dependent, count)| {
         let dependent = shoot.dependent(dependent);
         async move { dependent.stays_at(count, period).await }
