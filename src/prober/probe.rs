@@ -27,9 +27,10 @@ use crate::{
     runtime::{seed::Seed, timer::until},
 };
 
-/// So many reads in a row must stay unanswered before an API server that is being hibernated is
-/// taken to be gone: a single one may be an accident.
+/// So many reads in a row, over so long a time, must stay unanswered before an API server that is
+/// being hibernated is taken to be gone: one that restarts is back by then.
 const SILENCES: u32 = 3;
+const SILENCE: Duration = Duration::from_secs(30);
 /// For how long the marks of a Cluster that is gone are tried to be removed.
 const BURIAL: Duration = Duration::from_secs(60);
 
@@ -75,8 +76,9 @@ pub struct Probe {
     act_from: Instant,
     /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
     from_the_start: bool,
-    /// How many reads in a row an API server that is being hibernated has not answered.
-    unanswered: u32,
+    /// How many reads in a row an API server that is being hibernated has not answered, and since
+    /// when.
+    unanswered: Option<(u32, Instant)>,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
 }
@@ -114,7 +116,7 @@ impl Probe {
             probed: None,
             act_from: Instant::now(),
             from_the_start,
-            unanswered: 0,
+            unanswered: None,
             overdue_at: None,
         }
     }
@@ -204,7 +206,7 @@ impl Probe {
                 self.adopt(settings.clone());
             }
             Stance::Hibernate(settings, finding) => {
-                self.unanswered = 0;
+                self.unanswered = None;
                 self.adopt(settings.clone());
                 self.finding = finding.clone();
             }
@@ -331,7 +333,7 @@ impl Probe {
     /// take its nodes down.
     fn answered(&mut self, settings: &Settings) {
         self.probed = Some(Timestamp::now());
-        self.unanswered = 0;
+        self.unanswered = None;
         self.held_back = None;
         let order = Order {
             aim: Aim::Restore,
@@ -346,13 +348,15 @@ impl Probe {
     fn not_answered(&mut self, error: &EvidenceError) {
         self.probed = Some(Timestamp::now());
         if !error.is_silence() {
-            self.unanswered = 0;
+            self.unanswered = None;
             self.held_back = Some("its API server cannot be asked whether it still answers");
             self.guard.stop();
             return;
         }
-        self.unanswered = self.unanswered.saturating_add(1);
-        if self.unanswered < SILENCES {
+        let (before, since) = self.unanswered.unwrap_or((0, Instant::now()));
+        let unanswered = before.saturating_add(1);
+        self.unanswered = Some((unanswered, since));
+        if unanswered < SILENCES || since.elapsed() < SILENCE {
             self.held_back = Some("its API server does not answer");
             self.guard.stop();
         } else {
