@@ -75,6 +75,7 @@ pub fn reason(code: u16) -> &'static str {
         403 => "Forbidden",
         404 => "NotFound",
         409 => "Conflict",
+        410 => "Expired",
         422 => "Invalid",
         429 => "TooManyRequests",
         500 => "InternalError",

@@ -25,7 +25,10 @@ pub use self::{
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{EVER, Stage, delayed, guard, info},
-    world::{INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_workload},
+    world::{
+        INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_secret,
+        put_workload,
+    },
 };
 
 use std::net::SocketAddr;

@@ -77,8 +77,25 @@ impl Call {
         }
     }
 
-    fn is_watch(&self) -> bool {
+    /// Whether it follows changes.
+    pub fn is_watch(&self) -> bool {
         self.query.contains("watch=true")
+    }
+
+    /// The name that the field selector asks for, if there is one.
+    pub fn selected_name(&self) -> Option<String> {
+        let selector = self.parameter("fieldSelector")?;
+        Some(
+            selector
+                .strip_prefix("metadata.name%3D")
+                .unwrap()
+                .to_owned(),
+        )
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.query.split('&').filter_map(|it| it.split_once('='));
+        pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 }
 
@@ -98,14 +115,32 @@ struct Fault {
 type Key = (String, String, String);
 type Interference = Box<dyn FnMut(&mut Value) + Send>;
 
+/// What a watch asks for: a plural, and perhaps a name.
+struct Interest(String, Option<String>);
+
+impl Interest {
+    fn in_object(&self, plural: &str, name: &str) -> bool {
+        self.0 == plural && self.1.as_deref().is_none_or(|wanted| wanted == name)
+    }
+}
+
+/// An event of the past, as the line of a watch.
+struct Past {
+    revision: u64,
+    plural: String,
+    name: String,
+    line: Bytes,
+}
+
 #[derive(Default)]
 struct State {
     revision: u64,
     /// By plural, namespace and name.
     objects: BTreeMap<Key, Value>,
-    /// Events of the past: revision, plural, and the line of a watch.
-    history: Vec<(u64, String, Bytes)>,
-    watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
+    history: Vec<Past>,
+    /// Watches from before this revision are told that it is gone.
+    compacted: u64,
+    watchers: Vec<(Interest, mpsc::UnboundedSender<Bytes>)>,
     faults: Vec<Fault>,
     /// Who changes an object just before a request that matches.
     interference: Vec<(Predicate, usize, Interference)>,
@@ -255,6 +290,27 @@ impl Seed {
         let (release, held) = oneshot::channel();
         self.lock().held.push((Box::new(matches), held));
         release
+    }
+
+    /// How many watches of this resource go on.
+    pub fn watches(&self, plural: &str) -> usize {
+        let mut state = self.lock();
+        state.watchers.retain(|(_, watcher)| !watcher.is_closed());
+        let of = |it: &&(Interest, _)| it.0.0 == plural;
+        state.watchers.iter().filter(of).count()
+    }
+
+    /// Ends the watches of this resource, as an API server does every few minutes.
+    pub fn end_watches(&self, plural: &str) {
+        self.lock().watchers.retain(|(of, _)| of.0 != plural);
+    }
+
+    /// Forgets the events of the past: a watch cannot be taken up where it ended.
+    pub fn compact(&self) {
+        let mut state = self.lock();
+        state.history.clear();
+        state.revision += 1;
+        state.compacted = state.revision;
     }
 
     /// All requests so far.
@@ -460,7 +516,7 @@ impl State {
         object["kind"] = json!(kind);
         object["apiVersion"] = json!(version);
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.tell(&key.0, what, &object);
+        self.tell(key, what, &object);
         self.objects.insert(key.clone(), object);
     }
 
@@ -468,24 +524,31 @@ impl State {
         let mut object = self.objects.remove(key)?;
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.tell(&key.0, "DELETED", &object);
+        self.tell(key, "DELETED", &object);
         Some(object)
     }
 
-    fn tell(&mut self, plural: &str, what: &str, object: &Value) {
+    fn tell(&mut self, (plural, _, name): &Key, what: &str, object: &Value) {
         let line = Bytes::from(format!("{}\n", json!({"type": what, "object": object})));
-        self.history
-            .push((self.revision, plural.to_owned(), line.clone()));
-        self.watchers
-            .retain(|(of, watcher)| of != plural || watcher.unbounded_send(line.clone()).is_ok());
+        self.history.push(Past {
+            revision: self.revision,
+            plural: plural.clone(),
+            name: name.clone(),
+            line: line.clone(),
+        });
+        self.watchers.retain(|(of, watcher)| {
+            !of.in_object(plural, name) || watcher.unbounded_send(line.clone()).is_ok()
+        });
     }
 
     fn list(&self, call: &Call, plural: &str, kind: &str, version: &str) -> Outcome {
+        let interest = Interest(plural.to_owned(), call.selected_name());
         let items: Vec<&Value> = self
             .objects
             .iter()
-            .filter(|((of, namespace, _), _)| {
-                of == plural && (call.namespace.is_empty() || *namespace == call.namespace)
+            .filter(|((of, namespace, name), _)| {
+                interest.in_object(of, name)
+                    && (call.namespace.is_empty() || *namespace == call.namespace)
             })
             .map(|(_, object)| object)
             .collect();
@@ -497,18 +560,26 @@ impl State {
     }
 
     fn watch(&mut self, call: &Call, plural: &str) -> Outcome {
-        let since = call.query.split('&').find_map(|pair| {
-            let version = pair.strip_prefix("resourceVersion=")?;
-            version.parse::<u64>().ok()
-        });
+        let since = call.parameter("resourceVersion");
+        let since = since.and_then(|version| version.parse::<u64>().ok());
         let (sender, receiver) = mpsc::unbounded();
-        self.watchers.push((plural.to_owned(), sender));
+        if since < Some(self.compacted) {
+            let Outcome::Json(_, gone) = status(410, "too old resource version") else {
+                unreachable!();
+            };
+            let line = json!({"type": "ERROR", "object": gone});
+            return Outcome::Watch(vec![Bytes::from(format!("{line}\n"))], receiver);
+        }
+        let interest = Interest(plural.to_owned(), call.selected_name());
         let missed = self
             .history
             .iter()
-            .filter(|(revision, of, _)| of == plural && Some(*revision) > since)
-            .map(|(_, _, line)| line.clone())
+            .filter(|past| {
+                Some(past.revision) > since && interest.in_object(&past.plural, &past.name)
+            })
+            .map(|past| past.line.clone())
             .collect();
+        self.watchers.push((interest, sender));
         Outcome::Watch(missed, receiver)
     }
 }

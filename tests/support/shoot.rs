@@ -9,7 +9,7 @@ use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Activity, Failure, Reply, Request, ScriptedServer};
+use super::{Activity, Failure, Reply, Request, ScriptedServer, kubeconfig};
 
 /// The server's clock when the test begins, in Unix seconds.
 const EPOCH: i64 = 1_795_000_000;
@@ -27,6 +27,8 @@ pub enum Read {
     Consistent,
     /// Nodes.
     Nodes,
+    /// The version.
+    Version,
 }
 
 struct State {
@@ -35,6 +37,8 @@ struct State {
     /// The second of the last renewal; `None` while they are renewed.
     silent_since: Option<i64>,
     failures: BTreeMap<Read, Failure>,
+    /// The token that is accepted; any is, if `None`.
+    token: Option<String>,
     reads: Vec<(Instant, Read, usize)>,
 }
 
@@ -52,6 +56,7 @@ impl ScriptedShoot {
             nodes,
             silent_since: None,
             failures: BTreeMap::new(),
+            token: None,
             reads: Vec::new(),
         }));
         let shared = state.clone();
@@ -66,6 +71,25 @@ impl ScriptedShoot {
     /// A kubeconfig for it.
     pub fn kubeconfig(&self) -> Vec<u8> {
         self.server.kubeconfig()
+    }
+
+    /// A kubeconfig for it, with this token.
+    pub fn kubeconfig_with(&self, token: &str) -> Vec<u8> {
+        let (url, ca) = (self.server.url(), self.server.ca_pem());
+        kubeconfig(&url, &ca, &json!({"token": token}))
+    }
+
+    /// Accepts this token alone from now on.
+    pub fn accept(&self, token: &str) {
+        self.lock().token = Some(token.to_owned());
+    }
+
+    /// The token of each request, in order.
+    pub fn tokens(&self) -> Vec<String> {
+        let requests = self.server.requests();
+        let token =
+            |it: &Request| it.header("authorization").unwrap()["Bearer ".len()..].to_owned();
+        requests.iter().map(token).collect()
     }
 
     /// How many connections were made.
@@ -126,9 +150,15 @@ impl State {
                 (read, self.leases())
             }
             ("/api/v1/nodes", _) => (Read::Nodes, self.nodes()),
+            ("/version", _) => (Read::Version, json!({"gitVersion": "v1.33.1"})),
             _ => return Reply::status(404, "NotFound", "not scripted"),
         };
         self.reads.push((Instant::now(), read, request.connection));
+        if let Some(token) = &self.token
+            && request.header("authorization") != Some(&format!("Bearer {token}"))
+        {
+            return Failure::Status(401).instead_of(Reply::hang());
+        }
         let second = EPOCH + self.now();
         let date = DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&Timestamp::from_second(second).unwrap())

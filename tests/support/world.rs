@@ -177,9 +177,14 @@ pub fn put_cluster(seed: &Seed, name: &str, kubeconfig: &[u8]) {
 
 /// The Secret with this kubeconfig.
 pub fn put_kubeconfig(seed: &Seed, cluster: &str, kubeconfig: &[u8]) {
+    let encoded = STANDARD.encode(kubeconfig);
+    put_secret(seed, cluster, "dwd", &json!({"kubeconfig": encoded}));
+}
+
+/// A Secret with this data.
+pub fn put_secret(seed: &Seed, namespace: &str, name: &str, data: &Value) {
     seed.put(&json!({
-        "kind": "Secret", "metadata": {"name": "dwd", "namespace": cluster},
-        "data": {"kubeconfig": STANDARD.encode(kubeconfig)},
+        "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "data": data,
     }));
 }
 
