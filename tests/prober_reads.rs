@@ -11,7 +11,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Failure, INTERVAL, Read, World, condition, put_kubeconfig, refusing_url, run};
+use support::{Failure, INTERVAL, Read, World, condition, policy, run};
 
 /// Longer than the limit of any request, and than any pause after a failure.
 const LONG: Duration = Duration::from_secs(45);
@@ -63,7 +63,8 @@ async fn secret_fails(failure: Failure) {
     world.start();
     let case = format!("{failure:?}");
     let expected = match failure {
-        Failure::Status(404) => "SecretMissing",
+        // A list without Secrets, whatever its kind, is one in which there are none.
+        Failure::WrongKind => "SecretMissing",
         _ => "SeedUnreadable",
     };
     let status = world.reason("a", expected).await;
@@ -188,36 +189,6 @@ async fn an_outage_behind_failing_reads_is_found_when_they_succeed() {
     assert_eq!(world.replicas("a"), [0, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_connection_that_is_refused_leads_to_the_secret_again() {
-    let mut world = World::new(&["a"]).await;
-    let kubeconfig = world.shoot("a").kubeconfig();
-    let mut refused: serde_json::Value = serde_json::from_slice(&kubeconfig).unwrap();
-    refused["clusters"][0]["cluster"]["server"] = refusing_url().await.into();
-    put_kubeconfig(&world.seed, "a", refused.to_string().as_bytes());
-    world.start();
-    let status = world.reason("a", "ConnectionRefused").await;
-    assert_blind(&status, "ConnectionRefused", "refused");
-    put_kubeconfig(&world.seed, "a", &kubeconfig);
-    world.reason("a", "Healthy").await;
-}
-
-/// Credentials that were renewed in the Secret are taken up within the same probe.
-#[tokio::test]
-async fn credentials_that_are_not_accepted_any_more_are_read_again_at_once() {
-    let world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    world.shoot("a").fail(Read::Cached, Failure::Status(401));
-    world.seed.forget_calls();
-    world.reason("a", "Unauthorized").await;
-    let connections: Vec<usize> = world.shoot("a").reads()[1..]
-        .iter()
-        .map(|(_, _, connection)| *connection)
-        .collect();
-    assert_eq!(connections, [1, 1, 2], "nodes, then both tries");
-    assert!(world.seed.briefs().contains(&"GET secrets/dwd".to_owned()));
-}
-
 /// 429 is answered by patience: what the server asks for, else ten seconds.
 #[test]
 fn an_overloaded_server_is_left_alone() {
@@ -288,4 +259,38 @@ async fn a_cluster_that_hangs_does_not_keep_another_unprotected() {
     world.protection("b", "None").await;
     assert_eq!(world.replicas("b"), [1, 2, 3]);
     assert_eq!(world.replicas("a"), [1, 2, 3]);
+}
+
+/// Lists of Nodes are large. Shoots that never finish theirs take no room from others.
+#[tokio::test]
+async fn clusters_whose_nodes_hang_do_not_keep_another_unprotected() {
+    let hanging: Vec<String> = (0..24).map(|index| format!("hanging-{index}")).collect();
+    let mut names: Vec<&str> = hanging.iter().map(String::as_str).collect();
+    names.push("b");
+    let mut world = World::new(&names).await;
+    let mut patient = policy("p");
+    patient["spec"]["probeTimeout"] = "60s".into();
+    world.seed.put(&patient);
+    for name in &hanging {
+        world.shoot(name).fail(Read::Nodes, Failure::Hang);
+    }
+    world.start();
+    let lists = || {
+        let lists = hanging.iter().map(|it| world.shoot(it).count(Read::Nodes));
+        lists.sum::<usize>()
+    };
+    world.clock.pass(Duration::from_secs(4)).await;
+    assert_eq!(lists(), 16, "at once");
+    // Each is tried once more among its like, and has all its time there.
+    world.clock.pass(Duration::from_secs(16)).await;
+    assert_eq!(lists(), 24 + 4);
+    world.reason("b", "Healthy").await;
+    let before = lists();
+    let begin = world.clock.elapsed();
+    let shoot = world.shoot("b");
+    shoot.silence(0);
+    world.protection("b", "Active").await;
+    let took = world.clock.elapsed() - begin;
+    assert!(took <= Duration::from_secs(32), "{took:?}");
+    assert!(lists() - before <= 4, "{}", lists() - before);
 }

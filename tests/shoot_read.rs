@@ -123,17 +123,13 @@ async fn leases_nodes_and_version() {
 }
 
 #[tokio::test]
-async fn ten_reads_use_one_connection_and_a_fresh_one_is_a_second() {
+async fn ten_reads_use_one_connection() {
     let server = ScriptedServer::start(api).await;
-    let mut shoot = shoot(&server.kubeconfig());
+    let shoot = shoot(&server.kubeconfig());
     for _ in 0..10 {
         read(&shoot).await.unwrap();
     }
     assert_eq!(server.connections(), 1);
-    shoot.fresh_connection().unwrap();
-    read(&shoot).await.unwrap();
-    read(&shoot).await.unwrap();
-    assert_eq!(server.connections(), 2);
 }
 
 #[tokio::test]

@@ -3,70 +3,49 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::Secret;
 use kube::{
-    Api,
     api::{ListParams, Request as Path},
     core::{ObjectList, Resource},
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
-use super::watch::Request;
+use super::{
+    secrets::{Named, SecretError, Secrets},
+    watch::Request,
+};
 use crate::{
     gardener::Machine,
     runtime::seed::{CallError, Seed},
-    shoot::{
-        self, ConnectError, Consistency, KubeconfigError, LeaseRead, Node, Obstacle, ReadError,
-        Shoot,
-    },
+    shoot::{self, ConnectError, Consistency, LeaseRead, Node, ReadError, Shoot},
 };
 
-/// The key of the kubeconfig in its Secret.
-const KUBECONFIG: &str = "kubeconfig";
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
-/// A shoot that cannot be reached may have got another kubeconfig; so often it is looked at. One
-/// that refuses the credentials has it looked at every time.
-const SECRET_AGE: Duration = Duration::from_secs(60);
+/// So many lists of Nodes are read at once: one can have 128 MiB, and a node takes 15 to 20 KB.
+const NODE_LISTS: usize = 16;
+/// And so many of shoots that do not finish theirs, or slowly. They may use up all their time, in
+/// which nobody else could read: hence a room of their own.
+const SLOW_NODE_LISTS: usize = 4;
+/// Whose list takes longer is slow: one of 5,000 nodes takes a second or two.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// Why there is no evidence. Each message names the object and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// The Secret does not exist.
-    #[error(
-        "the Secret {namespace}/{name} does not exist; create it, or correct kubeConfigSecretName \
-         in the policy"
-    )]
-    SecretMissing {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// The Secret has no kubeconfig.
-    #[error("the Secret {namespace}/{name} has no key {KUBECONFIG:?}; put the kubeconfig there")]
-    KeyMissing {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// The kubeconfig cannot be used.
-    #[error("the kubeconfig in the Secret {namespace}/{name} cannot be used: {source}")]
-    Kubeconfig {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-        /// What is wrong with it.
-        source: KubeconfigError,
-    },
+    /// There is no kubeconfig, or none that can be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// No client can be made from the kubeconfig.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The shoot could not be read.
-    #[error(transparent)]
-    Shoot(#[from] ReadError),
+    #[error("{error}{more}")]
+    Shoot {
+        /// What failed.
+        error: ReadError,
+        /// What else is known about it, as the rest of the sentence; empty if nothing.
+        more: String,
+    },
     /// Even a consistent list was older than one seen before.
     #[error("the API server answers with lists of leases that are older than ones seen before")]
     NoLeases,
@@ -84,11 +63,9 @@ impl EvidenceError {
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::SecretMissing { .. } => "SecretMissing",
-            Self::KeyMissing { .. } => "SecretKeyMissing",
-            Self::Kubeconfig { source, .. } => source.reason(),
+            Self::Secret(error) => error.reason(),
             Self::Connect(error) => error.reason(),
-            Self::Shoot(error) => error.reason(),
+            Self::Shoot { error, .. } => error.reason(),
             Self::NoLeases => "LeasesOutdated",
             Self::Seed { .. } => "SeedUnreadable",
         }
@@ -97,39 +74,55 @@ impl EvidenceError {
     /// For how long the shoot asked to be left alone, if it did.
     pub fn throttled(&self) -> Option<Option<Duration>> {
         match self {
-            Self::Shoot(ReadError::TooManyRequests { retry_after, .. }) => Some(*retry_after),
+            Self::Shoot {
+                error: ReadError::TooManyRequests { retry_after, .. },
+                ..
+            } => Some(*retry_after),
             _ => None,
         }
     }
 
     /// Whether the API server did not answer, or not as one that is up does.
     pub fn is_silence(&self) -> bool {
+        let Self::Shoot { error, .. } = self else {
+            return false;
+        };
         matches!(
-            self,
-            Self::Shoot(
-                ReadError::Unreachable { .. }
-                    | ReadError::Timeout { .. }
-                    | ReadError::Server { .. }
-            )
+            error,
+            ReadError::Unreachable { .. } | ReadError::Timeout { .. } | ReadError::Server { .. }
         )
+    }
+
+    /// Continues the message, if the shoot could not be read.
+    pub fn add(&mut self, known: &str) {
+        if let Self::Shoot { more, .. } = self {
+            more.push_str(known);
+        }
     }
 
     /// Whether a new connection may lead further than one that was kept.
     fn of_connection(&self) -> bool {
-        matches!(self, Self::Shoot(ReadError::Unreachable { .. })) || self.of_credentials()
-    }
-
-    /// Whether other credentials may help, so that the Secret is worth reading again.
-    fn of_credentials(&self) -> bool {
         matches!(
             self,
-            Self::Shoot(
-                ReadError::Unauthorized { .. }
-                    | ReadError::Unreachable {
-                        obstacle: Obstacle::Tls,
-                        ..
-                    }
-            )
+            Self::Shoot {
+                error: ReadError::Unreachable { .. },
+                ..
+            }
+        )
+    }
+
+    /// Whether it leaves open if the API server answers at all, or what it is.
+    fn is_puzzling(&self) -> bool {
+        matches!(
+            self,
+            Self::Shoot {
+                error: ReadError::Timeout { .. }
+                    | ReadError::NotFound { .. }
+                    | ReadError::Server { .. }
+                    | ReadError::Unreadable { .. }
+                    | ReadError::TooLarge { .. },
+                ..
+            }
         )
     }
 
@@ -139,22 +132,66 @@ impl EvidenceError {
     }
 }
 
-/// Where one cluster's evidence comes from. It moves through each read, so that one that is given
-/// up takes its connection with it.
-pub struct Sources {
+impl From<ReadError> for EvidenceError {
+    fn from(error: ReadError) -> Self {
+        let more = String::new();
+        Self::Shoot { error, more }
+    }
+}
+
+/// What the sources of all clusters share. Clones are the same.
+#[derive(Clone)]
+pub struct Evidence {
     /// What can wait.
     seed: Seed,
     /// What a scale-down waits for.
     urgent: Seed,
+    secrets: Secrets,
+    node_lists: Arc<Semaphore>,
+    slow_node_lists: Arc<Semaphore>,
+}
+
+impl Evidence {
+    /// Evidence from the shoots of this seed. What a scale-down waits for is read from the seed on
+    /// the budget of `urgent`.
+    pub fn new(seed: Seed, urgent: Seed) -> Self {
+        Self {
+            secrets: Secrets::new(seed.client().clone()),
+            seed,
+            urgent,
+            node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
+            slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+        }
+    }
+
+    /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
+    /// namespace of that name.
+    pub fn of(&self, cluster: Arc<str>, secret: &Arc<str>) -> Sources {
+        Sources {
+            secret: self.secrets.named(secret),
+            shared: self.clone(),
+            cluster,
+            link: None,
+            slow: false,
+        }
+    }
+}
+
+/// Where one cluster's evidence comes from. It moves through each read, so that one that is given
+/// up takes its connection with it.
+pub struct Sources {
+    shared: Evidence,
     cluster: Arc<str>,
-    secret: Arc<str>,
+    secret: Arc<Named>,
     link: Option<Link>,
+    /// The last list of Nodes failed, or took long.
+    slow: bool,
 }
 
 struct Link {
     shoot: Shoot,
-    /// When the Secret was read.
-    since: Instant,
+    /// What it was made from.
+    kubeconfig: Arc<[u8]>,
 }
 
 /// What Nodes and Machines tell.
@@ -166,23 +203,10 @@ pub struct Facts {
 }
 
 impl Sources {
-    /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
-    /// namespace of that name.
-    /// What a scale-down waits for is read from the seed on the budget of `urgent`.
-    pub fn new(seed: Seed, urgent: Seed, cluster: Arc<str>, secret: Arc<str>) -> Self {
-        Self {
-            seed,
-            urgent,
-            cluster,
-            secret,
-            link: None,
-        }
-    }
-
     /// Reads the kubeconfig from this Secret from now on.
     pub fn set_secret(&mut self, secret: &Arc<str>) {
-        if self.secret != *secret {
-            self.secret = secret.clone();
+        if self.secret.name() != secret {
+            self.secret = self.shared.secrets.named(secret);
             self.link = None;
         }
     }
@@ -205,16 +229,50 @@ impl Sources {
         }
         // A kept connection can die without a word; a new one may lead to a server that lives.
         let once_more = request.insist || (linked_before && error.of_connection());
-        self.part(&error);
+        self.link = None;
         if !once_more {
-            return Err(error);
+            return Err(self.refused(error));
         }
         let second = self.link().await?.leases(consistency, request.limit).await;
         second.map_err(|error| {
-            let error = EvidenceError::from(error);
-            self.part(&error);
-            error
+            self.link = None;
+            self.refused(error.into())
         })
+    }
+
+    /// Adds to an error what `/version` tells about it, if it leaves anything open. The version
+    /// itself is of no use; whether it comes is.
+    pub async fn explain(&mut self, error: &EvidenceError, limit: Duration) -> Option<String> {
+        if !error.is_puzzling() {
+            return None;
+        }
+        match self.link().await.ok()?.version(limit).await {
+            Ok(version) => Some(format!(
+                "; the API server {version} answers /version, so it runs: look at its load and at \
+                 its etcd"
+            )),
+            Err(ReadError::Timeout { .. } | ReadError::Unreachable { .. }) => {
+                Some("; /version is not answered either".to_owned())
+            }
+            Err(error) => Some(format!("; /version fails as well ({})", error.reason())),
+        }
+    }
+
+    /// A kubeconfig that is not accepted may have been replaced by one that is not known here.
+    fn refused(&self, mut error: EvidenceError) -> EvidenceError {
+        let unauthorized = matches!(
+            error,
+            EvidenceError::Shoot {
+                error: ReadError::Unauthorized { .. },
+                ..
+            }
+        );
+        if let (true, Some(trouble)) = (unauthorized, self.secret.trouble()) {
+            error.add(&format!(
+                "; a newer one may not be known here, since the watch of the Secret broke: {trouble}"
+            ));
+        }
+        error
     }
 
     /// Reads Nodes and Machines.
@@ -227,57 +285,55 @@ impl Sources {
         let machines = self.machines(consistency).await?;
         // Unlike the leases, the nodes are worth the whole time that a probe may take: they are
         // hundreds of times as large, and read seldom.
-        let nodes = self
-            .link()
-            .await?
-            .nodes(consistency, request.patience)
-            .await?;
+        let nodes = self.nodes(consistency, request.patience).await?;
         Ok(Facts { nodes, machines })
     }
 
+    /// Lists the Nodes when there is room. To wait for it costs nothing of the time that the list
+    /// may take, so that no healthy shoot fails for it; and a shoot that hangs is soon sent where
+    /// it holds up none but its like.
+    async fn nodes(
+        &mut self,
+        consistency: Consistency,
+        patience: Duration,
+    ) -> Result<Vec<Node>, EvidenceError> {
+        if !self.slow {
+            let _permit = self.shared.node_lists.clone().acquire_owned().await;
+            let limit = patience.min(SLOW);
+            match self.link().await?.nodes(consistency, limit).await {
+                Err(ReadError::Timeout { .. }) if limit < patience => {}
+                nodes => {
+                    self.slow = nodes.is_err();
+                    return Ok(nodes?);
+                }
+            }
+        }
+        let _permit = self.shared.slow_node_lists.clone().acquire_owned().await;
+        let began = Instant::now();
+        let nodes = self.link().await?.nodes(consistency, patience).await;
+        self.slow = nodes.is_err() || began.elapsed() > SLOW;
+        Ok(nodes?)
+    }
+
+    /// The connection by the kubeconfig as it is now. When that is another one, only the connection
+    /// changes: what was seen over the last one was seen.
     async fn link(&mut self) -> Result<&mut Shoot, EvidenceError> {
-        let link = match self.link.take() {
-            Some(link) => link,
-            None => Link {
-                shoot: self.connect().await?,
-                since: Instant::now(),
+        let before = self.link.take();
+        let kubeconfig = self.secret.kubeconfig(&self.cluster).await?;
+        let link = match before {
+            Some(link) if Arc::ptr_eq(&link.kubeconfig, &kubeconfig) => link,
+            _ => Link {
+                shoot: self.connect(&kubeconfig)?,
+                kubeconfig,
             },
         };
         Ok(&mut self.link.insert(link).shoot)
     }
 
-    /// Drops a connection that has led to an error; the credentials too, if others may help.
-    fn part(&mut self, error: &EvidenceError) {
-        let kept = self
-            .link
-            .take()
-            .filter(|link| !error.of_credentials() && link.since.elapsed() < SECRET_AGE);
-        self.link = kept.and_then(|mut link| {
-            link.shoot.fresh_connection().ok()?;
-            Some(link)
-        });
-    }
-
-    async fn connect(&self) -> Result<Shoot, EvidenceError> {
-        let (namespace, name) = (self.cluster.clone(), self.secret.clone());
-        let secrets: Api<Secret> = Api::namespaced(self.seed.client().clone(), &namespace);
-        let secret = self.seed.call(secrets.get_opt(&name)).await;
-        let secret = secret.map_err(|error| {
-            EvidenceError::seed(format!("the Secret {namespace}/{name}"), &error)
-        })?;
-        let Some(mut secret) = secret else {
-            return Err(EvidenceError::SecretMissing { namespace, name });
-        };
-        let kubeconfig = secret
-            .data
-            .as_mut()
-            .and_then(|data| data.remove(KUBECONFIG));
-        let Some(kubeconfig) = kubeconfig else {
-            return Err(EvidenceError::KeyMissing { namespace, name });
-        };
-        let access = shoot::parse(&kubeconfig.0).map_err(|source| EvidenceError::Kubeconfig {
-            namespace,
-            name,
+    fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {
+        let access = shoot::parse(kubeconfig).map_err(|source| SecretError::Kubeconfig {
+            namespace: self.cluster.clone(),
+            name: self.secret.name().clone(),
             source,
         })?;
         Ok(Shoot::connect(&access)?)
@@ -289,8 +345,8 @@ impl Sources {
     ) -> Result<Option<Vec<Machine>>, EvidenceError> {
         let what = || format!("the Machines in namespace {}", self.cluster);
         let (params, seed) = match consistency {
-            Consistency::Cached => (ListParams::default().match_any(), &self.seed),
-            Consistency::Consistent => (ListParams::default(), &self.urgent),
+            Consistency::Cached => (ListParams::default().match_any(), &self.shared.seed),
+            Consistency::Consistent => (ListParams::default(), &self.shared.urgent),
         };
         let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
             .list(&params)

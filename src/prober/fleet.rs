@@ -21,6 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    evidence::Evidence,
     moment::Origin,
     probe::{Probe, Shared},
     scale::Resources,
@@ -78,7 +79,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let fleet = Fleet {
         index: Index::new(policies),
         shared: Shared {
-            seed: seed.clone(),
+            evidence: Evidence::new(seed.clone(), scale.clone()),
             scale,
             resources: Resources::default(),
             reporter: reporter.clone(),

@@ -3,7 +3,8 @@
 //! Pure, with time as an argument: [`heartbeat`] (when was a lease renewed), [`candidates`] (which
 //! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
 //! [`schedule`] (when to read next), [`watch`] (these together), [`plan`] (what is done to each
-//! dependent), [`ledger`] (what is owed). At the ends: [`evidence`] reads, [`scale`] and [`flow`]
+//! dependent), [`ledger`] (what is owed). At the ends: [`evidence`] reads, with the
+//! kubeconfigs of [`secrets`], [`scale`] and [`flow`]
 //! write, [`probe`] is one cluster's loop and [`fleet`] runs them all.
 
 pub mod candidates;
@@ -22,6 +23,7 @@ pub mod probe;
 pub mod proof;
 pub mod scale;
 pub mod schedule;
+pub mod secrets;
 pub mod stance;
 pub mod verdict;
 pub mod watch;

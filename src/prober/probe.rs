@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    evidence::{EvidenceError, Sources},
+    evidence::{Evidence, EvidenceError},
     guard::{Guard, Order},
     moment::Origin,
     observe::{Observer, Outcome},
@@ -37,10 +37,9 @@ const BURIAL: Duration = Duration::from_secs(60);
 /// What all loops share.
 #[derive(Clone)]
 pub struct Shared {
-    /// Reads Secrets and Machines from the seed.
-    pub seed: Seed,
-    /// Reads and writes dependents on the seed, and reads what a scale-down waits for, on a budget
-    /// of its own.
+    /// Reads what is needed for verdicts.
+    pub evidence: Evidence,
+    /// Reads and writes dependents on the seed, on a budget of its own.
     pub scale: Seed,
     /// The kinds of dependents that have been looked up.
     pub resources: Resources,
@@ -243,9 +242,8 @@ impl Probe {
             self.act_from = Instant::now() + settings.initial_delay;
         }
         self.finding = Finding::Pending;
-        let secret = settings.secret_name.clone();
-        let (seed, urgent) = (self.shared.seed.clone(), self.shared.scale.clone());
-        let sources = Sources::new(seed, urgent, self.name.clone(), secret);
+        let evidence = &self.shared.evidence;
+        let sources = evidence.of(self.name.clone(), &settings.secret_name);
         let observer = Observer::new(self.shared.origin, settings, sources);
         self.next_round(Box::new(observer));
     }

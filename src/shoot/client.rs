@@ -17,7 +17,6 @@ const USER_AGENT: HeaderValue =
 /// Reads one after the other share one HTTP/1 connection, which is made at the first of them and
 /// kept. A read that is abandoned takes its connection with it.
 pub struct Shoot {
-    access: Access,
     pub(super) client: Client,
 }
 
@@ -45,23 +44,8 @@ impl Shoot {
     /// Must be called within a tokio runtime, on which the connection then lives.
     pub fn connect(access: &Access) -> Result<Self, ConnectError> {
         Ok(Self {
-            access: access.clone(),
             client: client(access)?,
         })
-    }
-
-    /// What this client was made from; a different one calls for a new client.
-    pub fn access(&self) -> &Access {
-        &self.access
-    }
-
-    /// Drops the connection, so that the next read makes a new one, with a full handshake.
-    ///
-    /// For a retry: a connection can die silently, and a load balancer may lead a new one to a
-    /// server that is alive.
-    pub fn fresh_connection(&mut self) -> Result<(), ConnectError> {
-        self.client = client(&self.access)?;
-        Ok(())
     }
 }
 

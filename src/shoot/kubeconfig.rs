@@ -15,16 +15,17 @@ use file::File;
 mod file;
 mod given;
 
-/// No kubeconfig is longer, in bytes: it is the size limit of a Secret.
-pub const MAX_KUBECONFIG_BYTES: usize = 1024 * 1024;
+/// No kubeconfig is longer, in bytes. With one cluster and one user it has 3 to 10 KB; a thousand of
+/// the size that a Secret allows would take a gigabyte.
+pub const MAX_KUBECONFIG_BYTES: usize = 256 * 1024;
 
 /// A kubeconfig nests about six levels deep; far beyond that the parser's stack is at stake.
 const MAX_DEPTH: usize = 64;
 
 /// How to reach one API server: where it is, how to know it, and what to show it.
 ///
-/// Two are equal when a connection made from one serves the other, so that a rewritten Secret that
-/// changes nothing keeps its connection. Cloning is cheap. Secrets never show in `Debug`.
+/// Two are equal when a connection made from one serves the other. Cloning is cheap. Secrets never
+/// show in `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access(Arc<Parts>);
 

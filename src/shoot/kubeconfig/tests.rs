@@ -403,12 +403,10 @@ fn hostile_documents_are_refused() {
         text
     };
     for (case, text) in [
-        ("deep", format!("contexts: {}", "[".repeat(500_000))),
+        ("deep", format!("contexts: {}", "[".repeat(200_000))),
         (
             "deep blocks",
-            (0..2000)
-                .map(|i| format!("{}a:\n", " ".repeat(i % 700)))
-                .collect(),
+            (0..700).map(|i| format!("{}a:\n", " ".repeat(i))).collect(),
         ),
         ("aliases", bomb),
         ("several documents", "a: b\n---\nc: d\n".to_owned()),

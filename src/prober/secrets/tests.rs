@@ -1,0 +1,92 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn secret(data: &Value) -> Secret {
+    serde_json::from_value(json!({
+        "kind": "Secret", "apiVersion": "v1",
+        "metadata": {
+            "name": "dwd", "namespace": "a", "resourceVersion": "7",
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hush"},
+        },
+        "data": data,
+    }))
+    .unwrap()
+}
+
+#[test]
+fn nothing_but_the_kubeconfig_is_kept_and_nothing_shows() {
+    for (data, kubeconfig) in [
+        (
+            json!({"kubeconfig": "aHVzaA==", "other": "aHVzaA=="}),
+            Some("hush"),
+        ),
+        (json!({"kubeconfig": ""}), Some("")),
+        (json!({"kubeconfig": "no base64"}), Some("")),
+        (json!({"other": "aHVzaA=="}), None),
+        (json!({}), None),
+        (json!(null), None),
+    ] {
+        let secret = secret(&data);
+        assert_eq!(secret.kubeconfig.as_deref(), kubeconfig.map(str::as_bytes));
+        assert_eq!(
+            format!("{secret:?}"),
+            r#"Secret { name: Some("dwd"), namespace: Some("a"), .. }"#
+        );
+        assert_eq!(secret.annotations().len(), 0);
+    }
+}
+
+#[test]
+fn what_is_held_of_a_secret() {
+    let held = |size: usize, before: Option<&Held>| {
+        let mut secret = secret(&json!({}));
+        secret.kubeconfig = Some(vec![b'x'; size]);
+        Held::new(secret, before)
+    };
+    let Held::Kubeconfig(first) = held(MAX_KUBECONFIG_BYTES, None) else {
+        panic!("refused");
+    };
+    let before = Held::Kubeconfig(first.clone());
+    let Held::Kubeconfig(same) = held(MAX_KUBECONFIG_BYTES, Some(&before)) else {
+        panic!("refused");
+    };
+    assert!(Arc::ptr_eq(&first, &same), "nobody connects anew");
+    assert!(matches!(
+        held(MAX_KUBECONFIG_BYTES + 1, Some(&before)),
+        Held::TooLarge { bytes } if bytes == MAX_KUBECONFIG_BYTES + 1
+    ));
+    assert!(matches!(
+        Held::new(secret(&json!({})), Some(&before)),
+        Held::NoKey
+    ));
+}
+
+#[test]
+fn trouble_quotes_nothing_that_was_not_understood() {
+    let error = serde_json::from_str::<Secret>(r#"{"metadata": "hush"}"#).unwrap_err();
+    assert!(error.to_string().contains("hush"));
+    let error = watcher::Error::InitialListFailed(kube::Error::SerdeError(error));
+    let told = problem(&error, "dwd");
+    assert!(told.contains("no Secrets"), "{told}");
+    assert!(!told.contains("hush"), "{told}");
+}
+
+#[test]
+fn trouble_names_the_remedy() {
+    for (code, remedy) in [
+        (401, "the operator's own credentials"),
+        (
+            403,
+            "the verbs list and watch on secrets, with dwd in resourceNames",
+        ),
+        (500, "they said (500)"),
+    ] {
+        let status: Box<Status> = serde_json::from_value(json!({
+            "status": "Failure", "message": "they said", "reason": "r", "code": code,
+        }))
+        .unwrap();
+        let told = problem(&watcher::Error::WatchError(status), "dwd");
+        assert!(told.contains(remedy), "{told}");
+    }
+}
