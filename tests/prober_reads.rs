@@ -189,6 +189,93 @@ async fn an_outage_behind_failing_reads_is_found_when_they_succeed() {
     assert_eq!(world.replicas("a"), [0, 0, 0]);
 }
 
+/// What `/version` adds to a failure.
+#[test]
+fn a_failure_is_explained_by_the_version() {
+    for (leases, version, sequel) in [
+        (Failure::Status(503), None, ANSWERS),
+        (Failure::Hang, None, ANSWERS),
+        (Failure::Html, None, ANSWERS),
+        (
+            Failure::Hang,
+            Some(Failure::Hang),
+            "; /version is not answered either",
+        ),
+        (
+            Failure::Hang,
+            Some(Failure::Reset),
+            "; /version is not answered either",
+        ),
+        (
+            Failure::Status(404),
+            Some(Failure::Status(404)),
+            "; /version fails as well (NotFound)",
+        ),
+    ] {
+        run(explained(leases, version, sequel));
+    }
+}
+
+const ANSWERS: &str = "; the API server v1.33.1 answers /version, so it runs: ";
+
+async fn explained(leases: Failure, version: Option<Failure>, sequel: &str) {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let shoot = world.shoot("a");
+    shoot.fail(Read::Cached, leases);
+    if let Some(version) = version {
+        shoot.fail(Read::Version, version);
+    }
+    let status = world.reason("a", reason(leases)).await;
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains(sequel),
+        "{leases:?} {version:?}: {message}"
+    );
+    // It is asked once, and said as long as the failure lasts.
+    world.more_reads("a", Read::Cached, 2).await;
+    world.clock.settle().await;
+    assert_eq!(world.health("a")["message"], message, "{leases:?}");
+    assert_eq!(world.shoot("a").count(Read::Version), 1, "{leases:?}");
+    world.shoot("a").heal();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").fail(Read::Cached, leases);
+    world.reason("a", reason(leases)).await;
+    assert_eq!(world.shoot("a").count(Read::Version), 2, "{leases:?}");
+}
+
+#[test]
+fn a_failure_that_says_it_all_is_not_explained() {
+    for failure in [
+        Failure::Refused,
+        Failure::Reset,
+        Failure::Truncated,
+        Failure::Status(401),
+        Failure::Status(403),
+        Failure::Status(429),
+    ] {
+        run(unexplained(Read::Cached, failure, 0));
+    }
+}
+
+/// Nothing delays a proof.
+#[test]
+fn a_failure_of_a_suspect_cluster_is_not_explained() {
+    run(unexplained(Read::Consistent, Failure::Status(503), 20));
+}
+
+async fn unexplained(read: Read, failure: Failure, silent: i64) {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").fail(read, failure);
+    if silent > 0 {
+        world.shoot("a").silence(silent);
+    }
+    world.start();
+    world.reason("a", reason(failure)).await;
+    world.more_reads("a", read, 2).await;
+    assert_eq!(world.shoot("a").count(Read::Version), 0, "{failure:?}");
+}
+
 /// 429 is answered by patience: what the server asks for, else ten seconds.
 #[test]
 fn an_overloaded_server_is_left_alone() {

@@ -1,6 +1,6 @@
 //! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::Notify,
@@ -12,7 +12,7 @@ use super::{
     evidence::{EvidenceError, Sources},
     heartbeat::LeaseSnapshot,
     moment::{Moment, Origin},
-    schedule::Pace,
+    schedule::{Occasion, Pace},
     verdict::Thresholds,
     watch::{Conclusion, Request, Rules, Taken, Watch},
 };
@@ -20,6 +20,10 @@ use crate::{
     cluster::Settings,
     shoot::{Consistency, LeaseRead},
 };
+
+/// For `/version`: no more than the pause after a failed read, so that nothing waits for it that a
+/// proof may depend on.
+const VERSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// Watches one cluster by the settings it was last given.
 pub struct Observer {
@@ -29,6 +33,9 @@ pub struct Observer {
     watch: Watch,
     /// The next round reads at once, whatever the schedule says.
     at_once: bool,
+    /// The reason why the first of the failed lists of leases in a row failed, and what could be
+    /// found out about it.
+    failure: Option<(&'static str, Option<String>)>,
 }
 
 /// What a round has come to.
@@ -51,6 +58,7 @@ impl Observer {
             settings,
             sources,
             at_once: true,
+            failure: None,
         }
     }
 
@@ -119,15 +127,44 @@ impl Observer {
     async fn leases(&mut self, request: Request) -> Result<Taken, EvidenceError> {
         let started = self.now();
         match self.sources.leases(request).await {
-            Ok(read) => Ok(self.watch.observe(&snapshot(self.origin, &read))),
-            Err(error) => {
+            Ok(read) => {
+                let taken = self.watch.observe(&snapshot(self.origin, &read));
+                if taken != Taken::ReadAgain {
+                    self.failure = None;
+                }
+                Ok(taken)
+            }
+            Err(mut error) => {
                 let finished = self.now();
                 match error.throttled() {
                     Some(wait) => self.watch.throttled(started, finished, wait),
                     None => self.watch.failed(started, finished),
                 }
+                self.explain(&mut error, request, finished).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Finds out more about the first failure in a row; those that follow for the same reason share
+    /// it.
+    async fn explain(&mut self, error: &mut EvidenceError, request: Request, failed: Moment) {
+        if self.failure.is_none() {
+            let next = self.watch.next(failed, 0.0);
+            // A read that is due by the interval alone may be late by a second; others may not.
+            let at_leisure =
+                next.occasion == Occasion::Interval || next.at.since(failed) >= VERSION_LIMIT;
+            let found = if at_leisure && !request.insist {
+                self.sources.explain(error, VERSION_LIMIT).await
+            } else {
+                None
+            };
+            self.failure = Some((error.reason(), found));
+        }
+        if let Some((reason, Some(found))) = &self.failure
+            && *reason == error.reason()
+        {
+            error.add(found);
         }
     }
 
