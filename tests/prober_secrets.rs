@@ -224,7 +224,9 @@ async fn a_watch_that_breaks_costs_no_cluster_its_protection() {
     let status = world.reason("b", "Unauthorized").await;
     let message = status["message"].as_str().unwrap();
     assert!(
-        message.contains("the watch of the Secret broke: scripted failure (503)"),
+        message.contains(
+            "the watch of the Secret broke, and has told nothing since (scripted failure (503))"
+        ),
         "{message}"
     );
     world.shoot("a").silence(100);

@@ -111,7 +111,7 @@ impl EvidenceError {
         )
     }
 
-    /// Whether it leaves open if the API server answers at all, or what it is.
+    /// Whether it leaves open if an API server answers at all. Refusals do not.
     fn is_puzzling(&self) -> bool {
         matches!(
             self,
@@ -240,8 +240,8 @@ impl Sources {
         })
     }
 
-    /// Adds to an error what `/version` tells about it, if it leaves anything open. The version
-    /// itself is of no use; whether it comes is.
+    /// What `/version` tells about an error that leaves open whether the API server answers, as the
+    /// rest of the error's sentence.
     pub async fn explain(&mut self, error: &EvidenceError, limit: Duration) -> Option<String> {
         if !error.is_puzzling() {
             return None;
@@ -258,7 +258,7 @@ impl Sources {
         }
     }
 
-    /// A kubeconfig that is not accepted may have been replaced by one that is not known here.
+    /// Says of credentials that are not accepted that newer ones may not be known here, if so.
     fn refused(&self, mut error: EvidenceError) -> EvidenceError {
         let unauthorized = matches!(
             error,
@@ -269,7 +269,8 @@ impl Sources {
         );
         if let (true, Some(trouble)) = (unauthorized, self.secret.trouble()) {
             error.add(&format!(
-                "; a newer one may not be known here, since the watch of the Secret broke: {trouble}"
+                "; a newer one may not be known here: the watch of the Secret broke, and has told \
+                 nothing since ({trouble})"
             ));
         }
         error

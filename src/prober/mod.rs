@@ -3,9 +3,9 @@
 //! Pure, with time as an argument: [`heartbeat`] (when was a lease renewed), [`candidates`] (which
 //! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
 //! [`schedule`] (when to read next), [`watch`] (these together), [`plan`] (what is done to each
-//! dependent), [`ledger`] (what is owed). At the ends: [`evidence`] reads, with the
-//! kubeconfigs of [`secrets`], [`scale`] and [`flow`]
-//! write, [`probe`] is one cluster's loop and [`fleet`] runs them all.
+//! dependent), [`ledger`] (what is owed). At the ends: [`evidence`] reads, with the kubeconfigs of
+//! [`secrets`], [`scale`] and [`flow`] write, [`probe`] is one cluster's loop and [`fleet`] runs
+//! them all.
 
 pub mod candidates;
 pub mod evidence;
