@@ -1,5 +1,6 @@
 //! The scenarios, one file a subject. Each file lists its own at its top.
 
+mod access;
 mod control_plane;
 mod kinds;
 mod letting_go;
@@ -33,6 +34,7 @@ use scenarios;
 
 pub(crate) fn all() -> Vec<Scenario> {
     [
+        access::all(),
         control_plane::all(),
         kinds::all(),
         letting_go::all(),
