@@ -7,7 +7,10 @@ use kube::{
     api::{ListParams, Request as Path},
     core::{ObjectList, Resource},
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use super::{
     secrets::{Named, SecretError, Secrets},
@@ -21,6 +24,9 @@ use crate::{
 
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
+/// So many clusters are read for the first time at once: each takes a new connection and the largest
+/// of its lists, and at the start a thousand want them in the same moment.
+const FIRST_READS: usize = 32;
 /// So many lists of Nodes are read at once: one can have 128 MiB, and a node takes 15 to 20 KB.
 const NODE_LISTS: usize = 16;
 /// And so many of shoots that do not finish theirs, or slowly. They may use up all their time, in
@@ -147,6 +153,7 @@ pub struct Evidence {
     /// What a scale-down waits for.
     urgent: Seed,
     secrets: Secrets,
+    first_reads: Arc<Semaphore>,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
 }
@@ -159,6 +166,7 @@ impl Evidence {
             secrets: Secrets::new(seed.client().clone()),
             seed,
             urgent,
+            first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
         }
@@ -209,6 +217,11 @@ impl Sources {
             self.secret = self.shared.secrets.named(secret);
             self.link = None;
         }
+    }
+
+    /// Waits for the turn of a cluster that is read for the first time.
+    pub async fn first_turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.first_reads.clone().acquire_owned().await.ok()
     }
 
     /// Lists the leases as requested.

@@ -77,6 +77,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let writing = tokio::spawn(writer.run(last.clone()));
 
     let fleet = Fleet {
+        seed: seed.clone(),
         index: Index::new(policies),
         shared: Shared {
             evidence: Evidence::new(seed.clone(), scale.clone()),
@@ -96,7 +97,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         restarts: BTreeMap::new(),
         started: false,
     };
-    fleet.run(seed, stop).await;
+    fleet.run(stop).await;
     last.cancel();
     // The writer does not panic; if it did, there is nothing left to write.
     let _ = writing.await;
@@ -141,6 +142,7 @@ async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
 }
 
 struct Fleet {
+    seed: Seed,
     index: Index,
     shared: Shared,
     reporter: Reporter,
@@ -174,9 +176,10 @@ struct Loop {
 }
 
 impl Fleet {
-    async fn run(mut self, seed: Seed, stop: CancellationToken) {
-        let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(seed.client().clone());
-        let clusters: Api<Cluster> = Api::all(seed.client().clone());
+    async fn run(mut self, stop: CancellationToken) {
+        let client = self.seed.client();
+        let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
+        let clusters: Api<Cluster> = Api::all(client.clone());
         let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
         let mut policies = events(
             "ProbePolicies",
@@ -248,14 +251,12 @@ impl Fleet {
         }
         let stop = self.stop.child_token();
         let (name_of, shared, stop_of) = (name.clone(), self.shared.clone(), stop.clone());
+        let seed = self.seed.clone();
         let from_the_start = !self.started;
         let task = self.tasks.spawn(async move {
             let known = match recall {
                 Recall::Known(known) => known,
-                Recall::Read => match stop_of
-                    .run_until_cancelled(read(&shared.seed, &name_of))
-                    .await
-                {
+                Recall::Read => match stop_of.run_until_cancelled(read(&seed, &name_of)).await {
                     Some(read) => read,
                     None => return,
                 },

@@ -1,10 +1,10 @@
 //! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -24,6 +24,9 @@ use crate::{
 /// For `/version`: no more than the pause after a failed read, so that nothing waits for it that a
 /// proof may depend on.
 const VERSION_LIMIT: Duration = Duration::from_secs(1);
+
+/// A first read that takes longer keeps no other waiting.
+const FIRST_READ: Duration = Duration::from_secs(5);
 
 /// Watches one cluster by the settings it was last given.
 pub struct Observer {
@@ -86,7 +89,9 @@ impl Observer {
     /// One round. It takes the observer and hands it back, so that a round that is dropped takes
     /// its connection along.
     pub async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
-        if !std::mem::take(&mut self.at_once) {
+        let read = if std::mem::take(&mut self.at_once) {
+            self.read_first().await
+        } else {
             let next = self.watch.next(self.now(), fastrand::f64());
             let due = Instant::from_std(self.origin.instant(next.at));
             tokio::select! {
@@ -95,12 +100,23 @@ impl Observer {
                 () = sleep_until(due) => {}
                 () = wake.notified() => return (self, Outcome::Woken),
             }
-        }
-        let outcome = match self.read().await {
+            self.read().await
+        };
+        let outcome = match read {
             Ok(conclusion) => Outcome::Judged(conclusion),
             Err(error) => Outcome::NoEvidence(error),
         };
         (self, outcome)
+    }
+
+    async fn read_first(&mut self) -> Result<Conclusion, EvidenceError> {
+        let turn = self.sources.first_turn().await;
+        let mut read = pin!(self.read());
+        if let Ok(read) = timeout(FIRST_READ, &mut read).await {
+            return read;
+        }
+        drop(turn);
+        read.await
     }
 
     async fn read(&mut self) -> Result<Conclusion, EvidenceError> {
