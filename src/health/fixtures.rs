@@ -37,6 +37,7 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
+        zones: vec![],
         needed: candidates * 3 / 5,
         period: Duration::from_secs(10),
         suspect_at: None,

@@ -1,8 +1,11 @@
 //! Which nodes count: a silent lease is evidence only if its node is meant to be alive.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node};
+
+/// The longest value of a label, in bytes.
+const MAX_LABEL: usize = 63;
 
 /// Why a lease is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,11 +44,24 @@ impl Exclusion {
 /// The node conditions on which a worker pool's machines are replaced, by pool name.
 pub type PoolConditions = BTreeMap<String, Vec<String>>;
 
-/// The nodes of a cluster and whether each counts, as of the last read of Nodes and Machines.
+/// The nodes of a cluster, whether each counts and where it is, as of the last read of Nodes and
+/// Machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
-    standings: HashMap<Box<str>, Standing>,
+    nodes: HashMap<Box<str>, Place>,
+    /// The names of the zones. Nodes hold an index: there are many of them, and few zones.
+    zones: Vec<Box<str>>,
     machines: Option<usize>,
+}
+
+/// How a node stands, and in which zone, as an index into [`Roster::zones`]; `None` if its Node
+/// does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whether its lease counts.
+    pub standing: Standing,
+    /// Where it is.
+    pub zone: Option<u32>,
 }
 
 /// How a node stands.
@@ -62,37 +78,60 @@ impl Roster {
     /// then the rules about Machines are skipped.
     pub fn new(nodes: &[Node], machines: Option<&[Machine]>, pools: &PoolConditions) -> Self {
         let machine_of = machines.map(standing_of_machines);
-        let standings = nodes
-            .iter()
-            .map(|node| {
-                let standing = standing(node, machine_of.as_ref(), pools);
-                (node.name.clone(), standing)
-            })
-            .collect();
+        let zones: BTreeSet<&str> = nodes.iter().filter_map(zone).collect();
+        let numbers: HashMap<&str, u32> = zones.iter().copied().zip(0..).collect();
+        let places = nodes.iter().map(|node| {
+            let zone = zone(node).and_then(|zone| numbers.get(zone));
+            let place = Place {
+                standing: standing(node, machine_of.as_ref(), pools),
+                zone: zone.copied(),
+            };
+            (node.name.clone(), place)
+        });
         Self {
-            standings,
+            nodes: places.collect(),
+            zones: zones.into_iter().map(Box::from).collect(),
             machines: machines.map(<[Machine]>::len),
         }
     }
 
-    /// Whether the lease of this name counts. While the cluster is protected its Machines' phases
-    /// are frozen, so that a fresh lease speaks for itself.
-    pub fn standing(&self, lease: &str, protected_and_fresh: bool) -> Standing {
-        let standing = self.standings.get(lease).copied();
-        match standing.unwrap_or(Standing::Excluded(Exclusion::NoNode)) {
+    /// Whether the lease of this name counts, and where its node is. While the cluster is protected
+    /// its Machines' phases are frozen, so that a fresh lease speaks for itself.
+    pub fn place(&self, lease: &str, protected_and_fresh: bool) -> Place {
+        let place = self.nodes.get(lease).copied().unwrap_or(Place {
+            standing: Standing::Excluded(Exclusion::NoNode),
+            zone: None,
+        });
+        match place.standing {
             Standing::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating)
                 if protected_and_fresh =>
             {
-                Standing::Counts
+                Place {
+                    standing: Standing::Counts,
+                    ..place
+                }
             }
-            other => other,
+            _ => place,
         }
+    }
+
+    /// The names of the zones that nodes say they are in, in order; all different.
+    pub fn zones(&self) -> &[Box<str>] {
+        &self.zones
     }
 
     /// The number of Machines, or `None` where the seed does not serve them.
     pub fn machines(&self) -> Option<usize> {
         self.machines
     }
+}
+
+/// The zone of a node, if it is one that a label can hold: it is told in messages, and the shoot may
+/// say anything.
+fn zone(node: &Node) -> Option<&str> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let zone = node.zone.as_deref()?;
+    (zone.len() <= MAX_LABEL && zone.bytes().all(allowed)).then_some(zone)
 }
 
 /// The verdict on each node that a Machine names. Of several Machines of one node, one that is
@@ -244,7 +283,7 @@ mod tests {
         #[case] expected: Standing,
     ) {
         let roster = Roster::new(&[node], machines.as_deref(), &pools());
-        assert_eq!(roster.standing("n", false), expected);
+        assert_eq!(roster.place("n", false).standing, expected);
         assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
     }
 
@@ -267,10 +306,10 @@ mod tests {
         };
         let nodes = [ill(pool, &["Ready", condition])];
         let roster = Roster::new(&nodes, of(&["Running"]).as_deref(), &pools());
-        assert_eq!(roster.standing("n", false), expected);
+        assert_eq!(roster.place("n", false).standing, expected);
         // The rule needs no Machines.
         let roster = Roster::new(&nodes, None, &pools());
-        assert_eq!(roster.standing("n", false), expected);
+        assert_eq!(roster.place("n", false).standing, expected);
     }
 
     #[rstest]
@@ -287,6 +326,31 @@ mod tests {
         #[case] expected: Standing,
     ) {
         let roster = Roster::new(&[node], machines.as_deref(), &pools());
-        assert_eq!(roster.standing("n", true), expected);
+        assert_eq!(roster.place("n", true).standing, expected);
+    }
+
+    #[test]
+    fn nodes_are_where_their_label_says() {
+        let zoned = |name: &str, zone: Option<&str>| Node {
+            zone: zone.map(str::to_owned),
+            ..node(name)
+        };
+        let nodes = [
+            zoned("n", Some("b")),
+            zoned("o", Some("a")),
+            zoned("p", None),
+            zoned("q", Some("b")),
+            zoned("r", Some(&"z".repeat(64))),
+            zoned("s", Some("a\nb")),
+        ];
+        let roster = Roster::new(&nodes, None, &pools());
+        let zone = |lease: &str| {
+            let index = roster.place(lease, false).zone?;
+            Some(&*roster.zones()[index as usize])
+        };
+        assert_eq!(roster.zones(), ["a".into(), "b".into()]);
+        let found = ["n", "o", "p", "q", "r", "s", "gone"].map(zone);
+        let expected = [Some("b"), Some("a"), None, Some("b"), None, None, None];
+        assert_eq!(found, expected);
     }
 }

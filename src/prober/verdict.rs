@@ -71,6 +71,9 @@ pub struct Assessment {
     pub too_slow: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,
+    /// The leases that count by zone, in the order of the zones' names and with those that are in
+    /// no known zone last; empty while none is expired, or no zone is known.
+    pub zones: Vec<ZoneCount>,
     /// How many expired leases are an outage.
     pub needed: usize,
     /// P: the longest renewal period among the leases that count.
@@ -83,6 +86,17 @@ pub struct Assessment {
     pub machines: Option<usize>,
     /// Whether the cluster is protected.
     pub protected: bool,
+}
+
+/// The leases of one zone: a zone that is gone looks different from a network that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneCount {
+    /// Its name, by the label `topology.kubernetes.io/zone`; `None` of nodes without.
+    pub name: Option<Box<str>>,
+    /// Leases that count.
+    pub candidates: usize,
+    /// Of these, those that are certainly expired.
+    pub expired: usize,
 }
 
 /// The three-way verdict.
@@ -139,6 +153,7 @@ impl Assessment {
             expiring: 0,
             too_slow: 0,
             excluded: BTreeMap::new(),
+            zones: vec![],
             needed: 0,
             period: Duration::ZERO,
             suspect_at: None,
@@ -146,14 +161,24 @@ impl Assessment {
             machines: roster.machines(),
             protected,
         };
+        // Candidates and expired ones by zone; those in no known zone last.
+        let mut by_zone = vec![(0, 0); roster.zones().len() + 1];
         let mut judged = Vec::with_capacity(leases.len());
         for (name, beat) in leases.iter() {
             let expiry = thresholds.expiry(beat.period());
             let pulse = pulse(beat, expiry, at);
-            match roster.standing(name, protected && pulse == Pulse::Fresh) {
+            let place = roster.place(name, protected && pulse == Pulse::Fresh);
+            match place.standing {
                 Standing::Excluded(why) => *assessment.excluded.entry(why).or_default() += 1,
                 Standing::Counts => {
                     assessment.candidates += 1;
+                    let zone = place
+                        .zone
+                        .map_or(roster.zones().len(), |zone| zone as usize);
+                    if let Some((candidates, expired)) = by_zone.get_mut(zone) {
+                        *candidates += 1;
+                        *expired += usize::from(pulse == Pulse::Expired);
+                    }
                     assessment.expired += usize::from(pulse == Pulse::Expired);
                     assessment.unknown +=
                         usize::from(matches!(pulse, Pulse::Expiring | Pulse::Unknown));
@@ -165,6 +190,9 @@ impl Assessment {
                     }
                 }
             }
+        }
+        if assessment.expired > 0 {
+            assessment.zones = zones(roster.zones(), &by_zone);
         }
         assessment.needed = thresholds.needed(assessment.candidates);
         // Of a single node nothing could be proven.
@@ -217,6 +245,23 @@ impl Assessment {
             proof::Standing::NoWrites => Verdict::Undetermined(Doubt::NoWrites),
         }
     }
+}
+
+fn zones(names: &[Box<str>], counts: &[(usize, usize)]) -> Vec<ZoneCount> {
+    if names.is_empty() {
+        return vec![];
+    }
+    let names = names.iter().cloned().map(Some).chain([None]);
+    let counted = names
+        .zip(counts)
+        .filter(|(_, (candidates, _))| *candidates > 0);
+    counted
+        .map(|(name, (candidates, expired))| ZoneCount {
+            name,
+            candidates: *candidates,
+            expired: *expired,
+        })
+        .collect()
 }
 
 fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: Moment) -> Pulse {

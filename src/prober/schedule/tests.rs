@@ -25,6 +25,7 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
         expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
+        zones: vec![],
         needed: 3,
         period: Duration::from_secs(9),
         suspect_at: suspect_at.map(at),

@@ -180,6 +180,7 @@ fn without_candidates(
         expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
+        zones: vec![],
         needed: 0,
         period: Duration::ZERO,
         suspect_at: None,
@@ -286,5 +287,60 @@ proptest! {
         if enough {
             prop_assert_eq!(seen.verdict(&thresholds, &Watched::Long.proof()), Verdict::Outage);
         }
+    }
+}
+
+#[test]
+fn silent_leases_are_counted_by_zone() {
+    let count = |name: Option<&str>, candidates, expired| ZoneCount {
+        name: name.map(Box::from),
+        candidates,
+        expired,
+    };
+    let leases = Leases {
+        expired: 3,
+        fresh: 4,
+        ..Leases::default()
+    };
+    let zones = [
+        Some("b"),
+        Some("b"),
+        None,
+        None,
+        Some("a"),
+        Some("b"),
+        Some("c"),
+    ];
+    let (beats, mut nodes) = leases.read();
+    for (node, zone) in nodes.iter_mut().zip(zones) {
+        node.zone = zone.map(str::to_owned);
+    }
+    // A zone of which no lease counts is not told.
+    nodes[6].not_managed_by_mcm = true;
+    let roster = Roster::new(&nodes, None, &PoolConditions::new());
+    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+    let expected = [
+        count(Some("a"), 1, 0),
+        count(Some("b"), 3, 2),
+        count(None, 2, 1),
+    ];
+    assert_eq!(seen.zones, expected);
+}
+
+#[test]
+fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
+    for (expired, zone) in [(0, Some("a")), (2, None)] {
+        let leases = Leases {
+            expired,
+            fresh: 3,
+            ..Leases::default()
+        };
+        let (beats, mut nodes) = leases.read();
+        for node in &mut nodes {
+            node.zone = zone.map(str::to_owned);
+        }
+        let roster = Roster::new(&nodes, None, &PoolConditions::new());
+        let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+        assert_eq!(seen.zones, []);
     }
 }
