@@ -175,7 +175,8 @@ pub struct ClusterHealthStatus {
     #[serde(default)]
     pub protection: Protection,
 
-    /// The ProbePolicy that applies.
+    /// The responsible ProbePolicy: the one that applies, or, of a cluster that none selects any
+    /// more, the one that has yet to let go of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 
@@ -217,7 +218,8 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Time>,
 
-    /// The same as conditions, for kubectl wait and GitOps tools.
+    /// The same as conditions, for kubectl wait and GitOps tools: Ready, Protecting and Degraded
+    /// always, ProtectedTooLong while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,

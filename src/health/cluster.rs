@@ -1,17 +1,19 @@
 //! From a [`ClusterReport`] to the status of a ClusterHealth.
 
-use std::fmt::Write;
-
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
-    conditions::{self, DEGRADED, PROTECTING, READY, Wanted},
+    conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
     report::{ClusterReport, Finding},
+    wording,
 };
 use crate::{
     api::{ClusterHealthStatus, LeaseCounts, Mode, Protection},
     prober::verdict::{Assessment, Doubt, Verdict},
 };
+
+/// Why a cluster is not probed whose policy is suspended.
+const SUSPENDED: &str = "Suspended";
 
 /// The status that the report asks for, given the one before.
 pub fn status(
@@ -20,8 +22,8 @@ pub fn status(
     now: Timestamp,
 ) -> ClusterHealthStatus {
     let reason = reason(&report.finding);
-    let evidence = evidence(&report.finding);
-    let message = message(report, &evidence);
+    let evidence = wording::evidence(&report.finding);
+    let message = wording::message(report, &evidence);
     let last_transition_time = if before.protection == report.protection {
         before.last_transition_time.clone()
     } else {
@@ -54,15 +56,16 @@ pub fn status(
     }
 }
 
-/// Whether the second status says something that the first did not: ages, counts and the time of
-/// the last probe alone are not worth a write, except that an outage that is over is not to leave
-/// expired leases behind.
+/// Whether the second status says something that the first, which an earlier run has left, did not.
+/// Its messages carry counts, which are not worth a thousand writes after each restart.
 pub fn differs(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> bool {
     before.protection != after.protection
         || before.policy != after.policy
         || before.skipped != after.skipped
         || before.reason != after.reason
         || before.dependents != after.dependents
+        || before.protected_since != after.protected_since
+        || before.last_action != after.last_action
         || before.leases.is_some() != after.leases.is_some()
         || (expired(before) > 0 && expired(after) == 0)
         || !conditions::same(&before.conditions, &after.conditions)
@@ -111,20 +114,11 @@ fn wanted(
         Finding::Skipped { .. } => Wanted::new(READY, true, reason, evidence),
         finding => Wanted::new(READY, judged(finding), reason, evidence),
     };
-    let protecting = match report.protection {
-        held_back if report.held_back.is_some() => Wanted::new(
-            PROTECTING,
-            held_back != Protection::None,
-            "HeldBack",
-            message,
-        ),
-        Protection::None => Wanted::new(PROTECTING, false, "NotProtected", ""),
-        Protection::ScalingDown => Wanted::new(PROTECTING, true, "ScalingDown", message),
-        Protection::Active => Wanted::new(PROTECTING, true, "Protected", message),
-        Protection::Restoring => Wanted::new(PROTECTING, true, "Restoring", message),
-    };
+    let protecting = protecting(report, message);
     let degraded = match (report.problems.first(), &report.finding) {
-        (Some(problem), _) => Wanted::new(DEGRADED, true, problem.reason, joined(report)),
+        (Some(problem), _) => {
+            Wanted::new(DEGRADED, true, problem.reason, wording::problems(report))
+        }
         (None, Finding::Skipped { .. }) if report.protection != Protection::None => {
             Wanted::new(DEGRADED, true, "ProtectedUnprobed", message)
         }
@@ -133,12 +127,27 @@ fn wanted(
         }
         (None, _) => Wanted::new(DEGRADED, false, "AsExpected", ""),
     };
-    vec![ready, protecting, degraded]
+    let too_long = report.overdue.then(|| {
+        let message = wording::too_long(report, evidence);
+        Wanted::new(PROTECTED_TOO_LONG, true, "ProtectedTooLong", message)
+    });
+    let always = [ready, protecting, degraded];
+    always.into_iter().chain(too_long).collect()
 }
 
-fn joined(report: &ClusterReport) -> String {
-    let problems: Vec<&str> = report.problems.iter().map(|p| &*p.message).collect();
-    problems.join("; ")
+fn protecting(report: &ClusterReport, message: &str) -> Wanted {
+    let holds = report.protection != Protection::None;
+    let outage = matches!(report.finding, Finding::Judged(Verdict::Outage, _));
+    let reason = match (&report.finding, report.protection) {
+        _ if report.held_back.is_some() => "HeldBack",
+        (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
+        _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
+        (_, Protection::None) => return Wanted::new(PROTECTING, false, "NotProtected", ""),
+        (_, Protection::ScalingDown) => "ScalingDown",
+        (_, Protection::Active) => "Protected",
+        (_, Protection::Restoring) => "Restoring",
+    };
+    Wanted::new(PROTECTING, holds, reason, message)
 }
 
 fn counts(seen: &Assessment) -> LeaseCounts {
@@ -148,107 +157,6 @@ fn counts(seen: &Assessment) -> LeaseCounts {
         expired: count(seen.expired),
         unknown: count(seen.unknown),
     }
-}
-
-/// What was seen, for people.
-pub fn evidence(finding: &Finding) -> String {
-    match finding {
-        Finding::Pending => "not probed yet".to_owned(),
-        Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
-        Finding::Judged(verdict, seen) => {
-            let mut text = judged_evidence(*verdict, seen);
-            if !seen.excluded.is_empty() {
-                let excluded: Vec<String> = seen
-                    .excluded
-                    .iter()
-                    .map(|(why, count)| format!("{count} {}", why.describe()))
-                    .collect();
-                let _ = write!(text, "; leases that do not count: {}", excluded.join(", "));
-            }
-            if seen.machines.is_none() {
-                text.push_str(
-                    "; the seed does not serve Machines, so their phases are not considered",
-                );
-            }
-            text
-        }
-    }
-}
-
-fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
-    let (all, expired, needed) = (seen.candidates, seen.expired, seen.needed);
-    let of_all = format!("{expired} of {all} node leases that count are expired");
-    match verdict {
-        Verdict::Healthy if all == 0 => {
-            "no node lease counts: there is nothing to protect".to_owned()
-        }
-        Verdict::Healthy if expired == 0 => format!("none of {all} node leases is expired"),
-        Verdict::Healthy => format!("{of_all}; {needed} would be an outage"),
-        Verdict::Outage => format!(
-            "{of_all}, and {needed} are an outage; the API server answers and accepts writes"
-        ),
-        Verdict::Undetermined(Doubt::Unproven(_)) => format!(
-            "{of_all}, {} more may be, and {needed} are an outage; but the silence has not been \
-             watched for long enough yet: it must last for 1.5 renewal periods in which reads and \
-             writes succeed",
-            seen.expiring
-        ),
-        Verdict::Undetermined(Doubt::NoWrites) => format!(
-            "{of_all}, but nobody has written to the API server for a while, so that the silence \
-             of nodes says nothing: see whether its etcd accepts writes"
-        ),
-        Verdict::Undetermined(Doubt::SingleNode) => {
-            "the only node is silent, which is no evidence of a network".to_owned()
-        }
-        Verdict::Undetermined(Doubt::UnknownLeases) => format!(
-            "{of_all}, and of {} it cannot be said: they lack a renewTime, or when it was written \
-             is not known yet",
-            seen.unknown
-        ),
-        Verdict::Undetermined(Doubt::LeaseTooSlow) => format!(
-            "{} of {all} node leases are renewed too slowly for the grace: three renewals must fit \
-             into it, so lengthen kcmNodeMonitorGraceDuration or shorten the kubelets' \
-             nodeLeaseDurationSeconds",
-            seen.too_slow
-        ),
-        Verdict::Undetermined(Doubt::NoCandidates) => {
-            "no node lease counts, which does not show that the outage is over".to_owned()
-        }
-    }
-}
-
-/// What was seen, what was done, and what comes next.
-fn message(report: &ClusterReport, evidence: &str) -> String {
-    let mut text = evidence.to_owned();
-    let owed: Vec<&str> = report
-        .dependents
-        .iter()
-        .filter(|dependent| dependent.owed)
-        .map(|dependent| &*dependent.r#ref.name)
-        .collect();
-    let owed = owed.join(", ");
-    let _ = match report.protection {
-        Protection::None => Ok(()),
-        Protection::ScalingDown => write!(text, "; its dependents are being scaled down"),
-        Protection::Active if matches!(report.finding, Finding::Skipped { .. }) => write!(
-            text,
-            "; scaled to zero, and nothing restores them while the cluster is not probed: {owed}"
-        ),
-        Protection::Active => write!(
-            text,
-            "; scaled to zero until the leases are fresh again: {owed}"
-        ),
-        Protection::Restoring => write!(text, "; being restored: {owed}"),
-    };
-    if let Some(why) = report.held_back {
-        let _ = write!(text, "; nothing is scaled: {why}");
-    } else if report.mode == Mode::DryRun {
-        text.push_str("; the policy's mode is DryRun, so nothing is scaled");
-    }
-    if !report.problems.is_empty() {
-        let _ = write!(text, "; {}", joined(report));
-    }
-    text
 }
 
 #[cfg(test)]

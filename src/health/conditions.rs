@@ -18,6 +18,11 @@ pub const RECONCILING: &str = "Reconciling";
 /// Present while the object itself keeps anything from being done.
 pub const STALLED: &str = "Stalled";
 
+/// Present while a cluster is protected for so long that somebody must look.
+pub const PROTECTED_TOO_LONG: &str = "ProtectedTooLong";
+/// Present while many clusters are silent that fell silent at once.
+pub const WIDESPREAD_OUTAGE: &str = "WidespreadOutage";
+
 /// The longest message, in characters: it may quote what somebody else wrote.
 const MAX_MESSAGE: usize = 4_096;
 
@@ -82,15 +87,19 @@ pub fn bounded(message: &str) -> String {
 }
 
 /// Whether two lists of conditions say the same to a program: types, statuses, reasons and
-/// generations. Messages carry counts and change all the time.
+/// generations.
 pub fn same(a: &[Condition], b: &[Condition]) -> bool {
-    let essence = |condition: &Condition| {
-        (
-            condition.type_.clone(),
-            condition.status.clone(),
-            condition.reason.clone(),
-            condition.observed_generation,
-        )
-    };
-    a.iter().map(essence).eq(b.iter().map(essence))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+}
+
+/// Whether they say the same to people too.
+pub fn same_words(a: &[Condition], b: &[Condition]) -> bool {
+    same(a, b) && a.iter().zip(b).all(|(a, b)| a.message == b.message)
+}
+
+fn is_same(a: &Condition, b: &Condition) -> bool {
+    a.type_ == b.type_
+        && a.status == b.status
+        && a.reason == b.reason
+        && a.observed_generation == b.observed_generation
 }

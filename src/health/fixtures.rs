@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{ClusterReport, Finding};
 use crate::{
-    api::{Mode, Protection},
+    api::{self, DependentRef, DependentStatus, Mode, Protection},
     prober::{moment::Moment, verdict::Assessment},
 };
 
@@ -24,6 +24,22 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         dependents: vec![],
         problems: vec![],
         probed: None,
+    }
+}
+
+/// A Deployment that is owed two replicas.
+pub(super) fn owed(name: &str) -> DependentStatus {
+    DependentStatus {
+        r#ref: DependentRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: name.to_owned(),
+        },
+        recorded_replicas: Some(2),
+        owed: true,
+        level: 0,
+        initial_delay: api::Duration::from_secs(0),
+        timeout: api::Duration::from_secs(30),
     }
 }
 

@@ -11,6 +11,7 @@ mod fixtures;
 pub mod policy;
 pub mod report;
 mod request;
+mod wording;
 pub mod writer;
 
 pub use report::{ClusterReport, Finding, PolicyReport};

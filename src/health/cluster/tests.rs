@@ -7,9 +7,13 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    api::{DependentRef, DependentStatus, Duration},
-    health::fixtures::{assessment, report},
-    prober::{candidates::Exclusion, ledger::Problem, moment::Moment},
+    health::fixtures::{assessment, owed, report},
+    prober::{
+        candidates::Exclusion,
+        ledger::Problem,
+        moment::Moment,
+        verdict::{Doubt, ZoneCount},
+    },
 };
 
 fn condition<'a>(status: &'a ClusterHealthStatus, kind: &str) -> &'a Condition {
@@ -27,21 +31,6 @@ fn written(report: &ClusterReport) -> ClusterHealthStatus {
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
     let seen = assessment(candidates, expired);
     report(Finding::Judged(verdict, Box::new(seen)))
-}
-
-fn owed(name: &str) -> DependentStatus {
-    DependentStatus {
-        r#ref: DependentRef {
-            api_version: "apps/v1".to_owned(),
-            kind: "Deployment".to_owned(),
-            name: name.to_owned(),
-        },
-        recorded_replicas: Some(2),
-        owed: true,
-        level: 0,
-        initial_delay: Duration::from_secs(0),
-        timeout: Duration::from_secs(30),
-    }
 }
 
 const fn doubt(doubt: Doubt) -> Verdict {
@@ -229,12 +218,7 @@ fn trouble_with_a_dependent_degrades_without_hiding_the_verdict() {
 }
 
 #[test]
-fn why_nothing_is_scaled_is_said() {
-    let dry = written(&ClusterReport {
-        mode: Mode::DryRun,
-        ..judged_as(Verdict::Outage, 5, 5)
-    });
-    assert!(dry.message.unwrap().contains("DryRun"));
+fn what_is_held_back_says_why() {
     let held_back = written(&ClusterReport {
         held_back: Some("the policy's initialDelay has not passed yet"),
         ..judged_as(Verdict::Outage, 5, 5)
@@ -242,6 +226,155 @@ fn why_nothing_is_scaled_is_said() {
     assert_eq!(condition(&held_back, PROTECTING).reason, "HeldBack");
     assert_eq!(condition(&held_back, PROTECTING).status, "False");
     assert!(held_back.message.unwrap().contains("initialDelay"));
+}
+
+/// What a policy that scales nothing says of an outage, and of what is scaled down already.
+#[rstest]
+#[case::outage(
+    judged_as(Verdict::Outage, 5, 5),
+    Protection::None,
+    "False DryRun",
+    "in Enforce, these would be scaled to zero: kcm, mcm"
+)]
+#[case::healthy(
+    judged_as(Verdict::Healthy, 5, 0),
+    Protection::None,
+    "False NotProtected",
+    ""
+)]
+#[case::protected(
+    judged_as(Verdict::Outage, 5, 5),
+    Protection::Active,
+    "True DryRun",
+    "scaled to zero: kcm, mcm; the policy's mode is DryRun, so they stay as they are, marked"
+)]
+#[case::protected_and_healthy(
+    judged_as(Verdict::Healthy, 5, 0),
+    Protection::Active,
+    "True DryRun",
+    "stay as they are, marked"
+)]
+#[case::suspended(
+    suspended(),
+    Protection::Active,
+    "True Suspended",
+    "nothing restores them while the cluster is not probed: kcm, mcm"
+)]
+#[case::suspended_at_rest(suspended(), Protection::None, "False NotProtected", "")]
+fn a_policy_that_scales_nothing_says_what_it_would_do(
+    #[case] report: ClusterReport,
+    #[case] protection: Protection,
+    #[case] expected: &str,
+    #[case] says: &str,
+) {
+    let mode = match &report.finding {
+        Finding::Skipped { .. } => Mode::Enforce,
+        _ => Mode::DryRun,
+    };
+    let status = written(&ClusterReport {
+        mode,
+        protection,
+        dependents: vec![owed("kcm"), owed("mcm")],
+        ..report
+    });
+    let protecting = condition(&status, PROTECTING);
+    assert_eq!(
+        format!("{} {}", protecting.status, protecting.reason),
+        expected
+    );
+    assert!(protecting.message.contains(says), "{}", protecting.message);
+}
+
+fn suspended() -> ClusterReport {
+    report(Finding::Skipped {
+        reason: "Suspended",
+        message: "the policy p is suspended".to_owned(),
+    })
+}
+
+fn zone(name: Option<&str>, candidates: usize, expired: usize) -> ZoneCount {
+    ZoneCount {
+        name: name.map(Box::from),
+        candidates,
+        expired,
+    }
+}
+
+#[test]
+fn what_is_silent_is_told_by_zone() {
+    let mut seen = assessment(7, 4);
+    seen.zones = vec![
+        zone(Some("a"), 3, 3),
+        zone(Some("b"), 2, 0),
+        zone(None, 2, 1),
+    ];
+    let doubt = Doubt::Unproven(Moment::from_nanos(0));
+    for verdict in [
+        Verdict::Outage,
+        Verdict::Healthy,
+        Verdict::Undetermined(doubt),
+    ] {
+        let status = written(&report(Finding::Judged(verdict, Box::new(seen.clone()))));
+        let message = status.message.unwrap();
+        assert!(
+            message.contains("; zones: a 3 of 3, b 0 of 2, without a zone 1 of 2"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_thousand_zones_are_told_in_part() {
+    let mut seen = assessment(7, 4);
+    seen.zones = (0..1_000)
+        .map(|index| zone(Some(&format!("z{index}")), 1, 1))
+        .collect();
+    let status = written(&report(Finding::Judged(Verdict::Outage, Box::new(seen))));
+    let message = status.message.unwrap();
+    assert!(message.contains("z11 1 of 1 and 988 more"), "{message}");
+}
+
+#[test]
+fn a_protection_that_is_too_long_says_since_when_and_where() {
+    let mut seen = assessment(15, 10);
+    seen.zones = vec![zone(Some("a"), 10, 10), zone(Some("b"), 5, 0)];
+    let overdue = ClusterReport {
+        protection: Protection::Active,
+        protected_since: Some(Timestamp::UNIX_EPOCH),
+        overdue: true,
+        dependents: vec![owed("kcm")],
+        ..report(Finding::Judged(Verdict::Outage, Box::new(seen)))
+    };
+    let status = written(&overdue);
+    let too_long = condition(&status, PROTECTED_TOO_LONG);
+    assert_eq!(too_long.status, "True");
+    for part in [
+        "since 1970-01-01T00:00:00Z,",
+        ": a 10 of 10, b 0 of 5 silent",
+    ] {
+        assert!(too_long.message.contains(part), "{}", too_long.message);
+    }
+    // Where it cannot be seen who is silent, that is said.
+    let unread = written(&ClusterReport {
+        finding: Finding::Unread {
+            reason: "Timeout",
+            message: "no answer".to_owned(),
+        },
+        ..overdue
+    });
+    let too_long = condition(&unread, PROTECTED_TOO_LONG);
+    assert!(
+        too_long.message.ends_with("no answer"),
+        "{}",
+        too_long.message
+    );
+    let sound = written(&judged_as(Verdict::Healthy, 5, 0));
+    assert!(
+        sound
+            .conditions
+            .iter()
+            .all(|it| it.type_ != PROTECTED_TOO_LONG)
+    );
 }
 
 #[test]
