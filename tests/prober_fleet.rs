@@ -12,6 +12,7 @@ mod support;
 
 use std::time::Duration;
 
+use dependency_watchdog::api::FINALIZER;
 use serde_json::{Value, json};
 use support::{Failure, INTERVAL, Read, World, condition, policy, run};
 
@@ -106,9 +107,54 @@ async fn a_cluster_health_is_created_owned_and_created_again() {
         (&owner["kind"], &owner["uid"]),
         (&json!("Cluster"), &json!("uid-a"))
     );
+    // Although there is nothing new to say.
+    world.clock.pass(INTERVAL).await;
     world.seed.delete("clusterhealths", "", "a");
-    world.shoot("a").fail(Read::Cached, Failure::Status(500));
-    world.reason("a", "ServerError").await;
+    world.clock.pass(STEP).await;
+    assert_eq!(world.health("a")["reason"], "Healthy");
+}
+
+/// The finalizer is on a policy exactly as long as it protects something.
+#[tokio::test]
+async fn a_policy_is_held_while_it_protects() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let held = |world: &World| {
+        let policy = world.seed.get("probepolicies", "", "p").unwrap();
+        policy["metadata"]["finalizers"] == json!([FINALIZER])
+    };
+    assert!(!held(&world));
+    world.shoot("a").silence(20);
+    world.protection("a", "ScalingDown").await;
+    assert!(held(&world));
+    world.protection("a", "Active").await;
+    assert!(held(&world));
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    world.clock.pass(STEP).await;
+    assert!(!held(&world));
+}
+
+/// A successor has no reason to change anything in the status of a policy.
+#[tokio::test]
+async fn a_policy_keeps_its_status_over_a_restart() {
+    let mut world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    policy_reason(&world, "p", "Ready", "Probing").await;
+    world.clock.pass(INTERVAL).await;
+    world.stop().await;
+    let status = policy_status(&world, "p");
+    world.seed.forget_calls();
+    world.start();
+    world.more_reads("a", Read::Cached, 3).await;
+    assert_eq!(policy_status(&world, "p"), status);
+    let briefs = world.seed.briefs();
+    assert!(
+        !briefs
+            .iter()
+            .any(|it| it.starts_with("PATCH probepolicies")),
+        "{briefs:?}"
+    );
 }
 
 #[test]
@@ -153,7 +199,7 @@ async fn failing_writes_back_off() {
         .seed
         .calls()
         .into_iter()
-        .filter(|call| call.resource == "clusterhealths/status")
+        .filter(|call| call.method == "PATCH" && call.resource.starts_with("clusterhealths"))
         .map(|call| call.at)
         .collect();
     let pauses: Vec<u64> = times

@@ -227,7 +227,8 @@ pub struct ClusterCounts {
     /// Those that are probed.
     #[schemars(range(min = 0))]
     pub probing: i32,
-    /// Those whose dependents are scaled down, or not all restored yet.
+    /// Those whose dependents are scaled down, or not all restored yet, including those that the
+    /// policy does not select any more.
     #[schemars(range(min = 0))]
     pub protected: i32,
     /// Those that are probed but cannot be judged at present.
@@ -256,7 +257,8 @@ pub struct ProbePolicyStatus {
     #[schemars(length(max = MAX_PROTECTED_NAMES))]
     pub protected_clusters: Vec<String>,
 
-    /// Ready, Protecting, Degraded and Conflicted always; Reconciling and Stalled while true.
+    /// Ready, Protecting, Degraded and Conflicted always; Reconciling, Stalled and WidespreadOutage
+    /// while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,

@@ -1,18 +1,28 @@
 //! What is reported, and the only place that writes it.
 //!
 //! Loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. [`cluster`] and [`policy`] turn them into statuses, as plain functions;
-//! [`writer`] writes those that say something new.
+//! [`PolicyReport`]s. [`news`] tells which of them say something new, [`cluster`] and [`policy`]
+//! turn those into statuses, and [`widespread`] sees what many clusters have in common: plain
+//! functions all. [`writer`] writes, and puts the finalizer on policies that protect something.
 
+mod book;
 pub mod cluster;
 pub mod conditions;
 #[cfg(test)]
 mod fixtures;
+mod hold;
+pub mod news;
 pub mod policy;
+mod record;
 pub mod report;
+mod reporter;
 mod request;
+mod schedule;
+pub mod summary;
+pub mod widespread;
 mod wording;
 pub mod writer;
 
 pub use report::{ClusterReport, Finding, PolicyReport};
-pub use writer::{Reporter, Writer};
+pub use reporter::{Known, Reporter};
+pub use writer::Writer;

@@ -1,49 +1,73 @@
-//! From a [`PolicyReport`] and the reports of its clusters to the status of a ProbePolicy.
+//! From a [`PolicyReport`] and what is known of its clusters to the status of a ProbePolicy.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeSet, fmt::Display, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    cluster::{judged, reason},
-    conditions::{self, CONFLICTED, DEGRADED, PROTECTING, READY, RECONCILING, STALLED, Wanted},
-    report::{ClusterReport, Finding, PolicyReport},
+    conditions::{
+        self, CONFLICTED, DEGRADED, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
+        Wanted,
+    },
+    report::PolicyReport,
+    summary::{Standing, Summary},
+    widespread::Widespread,
 };
 use crate::api::{ClusterCounts, MAX_PROTECTED_NAMES, ProbePolicyStatus, Protection};
 
 /// How many clusters a message names.
 const EXAMPLES: usize = 3;
 
+/// What is known of one policy.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The policy.
+    pub policy: &'a PolicyReport,
+    /// Whether it carries the finalizer, as far as is known.
+    pub held: bool,
+    /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
+    /// while it is being deleted also those that have not been looked at.
+    pub holding: &'a BTreeSet<Arc<str>>,
+    /// Clusters that fell silent at once, of whichever policy.
+    pub widespread: Option<&'a Widespread>,
+}
+
 /// The clusters of one policy, counted.
 #[derive(Default)]
 struct Tally<'a> {
     counts: ClusterCounts,
-    protected: Vec<&'a str>,
-    /// Probed, but not judged at present.
-    doubtful: Vec<(&'a str, &'static str)>,
+    protected: BTreeSet<&'a str>,
+    /// Protected, but not selected any more, with their states.
+    kept: Vec<(&'a str, String)>,
+    /// Protected for too long.
+    overdue: Vec<&'a str>,
     /// Dependents that could not be scaled.
-    troubled: Vec<(&'a str, &'static str)>,
+    troubled: Vec<(&'a str, &'a str)>,
+    /// Probed, but not judged at present.
+    doubtful: Vec<(&'a str, &'a str)>,
+    /// What it waits for while it is being deleted, with their states.
+    awaited: Vec<(&'a str, String)>,
     pending: i32,
 }
 
-/// The status that the reports ask for, given the one before.
-pub fn status(
-    policy: &PolicyReport,
-    clusters: &BTreeMap<Arc<str>, ClusterReport>,
+/// The status that a policy asks for, given the one before.
+pub fn status<'a>(
+    view: &View<'a>,
+    cluster: impl Fn(&str) -> Option<Summary<'a>>,
     before: &ProbePolicyStatus,
     now: Timestamp,
 ) -> ProbePolicyStatus {
-    let tally = tally(policy, clusters);
-    let wanted = wanted(policy, &tally);
+    let tally = tally(view, cluster);
+    let generation = Some(view.policy.generation);
     let protected = tally.protected.iter().take(MAX_PROTECTED_NAMES);
     ProbePolicyStatus {
-        observed_generation: Some(policy.generation),
+        observed_generation: generation,
         clusters: tally.counts,
         protected_clusters: protected.map(|name| (*name).to_owned()).collect(),
         conditions: conditions::conditions(
-            wanted,
+            wanted(view, &tally),
             &before.conditions,
-            Some(policy.generation),
+            generation,
             now,
         ),
     }
@@ -54,68 +78,142 @@ pub fn differs(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> bool {
     before.observed_generation != after.observed_generation
         || before.clusters != after.clusters
         || before.protected_clusters != after.protected_clusters
-        || !conditions::same(&before.conditions, &after.conditions)
+        || !conditions::same_words(&before.conditions, &after.conditions)
 }
 
-fn tally<'a>(policy: &'a PolicyReport, clusters: &BTreeMap<Arc<str>, ClusterReport>) -> Tally<'a> {
+fn tally<'a>(view: &View<'a>, cluster: impl Fn(&str) -> Option<Summary<'a>>) -> Tally<'a> {
     let mut tally = Tally::default();
-    for name in &policy.selected {
+    let selected: BTreeSet<&str> = view.policy.selected.iter().map(|name| &**name).collect();
+    for name in &selected {
         tally.counts.selected += 1;
-        let Some(report) = clusters.get(name) else {
-            tally.pending += 1;
-            continue;
-        };
-        if report.protection != Protection::None {
-            tally.counts.protected += 1;
-            tally.protected.push(name);
-        }
-        if let Some(problem) = report.problems.first() {
-            tally.troubled.push((name, problem.reason));
-        }
-        match &report.finding {
-            Finding::Skipped { .. } => tally.counts.skipped += 1,
-            Finding::Pending => {
+        let summary = cluster(name);
+        match summary.map(|seen| (seen.standing, seen.reason)) {
+            // Its loop is about to start.
+            None => tally.pending += 1,
+            Some((Standing::Pending, _)) => {
                 tally.counts.probing += 1;
                 tally.pending += 1;
             }
-            finding => {
+            Some((Standing::Skipped, _)) => tally.counts.skipped += 1,
+            Some((Standing::Judged, _)) => tally.counts.probing += 1,
+            Some((Standing::Doubtful, reason)) => {
                 tally.counts.probing += 1;
-                if !judged(finding) {
-                    tally.counts.undetermined += 1;
-                    tally.doubtful.push((name, reason(finding)));
-                }
+                tally.counts.undetermined += 1;
+                tally.doubtful.push((name, reason));
             }
         }
+        if let Some(seen) = summary {
+            tally.protection(name, &seen);
+        }
     }
+    for name in view.holding {
+        let name = &**name;
+        let summary = cluster(name);
+        if let Some(seen) = summary.filter(|_| !selected.contains(name)) {
+            tally.protection(name, &seen);
+            if seen.protected {
+                tally.kept.push((name, state(Some(&seen))));
+            }
+        }
+        tally.awaited.push((name, state(summary.as_ref())));
+    }
+    tally.counts.protected = i32::try_from(tally.protected.len()).unwrap_or(i32::MAX);
     tally
 }
 
-fn wanted(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
+impl<'a> Tally<'a> {
+    fn protection(&mut self, name: &'a str, seen: &Summary<'a>) {
+        if seen.protected {
+            self.protected.insert(name);
+        }
+        if seen.overdue {
+            self.overdue.push(name);
+        }
+        if let Some(trouble) = seen.trouble {
+            self.troubled.push((name, trouble));
+        }
+    }
+}
+
+/// How a cluster is that is not let go yet.
+fn state(seen: Option<&Summary<'_>>) -> String {
+    match seen {
+        Some(seen) if !seen.protected => "not looked at yet".to_owned(),
+        Some(seen) if seen.protection == Protection::None => format!("owed, {}", seen.reason),
+        Some(seen) => format!("{:?}, {}", seen.protection, seen.reason),
+        None => "not looked at yet".to_owned(),
+    }
+}
+
+fn wanted(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
+    let mut wanted = Vec::with_capacity(6);
+    if view.policy.deleting {
+        wanted.extend(deleting(view, tally));
+    } else {
+        wanted.extend(ready(view.policy, tally));
+    }
+    wanted.push(protecting(tally));
+    wanted.push(degraded(tally));
+    wanted.push(conflicted(view.policy));
+    let affected = view.widespread.filter(|spread| {
+        let mut clusters = view.policy.selected.iter().chain(view.holding);
+        clusters.any(|name| spread.clusters.contains(name))
+    });
+    wanted.extend(
+        affected
+            .map(|spread| Wanted::new(WIDESPREAD_OUTAGE, true, "SilentAtOnce", spread.message())),
+    );
+    wanted
+}
+
+/// What it waits for before it can go.
+fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
+    if !view.held || tally.awaited.is_empty() {
+        let message = "the policy is being deleted, and holds nothing back";
+        return vec![Wanted::new(READY, false, "Deleting", message)];
+    }
+    let message = format!(
+        "the policy goes once {} clusters are let go: {}; each is restored when its leases are \
+         fresh; to let go of one by hand, annotate its dependents with \
+         dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get \
+         clusterhealth <cluster> -o yaml lists them with their replicas",
+        tally.awaited.len(),
+        examples(&tally.awaited)
+    );
+    vec![
+        Wanted::new(READY, false, "Deleting", &*message),
+        Wanted::new(RECONCILING, true, "LettingGo", message),
+    ]
+}
+
+fn ready(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
     let ClusterCounts {
         selected,
         probing,
-        protected,
         undetermined,
         ..
     } = tally.counts;
-    let mut wanted = Vec::with_capacity(5);
     if !policy.problems.is_empty() {
         let problems = policy.problems.join("; ");
-        wanted.push(Wanted::new(READY, false, "Invalid", &*problems));
-        wanted.push(Wanted::new(STALLED, true, "Invalid", problems));
+        vec![
+            Wanted::new(READY, false, "Invalid", &*problems),
+            Wanted::new(STALLED, true, "Invalid", problems),
+        ]
     } else if probing > 0 && undetermined == probing {
         let message = format!(
             "none of {probing} clusters can be judged: {}",
             examples(&tally.doubtful)
         );
-        wanted.push(Wanted::new(READY, false, "NothingJudged", message));
+        vec![Wanted::new(READY, false, "NothingJudged", message)]
     } else if tally.pending > 0 {
         let message = format!(
             "{} of {selected} clusters have not been judged yet",
             tally.pending
         );
-        wanted.push(Wanted::new(READY, false, "Reconciling", &*message));
-        wanted.push(Wanted::new(RECONCILING, true, "FirstProbes", message));
+        vec![
+            Wanted::new(READY, false, "Reconciling", &*message),
+            Wanted::new(RECONCILING, true, "FirstProbes", message),
+        ]
     } else {
         let message = match selected {
             0 => "the policy selects no cluster".to_owned(),
@@ -124,36 +222,64 @@ fn wanted(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
                 probing - undetermined
             ),
         };
-        wanted.push(Wanted::new(READY, true, "Probing", message));
+        vec![Wanted::new(READY, true, "Probing", message)]
     }
-    wanted.push(if protected > 0 {
+}
+
+fn protecting(tally: &Tally<'_>) -> Wanted {
+    if tally.protected.is_empty() {
+        return Wanted::new(PROTECTING, false, "NoOutage", "");
+    }
+    let protected: Vec<&str> = tally.protected.iter().copied().collect();
+    let mut message = format!(
+        "{} clusters are protected: {}",
+        protected.len(),
+        names(&protected)
+    );
+    if !tally.kept.is_empty() {
+        message.push_str("; not selected any more, and let go once they are healthy: ");
+        message.push_str(&examples(&tally.kept));
+    }
+    Wanted::new(PROTECTING, true, "Outage", message)
+}
+
+/// All that is amiss; the reason is that of the gravest, which comes first: a cluster that has been
+/// without its controllers for too long, then one whose dependents are not where they should be,
+/// then one that could not be protected if it had to be.
+fn degraded(tally: &Tally<'_>) -> Wanted {
+    let mut parts = Vec::with_capacity(3);
+    if !tally.overdue.is_empty() {
         let message = format!(
-            "{protected} clusters are protected: {}",
-            names(&tally.protected)
+            "{} clusters have been protected for too long: {}",
+            tally.overdue.len(),
+            names(&tally.overdue)
         );
-        Wanted::new(PROTECTING, true, "Outage", message)
-    } else {
-        Wanted::new(PROTECTING, false, "NoOutage", "")
-    });
-    wanted.push(match (undetermined, tally.troubled.len()) {
-        (0, 0) => Wanted::new(DEGRADED, false, "AsExpected", ""),
-        (0, troubled) => {
-            let message = format!(
-                "dependents of {troubled} clusters could not be scaled: {}",
-                examples(&tally.troubled)
-            );
-            Wanted::new(DEGRADED, true, "ScalingTrouble", message)
+        parts.push(("ProtectedTooLong", message));
+    }
+    if !tally.troubled.is_empty() {
+        let message = format!(
+            "dependents of {} clusters could not be scaled: {}",
+            tally.troubled.len(),
+            examples(&tally.troubled)
+        );
+        parts.push(("ScalingTrouble", message));
+    }
+    if !tally.doubtful.is_empty() {
+        let message = format!(
+            "{} of {} clusters cannot be judged: {}",
+            tally.doubtful.len(),
+            tally.counts.probing,
+            examples(&tally.doubtful)
+        );
+        parts.push(("Undetermined", message));
+    }
+    match parts.first() {
+        Some((reason, _)) => {
+            let messages: Vec<&str> = parts.iter().map(|(_, message)| &**message).collect();
+            Wanted::new(DEGRADED, true, reason, messages.join("; "))
         }
-        (doubtful, _) => {
-            let message = format!(
-                "{doubtful} of {probing} clusters cannot be judged: {}",
-                examples(&tally.doubtful)
-            );
-            Wanted::new(DEGRADED, true, "Undetermined", message)
-        }
-    });
-    wanted.push(conflicted(policy));
-    wanted
+        None => Wanted::new(DEGRADED, false, "AsExpected", ""),
+    }
 }
 
 fn conflicted(policy: &PolicyReport) -> Wanted {
@@ -175,7 +301,7 @@ fn conflicted(policy: &PolicyReport) -> Wanted {
     Wanted::new(CONFLICTED, true, "Outranked", message)
 }
 
-fn examples(clusters: &[(&str, &str)]) -> String {
+fn examples(clusters: &[(&str, impl Display)]) -> String {
     let named: Vec<String> = clusters
         .iter()
         .take(EXAMPLES)

@@ -1,4 +1,4 @@
-//! The requests that write statuses.
+//! The requests that write statuses, and the finalizer of policies.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -9,10 +9,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    api::ClusterHealth,
+    api::{ClusterHealth, FINALIZER, ProbePolicy},
     gardener::Cluster,
     runtime::seed::{CallError, FIELD_MANAGER, Seed},
 };
+
+/// Under this name the operator owns the finalizer, and nothing else, so that it can be taken off
+/// without a word about the other fields that the operator owns.
+const FINALIZER_MANAGER: &str = "dependency-watchdog-finalizer";
 
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +27,12 @@ pub(super) enum WriteError {
     /// The answer is no proof that anything was written.
     #[error("the seed answered with something else than a {0}")]
     Unproven(String),
+    /// The finalizer was taken off, and is still there.
+    #[error(
+        "the finalizer {FINALIZER} stays, since another field manager owns it too: take it out of \
+         what is applied by that one, or edit it away"
+    )]
+    Shared,
 }
 
 impl WriteError {
@@ -52,8 +62,8 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     written::<K>(&answer)
 }
 
-/// Creates the ClusterHealth of a Cluster with this UID.
-pub(super) async fn create(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
+/// Creates the ClusterHealth of a Cluster with this UID, or makes that Cluster its owner.
+pub(super) async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
     let owner = OwnerReference {
         api_version: Cluster::api_version(&()).into_owned(),
         kind: Cluster::kind(&()).into_owned(),
@@ -73,6 +83,31 @@ pub(super) async fn create(seed: &Seed, name: &str, uid: &str) -> Result<(), Wri
         .call(api.patch(name, &params, &Patch::Apply(patch)))
         .await?;
     written::<ClusterHealth>(&answer)
+}
+
+/// Puts the finalizer on the policy with this UID, or takes it off; those of others stay. A policy
+/// that is gone is not created anew: the API server refuses a UID that is not there.
+pub(super) async fn hold(seed: &Seed, name: &str, uid: &str, on: bool) -> Result<(), WriteError> {
+    let metadata = match on {
+        true => json!({"name": name, "uid": uid, "finalizers": [FINALIZER]}),
+        false => json!({"name": name, "uid": uid}),
+    };
+    let patch = json!({
+        "apiVersion": ProbePolicy::api_version(&()),
+        "kind": ProbePolicy::kind(&()),
+        "metadata": metadata,
+    });
+    let params = PatchParams::apply(FINALIZER_MANAGER).force();
+    let api = objects::<ProbePolicy>(seed);
+    let answer = seed
+        .call(api.patch(name, &params, &Patch::Apply(patch)))
+        .await?;
+    written::<ProbePolicy>(&answer)?;
+    let mut there = answer.metadata.finalizers.iter().flatten();
+    if !on && there.any(|finalizer| finalizer == FINALIZER) {
+        return Err(WriteError::Shared);
+    }
+    Ok(())
 }
 
 /// Deletes a ClusterHealth.

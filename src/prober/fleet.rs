@@ -10,7 +10,8 @@ use std::{
 use futures::{Stream, StreamExt};
 use kube::{
     Api,
-    core::DeserializeGuard,
+    api::{ApiResource, DynamicObject},
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
 use tokio::{
@@ -27,10 +28,10 @@ use super::{
     scale::Resources,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
     cluster::{Assignment, Changed, Index},
     gardener::Cluster,
-    health::{PolicyReport, Reporter, Writer},
+    health::{Known, PolicyReport, Reporter, Writer},
     runtime::{seed::Seed, timer::until},
 };
 
@@ -61,6 +62,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         return;
     };
     let recalled: BTreeMap<Arc<str>, ClusterHealthStatus> = known
+        .clusters
         .iter()
         .filter_map(|health| {
             let name = health.metadata.name.as_deref()?;
@@ -75,6 +77,8 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     // Its last reports may be about the end of the loops, so the writer outlives them.
     let last = CancellationToken::new();
     let writing = tokio::spawn(writer.run(last.clone()));
+    let deletions = watch_cluster_healths(seed.clone(), reporter.clone());
+    tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
     let fleet = Fleet {
         seed: seed.clone(),
@@ -103,22 +107,46 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let _ = writing.await;
 }
 
-/// The ClusterHealths that there are, however long it takes to list them. One that cannot be read
-/// keeps nobody from starting: the marks on the dependents tell what is owed.
-async fn known(seed: &Seed) -> Vec<ClusterHealth> {
+/// What an earlier run has left in statuses, however long it takes to list them. One that cannot be
+/// read keeps nobody from starting: the marks on the dependents tell what is owed.
+async fn known(seed: &Seed) -> Known {
     let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.client().clone());
+    let stream = watcher(api, watcher::Config::default());
+    let clusters = listed("ClusterHealths", stream).await;
+    let clusters = clusters.into_iter().map(|DeserializeGuard(health)| {
+        health.unwrap_or_else(|invalid| {
+            let name = invalid.metadata.name.unwrap_or_default();
+            tracing::warn!(name, error = %invalid.error, "a ClusterHealth is unreadable");
+            ClusterHealth::new(&name, ClusterHealthSpec::default())
+        })
+    });
+    // Whatever the spec of a policy is like, its status is what we have written.
+    let kind = ApiResource::erase::<ProbePolicy>(&());
+    let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &kind);
+    let stream = watcher(api, watcher::Config::default());
+    let policies = listed("ProbePolicies", stream).await;
+    let policies = policies.into_iter().filter_map(|mut policy| {
+        let status = policy.data.get_mut("status")?.take();
+        let status: ProbePolicyStatus = serde_json::from_value(status).ok()?;
+        Some((policy.metadata.name?.into(), status))
+    });
+    Known {
+        clusters: clusters.collect(),
+        policies: policies.collect(),
+    }
+}
+
+/// All objects of a kind, once.
+async fn listed<K: Send + 'static>(
+    what: &'static str,
+    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+) -> Vec<K> {
     let mut listed = Vec::new();
-    let mut events = events("ClusterHealths", watcher(api, watcher::Config::default()));
+    let mut events = events(what, stream);
     while let Some(event) = events.next().await {
         match event {
             watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(DeserializeGuard(health)) => {
-                listed.push(health.unwrap_or_else(|invalid| {
-                    let name = invalid.metadata.name.unwrap_or_default();
-                    tracing::warn!(name, error = %invalid.error, "a ClusterHealth is unreadable");
-                    ClusterHealth::new(&name, ClusterHealthSpec::default())
-                }));
-            }
+            watcher::Event::InitApply(object) => listed.push(object),
             watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
                 break;
             }
@@ -138,6 +166,15 @@ async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
                 sleep(RESTART).await;
             }
         }
+    }
+}
+
+/// Tells the writer of ClusterHealths that somebody else deletes.
+async fn watch_cluster_healths(seed: Seed, reporter: Reporter) {
+    let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
+    let mut events = events("ClusterHealths", watcher(api, watcher::Config::default()));
+    while let Some(event) = events.next().await {
+        reporter.cluster_health(event);
     }
 }
 

@@ -149,6 +149,8 @@ struct State {
     calls: Vec<Call>,
     /// Names of objects whose status does not follow.
     stuck: BTreeSet<String>,
+    /// The finalizers that each field manager has applied, and nobody else.
+    finalizers: BTreeMap<(Key, String), BTreeSet<String>>,
 }
 
 /// The seed.
@@ -202,6 +204,12 @@ impl Seed {
     pub fn delete(&self, plural: &str, namespace: &str, name: &str) {
         let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         self.lock().remove(&key);
+    }
+
+    /// Asks for the deletion of an object, as somebody else would: finalizers hold it.
+    pub fn ask_to_delete(&self, plural: &str, namespace: &str, name: &str) {
+        let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
+        self.lock().delete(&key);
     }
 
     /// An object as it is.
@@ -411,19 +419,33 @@ impl State {
         match (&*call.method, sub) {
             ("GET", "") if call.name.is_empty() && call.is_watch() => self.watch(call, plural),
             ("GET", "") if call.name.is_empty() => self.list(call, plural, kind, version),
-            ("DELETE", "") => match self.remove(&key) {
+            ("DELETE", "") => match self.delete(&key) {
                 Some(object) => Outcome::Json(200, object),
                 None => not_found(),
             },
             ("PATCH", "") if call.content_type == "application/apply-patch+yaml" => {
                 let before = self.objects.get(&key).cloned();
+                let uid = &call.body["metadata"]["uid"];
+                if !uid.is_null() && before.as_ref().map(|it| &it["metadata"]["uid"]) != Some(uid) {
+                    return status(409, "uid mismatch");
+                }
                 let mut object = before.clone().unwrap_or_else(|| json!({}));
                 merge(&mut object, &call.body);
+                let finalizers = self.applied_finalizers(call, &key, before.as_ref());
+                let added = finalizers_of(before.as_ref()).is_superset(&finalizers);
+                if !added && !object["metadata"]["deletionTimestamp"].is_null() {
+                    return status(422, "no new finalizers can be added");
+                }
+                object["metadata"]["finalizers"] = json!(finalizers);
                 match before {
                     Some(_) => self.update(&key, object),
                     None => self.store(&key, object, "ADDED"),
                 }
-                Outcome::Json(200, self.objects[&key].clone())
+                let answer = self.objects[&key].clone();
+                if finalizers.is_empty() && !answer["metadata"]["deletionTimestamp"].is_null() {
+                    self.remove(&key);
+                }
+                Outcome::Json(200, answer)
             }
             (method, sub) => {
                 let Some(mut object) = self.objects.get(&key).cloned() else {
@@ -472,6 +494,34 @@ impl State {
                 Outcome::Json(200, self.objects[&key].clone())
             }
         }
+    }
+
+    /// The finalizers of an object once this manager owns those that it applies, and no others.
+    fn applied_finalizers(
+        &mut self,
+        call: &Call,
+        key: &Key,
+        before: Option<&Value>,
+    ) -> BTreeSet<String> {
+        let manager = call.query.split('&');
+        let manager = manager.filter_map(|pair| pair.strip_prefix("fieldManager="));
+        let owner = (key.clone(), manager.collect());
+        let applied = finalizers_of(Some(&call.body));
+        let owned = self.finalizers.remove(&owner).unwrap_or_default();
+        let others = &finalizers_of(before) - &owned;
+        self.finalizers.insert(owner, &applied - &others);
+        &others | &applied
+    }
+
+    /// Deletes an object, or has it wait for its finalizers.
+    fn delete(&mut self, key: &Key) -> Option<Value> {
+        let mut object = self.objects.get(key)?.clone();
+        if finalizers_of(Some(&object)).is_empty() {
+            return self.remove(key);
+        }
+        object["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:02:33Z");
+        self.update(key, object.clone());
+        Some(object)
     }
 
     fn interfere(&mut self, call: &Call, key: &Key) {
@@ -582,6 +632,12 @@ impl State {
         self.watchers.push((interest, sender));
         Outcome::Watch(missed, receiver)
     }
+}
+
+fn finalizers_of(object: Option<&Value>) -> BTreeSet<String> {
+    let finalizers = object.and_then(|object| object["metadata"]["finalizers"].as_array());
+    let names = finalizers.into_iter().flatten();
+    names.map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
 fn call(head: &http::request::Parts, body: &[u8]) -> Call {

@@ -1,11 +1,17 @@
 //! A policy's conditions, by what its clusters report.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rstest::rstest;
 
 use super::*;
 use crate::{
-    health::fixtures::{assessment, report},
+    api::DependentStatus,
+    health::{
+        ClusterReport, Finding,
+        fixtures::{assessment, owed, report},
+    },
     prober::{
         ledger::Problem,
         verdict::{Doubt, Verdict},
@@ -59,6 +65,21 @@ fn troubled() -> ClusterReport {
     }
 }
 
+fn overdue() -> ClusterReport {
+    ClusterReport {
+        overdue: true,
+        ..protected()
+    }
+}
+
+fn owing() -> ClusterReport {
+    let dependents: Vec<DependentStatus> = vec![owed("kcm")];
+    ClusterReport {
+        dependents,
+        ..healthy()
+    }
+}
+
 fn policy(selected: usize) -> PolicyReport {
     PolicyReport {
         name: "shoots".into(),
@@ -74,9 +95,34 @@ fn policy(selected: usize) -> PolicyReport {
 }
 
 fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
-    let clusters = policy.selected.iter().cloned().zip(reports).collect();
+    let clusters: BTreeMap<_, _> = policy
+        .selected
+        .iter()
+        .chain(&policy.kept)
+        .cloned()
+        .zip(reports)
+        .collect();
+    let of = |name: &str| Some(Summary::of(clusters.get(name)?));
+    let holding = clusters.keys().filter(|name| {
+        let seen = of(name).unwrap();
+        seen.protected || policy.deleting && !seen.looked_at
+    });
+    let view = View {
+        policy,
+        held: policy.held,
+        holding: &holding.cloned().collect(),
+        widespread: None,
+    };
     let before = ProbePolicyStatus::default();
-    status(policy, &clusters, &before, Timestamp::UNIX_EPOCH)
+    status(&view, of, &before, Timestamp::UNIX_EPOCH)
+}
+
+/// One that keeps the clusters of these names, and selects none.
+fn keeping(kept: &[&str]) -> PolicyReport {
+    PolicyReport {
+        kept: kept.iter().copied().map(Arc::from).collect(),
+        ..policy(0)
+    }
 }
 
 fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condition> {
@@ -94,6 +140,10 @@ fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condit
 #[case::only_skipped(vec![skipped()], ["True Probing", "False NoOutage", "False AsExpected"])]
 #[case::not_yet(vec![healthy(), pending()], ["False Reconciling", "False NoOutage", "False AsExpected"])]
 #[case::trouble(vec![healthy(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
+#[case::too_long(vec![healthy(), overdue()], ["True Probing", "True Outage", "True ProtectedTooLong"])]
+#[case::trouble_before_doubt(vec![doubtful(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
+#[case::too_long_before_all(vec![doubtful(), troubled(), overdue()], ["True Probing", "True Outage", "True ProtectedTooLong"])]
+#[case::owed(vec![healthy(), owing()], ["True Probing", "True Outage", "False AsExpected"])]
 fn conditions_follow_the_clusters(
     #[case] reports: Vec<ClusterReport>,
     #[case] expected: [&str; 3],
@@ -171,4 +221,101 @@ fn a_conflict_names_who_comes_before() {
         "{}",
         conflicted.message
     );
+}
+
+#[test]
+fn degraded_tells_all_that_is_amiss() {
+    let reports = vec![doubtful(), troubled(), overdue()];
+    let status = written(&policy(3), reports);
+    let message = &condition(&status, DEGRADED).unwrap().message;
+    assert_eq!(
+        message,
+        "1 clusters have been protected for too long: shoot-2; dependents of 1 clusters could not \
+         be scaled: shoot-1 (ScalingForbidden); 1 of 3 clusters cannot be judged: shoot-0 (NoWrites)"
+    );
+}
+
+#[test]
+fn what_is_not_selected_any_more_is_still_protected() {
+    let lost = keeping(&["a", "b"]);
+    let status = written(&lost, vec![protected(), healthy()]);
+    assert_eq!(status.clusters.selected, 0);
+    assert_eq!(status.clusters.protected, 1);
+    assert_eq!(status.protected_clusters, ["a"]);
+    let protecting = condition(&status, PROTECTING).unwrap();
+    assert!(
+        protecting.message.contains("not selected any more")
+            && protecting.message.ends_with(": a (Active, Outage)"),
+        "{}",
+        protecting.message
+    );
+    assert_eq!(condition(&status, READY).unwrap().status, "True");
+}
+
+#[test]
+fn a_policy_that_is_deleted_says_what_it_waits_for() {
+    let deleting = PolicyReport {
+        deleting: true,
+        held: true,
+        ..keeping(&["a", "b", "c"])
+    };
+    let unseen = ClusterReport {
+        looked_at: false,
+        ..healthy()
+    };
+    let status = written(&deleting, vec![protected(), unseen, healthy()]);
+    let ready = condition(&status, READY).unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("False", "Deleting"));
+    let reconciling = condition(&status, RECONCILING).unwrap();
+    assert_eq!(
+        (&*reconciling.status, &*reconciling.reason),
+        ("True", "LettingGo")
+    );
+    for part in [
+        "once 2 clusters are let go: a (Active, Outage), b (not looked at yet);",
+        "ignore-scaling=true",
+    ] {
+        assert!(
+            reconciling.message.contains(part),
+            "{}",
+            reconciling.message
+        );
+    }
+}
+
+/// A policy that has a problem goes as any other.
+#[test]
+fn a_policy_that_holds_nothing_just_goes() {
+    let deleting = PolicyReport {
+        deleting: true,
+        problems: vec!["spec.a: wrong".to_owned()],
+        ..policy(0)
+    };
+    let status = written(&deleting, vec![]);
+    assert_eq!(condition(&status, READY).unwrap().reason, "Deleting");
+    assert!(condition(&status, RECONCILING).is_none());
+    assert!(condition(&status, STALLED).is_none());
+}
+
+#[test]
+fn clusters_that_fell_silent_at_once_are_told_where_they_belong() {
+    let spread = Widespread {
+        clusters: ["shoot-1".into(), "b".into(), "c".into()].into(),
+        first: Timestamp::UNIX_EPOCH,
+        probed: 4,
+    };
+    let tell = |policy: &PolicyReport, holding: &[&str]| {
+        let view = View {
+            policy,
+            held: false,
+            holding: &holding.iter().copied().map(Arc::from).collect(),
+            widespread: Some(&spread),
+        };
+        let before = ProbePolicyStatus::default();
+        let status = status(&view, |_| None, &before, Timestamp::UNIX_EPOCH);
+        condition(&status, WIDESPREAD_OUTAGE).map(|it| it.message.clone())
+    };
+    assert_eq!(tell(&policy(2), &[]), Some(spread.message()));
+    assert_eq!(tell(&policy(0), &["b"]), Some(spread.message()));
+    assert_eq!(tell(&policy(1), &["a"]), None);
 }

@@ -1,0 +1,276 @@
+//! What the writer knows, and what is to be written next: no client, no task.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use tokio::time::Instant;
+
+use super::{
+    policy,
+    record::{ClusterRecord, PolicyRecord},
+    report::PolicyReport,
+    reporter::{Known, Update},
+    summary::Standing,
+    widespread::{Widespread, widespread},
+};
+use crate::api::{ClusterHealth, ProbePolicyStatus};
+
+/// All clusters and policies, and what is written of each.
+pub(super) struct Book {
+    pub(super) clusters: BTreeMap<Arc<str>, ClusterRecord>,
+    pub(super) policies: BTreeMap<Arc<str>, PolicyRecord>,
+    /// Statuses of policies of which the watch has not told yet.
+    left: BTreeMap<Arc<str>, ProbePolicyStatus>,
+    /// A list of ClusterHealths in progress.
+    listed: BTreeMap<String, ObjectMeta>,
+    widespread: Option<Widespread>,
+    /// Something has changed that concerns policies.
+    pub(super) concerns_policies: bool,
+}
+
+/// What can be written.
+pub(super) enum Object {
+    Hold(Arc<str>),
+    Cluster(Arc<str>),
+    Policy(Arc<str>),
+}
+
+impl Book {
+    /// What an earlier run has left.
+    pub(super) fn new(known: Known) -> Self {
+        let clusters = known.clusters.into_iter().filter_map(|health| {
+            let name = health.metadata.name.as_deref()?.into();
+            Some((name, ClusterRecord::known(health)))
+        });
+        Self {
+            clusters: clusters.collect(),
+            policies: BTreeMap::new(),
+            left: known.policies,
+            listed: BTreeMap::new(),
+            widespread: None,
+            concerns_policies: false,
+        }
+    }
+
+    /// Takes up what was reported.
+    pub(super) fn take(&mut self, update: Update) {
+        match update {
+            Update::Cluster(name, report) => {
+                let before = self.clusters.get(&name).and_then(|it| it.report.clone());
+                let record = self.clusters.entry(name).or_insert_with(ClusterRecord::new);
+                let policy = report.policy.clone();
+                if record.take(*report) {
+                    self.concerns_policies = true;
+                    self.hurry_policy(before.and_then(|it| it.policy.clone()));
+                    self.hurry_policy(policy);
+                }
+            }
+            Update::ClusterUnselected(name) => {
+                if let Some(record) = self.clusters.get_mut(&name) {
+                    record.unselect();
+                }
+                self.concerns_policies = true;
+            }
+            Update::ClusterGone(name) => {
+                self.clusters.remove(&name);
+                self.concerns_policies = true;
+            }
+            Update::Policies(reports) => self.take_policies(reports),
+            Update::ClusterHealth(event) => self.take_event(*event),
+        }
+    }
+
+    fn hurry_policy(&mut self, name: Option<Arc<str>>) {
+        if let Some(policy) = name.and_then(|name| self.policies.get_mut(&name)) {
+            policy.schedule.hurry(Instant::now());
+        }
+    }
+
+    fn take_policies(&mut self, reports: Vec<PolicyReport>) {
+        self.concerns_policies = true;
+        let mut before = std::mem::take(&mut self.policies);
+        for report in reports {
+            let name = report.name.clone();
+            let known = before.remove(&name);
+            let news = known.as_ref().is_none_or(|known| known.report != report);
+            if news && !report.problems.is_empty() {
+                let problems = report.problems.join("; ");
+                tracing::warn!(policy = &*name, "the policy is not obeyed: {problems}");
+            }
+            // One that was created anew under its name is another.
+            let record = match known.filter(|known| known.report.uid == report.uid) {
+                Some(mut record) => {
+                    if news {
+                        record.schedule.hurry(Instant::now());
+                    }
+                    record.hold.seen(report.held);
+                    record.report = report;
+                    record
+                }
+                None => {
+                    let left = self.left.remove(&name).unwrap_or_default();
+                    PolicyRecord::new(report, left)
+                }
+            };
+            self.policies.insert(name, record);
+        }
+    }
+
+    fn take_event(&mut self, event: Event<PartialObjectMeta<ClusterHealth>>) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(PartialObjectMeta { metadata, .. }) => {
+                if let Some(name) = metadata.name.clone() {
+                    self.listed.insert(name, metadata);
+                }
+            }
+            Event::InitDone => {
+                let mut listed = std::mem::take(&mut self.listed);
+                let names: Vec<Arc<str>> = self.clusters.keys().cloned().collect();
+                for name in names {
+                    self.there_is(&name, listed.remove(&*name).as_ref());
+                }
+            }
+            Event::Apply(PartialObjectMeta { metadata, .. }) => {
+                if let Some(name) = &metadata.name {
+                    self.there_is(name, Some(&metadata));
+                }
+            }
+            Event::Delete(PartialObjectMeta { metadata, .. }) => {
+                if let Some(name) = &metadata.name {
+                    self.there_is(name, None);
+                }
+            }
+        }
+    }
+
+    /// There is such a ClusterHealth, or none.
+    fn there_is(&mut self, name: &str, health: Option<&ObjectMeta>) {
+        let Some(record) = self.clusters.get_mut(name) else {
+            return;
+        };
+        match health {
+            Some(metadata) => record.seen(metadata),
+            // We delete it ourselves, or have never written it.
+            None if record.unwanted || record.owner.is_none() => {}
+            None if record.report.is_some() => record.vanished(),
+            // What an earlier run has left of a Cluster that is gone.
+            None => {
+                self.clusters.remove(name);
+                self.concerns_policies = true;
+            }
+        }
+    }
+
+    /// Sees what the clusters come to: which policies need the finalizer, and whether many fell
+    /// silent at once.
+    pub(super) fn review(&mut self) {
+        if !std::mem::take(&mut self.concerns_policies) {
+            return;
+        }
+        let now = Instant::now();
+        let mut silent = BTreeMap::new();
+        let mut probed = 0;
+        let mut holding: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+        for (name, record) in &self.clusters {
+            let Some(summary) = record.summary() else {
+                continue;
+            };
+            probed += usize::from(summary.standing != Standing::Skipped);
+            silent.extend(record.silent_since.map(|since| (name.clone(), since)));
+            let responsible = summary.policy.and_then(|it| self.policies.get(it));
+            if let Some(policy) = responsible
+                && (summary.protected || policy.report.deleting && !summary.looked_at)
+            {
+                let policy = policy.report.name.clone();
+                holding.entry(policy).or_default().insert(name.clone());
+            }
+        }
+        for (name, policy) in &mut self.policies {
+            let mut clusters = holding.remove(name).unwrap_or_default();
+            if policy.report.deleting {
+                // A loop that has not reported yet has not looked.
+                let unreported = policy.report.kept.iter().filter(|kept| {
+                    let record = self.clusters.get(*kept);
+                    record.is_none_or(|record| record.report.is_none())
+                });
+                clusters.extend(unreported.cloned());
+            }
+            if policy.holding != clusters {
+                policy.holding = clusters;
+                policy.schedule.hurry(now);
+            }
+            if policy.hold_change().is_some() {
+                policy.hold.schedule.hurry(now);
+            }
+        }
+        self.tell_widespread(widespread(&silent, probed));
+    }
+
+    fn tell_widespread(&mut self, found: Option<Widespread>) {
+        if self.widespread == found {
+            return;
+        }
+        match (&self.widespread, &found) {
+            (None, Some(found)) => tracing::warn!("{}", found.message()),
+            (Some(before), None) => {
+                let first = before.first;
+                tracing::warn!(%first, "of the clusters that fell silent at once, few still are");
+            }
+            _ => {}
+        }
+        self.widespread = found;
+        for policy in self.policies.values_mut() {
+            policy.schedule.hurry(Instant::now());
+        }
+    }
+
+    /// What is due first, of what is not being written. A finalizer that is due goes before all
+    /// else, however many clusters' statuses are due since they have just been protected.
+    pub(super) fn next(&self) -> Option<(Instant, Object)> {
+        let policies = self.policies.iter();
+        let holds = policies
+            .clone()
+            .filter_map(|(name, record)| Some((record.hold.schedule.due()?, name)));
+        let hold = holds.min_by_key(|(due, _)| *due);
+        if let Some((due, name)) = hold
+            && due <= Instant::now()
+        {
+            return Some((due, Object::Hold(name.clone())));
+        }
+        let clusters = self
+            .clusters
+            .iter()
+            .filter(|(_, record)| record.unwanted || record.report.is_some())
+            .filter_map(|(name, record)| Some((record.schedule.due()?, name)));
+        let policies = policies.filter_map(|(name, record)| Some((record.schedule.due()?, name)));
+        let soonest = [
+            hold.map(|(due, name)| (due, Object::Hold(name.clone()))),
+            clusters
+                .min_by_key(|(due, _)| *due)
+                .map(|(due, name)| (due, Object::Cluster(name.clone()))),
+            policies
+                .min_by_key(|(due, _)| *due)
+                .map(|(due, name)| (due, Object::Policy(name.clone()))),
+        ];
+        soonest.into_iter().flatten().min_by_key(|(due, _)| *due)
+    }
+
+    /// The status that a policy asks for now; `None` if there is no such policy.
+    pub(super) fn policy_status(&self, name: &str) -> Option<ProbePolicyStatus> {
+        let record = self.policies.get(name)?;
+        let view = policy::View {
+            policy: &record.report,
+            held: record.hold.is_on(),
+            holding: &record.holding,
+            widespread: self.widespread.as_ref(),
+        };
+        let summary = |name: &str| self.clusters.get(name)?.summary();
+        let now = Timestamp::now();
+        Some(policy::status(&view, summary, &record.status, now))
+    }
+}

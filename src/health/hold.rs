@@ -1,0 +1,97 @@
+//! The finalizer of one policy: whether it is there, and whether it has to be put on or taken off.
+//!
+//! The policy carries it exactly as long as the policy protects something, so that what was taken
+//! is given back before the policy goes.
+
+use super::schedule::Schedule;
+
+/// Whether a policy carries the finalizer.
+#[derive(Debug)]
+pub(super) struct Hold {
+    /// By the last that is known: the watch, or our own write, which the watch tells later.
+    on: bool,
+    /// What the watch told last.
+    seen: bool,
+    /// When it is written.
+    pub(super) schedule: Schedule,
+}
+
+impl Hold {
+    /// As the watch first tells of the policy.
+    pub(super) fn new(seen: bool) -> Self {
+        Self {
+            on: seen,
+            seen,
+            schedule: Schedule::idle(),
+        }
+    }
+
+    /// What the watch tells now. It lags behind our own writes, so only what is new in it counts.
+    pub(super) fn seen(&mut self, seen: bool) {
+        if self.seen != seen {
+            self.seen = seen;
+            self.on = seen;
+        }
+    }
+
+    /// Our own write of it succeeded.
+    pub(super) fn wrote(&mut self, on: bool) {
+        self.on = on;
+    }
+
+    /// Whether it is there.
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// What has to be written: whether it is to be there. The API server puts none on an object that
+    /// is being deleted.
+    pub(super) fn change(&self, needed: bool, deleting: bool) -> Option<bool> {
+        let possible = !(needed && deleting);
+        (needed != self.on && possible).then_some(needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::nothing_to_protect(false, false, false, None)]
+    #[case::protection_begins(false, true, false, Some(true))]
+    #[case::protects(true, true, false, None)]
+    #[case::protection_ends(true, false, false, Some(false))]
+    #[case::deleted_meanwhile(true, true, true, None)]
+    #[case::let_go(true, false, true, Some(false))]
+    #[case::too_late(false, true, true, None)]
+    fn what_is_written(
+        #[case] on: bool,
+        #[case] needed: bool,
+        #[case] deleting: bool,
+        #[case] expected: Option<bool>,
+    ) {
+        assert_eq!(Hold::new(on).change(needed, deleting), expected);
+    }
+
+    #[test]
+    fn a_watch_that_lags_causes_no_second_write() {
+        let mut hold = Hold::new(false);
+        hold.wrote(true);
+        hold.seen(false);
+        assert_eq!(hold.change(true, false), None);
+        hold.seen(true);
+        assert_eq!(hold.change(true, false), None);
+        hold.wrote(false);
+        hold.seen(true);
+        assert_eq!(hold.change(false, false), None);
+    }
+
+    #[test]
+    fn one_that_somebody_took_off_is_put_on_again() {
+        let mut hold = Hold::new(true);
+        hold.seen(false);
+        assert_eq!(hold.change(true, false), Some(true));
+    }
+}

@@ -1,0 +1,171 @@
+//! What in a report is worth a write, and what can wait for the refresh.
+//!
+//! Reports come with every probe of every cluster, so they are compared as they are, and a healthy
+//! one costs no more than that: no status is put into words to find that it says nothing new.
+
+use super::report::{ClusterReport, Finding};
+use crate::prober::verdict::{Doubt, Verdict};
+
+/// Whether the second report says something that the first did not. Ages, counts, and when the
+/// cluster was probed are no news, but for the last expired lease that is fresh again: an outage
+/// that is over is not to leave expired leases behind.
+pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
+    said.uid != report.uid
+        || said.policy != report.policy
+        || said.mode != report.mode
+        || said.protection != report.protection
+        || said.protected_since != report.protected_since
+        || said.overdue != report.overdue
+        || said.last_action != report.last_action
+        || said.held_back != report.held_back
+        || said.dependents != report.dependents
+        || said.problems != report.problems
+        || !is_same(&said.finding, &report.finding)
+}
+
+/// Whether the same failure is put into other words, such as another mistake in a kubeconfig that
+/// was just corrected. Numbers alone are none: they may be counters, ports or times.
+pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
+    match (&said.finding, &report.finding) {
+        (Finding::Unread { message: said, .. }, Finding::Unread { message, .. }) => {
+            said != message && !without_digits(said).eq(without_digits(message))
+        }
+        _ => false,
+    }
+}
+
+fn is_same(said: &Finding, finding: &Finding) -> bool {
+    match (said, finding) {
+        (Finding::Judged(said, before), Finding::Judged(verdict, seen)) => {
+            is_same_verdict(*said, *verdict)
+                && before.machines.is_some() == seen.machines.is_some()
+                && (before.expired == 0 || seen.expired > 0)
+        }
+        (Finding::Unread { reason: said, .. }, Finding::Unread { reason, .. }) => said == reason,
+        (said, finding) => said == finding,
+    }
+}
+
+/// The instant at which the silence would be proven is not told.
+fn is_same_verdict(said: Verdict, verdict: Verdict) -> bool {
+    let unproven = |verdict| matches!(verdict, Verdict::Undetermined(Doubt::Unproven(_)));
+    said == verdict || unproven(said) && unproven(verdict)
+}
+
+fn without_digits(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|letter| !letter.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+    use rstest::rstest;
+
+    use super::*;
+    use crate::{
+        api::{Action, LastAction, Mode, Protection},
+        health::fixtures::{assessment, owed, report},
+        prober::{ledger::Problem, moment::Moment},
+    };
+
+    fn judged(verdict: Verdict, expired: usize) -> ClusterReport {
+        report(Finding::Judged(verdict, Box::new(assessment(5, expired))))
+    }
+
+    fn healthy() -> ClusterReport {
+        judged(Verdict::Healthy, 1)
+    }
+
+    fn suspect(until: i128) -> ClusterReport {
+        let doubt = Doubt::Unproven(Moment::from_nanos(until));
+        judged(Verdict::Undetermined(doubt), 3)
+    }
+
+    fn unread(message: &str) -> ClusterReport {
+        report(Finding::Unread {
+            reason: "ServerError",
+            message: message.to_owned(),
+        })
+    }
+
+    fn skipped(message: &str) -> ClusterReport {
+        report(Finding::Skipped {
+            reason: "Migrating",
+            message: message.to_owned(),
+        })
+    }
+
+    fn problem(message: &str) -> ClusterReport {
+        ClusterReport {
+            problems: vec![Problem {
+                reason: "ScalingFailed",
+                message: message.to_owned(),
+            }],
+            ..healthy()
+        }
+    }
+
+    fn with_machines(machines: Option<usize>) -> ClusterReport {
+        let mut seen = assessment(5, 1);
+        seen.machines = machines;
+        report(Finding::Judged(Verdict::Healthy, Box::new(seen)))
+    }
+
+    #[rstest]
+    #[case::probed_again(healthy(), ClusterReport { probed: Some(Timestamp::UNIX_EPOCH), ..healthy() })]
+    #[case::other_counts(healthy(), judged(Verdict::Healthy, 2))]
+    #[case::the_first_expired(judged(Verdict::Healthy, 0), healthy())]
+    #[case::looked_at(healthy(), ClusterReport { looked_at: false, ..healthy() })]
+    #[case::longer_suspect(suspect(1), suspect(2))]
+    #[case::other_machines(with_machines(Some(4)), with_machines(Some(5)))]
+    #[case::other_words(unread("the server said A"), unread("the server said B"))]
+    fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
+        assert!(!is_news(&said, &report));
+    }
+
+    #[rstest]
+    #[case::recreated(ClusterReport { uid: "another".into(), ..healthy() })]
+    #[case::policy(ClusterReport { policy: None, ..healthy() })]
+    #[case::mode(ClusterReport { mode: Mode::DryRun, ..healthy() })]
+    #[case::protection(ClusterReport { protection: Protection::Active, ..healthy() })]
+    #[case::since(ClusterReport { protected_since: Some(Timestamp::UNIX_EPOCH), ..healthy() })]
+    #[case::overdue(ClusterReport { overdue: true, ..healthy() })]
+    #[case::action(ClusterReport {
+        last_action: Some(LastAction {
+            time: Time(Timestamp::UNIX_EPOCH),
+            action: Action::Restored,
+            message: String::new(),
+        }),
+        ..healthy()
+    })]
+    #[case::held_back(ClusterReport { held_back: Some("why"), ..healthy() })]
+    #[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..healthy() })]
+    #[case::problem(problem("one"))]
+    #[case::verdict(judged(Verdict::Outage, 1))]
+    #[case::the_last_expired(judged(Verdict::Healthy, 0))]
+    #[case::machines(with_machines(Some(4)))]
+    #[case::unread(unread(""))]
+    #[case::skipped(skipped(""))]
+    fn what_is_said_at_once(#[case] report: ClusterReport) {
+        assert!(is_news(&healthy(), &report));
+    }
+
+    #[test]
+    fn a_second_problem_is_news_and_so_are_its_words() {
+        assert!(is_news(&problem("one"), &problem("another")));
+        assert!(is_news(&skipped("to A"), &skipped("to B")));
+    }
+
+    #[rstest]
+    #[case::same("a", "a", false)]
+    #[case::counter("attempt 9 from port 40512", "attempt 10 from port 40612", false)]
+    #[case::another_mistake("no server is named", "no user is named", true)]
+    fn another_failure_of_the_same_reason(
+        #[case] said: &str,
+        #[case] now: &str,
+        #[case] expected: bool,
+    ) {
+        assert_eq!(is_reworded(&unread(said), &unread(now)), expected);
+        assert!(!is_reworded(&unread(said), &healthy()));
+    }
+}

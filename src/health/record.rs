@@ -1,0 +1,237 @@
+//! What the writer knows of one object: what is there, what is to be there, and when it is written.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use kube::Resource;
+use tokio::time::Instant;
+
+use super::{
+    cluster,
+    hold::Hold,
+    news,
+    report::{ClusterReport, PolicyReport},
+    schedule::Schedule,
+    summary::Summary,
+    widespread,
+};
+use crate::{
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicyStatus},
+    gardener::Cluster,
+};
+
+/// A failure of the same reason in other words is written at most this often: the words may
+/// alternate, and a budget of five requests a second is shared by a thousand clusters.
+const REWORD: Duration = Duration::from_secs(60);
+/// A ClusterHealth that is deleted again and again is created anew at most this often.
+const RECREATE: Duration = Duration::from_secs(1);
+
+/// A ClusterHealth.
+pub(super) struct ClusterRecord {
+    /// The newest report of this run.
+    pub(super) report: Option<Arc<ClusterReport>>,
+    /// The report that the status says, once there is one.
+    said: Option<Arc<ClusterReport>>,
+    said_at: Instant,
+    /// The status that is there, as far as is known.
+    pub(super) status: ClusterHealthStatus,
+    /// The UID of the Cluster that owns the ClusterHealth, empty if none does; `None` if there is
+    /// no ClusterHealth.
+    pub(super) owner: Option<Arc<str>>,
+    /// It is to be deleted, since no policy selects its cluster.
+    pub(super) unwanted: bool,
+    /// It was deleted by somebody else since the write under way began.
+    lost: bool,
+    /// When it was last created, or given its owner.
+    established: Option<Instant>,
+    /// Since when the nodes of the cluster are silent.
+    pub(super) silent_since: Option<Timestamp>,
+    pub(super) schedule: Schedule,
+}
+
+/// A ProbePolicy.
+pub(super) struct PolicyRecord {
+    pub(super) report: PolicyReport,
+    /// The status that is there, as far as is known.
+    pub(super) status: ProbePolicyStatus,
+    pub(super) schedule: Schedule,
+    /// The clusters for which it needs the finalizer.
+    pub(super) holding: BTreeSet<Arc<str>>,
+    pub(super) hold: Hold,
+}
+
+impl ClusterRecord {
+    /// One that is not there yet.
+    pub(super) fn new() -> Self {
+        Self {
+            report: None,
+            said: None,
+            said_at: Instant::now(),
+            status: ClusterHealthStatus::default(),
+            owner: None,
+            unwanted: false,
+            lost: false,
+            established: None,
+            silent_since: None,
+            schedule: Schedule::idle(),
+        }
+    }
+
+    /// One that an earlier run has left.
+    pub(super) fn known(health: ClusterHealth) -> Self {
+        Self {
+            owner: Some(owner(&health.metadata, None)),
+            status: health.status.unwrap_or_default(),
+            schedule: Schedule::refreshed(),
+            ..Self::new()
+        }
+    }
+
+    /// What policies need to know of the cluster.
+    pub(super) fn summary(&self) -> Option<Summary<'_>> {
+        match &self.report {
+            Some(report) => Some(Summary::of(report)),
+            // What is deleted has been let go.
+            None if self.unwanted => None,
+            None => Some(Summary::recorded(&self.status)),
+        }
+    }
+
+    /// Whether it is there, and owned by the Cluster that is reported.
+    pub(super) fn is_established(&self) -> bool {
+        let uid = self.report.as_ref().map(|report| &report.uid);
+        uid.is_some() && self.owner.as_ref() == uid
+    }
+
+    /// Takes up a report, and tells whether policies have to know.
+    pub(super) fn take(&mut self, report: ClusterReport) -> bool {
+        let news = self.report.as_ref().is_none_or(|known| {
+            known.looked_at != report.looked_at || news::is_news(known, &report)
+        });
+        self.silent_since = widespread::silent_since(&report, self.silent_since, Timestamp::now());
+        self.report = Some(Arc::new(report));
+        if std::mem::take(&mut self.unwanted) {
+            self.said = None;
+        }
+        self.look();
+        news
+    }
+
+    /// Has it written if the newest report says something new.
+    pub(super) fn look(&mut self) {
+        let now = Instant::now();
+        let Some(report) = &self.report else {
+            return;
+        };
+        if !self.is_established() {
+            let again = self.established.map_or(now, |last| last + RECREATE);
+            self.schedule.hurry(now.max(again));
+            return;
+        }
+        match &self.said {
+            Some(said) if news::is_news(said, report) => self.schedule.hurry(now),
+            Some(said) if news::is_reworded(said, report) => {
+                self.schedule.hurry(now.max(self.said_at + REWORD));
+            }
+            Some(_) => {}
+            None => {
+                let wanted = cluster::status(report, &self.status, Timestamp::now());
+                if !report.problems.is_empty() || cluster::differs(&self.status, &wanted) {
+                    self.schedule.hurry(now);
+                } else {
+                    // What an earlier run has left says as much as this report.
+                    self.said = Some(report.clone());
+                }
+            }
+        }
+    }
+
+    /// No policy selects its cluster any more.
+    pub(super) fn unselect(&mut self) {
+        self.report = None;
+        self.said = None;
+        self.silent_since = None;
+        self.unwanted = true;
+        self.schedule.hurry(Instant::now());
+    }
+
+    /// The watch tells of it.
+    pub(super) fn seen(&mut self, metadata: &ObjectMeta) {
+        // What is told during a write may be what it has just replaced.
+        if !self.schedule.is_writing() {
+            self.owner = Some(owner(metadata, self.report.as_deref()));
+            self.look();
+        }
+    }
+
+    /// It was deleted, and not by us.
+    pub(super) fn vanished(&mut self) {
+        self.owner = None;
+        self.lost = true;
+        self.look();
+    }
+
+    /// It was deleted as it was to be, but its cluster is selected again.
+    pub(super) fn deleted(&mut self) {
+        self.schedule.settle(Duration::ZERO);
+        self.status = ClusterHealthStatus::default();
+        self.owner = None;
+        self.look();
+    }
+
+    /// A write of what is known now begins.
+    pub(super) fn begin(&mut self) {
+        self.lost = false;
+        if self.report.is_some() && !self.is_established() {
+            self.established = Some(Instant::now());
+        }
+        self.schedule.begin();
+    }
+
+    /// This report was written, as this status.
+    pub(super) fn wrote(&mut self, report: Arc<ClusterReport>, status: ClusterHealthStatus) {
+        self.schedule.settle(Duration::ZERO);
+        self.schedule.refresh();
+        self.status = status;
+        if !self.lost {
+            self.owner = Some(report.uid.clone());
+        }
+        self.said = Some(report);
+        self.said_at = Instant::now();
+        self.look();
+    }
+}
+
+impl PolicyRecord {
+    /// One of which the watch tells for the first time; `status` is what an earlier run has left.
+    pub(super) fn new(report: PolicyReport, status: ProbePolicyStatus) -> Self {
+        let mut schedule = Schedule::refreshed();
+        schedule.hurry(Instant::now());
+        Self {
+            hold: Hold::new(report.held),
+            report,
+            status,
+            schedule,
+            holding: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the finalizer is to be put on or taken off.
+    pub(super) fn hold_change(&self) -> Option<bool> {
+        self.hold
+            .change(!self.holding.is_empty(), self.report.deleting)
+    }
+}
+
+/// The UID of the Cluster that owns a ClusterHealth, empty if none does. Of several owners, the one
+/// of the report is meant: the others are what the garbage collector has not taken off yet.
+fn owner(metadata: &ObjectMeta, report: Option<&ClusterReport>) -> Arc<str> {
+    let owners = metadata.owner_references.iter().flatten();
+    let mut clusters = owners.filter(|owner| owner.kind == Cluster::kind(&()));
+    let ours = |uid: &str| report.is_some_and(|report| *report.uid == *uid);
+    let found = match clusters.clone().find(|owner| ours(&owner.uid)) {
+        Some(owner) => Some(owner),
+        None => clusters.next(),
+    };
+    found.map_or_else(Arc::default, |owner| owner.uid.as_str().into())
+}

@@ -1,0 +1,65 @@
+//! What is handed to the writer, and by whom: loops, the fleet, and the watch of ClusterHealths.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::report::{ClusterReport, PolicyReport};
+use crate::api::{ClusterHealth, ProbePolicyStatus};
+
+/// What an earlier run has left in statuses.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The ClusterHealths that there are.
+    pub clusters: Vec<ClusterHealth>,
+    /// The statuses of the ProbePolicies, by name.
+    pub policies: BTreeMap<Arc<str>, ProbePolicyStatus>,
+}
+
+/// Hands reports to the writer. Never blocks.
+#[derive(Clone, Debug)]
+pub struct Reporter(pub(super) UnboundedSender<Update>);
+
+/// One of these.
+#[derive(Debug)]
+pub(super) enum Update {
+    Cluster(Arc<str>, Box<ClusterReport>),
+    ClusterUnselected(Arc<str>),
+    ClusterGone(Arc<str>),
+    Policies(Vec<PolicyReport>),
+    ClusterHealth(Box<Event<PartialObjectMeta<ClusterHealth>>>),
+}
+
+impl Reporter {
+    /// All that is known of this cluster.
+    pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
+        self.send(Update::Cluster(name.clone(), Box::new(report)));
+    }
+
+    /// No policy selects this cluster any more: its ClusterHealth is deleted.
+    pub fn cluster_unselected(&self, name: &Arc<str>) {
+        self.send(Update::ClusterUnselected(name.clone()));
+    }
+
+    /// This Cluster is gone, and its ClusterHealth with it.
+    pub fn cluster_gone(&self, name: &Arc<str>) {
+        self.send(Update::ClusterGone(name.clone()));
+    }
+
+    /// All policies that there are.
+    pub fn policies(&self, policies: Vec<PolicyReport>) {
+        self.send(Update::Policies(policies));
+    }
+
+    /// What the watch of ClusterHealths tells: one that somebody deletes is created anew, one with
+    /// another owner than its Cluster is given that one.
+    pub fn cluster_health(&self, event: Event<PartialObjectMeta<ClusterHealth>>) {
+        self.send(Update::ClusterHealth(Box::new(event)));
+    }
+
+    fn send(&self, update: Update) {
+        // The writer ends only with the process.
+        let _ = self.0.send(update);
+    }
+}

@@ -1,0 +1,97 @@
+//! When one object is written: news at once, a refresh now and then, after a failure ever more
+//! seldom; never twice at the same time.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A record is written again after this long even if it says the same, at the latest ...
+const REFRESH: Duration = Duration::from_secs(15 * 60);
+/// ... and after this share of it at the earliest, so that a thousand are spread out.
+const REFRESH_SPREAD: f64 = 0.5;
+/// After a write that failed; twice as long after each further one, up to the limit.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_LIMIT: Duration = Duration::from_secs(60);
+
+/// When one object is written next.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// Never, without.
+    due: Option<Instant>,
+    not_before: Instant,
+    failures: u32,
+    /// A write is under way.
+    writing: bool,
+    /// There may be something newer than what is being written.
+    outdated: bool,
+}
+
+impl Schedule {
+    /// Something that is written only when there is something to say.
+    pub(super) fn idle() -> Self {
+        Self {
+            due: None,
+            not_before: Instant::now(),
+            failures: 0,
+            writing: false,
+            outdated: false,
+        }
+    }
+
+    /// Something that is also refreshed now and then.
+    pub(super) fn refreshed() -> Self {
+        let mut schedule = Self::idle();
+        schedule.refresh();
+        schedule
+    }
+
+    /// When it is written next; `None` while it is being written, or if nothing is to be said.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due.filter(|_| !self.writing)
+    }
+
+    /// Has it written by then, unless writes have been failing.
+    pub(super) fn hurry(&mut self, by: Instant) {
+        if self.writing {
+            self.outdated = true;
+        } else if self.failures == 0 {
+            let by = by.max(self.not_before);
+            self.due = Some(self.due.map_or(by, |due| due.min(by)));
+        }
+    }
+
+    /// A write of what is known now begins.
+    pub(super) fn begin(&mut self) {
+        self.writing = true;
+        self.outdated = false;
+    }
+
+    /// It is under way.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing
+    }
+
+    /// It was written, or there was nothing to say. Nothing is due within the pause; tells whether
+    /// there may be something newer.
+    pub(super) fn settle(&mut self, pause: Duration) -> bool {
+        self.writing = false;
+        self.failures = 0;
+        self.due = None;
+        self.not_before = Instant::now() + pause;
+        std::mem::take(&mut self.outdated)
+    }
+
+    /// As it says the same, it is written again now and then.
+    pub(super) fn refresh(&mut self) {
+        let pause = REFRESH.mul_f64(1.0 - REFRESH_SPREAD * fastrand::f64());
+        self.due = Some(Instant::now() + pause);
+    }
+
+    /// It could not be written, and is tried again.
+    pub(super) fn failed(&mut self) {
+        self.writing = false;
+        let pause = RETRY * 2_u32.saturating_pow(self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
+        self.due = Some(Instant::now() + pause.min(RETRY_LIMIT));
+    }
+}

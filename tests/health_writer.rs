@@ -1,0 +1,575 @@
+//! The writer of statuses and finalizers against a scripted seed: what it writes, when, how often,
+//! and what it does about refusals.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use dependency_watchdog::{
+    api::{ClusterHealth, FINALIZER, Mode, Protection},
+    health::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
+    prober::{
+        ledger::Problem,
+        moment::Moment,
+        verdict::{Assessment, Verdict},
+    },
+};
+use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use serde_json::{Value, json};
+use support::{Activity, Clock, Failure, Seed, condition, policy, run};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any pause of the writer, and shorter than its refresh.
+const LONG: Duration = Duration::from_secs(120);
+/// What is due at once has been written.
+const MOMENT: Duration = Duration::from_millis(5);
+const FINALIZER_WRITE: &str = "PATCH probepolicies/p";
+const SINCE: &str = "2026-01-02T03:04:05Z";
+
+/// A writer on a scripted seed with one policy, which somebody else holds as well.
+struct Desk {
+    clock: Clock,
+    seed: Seed,
+    reporter: Reporter,
+    stop: CancellationToken,
+}
+
+impl Desk {
+    fn new(known: Known) -> Self {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let seed = Seed::new(activity);
+        let mut policy = policy("p");
+        policy["metadata"]["finalizers"] = json!(["example.com/other"]);
+        seed.put(&policy);
+        let (reporter, stop) = start(&seed, known);
+        Self {
+            clock,
+            seed,
+            reporter,
+            stop,
+        }
+    }
+
+    /// Another writer takes over, which finds this.
+    async fn restart(&mut self, known: Known) {
+        self.stop.cancel();
+        self.clock.settle().await;
+        (self.reporter, self.stop) = start(&self.seed, known);
+    }
+
+    /// The same, with a healthy cluster.
+    async fn healthy() -> Self {
+        let desk = Self::new(Known::default());
+        desk.policy(|_| ());
+        desk.tell(healthy()).await;
+        desk.clock.pass(Duration::from_secs(10)).await;
+        desk.seed.forget_calls();
+        desk
+    }
+
+    /// The watch tells of the policy, as the test changes it.
+    fn policy(&self, change: impl FnOnce(&mut PolicyReport)) {
+        let mut report = PolicyReport {
+            name: "p".into(),
+            uid: "uid-p".into(),
+            deleting: false,
+            held: false,
+            generation: 1,
+            problems: vec![],
+            selected: vec!["a".into()],
+            kept: vec![],
+            lost: BTreeMap::new(),
+        };
+        change(&mut report);
+        self.reporter.policies(vec![report]);
+    }
+
+    /// The loop of `a` reports.
+    async fn tell(&self, report: ClusterReport) {
+        self.reporter.cluster(&"a".into(), report);
+        self.clock.pass(MOMENT).await;
+    }
+
+    fn health(&self) -> Value {
+        let health = self.seed.get("clusterhealths", "", "a");
+        health.map_or(Value::Null, |health| health["status"].clone())
+    }
+
+    fn policy_status(&self) -> Value {
+        self.seed.get("probepolicies", "", "p").unwrap()["status"].clone()
+    }
+
+    fn finalizers(&self) -> Value {
+        let policy = self.seed.get("probepolicies", "", "p");
+        policy.map_or(Value::Null, |it| it["metadata"]["finalizers"].clone())
+    }
+
+    fn count(&self, brief: &str) -> usize {
+        let briefs = self.seed.briefs();
+        briefs.iter().filter(|it| **it == brief).count()
+    }
+}
+
+fn start(seed: &Seed, known: Known) -> (Reporter, CancellationToken) {
+    let (writer, reporter) = Writer::new(seed.unlimited(), known);
+    let stop = CancellationToken::new();
+    tokio::spawn(writer.run(stop.clone()));
+    (reporter, stop)
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn assessment(candidates: usize, expired: usize) -> Assessment {
+    Assessment {
+        at: Moment::from_nanos(0),
+        candidates,
+        expired,
+        unknown: 0,
+        expiring: 0,
+        too_slow: 0,
+        excluded: BTreeMap::new(),
+        zones: vec![],
+        needed: 3,
+        period: Duration::from_secs(10),
+        suspect_at: None,
+        expires_at: None,
+        machines: Some(candidates),
+        protected: false,
+    }
+}
+
+fn found(finding: Finding) -> ClusterReport {
+    ClusterReport {
+        uid: "uid-a".into(),
+        policy: Some("p".into()),
+        mode: Mode::Enforce,
+        finding,
+        protection: Protection::None,
+        protected_since: None,
+        overdue: false,
+        looked_at: true,
+        last_action: None,
+        held_back: None,
+        dependents: vec![],
+        problems: vec![],
+        probed: None,
+    }
+}
+
+fn healthy() -> ClusterReport {
+    found(Finding::Judged(
+        Verdict::Healthy,
+        Box::new(assessment(5, 0)),
+    ))
+}
+
+fn protected() -> ClusterReport {
+    ClusterReport {
+        protection: Protection::ScalingDown,
+        ..found(Finding::Judged(Verdict::Outage, Box::new(assessment(5, 5))))
+    }
+}
+
+fn unread(message: &str) -> ClusterReport {
+    found(Finding::Unread {
+        reason: "KubeconfigInvalid",
+        message: message.to_owned(),
+    })
+}
+
+/// What an earlier run has left of `a` while it was protected.
+fn left_protected() -> Known {
+    let health = json!({
+        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "ClusterHealth",
+        "metadata": {
+            "name": "a",
+            "ownerReferences": [{
+                "apiVersion": "extensions.gardener.cloud/v1alpha1", "kind": "Cluster",
+                "name": "a", "uid": "uid-a",
+            }],
+        },
+        "spec": {},
+        "status": {"protection": "Active", "policy": "p", "reason": "Outage"},
+    });
+    Known {
+        clusters: vec![serde_json::from_value(health).unwrap()],
+        policies: BTreeMap::new(),
+    }
+}
+
+fn deleted(name: &str) -> Event<PartialObjectMeta<ClusterHealth>> {
+    let object = json!({
+        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": {"name": name},
+    });
+    Event::Delete(serde_json::from_value(object).unwrap())
+}
+
+#[tokio::test]
+async fn the_finalizer_comes_before_the_status_and_goes_when_all_is_restored() {
+    let desk = Desk::healthy().await;
+    desk.tell(protected()).await;
+    let briefs = desk.seed.briefs();
+    assert_eq!(
+        briefs[..2],
+        [FINALIZER_WRITE, "PATCH clusterhealths/status/a"]
+    );
+    assert_eq!(desk.finalizers(), json!([FINALIZER, "example.com/other"]));
+    desk.policy(|it| it.held = true);
+    desk.tell(healthy()).await;
+    assert_eq!(desk.finalizers(), json!(["example.com/other"]));
+    desk.policy(|_| ());
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.count(FINALIZER_WRITE), 2);
+}
+
+/// The watch may tell late, or in between, of what was there before our own write.
+#[tokio::test]
+async fn a_watch_that_lags_causes_no_more_writes() {
+    let desk = Desk::healthy().await;
+    desk.tell(protected()).await;
+    for _ in 0..5 {
+        desk.policy(|it| it.generation += 1);
+        desk.clock.pass(Duration::from_secs(5)).await;
+    }
+    assert_eq!(desk.count(FINALIZER_WRITE), 1);
+    desk.policy(|it| it.held = true);
+    desk.tell(healthy()).await;
+    for _ in 0..5 {
+        desk.policy(|it| it.held = true);
+        desk.clock.pass(Duration::from_secs(5)).await;
+    }
+    assert_eq!(desk.count(FINALIZER_WRITE), 2);
+}
+
+#[tokio::test]
+async fn a_finalizer_that_somebody_takes_off_is_put_on_again() {
+    let desk = Desk::healthy().await;
+    desk.tell(protected()).await;
+    desk.policy(|it| it.held = true);
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        policy["metadata"]["finalizers"] = json!([]);
+    });
+    desk.policy(|_| ());
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER]));
+}
+
+#[test]
+fn a_finalizer_that_is_refused_is_tried_again() {
+    for failure in Failure::ALL {
+        run(async move {
+            let desk = Desk::healthy().await;
+            desk.seed
+                .fail(failure, (0, 3), |call| call.brief() == FINALIZER_WRITE);
+            desk.tell(protected()).await;
+            desk.clock.pass(LONG).await;
+            assert_eq!(
+                desk.finalizers(),
+                json!([FINALIZER, "example.com/other"]),
+                "{failure:?}"
+            );
+            assert_eq!(desk.count(FINALIZER_WRITE), 4, "{failure:?}");
+            // The status of the cluster has not waited for it.
+            assert_eq!(desk.health()["protection"], "ScalingDown");
+        });
+    }
+}
+
+/// Who applies an exported policy owns the finalizer too, and only that one can take it off.
+#[tokio::test]
+async fn a_finalizer_that_somebody_else_owns_too_is_tried_ever_more_seldom() {
+    let desk = Desk::healthy().await;
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        policy["metadata"]["finalizers"] = json!([FINALIZER]);
+    });
+    desk.policy(|it| it.held = true);
+    desk.clock.pass(Duration::from_secs(60)).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER]));
+    assert_eq!(
+        desk.count(FINALIZER_WRITE),
+        6,
+        "after 0, 1, 3, 7, 15 and 31 s"
+    );
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        policy["metadata"]["finalizers"] = json!([]);
+    });
+    desk.policy(|_| ());
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.count(FINALIZER_WRITE), 6);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_gone_is_not_created_anew() {
+    let desk = Desk::healthy().await;
+    desk.seed.delete("probepolicies", "", "p");
+    desk.tell(protected()).await;
+    desk.clock.pass(Duration::from_secs(10)).await;
+    assert_eq!(desk.seed.get("probepolicies", "", "p"), None);
+    // Another of its name is not held by what was decided for the first.
+    let mut another = policy("p");
+    another["metadata"]["uid"] = json!("uid-another");
+    desk.seed.put(&another);
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.finalizers(), Value::Null);
+    desk.policy(|it| it.uid = "uid-another".into());
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER]));
+}
+
+/// The API server would refuse it.
+#[tokio::test]
+async fn nothing_is_put_on_a_policy_that_is_being_deleted() {
+    let desk = Desk::healthy().await;
+    desk.policy(|it| it.deleting = true);
+    desk.tell(protected()).await;
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.count(FINALIZER_WRITE), 0);
+}
+
+/// A successor that finds a policy being deleted does not let it go before it knows that there is
+/// nothing left.
+#[tokio::test]
+async fn a_policy_is_held_until_the_loops_have_looked() {
+    let desk = Desk::new(left_protected());
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        policy["metadata"]["finalizers"] = json!([]);
+    });
+    let hold = |on: bool| {
+        desk.policy(|it| {
+            it.deleting = true;
+            it.held = on;
+            it.selected = vec![];
+            it.kept = vec!["a".into(), "b".into()];
+        });
+    };
+    // An earlier run has put it on.
+    desk.policy(|_| ());
+    desk.tell(protected()).await;
+    desk.seed.ask_to_delete("probepolicies", "", "p");
+    hold(true);
+    let b: Arc<str> = "b".into();
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER]));
+    let unseen = ClusterReport {
+        looked_at: false,
+        ..healthy()
+    };
+    desk.reporter.cluster(&b, unseen);
+    desk.tell(healthy()).await;
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER]), "b was not looked at");
+    let status = desk.policy_status();
+    let reconciling = condition(&status, "Reconciling");
+    assert_eq!(reconciling["reason"], "LettingGo", "{status}");
+    let message = reconciling["message"].as_str().unwrap();
+    assert!(message.contains("b (not looked at yet)"), "{message}");
+    assert_eq!(condition(&status, "Ready")["reason"], "Deleting");
+    desk.reporter.cluster(&b, healthy());
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.seed.get("probepolicies", "", "p"), None);
+}
+
+/// What an earlier run has recorded counts until the loop reports in this one.
+#[tokio::test]
+async fn a_recorded_protection_holds_its_policy() {
+    let desk = Desk::new(left_protected());
+    desk.policy(|_| ());
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER, "example.com/other"]));
+    // The Cluster was gone before, and the garbage collector takes the record.
+    desk.reporter.cluster_health(deleted("a"));
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.finalizers(), json!(["example.com/other"]));
+}
+
+#[tokio::test]
+async fn a_cluster_health_that_somebody_deletes_is_created_at_once() {
+    let desk = Desk::healthy().await;
+    desk.seed.delete("clusterhealths", "", "a");
+    desk.reporter.cluster_health(deleted("a"));
+    desk.clock.pass(MOMENT).await;
+    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
+    assert_eq!(health["status"]["reason"], "Healthy");
+    assert_eq!(health["metadata"]["ownerReferences"][0]["uid"], "uid-a");
+    // Who deletes it all the time does not have it written all the time.
+    desk.seed.forget_calls();
+    for _ in 0..40 {
+        desk.reporter.cluster_health(deleted("a"));
+        desk.clock.pass(Duration::from_millis(250)).await;
+    }
+    let created = desk.count("PATCH clusterhealths/a");
+    assert!((5..=11).contains(&created), "{created}");
+}
+
+/// A deletion that arrives while a write is under way may be newer than what is written.
+#[tokio::test]
+async fn a_deletion_during_a_write_is_not_lost() {
+    let desk = Desk::healthy().await;
+    let release = desk
+        .seed
+        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
+    desk.tell(protected()).await;
+    desk.seed.delete("clusterhealths", "", "a");
+    desk.reporter.cluster_health(deleted("a"));
+    desk.clock.pass(MOMENT).await;
+    release.send(()).unwrap();
+    desk.clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(desk.health()["protection"], "ScalingDown");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_created_anew_owns_its_record() {
+    let desk = Desk::healthy().await;
+    let anew = ClusterReport {
+        uid: "uid-anew".into(),
+        ..healthy()
+    };
+    desk.tell(anew).await;
+    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
+    assert_eq!(health["metadata"]["ownerReferences"][0]["uid"], "uid-anew");
+}
+
+#[tokio::test]
+async fn a_second_problem_is_said_at_once() {
+    let desk = Desk::healthy().await;
+    let problem = |message: &str| ClusterReport {
+        problems: vec![Problem {
+            reason: "ScalingFailed",
+            message: message.to_owned(),
+        }],
+        ..protected()
+    };
+    for message in ["kcm: cannot be scaled", "mcm: cannot be scaled"] {
+        desk.tell(problem(message)).await;
+        let status = desk.health();
+        for text in [
+            &status["message"],
+            &condition(&status, "Degraded")["message"],
+        ] {
+            assert!(text.as_str().unwrap().contains(message), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn healthy_probes_cause_no_writes() {
+    let desk = Desk::healthy().await;
+    for expired in [1, 2, 1, 2, 1] {
+        let seen = Box::new(assessment(5, expired));
+        desk.tell(found(Finding::Judged(Verdict::Healthy, seen)))
+            .await;
+        desk.clock.pass(Duration::from_secs(10)).await;
+    }
+    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
+    // But none is to be left at a count that is over.
+    desk.tell(healthy()).await;
+    assert_eq!(desk.count("PATCH clusterhealths/status/a"), 0);
+    let seen = Box::new(assessment(5, 1));
+    desk.tell(ClusterReport {
+        mode: Mode::DryRun,
+        ..found(Finding::Judged(Verdict::Healthy, seen))
+    })
+    .await;
+    desk.tell(ClusterReport {
+        mode: Mode::DryRun,
+        ..healthy()
+    })
+    .await;
+    assert_eq!(desk.health()["leases"]["expired"], 0);
+}
+
+/// Who corrects a kubeconfig sees the next mistake; words that alternate are not written all the
+/// time.
+#[tokio::test]
+async fn another_failure_of_the_same_reason_is_said_once_a_minute() {
+    let desk = Desk::healthy().await;
+    desk.tell(unread("no server is named, attempt 1")).await;
+    desk.clock.pass(LONG).await;
+    desk.seed.forget_calls();
+    desk.tell(unread("no server is named, attempt 2")).await;
+    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
+    desk.tell(unread("no user is named")).await;
+    assert_eq!(desk.health()["message"], "no user is named");
+    desk.seed.forget_calls();
+    for round in 0..24 {
+        let words = ["no server is named", "no user is named"][round % 2];
+        desk.tell(unread(words)).await;
+        desk.clock.pass(Duration::from_secs(5)).await;
+    }
+    let written = desk.count("PATCH clusterhealths/status/a");
+    assert!((1..=2).contains(&written), "{written}");
+}
+
+/// A successor says nothing new of a policy whose clusters are as they were.
+#[tokio::test]
+async fn a_policy_keeps_its_conditions_over_a_restart() {
+    let mut desk = Desk::healthy().await;
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        for condition in policy["status"]["conditions"].as_array_mut().unwrap() {
+            condition["lastTransitionTime"] = json!(SINCE);
+        }
+    });
+    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
+    let status = serde_json::from_value(desk.policy_status()).unwrap();
+    let known = Known {
+        clusters: vec![serde_json::from_value(health).unwrap()],
+        policies: BTreeMap::from([("p".into(), status)]),
+    };
+    desk.restart(known).await;
+    desk.policy(|_| ());
+    desk.clock.pass(Duration::from_secs(20)).await;
+    desk.tell(healthy()).await;
+    desk.clock.pass(Duration::from_secs(20)).await;
+    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
+    // What changes has its own time; the others keep theirs.
+    desk.tell(protected()).await;
+    desk.clock.pass(Duration::from_secs(10)).await;
+    let status = desk.policy_status();
+    assert_eq!(condition(&status, "Ready")["lastTransitionTime"], SINCE);
+    let protecting = condition(&status, "Protecting");
+    assert_eq!(protecting["status"], "True");
+    assert_ne!(protecting["lastTransitionTime"], SINCE);
+}
+
+#[tokio::test]
+async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
+    let desk = Desk::new(Known::default());
+    let names: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];
+    desk.policy(|it| it.selected = names.to_vec());
+    for name in &names {
+        desk.reporter.cluster(name, healthy());
+    }
+    desk.clock.pass(Duration::from_secs(10)).await;
+    let told = |desk: &Desk| {
+        let status = desk.policy_status();
+        let conditions = status["conditions"].as_array().unwrap().clone();
+        let found = conditions
+            .into_iter()
+            .find(|it| it["type"] == "WidespreadOutage");
+        found.map(|it| it["message"].as_str().unwrap().to_owned())
+    };
+    for name in &names[..2] {
+        desk.reporter.cluster(name, protected());
+    }
+    desk.clock.pass(Duration::from_secs(10)).await;
+    assert_eq!(told(&desk), None);
+    desk.reporter.cluster(&names[2], protected());
+    desk.clock.pass(Duration::from_secs(10)).await;
+    let message = told(&desk).unwrap();
+    assert!(message.starts_with("3 of 4 probed clusters"), "{message}");
+    desk.reporter.cluster(&names[0], healthy());
+    desk.clock.pass(Duration::from_secs(10)).await;
+    assert_eq!(told(&desk), None);
+}
