@@ -5,6 +5,7 @@ mod control_plane;
 mod kinds;
 mod letting_go;
 mod prober;
+mod status;
 
 use anyhow::Result;
 use dependency_watchdog_e2e::Env;
@@ -39,6 +40,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         kinds::all(),
         letting_go::all(),
         prober::all(),
+        status::all(),
     ]
     .into_iter()
     .flatten()
