@@ -18,7 +18,7 @@ use kube::{core::DeserializeGuard, runtime::watcher::Event};
 
 use super::{
     eligibility::{Eligibility, Skip, eligibility},
-    selection::{Policy, Rules, name, select},
+    selection::{Brake, Policy, Rules, name, select},
     settings::{Settings, SettingsError},
 };
 use crate::{api::ProbePolicy, gardener::Cluster};
@@ -59,6 +59,8 @@ pub struct Assignment {
 pub struct Selected {
     /// The name of the policy.
     pub policy: Arc<str>,
+    /// What it holds back, also where there are no settings.
+    pub brake: Brake,
     /// The settings for the cluster. They are there for a skipped cluster too, since it may have
     /// to be restored by them.
     pub settings: Result<Arc<Settings>, SettingsError>,
@@ -323,6 +325,9 @@ impl Index {
         if !self.synced() {
             return Changed::new();
         }
+        // What is left of it is about Clusters that are gone; one that comes under the name of one of
+        // them is another.
+        self.recalled.clear();
         let mut changed = Changed::new();
         for (name, entry) in &mut self.clusters.objects {
             if entry.refresh(&self.policies.objects) {
@@ -339,6 +344,7 @@ impl Entry {
     fn refresh(&mut self, policies: &BTreeMap<Arc<str>, Policy>) -> bool {
         let selected = select(policies.values(), &self.labels).map(|selection| Selected {
             policy: selection.policy.clone(),
+            brake: selection.brake,
             settings: settings(selection.rules, &self.cluster),
             outranked: selection.outranked.into_iter().cloned().collect(),
         });
@@ -375,17 +381,23 @@ impl<T> Default for Kind<T> {
     }
 }
 
-/// The policy of this name, whether or not it selects the cluster; `None` if it is gone or invalid.
+/// The policy of this name, whether or not it selects the cluster; `None` if it is gone.
 fn former_of(
     policies: &BTreeMap<Arc<str>, Policy>,
     name: &str,
     cluster: &Cluster,
 ) -> Option<Selected> {
     let policy = policies.get(name)?;
-    let rules = policy.rules.as_ref().ok()?;
     Some(Selected {
         policy: policy.name.clone(),
-        settings: settings(rules, cluster),
+        brake: policy.brake,
+        settings: match &policy.rules {
+            Ok(rules) => settings(rules, cluster),
+            Err(problems) => Err(SettingsError::Policy {
+                policy: policy.name.clone(),
+                problems: problems.join("; "),
+            }),
+        },
         outranked: vec![],
     })
 }

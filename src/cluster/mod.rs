@@ -10,7 +10,7 @@ mod settings;
 
 pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
 pub use index::{Assignment, Changed, Decision, Index, PolicyView, Selected};
-pub use selection::{Policy, Rules, Selection, select};
+pub use selection::{Brake, Policy, Rules, Selection, select};
 pub use settings::{
     DEFAULT_NODE_CONDITIONS, Dependent, Scale, Settings, SettingsError, Template, TemplateError,
 };

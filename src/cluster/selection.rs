@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
 use super::settings::Template;
-use crate::api::{FINALIZER, LabelSelector, ProbePolicy};
+use crate::api::{FINALIZER, LabelSelector, Mode, ProbePolicy};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
 /// ends up in a condition.
@@ -33,9 +33,20 @@ pub struct Policy {
     pub held: bool,
     /// `metadata.creationTimestamp`.
     pub created: Option<Time>,
+    /// What it holds back, also while it breaks a rule.
+    pub brake: Brake,
     /// What it asks for; or its problems, each with the field and what is allowed there. A policy
     /// with problems selects nothing.
     pub rules: Result<Rules, Vec<String>>,
+}
+
+/// What a policy holds back, whatever else it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brake {
+    /// `spec.suspend`: nothing is probed or written.
+    pub suspend: bool,
+    /// `spec.mode` is `DryRun`: nothing is written.
+    pub dry_run: bool,
 }
 
 /// The rules of a valid policy.
@@ -54,6 +65,8 @@ pub struct Rules {
 pub struct Selection<'a> {
     /// Its name.
     pub policy: &'a Arc<str>,
+    /// What it holds back.
+    pub brake: Brake,
     /// Its rules.
     pub rules: &'a Rules,
     /// The names of the others that select the cluster, by falling precedence.
@@ -64,7 +77,11 @@ impl Policy {
     /// A policy as it was decoded; its spec is validated again, since it may have been written
     /// before a rule existed.
     pub fn new(object: &ProbePolicy) -> Self {
-        Self::with(&object.metadata, Rules::new(object))
+        let brake = Brake {
+            suspend: object.spec.suspend,
+            dry_run: object.spec.mode == Mode::DryRun,
+        };
+        Self::with(&object.metadata, brake, Rules::new(object))
     }
 
     /// A policy that cannot be decoded, for instance since a field has another type than its
@@ -73,12 +90,14 @@ impl Policy {
         let error: String = object.error.chars().take(MAX_ERROR).collect();
         Self::with(
             &object.metadata,
+            Brake::default(),
             Err(vec![format!("cannot be read: {error}")]),
         )
     }
 
-    fn with(metadata: &ObjectMeta, rules: Result<Rules, Vec<String>>) -> Self {
+    fn with(metadata: &ObjectMeta, brake: Brake, rules: Result<Rules, Vec<String>>) -> Self {
         Self {
+            brake,
             name: name(metadata),
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
@@ -154,6 +173,7 @@ pub fn select<'a>(
     let (&(policy, rules), outranked) = selecting.split_first()?;
     Some(Selection {
         policy: &policy.name,
+        brake: policy.brake,
         rules,
         outranked: outranked.iter().map(|(policy, _)| &policy.name).collect(),
     })

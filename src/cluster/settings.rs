@@ -24,8 +24,6 @@ pub struct Settings {
     pub policy: Arc<str>,
     /// Whether dependents are written to.
     pub mode: Mode,
-    /// The emergency brake: no probe, no write, marks stay.
-    pub suspend: bool,
     /// The Secret with the kubeconfig of the shoot, in the cluster's namespace.
     pub secret_name: Arc<str>,
     /// From the start of one probe to the start of the next, before jitter.
@@ -102,6 +100,14 @@ pub enum SettingsError {
          then nothing is scaled for this cluster"
     )]
     GracePeriod(String),
+    /// The policy breaks a rule.
+    #[error("the policy {policy} is not valid, and nothing is scaled until it is: {problems}")]
+    Policy {
+        /// Its name.
+        policy: Arc<str>,
+        /// What is wrong with it.
+        problems: String,
+    },
     /// The Shoot that could override the policy cannot be read.
     #[error("the Cluster's Shoot cannot be read: {0}; nothing is scaled until it is corrected")]
     Unreadable(#[from] Unreadable),
@@ -124,7 +130,6 @@ impl Template {
         Ok(Self(Settings {
             policy,
             mode: spec.mode,
-            suspend: spec.suspend,
             secret_name: spec.kube_config_secret_name.as_str().into(),
             interval: spec.probe_interval.get(),
             initial_delay: spec.initial_delay.get(),
@@ -258,7 +263,6 @@ mod tests {
     fn takes_over_every_field() {
         let spec = spec(|it| {
             it["mode"] = json!("DryRun");
-            it["suspend"] = json!(true);
             it["probeInterval"] = json!("11s");
             it["initialDelay"] = json!("12s");
             it["probeTimeout"] = json!("13s");
@@ -278,7 +282,6 @@ mod tests {
             Ok(Settings {
                 policy: "p".into(),
                 mode: Mode::DryRun,
-                suspend: true,
                 secret_name: "dwd".into(),
                 interval: seconds(11),
                 initial_delay: seconds(12),

@@ -75,10 +75,6 @@ impl Book {
                 }
                 self.concerns_policies = true;
             }
-            Update::ClusterGone(name) => {
-                self.clusters.remove(&name);
-                self.concerns_policies = true;
-            }
             Update::Policies(reports) => self.take_policies(reports),
             Update::ClusterHealth(event) => self.take_event(*event),
         }

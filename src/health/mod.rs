@@ -25,4 +25,5 @@ pub mod writer;
 
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
+pub use wording::evidence;
 pub use writer::Writer;

@@ -10,7 +10,7 @@ use super::{
     cluster,
     hold::Hold,
     news,
-    report::{ClusterReport, PolicyReport},
+    report::{ClusterReport, Finding, PolicyReport},
     schedule::Schedule,
     summary::Summary,
     widespread,
@@ -105,6 +105,11 @@ impl ClusterRecord {
 
     /// Takes up a report, and tells whether policies have to know.
     pub(super) fn take(&mut self, report: ClusterReport) -> bool {
+        let left = self.report.is_none() && self.status.reason.is_some();
+        if left && report.finding == Finding::Pending {
+            // What an earlier run has left stands until there is something to say.
+            return false;
+        }
         let news = self.report.as_ref().is_none_or(|known| {
             known.looked_at != report.looked_at || news::is_news(known, &report)
         });

@@ -26,7 +26,6 @@ pub struct Reporter(pub(super) UnboundedSender<Update>);
 pub(super) enum Update {
     Cluster(Arc<str>, Box<ClusterReport>),
     ClusterUnselected(Arc<str>),
-    ClusterGone(Arc<str>),
     Policies(Vec<PolicyReport>),
     ClusterHealth(Box<Event<PartialObjectMeta<ClusterHealth>>>),
 }
@@ -37,14 +36,9 @@ impl Reporter {
         self.send(Update::Cluster(name.clone(), Box::new(report)));
     }
 
-    /// No policy selects this cluster any more: its ClusterHealth is deleted.
+    /// No policy selects this cluster any more, or it is gone: its ClusterHealth is deleted.
     pub fn cluster_unselected(&self, name: &Arc<str>) {
         self.send(Update::ClusterUnselected(name.clone()));
-    }
-
-    /// This Cluster is gone, and its ClusterHealth with it.
-    pub fn cluster_gone(&self, name: &Arc<str>) {
-        self.send(Update::ClusterGone(name.clone()));
     }
 
     /// All policies that there are.

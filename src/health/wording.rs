@@ -12,7 +12,7 @@ use crate::{
 const ZONES: usize = 12;
 
 /// What was seen.
-pub(super) fn evidence(finding: &Finding) -> String {
+pub fn evidence(finding: &Finding) -> String {
     match finding {
         Finding::Pending => "not probed yet".to_owned(),
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
@@ -100,6 +100,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
     let owed = names(report, true);
     let _ = match report.protection {
         Protection::None => Ok(()),
+        _ if report.held_back.is_some() => write!(text, "; scaled to zero: {owed}"),
         Protection::ScalingDown => write!(text, "; its dependents are being scaled down"),
         Protection::Active if matches!(report.finding, Finding::Skipped { .. }) => write!(
             text,
@@ -115,7 +116,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
         Protection::Restoring => write!(text, "; being restored: {owed}"),
     };
     if let Some(why) = report.held_back {
-        let _ = write!(text, "; nothing is scaled: {why}");
+        let _ = write!(text, "; nothing more is scaled: {why}");
     } else if report.mode == Mode::DryRun {
         let _ = dry_run(&mut text, report);
     }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -94,7 +95,6 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         reporter,
         recalled,
         loops: BTreeMap::new(),
-        buried: BTreeMap::new(),
         stop: CancellationToken::new(),
         tasks: JoinSet::new(),
         names: HashMap::new(),
@@ -185,9 +185,8 @@ struct Fleet {
     reporter: Reporter,
     /// What an earlier run has left in ClusterHealths.
     recalled: BTreeMap<Arc<str>, ClusterHealthStatus>,
-    loops: BTreeMap<Arc<str>, Loop>,
-    /// The loops of Clusters that are gone, which take their marks off.
-    buried: BTreeMap<Arc<str>, CancellationToken>,
+    /// What the index says goes to each loop; nothing, once its Cluster is gone.
+    loops: BTreeMap<Arc<str>, watch::Sender<Option<Assignment>>>,
     /// Ends all loops.
     stop: CancellationToken,
     tasks: JoinSet<()>,
@@ -205,11 +204,6 @@ enum Recall {
     /// What its ClusterHealth says now: the loop before ended by a defect, and took with it what it
     /// knew.
     Read,
-}
-
-struct Loop {
-    assignment: watch::Sender<Assignment>,
-    stop: CancellationToken,
 }
 
 impl Fleet {
@@ -254,59 +248,56 @@ impl Fleet {
         for name in changed {
             self.assign(name);
         }
-        self.started = true;
+        if !mem::replace(&mut self.started, true) {
+            // What is left of it is about Clusters that went while nobody watched.
+            for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
+                self.assign(&name);
+            }
+        }
         self.report_policies();
     }
 
     fn assign(&mut self, name: &Arc<str>) {
-        let Some(assignment) = self.index.assignment(name).cloned() else {
-            // Without a sender the loop knows that its Cluster is gone.
-            if let Some(gone) = self.loops.remove(name) {
-                self.buried.insert(name.clone(), gone.stop);
-            }
-            self.recalled.remove(name);
-            self.restarts.remove(name);
-            self.reporter.cluster_gone(name);
-            return;
-        };
+        let assignment = self.index.assignment(name).cloned();
         if let Some(running) = self.loops.get(name) {
-            running.assignment.send_replace(assignment);
+            let gone = assignment.is_none();
+            running.send_replace(assignment);
+            if gone {
+                self.reporter.cluster_unselected(name);
+            }
+            return;
+        }
+        // It is started again when it is time, by the assignment of then.
+        if self.restarts.contains_key(name) {
             return;
         }
         let known = self.recalled.remove(name);
+        let selected = assignment.as_ref().is_some_and(|it| it.selected.is_some());
         // What is known of one that nobody selects may be a debt.
-        if assignment.selected.is_some() || known.is_some() {
+        if selected || known.is_some() {
             self.start(name, assignment, Recall::Known(known));
         }
     }
 
-    fn start(&mut self, name: &Arc<str>, assignment: Assignment, recall: Recall) {
+    fn start(&mut self, name: &Arc<str>, assignment: Option<Assignment>, recall: Recall) {
         let (sender, receiver) = watch::channel(assignment);
-        // A Cluster of the same name that is gone has no say any more.
-        if let Some(before) = self.buried.remove(name) {
-            before.cancel();
-        }
-        let stop = self.stop.child_token();
-        let (name_of, shared, stop_of) = (name.clone(), self.shared.clone(), stop.clone());
+        let stop = self.stop.clone();
+        let (name_of, shared) = (name.clone(), self.shared.clone());
         let seed = self.seed.clone();
         let from_the_start = !self.started;
         let task = self.tasks.spawn(async move {
             let known = match recall {
                 Recall::Known(known) => known,
-                Recall::Read => match stop_of.run_until_cancelled(read(&seed, &name_of)).await {
+                Recall::Read => match stop.run_until_cancelled(read(&seed, &name_of)).await {
                     Some(read) => read,
                     None => return,
                 },
             };
             let probe = Probe::new(name_of, shared, receiver, known.as_ref(), from_the_start);
-            probe.run(stop_of).await;
+            probe.run(stop).await;
         });
         self.names.insert(task.id(), name.clone());
-        let running = Loop {
-            assignment: sender,
-            stop,
-        };
-        self.loops.insert(name.clone(), running);
+        self.loops.insert(name.clone(), sender);
     }
 
     /// A loop has ended: its cluster is let go, or gone, or the loop had a defect.
@@ -318,19 +309,10 @@ impl Fleet {
         let Some(name) = self.names.remove(&id) else {
             return;
         };
-        // One of a cluster that is gone was removed before, and another may run by now.
-        if !self
-            .loops
-            .get(&name)
-            .is_some_and(|running| running.assignment.is_closed())
-        {
-            self.buried.remove(&name);
-            return;
-        }
         self.loops.remove(&name);
         match ended {
             Ok(_) => match self.index.assignment(&name) {
-                // It was selected again while its loop was ending.
+                // It was selected, or created, again while its loop was ending.
                 Some(assignment) if assignment.selected.is_some() => self.assign(&name),
                 _ => {
                     self.index.forget(&name);
@@ -353,9 +335,8 @@ impl Fleet {
             .map(|(name, _)| name)
             .collect();
         for name in due {
-            if let Some(assignment) = self.index.assignment(&name).cloned() {
-                self.start(&name, assignment, Recall::Read);
-            }
+            let assignment = self.index.assignment(&name).cloned();
+            self.start(&name, assignment, Recall::Read);
         }
     }
 

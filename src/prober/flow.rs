@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use tokio::{
-    sync::{mpsc::UnboundedSender, watch},
-    time::Instant,
+    sync::mpsc::UnboundedSender,
+    time::{Instant, sleep},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
     plan::{self, Aim, Memory, Observed, Refusal, Settled, Step},
     scale::{Applied, ScaleError, Scaler, Unapplied},
+    warrant::Warrant,
 };
 use crate::{
     api::{DependentRef, Restore},
@@ -35,11 +35,9 @@ pub struct Flow {
     pub restore: Restore,
     /// What is remembered of them.
     pub memory: BTreeMap<DependentRef, Memory>,
-    /// Ends the run between two requests.
-    pub stop: CancellationToken,
-    /// Until when the evidence counts. Nothing is scaled after that: whoever was away, be it this
-    /// process, needs a new verdict.
-    pub evidence: watch::Receiver<Instant>,
+    /// Until when it may go on. Nothing is written after that: whoever was away, be it this process,
+    /// needs a new verdict.
+    pub warrant: Warrant,
     /// Who is told of what was done.
     pub events: UnboundedSender<FlowEvent>,
 }
@@ -85,7 +83,7 @@ impl Flow {
     pub async fn run(self) -> Ending {
         for (_, level) in plan::levels(&self.dependents, self.aim) {
             let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
-            if self.is_over() || endings.contains(&Ending::Stopped) {
+            if !self.warrant.holds() || endings.contains(&Ending::Stopped) {
                 return Ending::Stopped;
             }
             if endings.contains(&Ending::Stuck) {
@@ -114,7 +112,7 @@ impl Flow {
         let mut delay = Some(scale.initial_delay).filter(|delay| !delay.is_zero());
         let mut deadline = None;
         let mut pause = FIRST_LOOK;
-        while !self.is_over() {
+        while self.warrant.holds() {
             let (step, found) = match self.look_and_act(dependent, memory, delay.is_some()).await {
                 Ok(Applied::Done(step, found)) => (step, found),
                 Ok(Applied::Stopped(begun)) => {
@@ -173,27 +171,26 @@ impl Flow {
         };
         if only_look {
             let looked_at = async {
-                let found = self.scaler.read(&dependent.reference).await?;
+                let read = self.scaler.read(&dependent.reference);
+                let Some(found) = self.warrant.during(read).await else {
+                    return Ok(Applied::Stopped(None));
+                };
+                let found = found?;
                 Ok(Applied::Done(decide(found.as_ref())?, found))
             };
             looked_at
                 .await
                 .map_err(|error| Unapplied { error, begun: None })
         } else {
-            let applied = self.scaler.apply(&dependent.reference, &self.stop, decide);
+            let applied = self
+                .scaler
+                .apply(&dependent.reference, &self.warrant, decide);
             applied.await
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.stop.is_cancelled() || Instant::now() > *self.evidence.borrow()
-    }
-
     async fn pause(&self, length: Duration) {
-        let _ = self
-            .stop
-            .run_until_cancelled(tokio::time::sleep(length))
-            .await;
+        self.warrant.during(sleep(length)).await;
     }
 
     fn tell(&self, dependent: &Dependent, what: What) {

@@ -5,20 +5,18 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use tokio::{
-    sync::{
-        mpsc::{self, UnboundedReceiver},
-        watch,
-    },
+    sync::mpsc::{self, UnboundedReceiver},
     task::JoinHandle,
     time::{Instant, sleep_until},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
     flow::{Ending, Flow, FlowEvent, What},
     ledger::Ledger,
     plan::{Aim, Step},
     scale::{Resources, Scaler},
+    since::Since,
+    warrant::{Grant, grant},
 };
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction, Protection, Restore},
@@ -26,9 +24,9 @@ use crate::{
     runtime::seed::Seed,
 };
 
-/// The dependents of a healthy cluster to which nothing is owed are looked at this often at most.
+/// The dependents of a healthy cluster to which nothing is owed are looked at this often at most, and
+/// those of one that is held as it is this often.
 const SELDOM: Duration = Duration::from_secs(60);
-
 /// What no verdict asks for is tried again after this long if it did not succeed ...
 const AGAIN: Duration = Duration::from_secs(10);
 /// ... and each try is over after this.
@@ -51,10 +49,7 @@ pub struct Guard {
     /// to do: each look costs requests to the seed, and there may be a thousand clusters.
     look_again: Option<(Aim, Instant)>,
     flow: Option<Running>,
-    /// What is to be done once the flow under way, which is being ended, has ended.
-    next: Option<(Order, String)>,
-    /// What is done until it is complete, without a verdict.
-    standing: Option<Standing>,
+    next: Next,
 }
 
 /// What a verdict asks for.
@@ -69,47 +64,24 @@ pub struct Order {
     pub valid_until: Instant,
 }
 
-/// When something began, and how long ago that is: the clock on the wall tells the first and may be
-/// set, the monotonic one the second.
-#[derive(Clone, Copy, Debug)]
-pub struct Since {
-    /// When.
-    pub stamp: Timestamp,
-    age: Duration,
-    at: Instant,
-}
-
-impl Since {
-    fn now() -> Self {
-        Self::of(Timestamp::now())
-    }
-
-    /// As of a stamp that an earlier run has left; one in the future is of now.
-    fn of(stamp: Timestamp) -> Self {
-        Self {
-            stamp,
-            age: Duration::try_from(Timestamp::now().duration_since(stamp)).unwrap_or_default(),
-            at: Instant::now(),
-        }
-    }
-
-    /// How long ago.
-    pub fn elapsed(&self) -> Duration {
-        self.age + self.at.elapsed()
-    }
-}
-
-struct Standing {
-    aim: Aim,
-    why: String,
-    due: Instant,
+/// What comes after the flow under way, if there is one.
+enum Next {
+    Nothing,
+    /// What a verdict asks for.
+    Order(Order, String),
+    /// What is done until it is complete, without a verdict; or again and again.
+    Standing {
+        aim: Aim,
+        why: String,
+        due: Instant,
+        again_and_again: bool,
+    },
 }
 
 struct Running {
     aim: Aim,
     why: String,
-    valid_until: watch::Sender<Instant>,
-    stop: CancellationToken,
+    grant: Grant,
     task: JoinHandle<Ending>,
     events: UnboundedReceiver<FlowEvent>,
 }
@@ -124,27 +96,27 @@ impl Guard {
         known: Option<&ClusterHealthStatus>,
     ) -> Self {
         let ledger = known.map(Ledger::recall).unwrap_or_default();
+        let owing = known.filter(|_| ledger.owes());
         Self {
             cluster,
             scale,
             resources,
-            protection: match known.map(|known| known.protection) {
-                Some(Protection::None) if ledger.owes() => Protection::Active,
-                Some(protection) if ledger.owes() => protection,
-                _ => Protection::None,
+            protection: match owing.map(|known| known.protection) {
+                None => Protection::None,
+                Some(Protection::None) => Protection::Active,
+                Some(protection) => protection,
             },
-            protected_since: known
-                .filter(|_| ledger.owes())
-                .and_then(|known| known.protected_since.as_ref())
-                .map(|since| Since::of(since.0)),
+            protected_since: owing.map(|known| {
+                let since = known.protected_since.as_ref();
+                since.map_or_else(Since::now, |since| Since::of(since.0))
+            }),
             last_action: known.and_then(|known| known.last_action.clone()),
             acted_on: Vec::new(),
             ledger,
             restored: false,
             look_again: None,
             flow: None,
-            next: None,
-            standing: None,
+            next: Next::Nothing,
         }
     }
 
@@ -174,7 +146,8 @@ impl Guard {
         self.ledger.owes() || self.flow.as_ref().is_some_and(scales)
     }
 
-    /// Adopts the dependents of a policy. What is known of another list says nothing of this one.
+    /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
+    /// list says nothing of this one.
     pub fn adopt(&mut self, dependents: &[Dependent]) {
         self.ledger.adopt(dependents);
         self.restored = false;
@@ -182,44 +155,52 @@ impl Guard {
         self.stop();
     }
 
-    /// Nothing will be scaled for now: what is at rest need not be remembered.
-    pub fn forget_what_is_settled(&mut self) {
-        self.ledger.adopt(&[]);
-    }
-
     /// Does what a verdict asks for. A flow of another aim, or one that is ending, is overtaken: it
     /// ends between two requests, and then this one starts. `why` is told with what is done.
     pub fn act(&mut self, order: Order, why: impl FnOnce() -> String) {
-        self.standing = None;
+        self.next = Next::Nothing;
         match &self.flow {
-            Some(running) if running.aim == order.aim && !running.stop.is_cancelled() => {
-                running.valid_until.send_replace(order.valid_until);
+            Some(running) if running.aim == order.aim && !running.grant.is_withdrawn() => {
+                running.grant.extend(order.valid_until);
             }
             Some(running) => {
-                running.stop.cancel();
-                self.next = Some((order, why()));
+                running.grant.withdraw();
+                self.next = Next::Order(order, why());
             }
             None if self.is_due(order) => self.start(order, why()),
             None => {}
         }
     }
 
-    /// Does this, again and again until it is complete, with no verdict to ask for it.
-    pub fn insist(&mut self, aim: Aim, why: String) {
-        if self.standing.as_ref().is_some_and(|it| it.aim == aim) {
-            return;
+    /// Does this from then on until it is complete, with no verdict to ask for it.
+    pub fn insist(&mut self, aim: Aim, why: String, from: Instant) {
+        if !matches!(&self.next, Next::Standing { aim: known, .. } if *known == aim) {
+            self.stop();
+            self.next = Next::Standing {
+                aim,
+                why,
+                due: from,
+                again_and_again: false,
+            };
         }
+    }
+
+    /// Scales nothing, but looks now and then at what it is owed: somebody else may pay it.
+    pub fn hold(&mut self) {
         self.stop();
-        let due = Instant::now();
-        self.standing = Some(Standing { aim, why, due });
+        self.next = Next::Standing {
+            aim: Aim::Look,
+            why: String::new(),
+            due: Instant::now() + SELDOM,
+            again_and_again: true,
+        };
     }
 
     /// Ends a flow under way between two requests; nothing follows it.
     pub fn stop(&mut self) {
-        self.next = None;
-        self.standing = None;
+        self.next = Next::Nothing;
         if let Some(running) = &self.flow {
-            running.stop.cancel();
+            running.grant.withdraw();
         }
     }
 
@@ -245,15 +226,20 @@ impl Guard {
         // The flow has dropped its end: it is over.
         let (aim, ending) = (running.aim, (&mut running.task).await);
         self.flow = None;
-        let ending = ending.unwrap_or(Ending::Stuck);
+        let ending = ending.unwrap_or_else(|_| {
+            self.ledger.distrust();
+            Ending::Stuck
+        });
         self.ended(aim, ending);
-        if let Some(standing) = self.standing.as_mut().filter(|it| it.aim == aim) {
-            standing.due = Instant::now() + AGAIN;
-            if self.ledger.is_looked_at() && (aim == Aim::Look || !self.ledger.owes()) {
-                self.standing = None;
-            }
-        }
-        let pause = match (aim, ending) {
+        self.look_again = self
+            .pause(aim, ending, interval)
+            .map(|pause| (aim, Instant::now() + pause));
+        self.go_on(aim);
+    }
+
+    /// How long a flow like the one that has ended is put off if nothing is known to be left to do.
+    fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
+        match (aim, ending) {
             // Somebody may scale up what is down.
             (Aim::Protect, Ending::Complete) => Some(interval),
             // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
@@ -262,25 +248,46 @@ impl Guard {
                 Some(interval.max(SELDOM))
             }
             _ => None,
-        };
-        self.look_again = pause.map(|pause| (aim, Instant::now() + pause));
-        if let Some((order, why)) = self.next.take() {
-            self.start(order, why);
+        }
+    }
+
+    /// What follows a flow of this aim.
+    fn go_on(&mut self, ended: Aim) {
+        match &mut self.next {
+            Next::Standing {
+                aim,
+                due,
+                again_and_again,
+                ..
+            } if *aim == ended => {
+                let complete =
+                    self.ledger.is_looked_at() && (ended == Aim::Look || !self.ledger.owes());
+                *due = Instant::now() + if *again_and_again { SELDOM } else { AGAIN };
+                if complete && !*again_and_again {
+                    self.next = Next::Nothing;
+                }
+            }
+            Next::Standing { .. } | Next::Nothing => {}
+            Next::Order(..) => {
+                if let Next::Order(order, why) = std::mem::replace(&mut self.next, Next::Nothing) {
+                    self.start(order, why);
+                }
+            }
         }
     }
 
     /// Waits until what is insisted on is due, and starts it.
     async fn resume(&mut self) {
-        let Some(standing) = &self.standing else {
+        let Next::Standing { aim, why, due, .. } = &self.next else {
             return std::future::pending().await;
         };
-        sleep_until(standing.due).await;
+        sleep_until(*due).await;
         let order = Order {
-            aim: standing.aim,
+            aim: *aim,
             restore: Restore::Marked,
             valid_until: Instant::now() + TRY,
         };
-        self.start(order, standing.why.clone());
+        self.start(order, why.clone());
     }
 
     fn is_due(&self, order: Order) -> bool {
@@ -306,27 +313,24 @@ impl Guard {
             Aim::Restore | Aim::Release | Aim::Look => {}
         }
         let (sender, events) = mpsc::unbounded_channel();
-        let stop = CancellationToken::new();
-        let (valid_until, evidence) = watch::channel(order.valid_until);
+        let (grant, warrant) = grant(order.valid_until);
         let flow = Flow {
             scaler: Scaler::new(
                 self.scale.clone(),
                 self.cluster.clone(),
                 self.resources.clone(),
             ),
-            dependents: self.ledger.dependents(),
+            dependents: self.ledger.dependents(order.aim),
             aim: order.aim,
             restore: order.restore,
             memory: self.ledger.memory(),
-            stop: stop.clone(),
-            evidence,
+            warrant,
             events: sender,
         };
         self.flow = Some(Running {
             aim: order.aim,
             why,
-            valid_until,
-            stop,
+            grant,
             task: tokio::spawn(flow.run()),
             events,
         });
@@ -369,11 +373,8 @@ impl Guard {
                 "mark removed and replicas left as they are",
             ),
         };
-        if self
-            .last_action
-            .as_ref()
-            .is_none_or(|last| last.action != action)
-        {
+        let last = self.last_action.as_ref();
+        if last.is_none_or(|last| last.action != action) {
             self.acted_on.clear();
         }
         if !self.acted_on.iter().any(|known| known == name) {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     flow::What,
-    plan::{IGNORE, Memory, Observed, Record, Settled, Step},
+    plan::{Aim, IGNORE, Memory, Observed, Record, Settled, Step},
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
@@ -106,12 +106,21 @@ impl Ledger {
         self.0.values().any(|entry| entry.memory.owed)
     }
 
-    /// All dependents.
-    pub fn dependents(&self) -> Arc<[Dependent]> {
-        self.0
-            .values()
+    /// The dependents that are handled with this aim: nothing is taken that no policy names.
+    pub fn dependents(&self, aim: Aim) -> Arc<[Dependent]> {
+        let entries = self.0.values();
+        entries
+            .filter(|entry| entry.named || aim != Aim::Protect)
             .map(|entry| entry.dependent.clone())
             .collect()
+    }
+
+    /// A flow ended by a defect, and may have written what it did not tell: each has to be looked at
+    /// again.
+    pub fn distrust(&mut self) {
+        for entry in self.0.values_mut() {
+            entry.looked_at = false;
+        }
     }
 
     /// What is remembered of each.
@@ -135,11 +144,7 @@ impl Ledger {
             .0
             .entry(reference.clone())
             .or_insert_with(|| Entry::new(dependent.clone()));
-        entry.looked_at |= match what {
-            // What cannot be scaled was never scaled.
-            What::Failed(error, _) => error.is_about_the_kind(),
-            _ => true,
-        };
+        entry.looked_at |= !matches!(what, What::Failed(..));
         match what {
             What::Did(step, found) => {
                 if taken_again(*step, found.as_ref()) {
@@ -151,7 +156,7 @@ impl Ledger {
             What::Settled(settled, found) => {
                 entry.problem = match settled {
                     Settled::Down => entry.contention(now),
-                    Settled::Seen { .. } => entry.problem.take(),
+                    Settled::Seen { marked: true } => entry.problem.take(),
                     _ => left_behind(*settled, found.as_ref(), entry.memory, reference),
                 };
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
@@ -161,6 +166,12 @@ impl Ledger {
                     reason: "ScalingLate",
                     message: format!("{reference} was not scaled within {timeout:?}"),
                 });
+            }
+            // There is no such thing, and nobody asks for it.
+            What::Failed(error, _) if error.is_about_the_kind() && !entry.named => {
+                entry.looked_at = true;
+                entry.problem = None;
+                entry.memory = Memory::default();
             }
             What::Failed(error, begun) => {
                 if let Some(step) = begun {
@@ -247,8 +258,11 @@ fn left_behind(
         Some(Record::Replicas(replicas)) => Some(*replicas),
         _ => memory.replicas,
     };
+    let at_zero = found.is_none_or(|found| found.replicas == 0);
     let (reason, why) = match settled {
-        Settled::NotOurs if memory.owed => ("MarkRemoved", "its mark was removed by somebody else"),
+        Settled::NotOurs | Settled::Seen { marked: false } if memory.owed && at_zero => {
+            ("MarkRemoved", "its mark was removed by somebody else")
+        }
         Settled::Ignored { at_zero: true } if memory.owed || recorded.is_some() => {
             ("IgnoredAtZero", "it says ignore-scaling")
         }
@@ -301,8 +315,9 @@ fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory 
                 _ => memory.replicas,
             },
         },
-        Settled::Seen { marked: false } => memory,
-        Settled::Up
+        // It was paid by somebody else.
+        Settled::Seen { marked: false }
+        | Settled::Up
         | Settled::NotOurs
         | Settled::Missing
         | Settled::Released

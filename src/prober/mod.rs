@@ -24,6 +24,8 @@ pub mod proof;
 pub mod scale;
 pub mod schedule;
 pub mod secrets;
+pub mod since;
 pub mod stance;
 pub mod verdict;
+pub mod warrant;
 pub mod watch;

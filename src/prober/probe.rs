@@ -5,7 +5,7 @@ use std::{mem, pin::Pin, sync::Arc, time::Duration};
 use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, timeout},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
-    cluster::{Assignment, Decision, Settings},
+    cluster::{Assignment, Brake, Settings},
     health::{self, ClusterReport, Finding, Reporter},
     runtime::{seed::Seed, timer::until},
 };
@@ -31,8 +31,10 @@ use crate::{
 /// being hibernated is taken to be gone: one that restarts is back by then.
 const SILENCES: u32 = 3;
 const SILENCE: Duration = Duration::from_secs(30);
-/// For how long the marks of a Cluster that is gone are tried to be removed.
-const BURIAL: Duration = Duration::from_secs(60);
+/// A Cluster that is gone may be created anew, by somebody who replaces it.
+const COMES_BACK: Duration = Duration::from_secs(30);
+/// For how long the marks of one that does not come back are tried to be removed.
+const BURIAL: Duration = Duration::from_secs(10 * 60);
 
 /// What all loops share.
 #[derive(Clone)]
@@ -55,20 +57,19 @@ pub struct Shared {
 pub struct Probe {
     name: Arc<str>,
     shared: Shared,
-    assignment: watch::Receiver<Assignment>,
+    assignment: watch::Receiver<Option<Assignment>>,
     stance: Stance,
     /// By which the cluster was probed last; by these a protected one is let go when the policy is
     /// gone.
     last: Option<Arc<Settings>>,
-    /// The policy that applied last.
+    /// The policy that was responsible last, and what it held back.
     policy: Option<Arc<str>>,
+    brake: Brake,
     guard: Guard,
     /// `None` while the cluster is not probed.
     round: Option<Round>,
     wake: Arc<Notify>,
     finding: Finding,
-    /// An earlier run has left a status: it stands until there is something to say.
-    recalled: bool,
     held_back: Option<&'static str>,
     probed: Option<Timestamp>,
     /// Nothing is scaled before.
@@ -80,17 +81,20 @@ pub struct Probe {
     unanswered: Option<(u32, Instant)>,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
+    /// When the marks of a Cluster that is gone are given up.
+    give_up_at: Option<Instant>,
 }
 
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
 
 impl Probe {
-    /// A loop for the cluster of this name. `known` is what an earlier run has left in its
-    /// ClusterHealth; `from_the_start` tells whether the cluster was there before the operator.
+    /// A loop for the cluster of this name, which is told what the index says of it; nothing, once
+    /// the Cluster is gone. `known` is what an earlier run has left in its ClusterHealth;
+    /// `from_the_start` tells whether the cluster was there before the operator.
     pub fn new(
         name: Arc<str>,
         shared: Shared,
-        assignment: watch::Receiver<Assignment>,
+        assignment: watch::Receiver<Option<Assignment>>,
         known: Option<&ClusterHealthStatus>,
         from_the_start: bool,
     ) -> Self {
@@ -104,24 +108,26 @@ impl Probe {
             name,
             shared,
             assignment,
-            stance: Stance::Rest(Finding::Pending, None),
+            stance: Stance::Idle(Finding::Pending),
             last: None,
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
+            brake: Brake::default(),
             round: None,
             wake: Arc::default(),
             finding: Finding::Pending,
-            recalled: known.is_some(),
             held_back: None,
             probed: None,
             act_from: Instant::now(),
             from_the_start,
             unanswered: None,
             overdue_at: None,
+            give_up_at: None,
         }
     }
 
-    /// Runs until it is stopped, or until no policy selects the cluster and nothing is owed to it,
-    /// or until the Cluster is gone. A flow under way ends between two requests.
+    /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
+    /// policy selects the cluster, or since the Cluster is gone. A flow under way ends between two
+    /// requests.
     pub async fn run(mut self, stop: CancellationToken) {
         self.take_stance();
         self.report();
@@ -137,114 +143,133 @@ impl Probe {
                 }
                 changed = self.assignment.changed() => {
                     if changed.is_err() {
-                        return self.bury(&stop).await;
+                        break;
                     }
                     self.take_stance();
                     self.report();
                 }
                 (observer, outcome) = finished(&mut self.round) => self.observed(observer, outcome),
                 () = until(self.overdue_at) => self.report(),
-            }
-        }
-        self.guard.shut_down().await;
-        // Whoever comes next needs to know what was done last; of a cluster that is gone, nobody.
-        if self.assignment.has_changed().is_ok() {
-            self.report();
-        }
-    }
-
-    /// The Cluster is gone, and with it whoever could ask for a restore: its marks are removed, and
-    /// the replicas left as they are.
-    async fn bury(mut self, stop: &CancellationToken) {
-        self.round = None;
-        let held = self.last.as_ref();
-        let held = held.is_some_and(|last| last.suspend || last.mode == Mode::DryRun);
-        if self.guard.ledger().owes() && !held {
-            self.guard
-                .insist(Aim::Release, "the Cluster is gone".to_owned());
-            let released = async {
-                while self.guard.ledger().owes() {
-                    self.guard.progress(Duration::ZERO).await;
+                () = until(self.give_up_at) => {
+                    tracing::warn!(
+                        cluster = &*self.name,
+                        "the Cluster is gone, and marks are left on its dependents"
+                    );
+                    break;
                 }
-            };
-            let released = stop.run_until_cancelled(timeout(BURIAL, released)).await;
-            if !matches!(released, Some(Ok(()))) {
-                tracing::warn!(
-                    cluster = &*self.name,
-                    "the Cluster is gone, and marks are left on its dependents"
-                );
             }
         }
         self.guard.shut_down().await;
+        // Whoever comes next needs to know what was done last.
+        self.report();
     }
 
     /// Takes up what the index and the guard say now.
     fn take_stance(&mut self) {
         let assignment = self.assignment.borrow_and_update().clone();
-        if let Some(selected) = &assignment.selected {
-            self.policy = Some(selected.policy.clone());
+        if let Some(assignment) = &assignment {
+            let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
+            self.brake = responsible.map(|it| it.brake).unwrap_or_default();
+            if let Some(selected) = &assignment.selected {
+                self.policy = Some(selected.policy.clone());
+            }
         }
         let known = Known {
             last: self.last.as_ref(),
+            brake: self.brake,
             engaged: self.guard.is_engaged(),
             looked_at: self.guard.ledger().is_looked_at(),
         };
-        let stance = Stance::new(&assignment, known);
+        let stance = Stance::new(assignment.as_ref(), known);
         if stance == self.stance {
             return;
         }
-        if mem::discriminant(&stance) != mem::discriminant(&self.stance) {
+        let changed = !stance.is_like(&self.stance);
+        if changed {
             self.guard.stop();
+            self.held_back = None;
+            self.give_up_at = None;
         }
-        self.held_back = None;
         match &stance {
-            Stance::Probe(settings) | Stance::LetGo(settings) => {
-                if matches!(self.finding, Finding::Skipped { .. }) {
-                    self.finding = Finding::Pending;
+            Stance::Probe(settings) => {
+                if changed || self.last.as_ref() != Some(settings) {
+                    self.guard.adopt(&settings.dependents);
                 }
-                self.adopt(settings.clone());
+                self.probe(settings);
+            }
+            Stance::LetGo(settings) => {
+                self.ask_for_nothing(changed);
+                self.probe(settings);
             }
             Stance::Hibernate(settings, finding) => {
                 self.unanswered = None;
-                self.adopt(settings.clone());
+                self.ask_for_nothing(changed);
+                self.probe(settings);
                 self.finding = finding.clone();
             }
             Stance::Settle(aim, finding) => {
+                self.ask_for_nothing(changed);
+                let why = health::evidence(finding);
+                self.guard.insist(*aim, why, Instant::now());
                 self.rest(finding.clone());
-                self.guard.insist(*aim, health::cluster::evidence(finding));
             }
-            Stance::Rest(finding, held_back) => {
-                self.rest(finding.clone());
-                self.held_back = *held_back;
-                let skipped = matches!(assignment.decision(), Decision::Skipped(_));
-                if skipped && held_back.is_none() {
-                    self.guard.forget_what_is_settled();
+            Stance::Hold(finding, why) => {
+                self.held_back = Some(why);
+                if changed {
+                    self.guard.hold();
                 }
+                self.rest(finding.clone());
+            }
+            Stance::Idle(finding) => {
+                self.rest(finding.clone());
+                // What is at rest need not be remembered while nothing can be scaled.
+                if matches!(finding, Finding::Skipped { reason, .. } if *reason != "Suspended") {
+                    self.guard.adopt(&[]);
+                }
+            }
+            Stance::Bury => {
+                self.round = None;
+                self.ask_for_nothing(changed);
+                let from = Instant::now() + COMES_BACK;
+                let why = "the Cluster is gone".to_owned();
+                self.guard.insist(Aim::Release, why, from);
+                self.give_up_at = Some(from + BURIAL);
             }
             Stance::Forget => self.round = None,
         }
         self.stance = stance;
     }
 
-    /// Probes by these settings from now on.
-    fn adopt(&mut self, settings: Arc<Settings>) {
-        if self.round.is_some() && self.last.as_ref() == Some(&settings) {
-            return;
+    /// No policy asks for any dependent any more: only what is owed is handled, or may be.
+    fn ask_for_nothing(&mut self, changed: bool) {
+        if changed {
+            self.guard.adopt(&[]);
         }
-        self.guard.adopt(&settings.dependents);
+    }
+
+    /// Probes by these settings from now on.
+    fn probe(&mut self, settings: &Arc<Settings>) {
+        if matches!(self.finding, Finding::Skipped { .. }) {
+            self.finding = Finding::Pending;
+        }
+        let same = self.last.as_ref() == Some(settings);
         self.last = Some(settings.clone());
         if self.round.is_some() {
-            // The round hands its observer back, which then adopts the settings.
-            self.wake.notify_one();
+            if !same {
+                // The round hands its observer back, which then adopts the settings.
+                self.wake.notify_one();
+            }
             return;
         }
         if !mem::take(&mut self.from_the_start) {
             self.act_from = Instant::now() + settings.initial_delay;
         }
         self.finding = Finding::Pending;
-        let evidence = &self.shared.evidence;
-        let sources = evidence.of(self.name.clone(), &settings.secret_name);
-        let observer = Observer::new(self.shared.origin, settings, sources);
+        let sources = self
+            .shared
+            .evidence
+            .of(self.name.clone(), &settings.secret_name);
+        let observer = Observer::new(self.shared.origin, settings.clone(), sources);
         self.next_round(Box::new(observer));
     }
 
@@ -361,7 +386,8 @@ impl Probe {
             self.held_back = None;
             let why =
                 "the cluster is being hibernated, and its API server does not answer any more";
-            self.guard.insist(Aim::Release, why.to_owned());
+            self.guard
+                .insist(Aim::Release, why.to_owned(), Instant::now());
         }
     }
 
@@ -393,10 +419,11 @@ impl Probe {
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| Instant::now() + rest);
-        if self.recalled && self.finding == Finding::Pending {
-            return;
-        }
         let assignment = self.assignment.borrow();
+        // Of a Cluster that is gone nobody keeps a record any more.
+        let Some(assignment) = &*assignment else {
+            return;
+        };
         let ledger = self.guard.ledger();
         let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
         let policy = self.policy.as_ref();
@@ -405,10 +432,10 @@ impl Probe {
             policy: policy
                 .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
                 .cloned(),
-            mode: self
-                .last
-                .as_ref()
-                .map_or(Mode::Enforce, |settings| settings.mode),
+            mode: match (self.brake.dry_run, &self.stance) {
+                (true, _) => Mode::DryRun,
+                (false, stance) => stance.settings().map_or(Mode::Enforce, |it| it.mode),
+            },
             finding: self.finding.clone(),
             protection: self.guard.protection(),
             protected_since: protected.map(|since| since.stamp),

@@ -7,6 +7,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use self::answer::{Scale, Workload, observed_scalable, observed_workload};
+use super::{
+    plan::{Family, Observed, Refusal, Step, Write},
+    warrant::Warrant,
+};
+use crate::{
+    api::DependentRef,
+    runtime::seed::{CallError, FIELD_MANAGER, Seed},
+};
 use kube::{
     api::{GetParams, Patch, PatchParams, Request},
     core::{ApiResource, GroupVersion, GroupVersionKind, PartialObjectMeta},
@@ -14,14 +23,6 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
-
-use self::answer::{Scale, Workload, observed_scalable, observed_workload};
-use super::plan::{Family, Observed, Refusal, Step, Write};
-use crate::{
-    api::DependentRef,
-    runtime::seed::{CallError, FIELD_MANAGER, Seed},
-};
 
 /// How often a step is decided again at once when somebody else changes the object meanwhile.
 const CONFLICTS: u32 = 5;
@@ -154,8 +155,8 @@ impl Scaler {
     }
 
     /// Reads a dependent, has `decide` tell the step, and carries it out. If somebody else changes
-    /// the object meanwhile, it is read and decided on again. No write is sent once `stop` is
-    /// cancelled.
+    /// the object meanwhile, it is read and decided on again. No request is sent once the warrant
+    /// has lapsed, however long it has waited for its turn.
     ///
     /// # Errors
     ///
@@ -163,28 +164,34 @@ impl Scaler {
     pub async fn apply(
         &self,
         dependent: &DependentRef,
-        stop: &CancellationToken,
+        warrant: &Warrant,
         decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
     ) -> Result<Applied, Unapplied> {
         let mut begun = None;
-        let applied = self.try_apply(dependent, stop, decide, &mut begun).await;
+        let applied = self.try_apply(dependent, warrant, decide, &mut begun).await;
         applied.map_err(|error| Unapplied { error, begun })
     }
 
     async fn try_apply(
         &self,
         dependent: &DependentRef,
-        stop: &CancellationToken,
+        warrant: &Warrant,
         decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
         begun: &mut Option<Step>,
     ) -> Result<Applied, ScaleError> {
-        let target = self.target(dependent).await?;
+        let Some(target) = warrant.during(self.target(dependent)).await else {
+            return Ok(Applied::Stopped(None));
+        };
+        let target = target?;
         let mut last = ScaleError::Conflicts;
         for _ in 0..=CONFLICTS {
-            let found = self.observe(&target).await?;
+            let Some(found) = warrant.during(self.observe(&target)).await else {
+                return Ok(Applied::Stopped(*begun));
+            };
+            let found = found?;
             let step = decide(found.as_ref())?;
             match self
-                .write_all(&target, step, found.as_ref(), stop, begun)
+                .write_all(&target, step, found.as_ref(), warrant, begun)
                 .await?
             {
                 Written::Done => return Ok(Applied::Done(step, found)),
@@ -299,7 +306,7 @@ impl Scaler {
         target: &Target,
         step: Step,
         found: Option<&Observed>,
-        stop: &CancellationToken,
+        warrant: &Warrant,
         begun: &mut Option<Step>,
     ) -> Result<Written, ScaleError> {
         let params = PatchParams {
@@ -312,7 +319,7 @@ impl Scaler {
                 .patch_subresource("scale", &target.name, &params, patch)
         };
         for write in found.map(|found| step.writes(found)).unwrap_or_default() {
-            if stop.is_cancelled() {
+            if !warrant.turn(&self.seed).await {
                 return Ok(Written::Stopped);
             }
             let with_test = matches!(write, Write::ScaleJson(_));
@@ -332,7 +339,7 @@ impl Scaler {
                     ("patch scale", SCALE, scale(&Patch::Json(patch)))
                 }
             };
-            match self.send::<Value>(kind, request).await {
+            match self.send_at_turn::<Value>(kind, request).await {
                 Ok(_) => *begun = Some(step),
                 Err(failure) => {
                     if failure.is_ambiguous() {
@@ -359,9 +366,18 @@ impl Scaler {
         kind: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<T, Failure> {
+        self.seed.turn().await;
+        self.send_at_turn(kind, request).await
+    }
+
+    async fn send_at_turn<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, Failure> {
         let request = request.map_err(Failure::Build)?;
         let sent = self.seed.client().request(request);
-        let answer: Value = self.seed.call(sent).await.map_err(Failure::Call)?;
+        let answer: Value = self.seed.call_at_turn(sent).await.map_err(Failure::Call)?;
         match answer.get("kind").and_then(Value::as_str) {
             Some(came) if came == kind => serde_json::from_value(answer)
                 .map_err(|error| Failure::Call(CallError::Failed(kube::Error::SerdeError(error)))),

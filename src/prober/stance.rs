@@ -8,7 +8,7 @@
 //! - it is being hibernated: restored as long as its API server answers, else its marks are
 //!   removed, as gardenlet then scales the control plane itself;
 //! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
-//!   as they are, since gardenlet decides about them;
+//!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
 //! - the policy is suspended, or in DryRun: marks stay, and so they do while nothing is known (its
 //!   Shoot or its own settings cannot be read, it is being created or restored).
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::plan::Aim;
 use crate::{
     api::Mode,
-    cluster::{Assignment, Decision, Eligibility, Settings, Skip},
+    cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
     health::Finding,
 };
 
@@ -32,8 +32,12 @@ pub enum Stance {
     Hibernate(Arc<Settings>, Finding),
     /// Do this to its dependents, unasked, until it is complete.
     Settle(Aim, Finding),
-    /// Neither read nor write; marks stay. Why nothing is scaled, if something is owed.
-    Rest(Finding, Option<&'static str>),
+    /// Something is owed, and for this reason it stays so.
+    Hold(Finding, &'static str),
+    /// Nothing is owed, and nothing is to be done.
+    Idle(Finding),
+    /// The Cluster is gone, unless it comes back soon: remove the marks.
+    Bury,
     /// Nobody has any use for it, and nothing is owed to it.
     Forget,
 }
@@ -43,42 +47,50 @@ pub enum Stance {
 pub struct Known<'a> {
     /// The settings by which it was probed last in this run.
     pub last: Option<&'a Arc<Settings>>,
-    /// Something is owed to its dependents, or being done to them.
+    /// What the policy held back that was responsible for it last.
+    pub brake: Brake,
+    /// Something is owed to its dependents, or being scaled.
     pub engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
     pub looked_at: bool,
 }
 
+const SUSPENDED: &str = "the policy is suspended";
+const DRY_RUN: &str = "the policy's mode is DryRun";
+const NO_SETTINGS: &str = "there is nothing valid by which it could be judged";
+const NO_STATE: &str = "the cluster is not in a state to be judged";
+
 impl Stance {
-    /// Decides; the rules are those of this module.
-    pub fn new(assignment: &Assignment, known: Known<'_>) -> Self {
-        match assignment.decision() {
-            Decision::Probed(settings) if settings.suspend => Self::Rest(
-                Finding::Skipped {
-                    reason: "Suspended",
-                    message: suspended(settings),
-                },
-                None,
-            ),
-            Decision::Probed(settings) => Self::Probe(settings.clone()),
-            Decision::Invalid(error) => Self::Rest(
-                Finding::Unread {
-                    reason: "ClusterInvalid",
-                    message: error.to_string(),
-                },
-                None,
-            ),
-            Decision::Skipped(skip) => {
-                let settings = assignment.selected.as_ref().map(|it| &it.settings);
-                let settings = settings.and_then(|settings| settings.as_ref().ok());
-                Self::skipped(skip, settings.or(known.last), known)
+    /// Decides; the rules are those of this module. There is no assignment if the Cluster is gone.
+    pub fn new(assignment: Option<&Assignment>, known: Known<'_>) -> Self {
+        let Some(assignment) = assignment else {
+            let brake = known.brake.suspend || known.brake.dry_run;
+            return if known.engaged && !brake {
+                Self::Bury
+            } else {
+                Self::Forget
+            };
+        };
+        match (assignment.decision(), &assignment.selected) {
+            (Decision::Skipped(skip), Some(selected)) => {
+                let settings = selected.settings.as_ref().ok();
+                Self::skipped(skip, selected.brake, settings.or(known.last), known)
             }
-            Decision::Unselected if !known.looked_at && !known.engaged => Self::Settle(
+            (_, Some(selected)) if selected.brake.suspend => {
+                let finding = Finding::Skipped {
+                    reason: "Suspended",
+                    message: suspended(selected),
+                };
+                Self::at_rest(finding, SUSPENDED, known)
+            }
+            (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
+            (Decision::Probed(settings), _) => Self::Probe(settings.clone()),
+            _ if known.engaged => Self::let_go(assignment, known),
+            _ if known.looked_at => Self::Forget,
+            _ => Self::Settle(
                 Aim::Look,
                 unselected("whether it is marked is being looked up"),
             ),
-            Decision::Unselected if !known.engaged => Self::Forget,
-            Decision::Unselected => Self::let_go(assignment, known),
         }
     }
 
@@ -88,64 +100,64 @@ impl Stance {
             Self::Probe(settings) | Self::LetGo(settings) | Self::Hibernate(settings, _) => {
                 Some(settings)
             }
-            Self::Settle(..) | Self::Rest(..) | Self::Forget => None,
+            Self::Settle(..) | Self::Hold(..) | Self::Idle(_) | Self::Bury | Self::Forget => None,
         }
+    }
+
+    /// Whether it is of the same kind, whatever the settings.
+    pub fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
     fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {
         let former = assignment.former.as_ref();
+        let brake = former.map(|former| former.brake).unwrap_or_default();
         let settings = match former.map(|former| &former.settings) {
-            Some(Ok(settings)) => Some(settings.clone()),
-            Some(Err(error)) => {
-                return Self::Rest(
-                    Finding::Unread {
-                        reason: "ClusterInvalid",
-                        message: error.to_string(),
-                    },
-                    None,
-                );
-            }
-            // The policy is gone, and with it the hand that could lift what it held back.
-            None => known.last.map(|last| {
-                Arc::new(Settings {
-                    mode: Mode::Enforce,
-                    suspend: false,
-                    ..(**last).clone()
-                })
-            }),
+            Some(Ok(settings)) => Ok(settings.clone()),
+            // Its last valid settings are as good as those of one that is gone.
+            Some(Err(SettingsError::Policy { .. })) | None => known
+                .last
+                .map(|last| with_brake(last, brake))
+                .ok_or_else(|| match former.map(|former| &former.settings) {
+                    Some(Err(error)) => invalid(error),
+                    _ => unselected(
+                        "the policy that protected it is gone, and none is known by which it \
+                         could be judged; apply one that selects it to have it restored when it \
+                         is healthy",
+                    ),
+                }),
+            Some(Err(error)) => Err(invalid(error)),
         };
         if let Eligibility::Skipped(skip) = &assignment.eligibility {
-            return Self::skipped(skip, settings.as_ref(), known);
+            return Self::skipped(skip, brake, settings.as_ref().ok(), known);
         }
-        match settings {
-            Some(settings) if settings.suspend => Self::Rest(
-                unselected(&suspended(&settings)),
-                Some("the policy is suspended"),
-            ),
-            Some(settings) => Self::LetGo(settings),
-            None => Self::Rest(
-                unselected(
-                    "the policy that protected it is gone, and none is known by which it could be \
-                     judged; apply one that selects it to have it restored when it is healthy",
-                ),
-                Some("no policy is known by which the cluster could be judged"),
-            ),
+        match (settings, former) {
+            (_, Some(former)) if brake.suspend => {
+                Self::Hold(unselected(&suspended(former)), SUSPENDED)
+            }
+            (Ok(settings), _) => Self::LetGo(settings),
+            (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
         }
     }
 
-    fn skipped(skip: &Skip, settings: Option<&Arc<Settings>>, known: Known<'_>) -> Self {
+    fn skipped(
+        skip: &Skip,
+        brake: Brake,
+        settings: Option<&Arc<Settings>>,
+        known: Known<'_>,
+    ) -> Self {
         let finding = Finding::Skipped {
             reason: skip.reason(),
             message: skip.to_string(),
         };
         if !known.engaged && known.looked_at {
-            return Self::Rest(finding, None);
+            return Self::Idle(finding);
         }
-        if settings.is_some_and(|settings| settings.suspend) {
-            return Self::Rest(finding, Some("the policy is suspended"));
+        if brake.suspend {
+            return Self::at_rest(finding, SUSPENDED, known);
         }
-        if settings.is_some_and(|settings| settings.mode == Mode::DryRun) {
-            return Self::Rest(finding, Some("the policy's mode is DryRun"));
+        if brake.dry_run {
+            return Self::at_rest(finding, DRY_RUN, known);
         }
         match skip {
             Skip::NoWorkers => Self::Settle(Aim::Restore, finding),
@@ -155,20 +167,48 @@ impl Stance {
             | Skip::Hibernated { asleep: true } => Self::Settle(Aim::Release, finding),
             Skip::Hibernated { asleep: false } => match settings {
                 Some(settings) => Self::Hibernate(settings.clone(), finding),
-                None => Self::Rest(
-                    finding,
-                    Some("no policy is known by which its API server could be reached"),
-                ),
+                None => Self::at_rest(finding, NO_SETTINGS, known),
             },
             Skip::Unreadable(_) | Skip::NotYetCreated(_) | Skip::NotYetRestored(_) => {
-                Self::Rest(finding, Some("the cluster is not in a state to be judged"))
+                Self::at_rest(finding, NO_STATE, known)
             }
+        }
+    }
+
+    fn at_rest(finding: Finding, why: &'static str, known: Known<'_>) -> Self {
+        if known.engaged {
+            Self::Hold(finding, why)
+        } else {
+            Self::Idle(finding)
         }
     }
 }
 
-fn suspended(settings: &Settings) -> String {
-    format!("the policy {} is suspended", settings.policy)
+/// What held back in the settings was held back by a policy that is not valid any more, or gone; and
+/// with one that is gone the hand that could lift it.
+fn with_brake(last: &Settings, brake: Brake) -> Arc<Settings> {
+    Arc::new(Settings {
+        mode: if brake.dry_run {
+            Mode::DryRun
+        } else {
+            Mode::Enforce
+        },
+        ..last.clone()
+    })
+}
+
+fn suspended(policy: &Selected) -> String {
+    format!("the policy {} is suspended", policy.policy)
+}
+
+fn invalid(error: &SettingsError) -> Finding {
+    Finding::Unread {
+        reason: match error {
+            SettingsError::Policy { .. } => "PolicyInvalid",
+            SettingsError::GracePeriod(_) | SettingsError::Unreadable(_) => "ClusterInvalid",
+        },
+        message: error.to_string(),
+    }
 }
 
 fn unselected(message: &str) -> Finding {

@@ -149,11 +149,28 @@ impl Seed {
         &self,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, CallError> {
+        self.turn().await;
+        self.call_at_turn(request).await
+    }
+
+    /// Waits until it is a request's turn.
+    pub async fn turn(&self) {
         if let Some(turns) = &self.turns {
             // The queue is fair; those who wait for the limiter itself are served at random.
             let _turn = turns.queue.lock().await;
             turns.limiter.until_ready().await;
         }
+    }
+
+    /// Carries out a request whose turn it is.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, fails, or takes too long.
+    pub async fn call_at_turn<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, CallError> {
         match timeout(REQUEST_LIMIT, request).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),

@@ -48,7 +48,7 @@ fn note(ledger: &mut Ledger, dependent: &Dependent, what: &What) {
 }
 
 fn names(ledger: &Ledger) -> Vec<String> {
-    let dependents = ledger.dependents();
+    let dependents = ledger.dependents(Aim::Restore);
     dependents
         .iter()
         .map(|d| d.reference.name.clone())
@@ -197,7 +197,7 @@ fn another_policy_inherits_what_is_owed() {
     let before = ledger.memory();
     ledger.adopt(&[dependent("b", 3), dependent("c", 0)]);
     assert_eq!(names(&ledger), ["a", "b", "c"]);
-    assert_eq!(ledger.dependents()[1].up.level, 3);
+    assert_eq!(ledger.dependents(Aim::Restore)[1].up.level, 3);
     let a = dependent("a", 1);
     assert_eq!(ledger.memory()[&a.reference], before[&a.reference]);
     // It leaves with its debt, and when it has been looked at.
@@ -220,12 +220,12 @@ fn what_a_policy_says_of_an_owed_dependent_wins() {
     });
     assert!(
         ledger
-            .dependents()
+            .dependents(Aim::Restore)
             .iter()
             .all(|dependent| dependent.optional)
     );
     ledger.adopt(&[dependent("a", 5)]);
-    assert_eq!(ledger.dependents()[0], dependent("a", 5));
+    assert_eq!(ledger.dependents(Aim::Restore)[0], dependent("a", 5));
     assert!(ledger.owes());
 }
 
@@ -238,7 +238,11 @@ fn a_restart_forgets_nothing() {
     });
     assert_eq!(recalled.status(), ledger.status());
     assert_eq!(recalled.memory(), ledger.memory());
-    for (known, original) in recalled.dependents().iter().zip(&*ledger.dependents()) {
+    for (known, original) in recalled
+        .dependents(Aim::Restore)
+        .iter()
+        .zip(&*ledger.dependents(Aim::Restore))
+    {
         assert_eq!(
             (&known.reference, known.up),
             (&original.reference, original.up)
@@ -258,7 +262,7 @@ fn what_was_never_looked_at_is_not_forgotten() {
     assert_eq!(names(&ledger), ["a", "b", "c"]);
     assert!(
         ledger
-            .dependents()
+            .dependents(Aim::Restore)
             .iter()
             .all(|it| it.optional || it.reference.name == "c")
     );
@@ -266,9 +270,10 @@ fn what_was_never_looked_at_is_not_forgotten() {
     let seen = |marked, record| What::Settled(Settled::Seen { marked }, found(0, record));
     note(&mut ledger, &b, &seen(true, Record::Replicas(7)));
     assert_eq!(ledger.memory()[&b.reference], memory(true, Some(7)));
-    // A debt that was known stays, whatever it looks like.
+    // Somebody has taken the mark off one that was owed: it is out of our hands, and told.
     note(&mut ledger, &a, &seen(false, Record::Absent));
-    assert_eq!(ledger.memory()[&a.reference], memory(true, Some(4)));
+    assert_eq!(ledger.memory()[&a.reference], memory(false, None));
+    assert_eq!(ledger.problems().next().unwrap().reason, "MarkRemoved");
     assert!(!ledger.is_looked_at());
     note(
         &mut ledger,
@@ -294,16 +299,51 @@ fn what_was_never_looked_at_is_not_forgotten() {
 }
 
 #[test]
-fn what_can_not_be_scaled_need_not_be_looked_at() {
+fn a_debt_that_somebody_else_has_paid_is_paid() {
+    let mut ledger = owing();
+    let a = dependent("a", 1);
+    let up = What::Settled(Settled::Seen { marked: false }, found(4, Record::Absent));
+    note(&mut ledger, &a, &up);
+    assert!(!ledger.owes());
+    assert_eq!(ledger.problems().count(), 0);
+}
+
+/// What is owed is given back; but nothing is taken, or taken again, that no policy names.
+#[test]
+fn only_what_a_policy_names_is_taken() {
+    let mut ledger = owing();
+    ledger.adopt(&[dependent("b", 0)]);
+    assert_eq!(names(&ledger), ["a", "b"]);
+    let taken = ledger.dependents(Aim::Protect);
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].reference.name, "b");
+}
+
+#[test]
+fn what_a_defect_may_have_done_has_to_be_looked_at() {
     let mut ledger = Ledger::default();
     let a = dependent("a", 1);
     ledger.adopt(std::slice::from_ref(&a));
-    note(
-        &mut ledger,
-        &a,
-        &What::Failed(ScaleError::NotScalable("no scale"), None),
-    );
+    note(&mut ledger, &a, &What::Settled(Settled::Up, None));
     assert!(ledger.is_looked_at());
+    ledger.distrust();
+    assert!(!ledger.is_looked_at());
+}
+
+/// While a policy names it, its mistake is told.
+#[test]
+fn what_cannot_be_scaled_is_forgotten_once_nobody_asks_for_it() {
+    let mut ledger = owing();
+    let (a, b) = (dependent("a", 1), dependent("b", 0));
+    let gone = What::Failed(ScaleError::NotScalable("no scale"), None);
+    note(&mut ledger, &a, &gone);
+    assert!(ledger.owes());
+    assert_eq!(ledger.problems().count(), 1);
+    note(&mut ledger, &b, &What::Settled(Settled::Up, None));
+    ledger.adopt(&[b]);
+    note(&mut ledger, &a, &gone);
+    assert_eq!(names(&ledger), ["b"]);
+    assert!(ledger.is_looked_at() && !ledger.owes());
 }
 
 #[test]

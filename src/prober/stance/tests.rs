@@ -13,7 +13,6 @@ fn settings(policy: &str) -> Settings {
     Settings {
         policy: policy.into(),
         mode: Mode::Enforce,
-        suspend: false,
         secret_name: "dwd".into(),
         interval: std::time::Duration::from_secs(10),
         initial_delay: std::time::Duration::ZERO,
@@ -29,18 +28,35 @@ fn settings(policy: &str) -> Settings {
     }
 }
 
-fn with(change: impl FnOnce(&mut Settings)) -> Settings {
-    let mut settings = settings("shoots");
-    change(&mut settings);
-    settings
-}
+const FREE: Brake = Brake {
+    suspend: false,
+    dry_run: false,
+};
+const SUSPEND: Brake = Brake {
+    suspend: true,
+    ..FREE
+};
+const DRY: Brake = Brake {
+    dry_run: true,
+    ..FREE
+};
 
-fn policy(settings: Result<Settings, SettingsError>) -> Option<Selected> {
+fn policy(brake: Brake, settings: Result<Settings, SettingsError>) -> Option<Selected> {
+    let mode = if brake.dry_run {
+        Mode::DryRun
+    } else {
+        Mode::Enforce
+    };
     Some(Selected {
         policy: "shoots".into(),
-        settings: settings.map(Arc::new),
+        brake,
+        settings: settings.map(|settings| Arc::new(Settings { mode, ..settings })),
         outranked: vec![],
     })
+}
+
+fn valid(brake: Brake) -> Option<Selected> {
+    policy(brake, Ok(settings("shoots")))
 }
 
 fn assignment(
@@ -58,6 +74,7 @@ fn assignment(
 
 const NOTHING_OWED: Known<'_> = Known {
     last: None,
+    brake: FREE,
     engaged: false,
     looked_at: true,
 };
@@ -81,8 +98,9 @@ fn brief(stance: &Stance) -> String {
         Stance::LetGo(settings) => format!("let go by {}", settings.policy),
         Stance::Hibernate(settings, _) => format!("hibernate by {}", settings.policy),
         Stance::Settle(aim, found) => format!("{aim:?}, {}", finding(found)),
-        Stance::Rest(found, None) => format!("rest, {}", finding(found)),
-        Stance::Rest(found, Some(why)) => format!("rest, {}: {why}", finding(found)),
+        Stance::Hold(found, why) => format!("hold, {}: {why}", finding(found)),
+        Stance::Idle(found) => format!("idle, {}", finding(found)),
+        Stance::Bury => "bury".to_owned(),
         Stance::Forget => "forget".to_owned(),
     }
 }
@@ -91,18 +109,42 @@ fn bad_grace() -> SettingsError {
     SettingsError::GracePeriod("soon".to_owned())
 }
 
+fn not_valid() -> SettingsError {
+    SettingsError::Policy {
+        policy: "shoots".into(),
+        problems: "spec: no".to_owned(),
+    }
+}
+
 #[rstest]
+#[case::enforce(valid(FREE), ["probe by shoots"; 3])]
+#[case::dry_run(valid(DRY), ["probe by shoots"; 3])]
+#[case::suspended(
+    valid(SUSPEND),
+    ["idle, Suspended", "idle, Suspended", "hold, Suspended: the policy is suspended"]
+)]
+#[case::suspended_with_a_mistake(
+    policy(SUSPEND, Err(bad_grace())),
+    ["idle, Suspended", "idle, Suspended", "hold, Suspended: the policy is suspended"]
+)]
+#[case::mistake(
+    policy(FREE, Err(bad_grace())),
+    [
+        "idle, ClusterInvalid",
+        "idle, ClusterInvalid",
+        "hold, ClusterInvalid: there is nothing valid by which it could be judged",
+    ]
+)]
 fn a_selected_cluster_is_probed_unless_it_must_not_be(
-    #[values(NOTHING_OWED, NEVER_LOOKED, OWING)] known: Known<'_>,
+    #[case] selected: Option<Selected>,
+    #[case] expected: [&str; 3],
 ) {
-    for (settings, expected) in [
-        (Ok(settings("shoots")), "probe by shoots"),
-        (Ok(with(|it| it.mode = Mode::DryRun)), "probe by shoots"),
-        (Ok(with(|it| it.suspend = true)), "rest, Suspended"),
-        (Err(bad_grace()), "rest, ClusterInvalid"),
-    ] {
-        let assignment = assignment(policy(settings), None, Eligibility::Probed);
-        assert_eq!(brief(&Stance::new(&assignment, known)), expected);
+    let assignment = assignment(selected, None, Eligibility::Probed);
+    for (known, expected) in [NOTHING_OWED, NEVER_LOOKED, OWING]
+        .into_iter()
+        .zip(expected)
+    {
+        assert_eq!(brief(&Stance::new(Some(&assignment), known)), expected);
     }
 }
 
@@ -122,11 +164,11 @@ fn operation() -> LastOperation {
 #[case::no_workers(Skip::NoWorkers, "Restore, NoWorkers")]
 #[case::creating(
     Skip::NotYetCreated(Some(operation())),
-    "rest, NotYetCreated: the cluster is not in a state to be judged"
+    "hold, NotYetCreated: the cluster is not in a state to be judged"
 )]
 #[case::restoring(
     Skip::NotYetRestored(operation()),
-    "rest, NotYetRestored: the cluster is not in a state to be judged"
+    "hold, NotYetRestored: the cluster is not in a state to be judged"
 )]
 fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     #[case] skip: Skip,
@@ -134,100 +176,124 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     #[values(true, false)] selected: bool,
 ) {
     let reason = skip.reason();
-    let of = |settings: Settings, known| {
-        let policy = policy(Ok(settings));
+    let of = |policy: Option<Selected>, known| {
         let (now, former) = if selected {
             (policy, None)
         } else {
             (None, policy)
         };
         let assignment = assignment(now, former, Eligibility::Skipped(skip.clone()));
-        brief(&Stance::new(&assignment, known))
+        brief(&Stance::new(Some(&assignment), known))
     };
-    assert_eq!(of(settings("shoots"), OWING), expected);
-    let held = |why: &str| format!("rest, {reason}: {why}");
-    assert_eq!(
-        of(with(|it| it.suspend = true), OWING),
-        held("the policy is suspended")
-    );
-    assert_eq!(
-        of(with(|it| it.mode = Mode::DryRun), OWING),
-        held("the policy's mode is DryRun")
-    );
+    assert_eq!(of(valid(FREE), OWING), expected);
+    // Whatever the cluster overrides: where it is needed, nothing happens.
+    let needed = matches!(skip, Skip::Hibernated { asleep: false });
+    let mistaken = of(policy(FREE, Err(bad_grace())), OWING);
+    if needed {
+        let why = "there is nothing valid by which it could be judged";
+        assert_eq!(mistaken, format!("hold, {reason}: {why}"));
+    } else {
+        assert_eq!(mistaken, expected);
+    }
+    let held = |why: &str| format!("hold, {reason}: {why}");
+    for mistake in [None, Some(bad_grace())] {
+        let of = |brake, known| {
+            let settings = mistake.clone().map_or_else(|| Ok(settings("shoots")), Err);
+            of(policy(brake, settings), known)
+        };
+        assert_eq!(of(SUSPEND, OWING), held("the policy is suspended"));
+        assert_eq!(of(DRY, OWING), held("the policy's mode is DryRun"));
+    }
     // Where nothing is owed there is nothing to settle.
     let rest = if selected {
-        format!("rest, {reason}")
+        format!("idle, {reason}")
     } else {
         "forget".to_owned()
     };
-    assert_eq!(of(settings("shoots"), NOTHING_OWED), rest);
+    assert_eq!(of(valid(FREE), NOTHING_OWED), rest);
     // An unknown mark is worth a look: by the way where it would be taken off anyhow.
-    let look = if selected {
-        expected
-    } else {
-        "Look, Unselected"
+    let look = match (selected, expected.starts_with("hold")) {
+        (false, _) => "Look, Unselected".to_owned(),
+        (true, true) => format!("idle, {reason}"),
+        (true, false) => expected.to_owned(),
     };
-    assert_eq!(of(settings("shoots"), NEVER_LOOKED), look);
+    assert_eq!(of(valid(FREE), NEVER_LOOKED), look);
 }
 
 #[rstest]
-#[case::by_the_former(Some(Ok(settings("shoots"))), None, "let go by shoots")]
-#[case::not_by_an_older(
-    Some(Ok(settings("shoots"))),
-    Some(settings("old")),
-    "let go by shoots"
+#[case::by_the_former(valid(FREE), None, "let go by shoots")]
+#[case::not_by_an_older(valid(FREE), Some("old"), "let go by shoots")]
+#[case::suspended(valid(SUSPEND), None, "hold, Unselected: the policy is suspended")]
+#[case::dry_run(valid(DRY), None, "let go by shoots")]
+#[case::bad_grace(
+    policy(FREE, Err(bad_grace())),
+    Some("old"),
+    "hold, ClusterInvalid: there is nothing valid by which it could be judged"
 )]
-#[case::suspended(
-    Some(Ok(with(|it| it.suspend = true))),
+#[case::not_valid(policy(FREE, Err(not_valid())), Some("old"), "let go by old")]
+#[case::not_valid_and_suspended(
+    policy(SUSPEND, Err(not_valid())),
+    Some("old"),
+    "hold, Unselected: the policy is suspended"
+)]
+#[case::never_valid(
+    policy(FREE, Err(not_valid())),
     None,
-    "rest, Unselected: the policy is suspended"
+    "hold, PolicyInvalid: there is nothing valid by which it could be judged"
 )]
-#[case::dry_run(Some(Ok(with(|it| it.mode = Mode::DryRun))), None, "let go by shoots")]
-#[case::bad_grace(Some(Err(bad_grace())), None, "rest, ClusterInvalid")]
-#[case::policy_gone(None, Some(settings("old")), "let go by old")]
-#[case::suspended_policy_gone(None, Some(with(|it| it.suspend = true)), "let go by shoots")]
+#[case::policy_gone(None, Some("old"), "let go by old")]
 #[case::nothing_known(
     None,
     None,
-    "rest, Unselected: no policy is known by which the cluster could be judged"
+    "hold, Unselected: there is nothing valid by which it could be judged"
 )]
 fn a_protected_cluster_is_not_dropped(
-    #[case] former: Option<Result<Settings, SettingsError>>,
-    #[case] last: Option<Settings>,
+    #[case] former: Option<Selected>,
+    #[case] last: Option<&str>,
     #[case] expected: &str,
 ) {
-    let assignment = assignment(None, former.and_then(policy), Eligibility::Probed);
-    let last = last.map(Arc::new);
-    let known = |known: Known<'static>| Known {
-        last: last.as_ref(),
-        ..known
+    let assignment = assignment(None, former, Eligibility::Probed);
+    let last = last.map(|last| Arc::new(settings(last)));
+    let stance = |known: Known<'static>| {
+        let known = Known {
+            last: last.as_ref(),
+            ..known
+        };
+        brief(&Stance::new(Some(&assignment), known))
     };
-    let stance = Stance::new(&assignment, known(OWING));
-    assert_eq!(brief(&stance), expected);
-    if let Stance::LetGo(settings) = &stance {
-        assert!(!settings.suspend);
-    }
-    assert_eq!(
-        brief(&Stance::new(&assignment, known(NOTHING_OWED))),
-        "forget"
-    );
-    assert_eq!(
-        brief(&Stance::new(&assignment, known(NEVER_LOOKED))),
-        "Look, Unselected"
-    );
+    assert_eq!(stance(OWING), expected);
+    assert_eq!(stance(NOTHING_OWED), "forget");
+    assert_eq!(stance(NEVER_LOOKED), "Look, Unselected");
 }
 
-/// Nobody is left who could switch it to Enforce.
-#[test]
-fn the_dry_run_of_a_policy_that_is_gone_holds_nothing_back() {
-    let assignment = assignment(None, None, Eligibility::Probed);
-    let last = Arc::new(with(|it| it.mode = Mode::DryRun));
+/// Of a policy that is gone nobody is left who could switch it to Enforce.
+#[rstest]
+#[case::gone(None, Mode::Enforce)]
+#[case::not_valid(policy(FREE, Err(not_valid())), Mode::Enforce)]
+#[case::not_valid_and_dry(policy(DRY, Err(not_valid())), Mode::DryRun)]
+#[case::dry(valid(DRY), Mode::DryRun)]
+fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] expected: Mode) {
+    let assignment = assignment(None, former, Eligibility::Probed);
+    let last = Arc::new(Settings {
+        mode: Mode::DryRun,
+        ..settings("old")
+    });
     let known = Known {
         last: Some(&last),
         ..OWING
     };
-    let Stance::LetGo(settings) = Stance::new(&assignment, known) else {
+    let Stance::LetGo(settings) = Stance::new(Some(&assignment), known) else {
         panic!("not let go");
     };
-    assert_eq!(settings.mode, Mode::Enforce);
+    assert_eq!(settings.mode, expected);
+}
+
+#[rstest]
+#[case(OWING, "bury")]
+#[case(NOTHING_OWED, "forget")]
+#[case(NEVER_LOOKED, "forget")]
+#[case(Known { brake: SUSPEND, ..OWING }, "forget")]
+#[case(Known { brake: DRY, ..OWING }, "forget")]
+fn a_cluster_that_is_gone_leaves_no_marks(#[case] known: Known<'_>, #[case] expected: &str) {
+    assert_eq!(brief(&Stance::new(None, known)), expected);
 }
