@@ -242,7 +242,7 @@ impl Fleet {
 
     /// Tells the loops and the reporter what has changed.
     fn apply(&mut self, about_policies: bool, changed: &Changed) {
-        if !self.index.synced() || (changed.is_empty() && !about_policies) {
+        if !self.index.synced() || (self.started && changed.is_empty() && !about_policies) {
             return;
         }
         for name in changed {
