@@ -18,6 +18,7 @@ use super::{
     proof::Proof,
     scale::Resources,
     stance::{Known, Stance},
+    verdict::Verdict,
     watch::Conclusion,
 };
 use crate::{
@@ -315,6 +316,13 @@ impl Probe {
         let Some(aim) = conclusion.act else {
             // Without sufficient evidence nothing is scaled, either way.
             self.guard.stop();
+            self.held_back = match conclusion.verdict {
+                Verdict::Outage => Some("the policy's failureThreshold is not reached yet"),
+                Verdict::Healthy if self.guard.protection() != Protection::None => {
+                    Some("the policy's successThreshold is not reached yet")
+                }
+                Verdict::Healthy | Verdict::Undetermined(_) => None,
+            };
             return;
         };
         if settings.mode == Mode::DryRun {
