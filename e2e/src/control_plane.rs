@@ -225,15 +225,21 @@ impl ControlPlane {
     /// Takes it off the seed, so that nobody minds a shoot that is gone.
     pub(crate) async fn remove(self) -> Result<()> {
         let (delete, all) = (DeleteParams::default(), ListParams::default());
+        let gone =
+            |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
         let answer = self.clusters().delete(&self.namespace, &delete).await;
-        if !matches!(&answer, Err(kube::Error::Api(status)) if status.is_not_found()) {
+        if !answer.as_ref().is_err_and(gone) {
             answer?;
         }
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
         deployments.delete_collection(&delete, &all).await?;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         secrets.delete_collection(&delete, &all).await?;
-        self.machines().delete_collection(&delete, &all).await?;
+        // A scenario may have had the seed serve none.
+        let answer = self.machines().delete_collection(&delete, &all).await;
+        if !answer.as_ref().is_err_and(gone) {
+            answer?;
+        }
         self.deployments().forget(&self.namespace);
         Ok(())
     }
