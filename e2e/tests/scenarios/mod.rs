@@ -1,10 +1,14 @@
 //! The scenarios, one file a subject. Each file lists its own at its top.
 
 mod access;
+mod candidates;
+mod clocks;
 mod control_plane;
+mod evidence;
 mod kinds;
 mod letting_go;
 mod prober;
+mod silence;
 mod status;
 
 use anyhow::Result;
@@ -36,10 +40,13 @@ use scenarios;
 pub(crate) fn all() -> Vec<Scenario> {
     [
         access::all(),
+        candidates::all(),
+        clocks::all(),
         control_plane::all(),
         kinds::all(),
         letting_go::all(),
         prober::all(),
+        silence::all(),
         status::all(),
     ]
     .into_iter()
