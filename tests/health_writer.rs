@@ -430,6 +430,20 @@ async fn a_deletion_during_a_write_is_not_lost() {
 }
 
 #[tokio::test]
+async fn a_cluster_that_is_let_go_during_a_write_leaves_no_record() {
+    let desk = Desk::healthy().await;
+    let release = desk
+        .seed
+        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
+    desk.tell(protected()).await;
+    desk.reporter.cluster_unselected(&"a".into());
+    desk.clock.pass(MOMENT).await;
+    release.send(()).unwrap();
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.seed.get("clusterhealths", "", "a"), None);
+}
+
+#[tokio::test]
 async fn a_cluster_that_is_created_anew_owns_its_record() {
     let desk = Desk::healthy().await;
     let anew = ClusterReport {

@@ -203,7 +203,12 @@ impl ClusterRecord {
         }
         self.said = Some(report);
         self.said_at = Instant::now();
-        self.look();
+        if self.unwanted {
+            // Its cluster was let go during the write.
+            self.schedule.hurry(Instant::now());
+        } else {
+            self.look();
+        }
     }
 }
 

@@ -46,8 +46,16 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
         Verdict::Healthy if all == 0 => {
             "no node lease counts: there is nothing to protect".to_owned()
         }
-        Verdict::Healthy if expired == 0 => format!("none of {all} node leases is expired"),
-        Verdict::Healthy => format!("{of_all}; {needed} would be an outage"),
+        Verdict::Healthy => {
+            let mut text = match expired {
+                0 => format!("none of {all} node leases is expired"),
+                _ => format!("{of_all}; {needed} would be an outage"),
+            };
+            if seen.unknown > 0 {
+                let _ = write!(text, "; of {} it cannot be said", seen.unknown);
+            }
+            text
+        }
         Verdict::Outage => format!(
             "{of_all}, and {needed} are an outage; the API server answers and accepts writes"
         ),

@@ -244,12 +244,12 @@ impl Sources {
         let once_more = request.insist || (linked_before && error.of_connection());
         self.link = None;
         if !once_more {
-            return Err(self.refused(error));
+            return Err(self.comment(error, consistency));
         }
         let second = self.link().await?.leases(consistency, request.limit).await;
         second.map_err(|error| {
             self.link = None;
-            self.refused(error.into())
+            self.comment(error.into(), consistency)
         })
     }
 
@@ -271,20 +271,21 @@ impl Sources {
         }
     }
 
-    /// Says of credentials that are not accepted that newer ones may not be known here, if so.
-    fn refused(&self, mut error: EvidenceError) -> EvidenceError {
-        let unauthorized = matches!(
-            error,
-            EvidenceError::Shoot {
-                error: ReadError::Unauthorized { .. },
-                ..
+    /// Adds what is known here: that a consistent list needs more than a cached one, and that newer
+    /// credentials than those that are not accepted may not be known.
+    fn comment(&self, mut error: EvidenceError, consistency: Consistency) -> EvidenceError {
+        let EvidenceError::Shoot { error: read, .. } = &error else {
+            return error;
+        };
+        match (read, consistency, self.secret.trouble()) {
+            (ReadError::Timeout { .. }, Consistency::Consistent, _) => {
+                error.add(", and its etcd, which a consistent list needs");
             }
-        );
-        if let (true, Some(trouble)) = (unauthorized, self.secret.trouble()) {
-            error.add(&format!(
+            (ReadError::Unauthorized { .. }, _, Some(trouble)) => error.add(&format!(
                 "; a newer one may not be known here: the watch of the Secret broke, and has told \
                  nothing since ({trouble})"
-            ));
+            )),
+            _ => {}
         }
         error
     }

@@ -91,6 +91,9 @@ impl Ledger {
                 entry.named = false;
                 // Nobody asks for it any more.
                 entry.dependent.optional = true;
+                if !entry.memory.owed {
+                    entry.problem = None;
+                }
                 self.0.insert(reference, entry);
             }
         }

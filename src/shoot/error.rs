@@ -61,8 +61,8 @@ pub enum ReadError {
     },
     /// No whole answer in time.
     #[error(
-        "cannot {tried}: no whole answer within {after:?}; check the network to the API server and \
-         its load"
+        "cannot {tried}: no whole answer within {} ms; check the network to the API server and its \
+         load", .after.as_millis()
     )]
     Timeout {
         /// What was to be read.
