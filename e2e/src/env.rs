@@ -2,8 +2,8 @@
 //! cleaned and lent again. Everything starts when it is first asked for.
 
 use crate::{
-    ApiServer, Assets, ControllerManager, Etcd, Kubectl, Operator, Seed, ShootBuilder,
-    kubelet::LEASE_NAMESPACE, shoot::PROBE_USER,
+    ApiServer, Assets, ControlPlane, ControllerManager, Etcd, Kubectl, Operator, Seed,
+    ShootBuilder, kubelet::LEASE_NAMESPACE, shoot::PROBE_USER,
 };
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -14,12 +14,16 @@ use kube::{
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use tokio::sync::OnceCell;
+use tokio::{runtime::Handle, sync::OnceCell, time::timeout};
+use tokio_util::task::TaskTracker;
+
+/// For taking the last shoots off their seeds.
+const LAST_REMOVALS: Duration = Duration::from_secs(10);
 
 /// A handle on what scenarios share; clones are the same.
 #[derive(Clone)]
@@ -31,8 +35,10 @@ struct Inner {
     etcd: OnceCell<Etcd>,
     seed: OnceCell<Arc<Seed>>,
     operator: OnceCell<Operator>,
-    idle: Mutex<Vec<ApiServer>>,
+    /// Every API server of shoots. One that nobody else holds is free to be lent.
+    lent: Mutex<Vec<Arc<ApiServer>>>,
     started: AtomicUsize,
+    removals: TaskTracker,
 }
 
 impl Env {
@@ -45,8 +51,9 @@ impl Env {
             etcd: OnceCell::new(),
             seed: OnceCell::new(),
             operator: OnceCell::new(),
-            idle: Mutex::default(),
+            lent: Mutex::default(),
             started: AtomicUsize::new(0),
+            removals: TaskTracker::new(),
         })))
     }
 
@@ -92,15 +99,9 @@ impl Env {
         self.0.etcd.get_or_try_init(start).await
     }
 
-    /// An API server without nodes or leases: one that was returned, or a new one.
-    pub(crate) async fn borrow_api_server(&self) -> Result<ApiServer> {
-        let idle = self
-            .0
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        if let Some(server) = idle {
+    /// An API server without nodes or leases: one whose shoots are gone, or a new one.
+    pub(crate) async fn borrow_api_server(&self) -> Result<Arc<ApiServer>> {
+        if let Some(server) = self.free_api_server() {
             server.revive().await?;
             clean(&server)
                 .await
@@ -110,7 +111,21 @@ impl Env {
         let number = self.0.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shoot-{number}");
         let (assets, root) = (&self.0.assets, &self.0.root);
-        ApiServer::start(assets, root, &name, self.etcd().await?, &[PROBE_USER]).await
+        let server = ApiServer::start(assets, root, &name, self.etcd().await?, &[PROBE_USER]);
+        let server = Arc::new(server.await?);
+        self.lent().push(Arc::clone(&server));
+        Ok(server)
+    }
+
+    fn free_api_server(&self) -> Option<Arc<ApiServer>> {
+        let lent = self.lent();
+        lent.iter()
+            .find(|server| Arc::strong_count(server) == 1)
+            .cloned()
+    }
+
+    fn lent(&self) -> MutexGuard<'_, Vec<Arc<ApiServer>>> {
+        self.0.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An API server on an etcd of its own.
@@ -122,14 +137,26 @@ impl Env {
         Ok((etcd, server))
     }
 
-    /// Takes an API server back, unless somebody else still holds it.
-    pub(crate) fn return_api_server(&self, server: Arc<ApiServer>) {
-        if let Some(server) = Arc::into_inner(server) {
-            self.0
-                .idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(server);
+    /// Takes a shoot off its seed, while the next scenario starts.
+    pub(crate) fn remove(&self, control_plane: ControlPlane, runtime: &Handle) {
+        let removal = async move {
+            let namespace = control_plane.namespace().to_owned();
+            if let Err(error) = control_plane.remove().await {
+                tracing::warn!("{namespace} not taken off its seed: {error:#}");
+            }
+        };
+        self.0.removals.spawn_on(removal, runtime);
+    }
+
+    /// Waits until the shoots that are gone are off their seeds, which may end then; not for long,
+    /// since a failed scenario may leave one that answers nothing.
+    pub async fn finish(&self) {
+        self.0.removals.close();
+        if timeout(LAST_REMOVALS, self.0.removals.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("shoots are left on their seeds");
         }
     }
 

@@ -137,13 +137,12 @@ impl ShootBuilder {
         let server = async {
             if self.own_etcd {
                 let (etcd, server) = env.separate_api_server(name).await?;
-                Ok((Some(etcd), server))
+                Ok((Some(etcd), Arc::new(server)))
             } else {
                 Ok((None, env.borrow_api_server().await?))
             }
         };
         let (seed, (own_etcd, server)) = tokio::try_join!(seed, server)?;
-        let server = Arc::new(server);
 
         let client = server.client()?;
         crate::apply(&client, PROBE_RBAC)
@@ -334,15 +333,6 @@ impl Drop for Shoot {
     fn drop(&mut self) {
         self.kubelets.clear();
         self.controller_manager = None;
-        if self.own_etcd.is_none() {
-            self.env.return_api_server(Arc::clone(&self.server));
-        }
-        let control_plane = self.control_plane.clone();
-        self.runtime.spawn(async move {
-            let namespace = control_plane.namespace().to_owned();
-            if let Err(error) = control_plane.remove().await {
-                tracing::warn!("{namespace} not taken off its seed: {error:#}");
-            }
-        });
+        self.env.remove(self.control_plane.clone(), &self.runtime);
     }
 }

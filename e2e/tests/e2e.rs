@@ -57,7 +57,7 @@ fn main() -> Result<ExitCode> {
     runtime.spawn(leave_when_interrupted(Arc::clone(&files)));
     let env = runtime.block_on(Env::prepare(files.root()))?;
     let shared = Shared {
-        env,
+        env: env.clone(),
         runtime: runtime.handle().clone(),
         permits: Arc::new(Semaphore::new(permits as usize)),
         most: permits,
@@ -69,6 +69,7 @@ fn main() -> Result<ExitCode> {
         })
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    runtime.block_on(env.finish());
     files.tear_down(conclusion.has_failed());
     Ok(conclusion.exit_code())
 }
