@@ -176,6 +176,12 @@ impl ControlPlane {
 
     /// Creates a Deployment and waits until it is up.
     pub async fn create_dependent(&self, name: &str, replicas: i32) -> Result<()> {
+        self.add_dependent(name, replicas).await?;
+        self.dependent(name).is_ready(replicas).await
+    }
+
+    /// Creates a Deployment, which the operator may scale before it is up.
+    pub async fn add_dependent(&self, name: &str, replicas: i32) -> Result<()> {
         let labels = json!({"app": name});
         let deployment = serde_json::from_value(json!({
             "apiVersion": "apps/v1",
@@ -190,12 +196,11 @@ impl ControlPlane {
                 },
             },
         }))?;
-        let dependent = self.dependent(name);
-        dependent
+        self.dependent(name)
             .api
             .create(&PostParams::default(), &deployment)
             .await?;
-        dependent.is_ready(replicas).await
+        Ok(())
     }
 
     /// One of its Deployments.

@@ -32,6 +32,13 @@ pub const DEPENDENTS: [&str; 3] = [
 ];
 
 impl Policy {
+    /// Under another name, so that there are two for one shoot.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// Merges this into the spec.
     #[must_use]
     pub fn with(mut self, patch: &Value) -> Self {

@@ -49,6 +49,7 @@ pub struct ShootBuilder {
     dependents: Vec<String>,
     grace: Option<Duration>,
     own_etcd: bool,
+    neighbour: Option<Arc<ApiServer>>,
     seed: Option<Arc<Seed>>,
 }
 
@@ -64,6 +65,7 @@ impl ShootBuilder {
             dependents: Vec::new(),
             grace: None,
             own_etcd: false,
+            neighbour: None,
             seed: None,
         }
     }
@@ -119,6 +121,15 @@ impl ShootBuilder {
         self
     }
 
+    /// On the API server of another shoot, which costs none of its own. To the operator they are
+    /// clusters of their own: the leases there are of both, but each has Machines for its own nodes
+    /// alone, and a lease without a Machine does not count.
+    #[must_use]
+    pub fn beside(mut self, shoot: &Shoot) -> Self {
+        self.neighbour = Some(Arc::clone(&shoot.server));
+        self
+    }
+
     /// Its control plane on a seed other than the shared one.
     #[must_use]
     pub fn on(mut self, seed: &Arc<Seed>) -> Self {
@@ -138,6 +149,8 @@ impl ShootBuilder {
             if self.own_etcd {
                 let (etcd, server) = env.separate_api_server(name).await?;
                 Ok((Some(etcd), Arc::new(server)))
+            } else if let Some(neighbour) = &self.neighbour {
+                Ok((None, Arc::clone(neighbour)))
             } else {
                 Ok((None, env.borrow_api_server().await?))
             }
