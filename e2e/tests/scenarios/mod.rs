@@ -1,15 +1,18 @@
 //! The scenarios, one file a subject. Each file lists its own at its top.
 
 mod access;
+mod acting;
 mod candidates;
 mod clocks;
 mod control_plane;
+mod dependents;
 mod evidence;
 mod kinds;
 mod letting_go;
 mod prober;
 mod silence;
 mod status;
+mod steps;
 
 use anyhow::Result;
 use dependency_watchdog_e2e::Env;
@@ -40,9 +43,11 @@ use scenarios;
 pub(crate) fn all() -> Vec<Scenario> {
     [
         access::all(),
+        acting::all(),
         candidates::all(),
         clocks::all(),
         control_plane::all(),
+        dependents::all(),
         kinds::all(),
         letting_go::all(),
         prober::all(),

@@ -62,7 +62,7 @@ pub(super) async fn none_is_touched(shoot: &Shoot, period: Duration) -> Result<(
 }
 
 /// The dependents that the operator has patched in this shoot's namespace, in order.
-fn patched(shoot: &Shoot) -> Result<Vec<String>> {
+pub(super) fn patched(shoot: &Shoot) -> Result<Vec<String>> {
     let requests = shoot.control_plane.seed().operator_requests()?;
     let patches = requests.into_iter().filter(|request| {
         request.verb == "patch"

@@ -1,0 +1,325 @@
+//! What a dependent can be, and what is said of one that cannot be scaled.
+
+use super::{
+    Scenario,
+    prober::{COUNTS, all_are_restored, watched},
+    steps::{
+        CA, KCM, MCM, are, becomes, deployment, is, is_degraded, is_looked_at, is_sound, owed,
+        plain, says, staffed, taken, writes,
+    },
+};
+use anyhow::{Result, ensure};
+use dependency_watchdog::{
+    api::Protection,
+    prober::plan::{MARK, RECORD},
+};
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Shoot,
+    wait::{self, seen},
+};
+use futures::future::try_join_all;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// After so many looks at a dependent, what does not depend on it would have been done.
+const LOOKS: usize = 4;
+
+/// Several verdicts are reached in this time.
+const A_WHILE: Duration = Duration::from_secs(2);
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_a_custom_resource_with_scale_is_scaled_in_its_level,
+        e2e_a_reference_that_cannot_be_scaled_is_named_with_the_remedy,
+        e2e_a_missing_dependent_is_passed_if_it_is_optional,
+        e2e_an_unreadable_record_holds_up_later_levels_until_it_is_mended,
+    ]
+}
+
+/// An Etcd whose controller is the scenario: it sets the status.
+struct Etcd(Api<DynamicObject>);
+
+impl Etcd {
+    const NAME: &str = "etcd-main";
+
+    async fn create(shoot: &Shoot, replicas: i32) -> Result<Self> {
+        let seed = shoot.control_plane.seed();
+        seed.apply(include_str!("etcd.yaml")).await?;
+        let kind = ApiResource {
+            group: "druid.gardener.cloud".into(),
+            version: "v1alpha1".into(),
+            api_version: "druid.gardener.cloud/v1alpha1".into(),
+            kind: "Etcd".into(),
+            plural: "etcds".into(),
+        };
+        let etcd = Self(Api::namespaced_with(
+            seed.client()?,
+            shoot.namespace(),
+            &kind,
+        ));
+        let object = json!({
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": Self::NAME},
+            "spec": {"replicas": replicas},
+        });
+        let object = serde_json::from_value(object)?;
+        etcd.0.create(&PostParams::default(), &object).await?;
+        etcd.has(replicas).await?;
+        Ok(etcd)
+    }
+
+    /// Sets how many members there are.
+    async fn has(&self, members: i32) -> Result<()> {
+        let patch = Patch::Merge(json!({"status": {"replicas": members}}));
+        self.0
+            .patch_status(Self::NAME, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until it should have so many, and carries this record, with the mark, or none.
+    async fn becomes(&self, replicas: i32, record: Option<&str>) -> Result<()> {
+        let what = format!("the Etcd to have {replicas} replicas and the record {record:?}");
+        wait::until(&what, async || {
+            let found = self.0.get(Self::NAME).await?;
+            let wanted = found.data.pointer("/spec/replicas").and_then(Value::as_i64);
+            let annotations = found.metadata.annotations.unwrap_or_default();
+            let recorded = annotations.get(RECORD).map(String::as_str);
+            let met = wanted == Some(replicas.into())
+                && recorded == record
+                && annotations.contains_key(MARK) == record.is_some();
+            seen(met, format!("{wanted:?} replicas, {annotations:?}"))
+        })
+        .await
+    }
+}
+
+async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Result<()> {
+    env.operator().await?;
+    let shoot = staffed(env.shoot("custom")).await?;
+    let etcd = Etcd::create(&shoot, 3).await?;
+    let (first, then) = (
+        json!({"level": 0, "timeout": "1m"}),
+        json!({"level": 1, "timeout": "1m"}),
+    );
+    let policy = shoot.policy()?.with(&json!({"dependentResourceInfos": [
+        {
+            "ref": {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": Etcd::NAME},
+            "optional": false,
+            "scaleDown": first,
+            "scaleUp": first,
+        },
+        deployment(KCM, &then, &then),
+    ]}));
+    policy.apply().await?;
+    shoot.is_found("Healthy").await?;
+    is_sound(&shoot).await?;
+
+    shoot.cut_all();
+    // Each level waits for the one before to be really there.
+    etcd.becomes(0, Some("3")).await?;
+    is_looked_at(&shoot, Etcd::NAME, LOOKS).await?;
+    is(&shoot, KCM, plain(2)).await?;
+    etcd.has(0).await?;
+    let status = shoot.is_protected(Protection::Active).await?;
+    ensure!(owed(&status) == [KCM, Etcd::NAME], "{status:?}");
+    is(&shoot, KCM, taken(2)).await?;
+
+    shoot.restore_all();
+    etcd.becomes(3, None).await?;
+    is_looked_at(&shoot, Etcd::NAME, LOOKS).await?;
+    is(&shoot, KCM, taken(2)).await?;
+    etcd.has(3).await?;
+    shoot.is_protected(Protection::None).await?;
+    is(&shoot, KCM, plain(2)).await?;
+
+    let writes = writes(&shoot)?;
+    let resources: Vec<&str> = writes.iter().map(|write| &*write.resource).collect();
+    let (etcds, scale, deployments) = ("etcds", "etcds/scale", "deployments");
+    ensure!(
+        resources == [etcds, scale, deployments, scale, etcds, deployments],
+        "{resources:?}"
+    );
+    Ok(())
+}
+
+/// A reference that cannot be scaled, the reason that is given, and words of the remedy.
+struct Unscalable {
+    name: &'static str,
+    reference: [&'static str; 3],
+    reason: &'static str,
+    words: [&'static str; 2],
+}
+
+const UNSCALABLE: [Unscalable; 4] = [
+    Unscalable {
+        name: "unserved",
+        reference: ["druid.gardener.cloud/v1beta9", "Etcd", "etcd-main"],
+        reason: "KindUnknown",
+        words: ["the seed does not serve this kind", "correct apiVersion"],
+    },
+    Unscalable {
+        name: "cluster-scoped",
+        reference: ["v1", "Node", "a-node"],
+        reason: "NotScalable",
+        words: ["the kind is cluster-scoped", "only namespaced kinds"],
+    },
+    Unscalable {
+        name: "unscalable",
+        reference: ["v1", "ConfigMap", "a-config"],
+        reason: "NotScalable",
+        words: ["has no scale subresource", "only namespaced kinds"],
+    },
+    Unscalable {
+        name: "forbidden",
+        reference: ["apps/v1", "Deployment", "gardener-resource-manager"],
+        reason: "ScalingForbidden",
+        words: ["get is forbidden", "grant it"],
+    },
+];
+
+async fn e2e_a_reference_that_cannot_be_scaled_is_named_with_the_remedy(env: Env) -> Result<()> {
+    env.operator().await?;
+    let good = watched(&env, "scalable", 2).await?;
+    let bad = UNSCALABLE.iter().map(async |case| -> Result<Shoot> {
+        let shoot = staffed(env.shoot(case.name).nodes(2).beside(&good)).await?;
+        let level = |level: u32| json!({"level": level});
+        let [api_version, kind, name] = case.reference;
+        let policy = shoot.policy()?.with(&json!({"dependentResourceInfos": [
+            deployment(KCM, &level(0), &level(2)),
+            {
+                "ref": {"apiVersion": api_version, "kind": kind, "name": name},
+                "optional": false,
+                "scaleDown": level(1),
+                "scaleUp": level(1),
+            },
+            deployment(MCM, &level(2), &level(0)),
+        ]}));
+        policy.apply().await?;
+        Ok(shoot)
+    });
+    let bad = try_join_all(bad).await?;
+    good.is_found("Healthy").await?;
+    for (shoot, case) in bad.iter().zip(&UNSCALABLE) {
+        let status = is_degraded(shoot, case.reason).await?;
+        let [_, _, name] = case.reference;
+        says(&status, &[name])?;
+        says(&status, &case.words)?;
+    }
+
+    for shoot in bad.iter().chain([&good]) {
+        shoot.cut_all();
+    }
+    good.is_protected(Protection::Active).await?;
+    is_sound(&good).await?;
+    for shoot in &bad {
+        becomes(shoot, KCM, taken(2)).await?;
+    }
+    let stuck = bad.iter().map(async |shoot| {
+        let dependent = shoot.dependent(MCM);
+        dependent.stays_at(3, A_WHILE).await
+    });
+    try_join_all(stuck).await?;
+
+    // The policies are corrected.
+    for (shoot, case) in bad.iter().zip(&UNSCALABLE) {
+        let status = is_degraded(shoot, case.reason).await?;
+        ensure!(status.protection == Protection::ScalingDown, "{status:?}");
+        shoot.policy()?.apply().await?;
+    }
+    for shoot in &bad {
+        shoot.is_protected(Protection::Active).await?;
+        is_sound(shoot).await?;
+        are(shoot, COUNTS.map(taken)).await?;
+        shoot.restore_all();
+    }
+    for shoot in &bad {
+        shoot.is_protected(Protection::None).await?;
+        all_are_restored(shoot).await?;
+    }
+    Ok(())
+}
+
+async fn e2e_a_missing_dependent_is_passed_if_it_is_optional(env: Env) -> Result<()> {
+    env.operator().await?;
+    let optional = staffed(env.shoot("optional")).await?;
+    let required = staffed(env.shoot("required").beside(&optional)).await?;
+    optional.dependent(MCM).delete().await?;
+    required.dependent(MCM).delete().await?;
+    let dependents = DEPENDENTS.iter().enumerate().map(|(place, name)| {
+        let level = json!({"level": place});
+        let mut dependent = deployment(name, &level, &level);
+        json_patch::merge(&mut dependent, &json!({"optional": *name == MCM}));
+        dependent
+    });
+    let dependents: Vec<Value> = dependents.collect();
+    let policy = optional.policy()?;
+    let policy = policy.with(&json!({"dependentResourceInfos": dependents}));
+    policy.apply().await?;
+    required.policy()?.apply().await?;
+    optional.is_found("Healthy").await?;
+    is_degraded(&required, "DependentMissing").await?;
+
+    optional.cut_all();
+    required.cut_all();
+    let status = optional.is_protected(Protection::Active).await?;
+    ensure!(owed(&status) == [CA, KCM], "{status:?}");
+    is_sound(&optional).await?;
+    becomes(&required, KCM, taken(2)).await?;
+    is_looked_at(&required, MCM, LOOKS).await?;
+    is(&required, CA, plain(1)).await?;
+    let status = is_degraded(&required, "DependentMissing").await?;
+    ensure!(status.protection == Protection::ScalingDown, "{status:?}");
+    says(
+        &status,
+        &[MCM, "does not exist", "create it", "optional: true"],
+    )?;
+
+    required.control_plane.add_dependent(MCM, 3).await?;
+    required.is_protected(Protection::Active).await?;
+    are(&required, COUNTS.map(taken)).await?;
+    is_sound(&required).await?;
+
+    required.restore_all();
+    optional.restore_all();
+    required.is_protected(Protection::None).await?;
+    all_are_restored(&required).await?;
+    optional.is_protected(Protection::None).await?;
+    is(&optional, KCM, plain(2)).await?;
+    is(&optional, CA, plain(1)).await?;
+    ensure!(
+        writes(&optional)?.iter().all(|write| write.name != MCM),
+        "{MCM} does not exist, and was written"
+    );
+    Ok(())
+}
+
+async fn e2e_an_unreadable_record_holds_up_later_levels_until_it_is_mended(env: Env) -> Result<()> {
+    env.operator().await?;
+    let shoot = watched(&env, "garbled", 3).await?;
+    shoot.is_found("Healthy").await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    let record = |text: &str| json!({"metadata": {"annotations": {RECORD: text}}});
+    shoot.dependent(MCM).patch(record("three")).await?;
+
+    shoot.restore_all();
+    let status = is_degraded(&shoot, "RecordUnreadable").await?;
+    ensure!(status.protection == Protection::Restoring, "{status:?}");
+    says(&status, &[MCM, RECORD, "\"three\"", "correct it"])?;
+    ensure!(owed(&status).contains(&MCM), "{status:?}");
+    is(&shoot, CA, plain(1)).await?;
+    is_looked_at(&shoot, MCM, LOOKS).await?;
+    is(&shoot, KCM, taken(2)).await?;
+    ensure!(shoot.dependent(MCM).replicas().await? == 0);
+
+    shoot.dependent(MCM).patch(record("3")).await?;
+    shoot.is_protected(Protection::None).await?;
+    is_sound(&shoot).await?;
+    all_are_restored(&shoot).await
+}
