@@ -9,6 +9,8 @@ mod dependents;
 mod evidence;
 mod kinds;
 mod letting_go;
+mod lifecycle;
+mod policies;
 mod prober;
 mod silence;
 mod status;
@@ -50,6 +52,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         dependents::all(),
         kinds::all(),
         letting_go::all(),
+        lifecycle::all(),
+        policies::all(),
         prober::all(),
         silence::all(),
         status::all(),
