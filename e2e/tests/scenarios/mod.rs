@@ -7,6 +7,7 @@ mod clocks;
 mod control_plane;
 mod dependents;
 mod evidence;
+mod fleet;
 mod kinds;
 mod letting_go;
 mod lifecycle;
@@ -44,6 +45,8 @@ use scenarios;
 
 pub(crate) fn all() -> Vec<Scenario> {
     [
+        // The longest: others run beside it.
+        fleet::all(),
         access::all(),
         acting::all(),
         candidates::all(),
