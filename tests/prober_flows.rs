@@ -20,6 +20,7 @@ use dependency_watchdog::{
         scale::Resources,
     },
 };
+use serde_json::json;
 use support::{Failure, INTERVAL, Stage, delayed, info, put_workload, run};
 use tokio::time::Instant;
 
@@ -247,5 +248,23 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         }
         assert!(begin.elapsed() < Duration::from_secs(1));
         assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+    });
+}
+
+/// Nothing was taken from the one that is missing, so it keeps nobody at zero.
+#[test]
+fn a_restore_passes_what_it_owes_nothing() {
+    run(async {
+        let mut first_down = info("Deployment", "first-down", 0);
+        first_down["scaleUp"]["level"] = json!(2);
+        let mut stage = Stage::new(&[first_down, info("Deployment", "missing", 1)]);
+        stage.seed.delete("deployments", "a", "missing");
+        stage.act(Direction::Down).await;
+        stage.assert_down("deployments", "first-down", "stuck");
+        assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+        stage.act(Direction::Up).await;
+        stage.assert_up("deployments", "first-down", "restored");
+        assert_eq!(stage.guard.protection(), Protection::None);
+        assert_eq!(stage.problems()[0].reason, "DependentMissing");
     });
 }

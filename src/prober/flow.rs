@@ -60,8 +60,8 @@ pub enum What {
     Settled(Settled, Option<Observed>),
     /// It was not there in time; the flow goes on without it.
     Late(Duration),
-    /// It could not be scaled; the flow ends at its level. The step is given if it may have been
-    /// written all the same.
+    /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
+    /// to it. The step is given if it may have been written all the same.
     Failed(ScaleError, Option<Step>),
     /// The flow was stopped when a part of this step had been written.
     Interrupted(Step),
@@ -122,8 +122,13 @@ impl Flow {
                     break;
                 }
                 Err(Unapplied { error, begun }) => {
+                    let passed = begun.is_none() && !memory.owed && self.passes(&error);
                     self.tell(dependent, What::Failed(error, begun));
-                    return Ending::Stuck;
+                    return if passed {
+                        Ending::Complete
+                    } else {
+                        Ending::Stuck
+                    };
                 }
             };
             match step {
@@ -187,6 +192,19 @@ impl Flow {
                 .apply(&dependent.reference, &self.warrant, decide);
             applied.await
         }
+    }
+
+    /// Whether a scale-up goes on without a dependent to which nothing is known to be owed: what was
+    /// never taken, and will not be there or readable soon, must not keep others at zero.
+    fn passes(&self, error: &ScaleError) -> bool {
+        self.aim == Aim::Restore
+            && matches!(
+                error,
+                ScaleError::Refused(Refusal::Missing)
+                    | ScaleError::UnknownKind(_)
+                    | ScaleError::NotScalable(_)
+                    | ScaleError::Forbidden { .. }
+            )
     }
 
     async fn pause(&self, length: Duration) {

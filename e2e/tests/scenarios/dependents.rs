@@ -158,6 +158,12 @@ struct Unscalable {
 
 const UNSCALABLE: [Unscalable; 4] = [
     Unscalable {
+        name: "forbidden",
+        reference: ["apps/v1", "Deployment", "gardener-resource-manager"],
+        reason: "ScalingForbidden",
+        words: ["get is forbidden", "grant it"],
+    },
+    Unscalable {
         name: "unserved",
         reference: ["druid.gardener.cloud/v1beta9", "Etcd", "etcd-main"],
         reason: "KindUnknown",
@@ -174,12 +180,6 @@ const UNSCALABLE: [Unscalable; 4] = [
         reference: ["v1", "ConfigMap", "a-config"],
         reason: "NotScalable",
         words: ["has no scale subresource", "only namespaced kinds"],
-    },
-    Unscalable {
-        name: "forbidden",
-        reference: ["apps/v1", "Deployment", "gardener-resource-manager"],
-        reason: "ScalingForbidden",
-        words: ["get is forbidden", "grant it"],
     },
 ];
 
@@ -226,21 +226,31 @@ async fn e2e_a_reference_that_cannot_be_scaled_is_named_with_the_remedy(env: Env
     });
     try_join_all(stuck).await?;
 
-    // The policies are corrected.
+    // Two policies are corrected; the others keep nobody at zero.
+    let (corrected, uncorrected) = bad.split_at(2);
     for (shoot, case) in bad.iter().zip(&UNSCALABLE) {
         let status = is_degraded(shoot, case.reason).await?;
         ensure!(status.protection == Protection::ScalingDown, "{status:?}");
+    }
+    for shoot in corrected {
         shoot.policy()?.apply().await?;
     }
-    for shoot in &bad {
+    for shoot in corrected {
         shoot.is_protected(Protection::Active).await?;
         is_sound(shoot).await?;
         are(shoot, COUNTS.map(taken)).await?;
-        shoot.restore_all();
     }
     for shoot in &bad {
+        shoot.restore_all();
+    }
+    for shoot in corrected {
         shoot.is_protected(Protection::None).await?;
         all_are_restored(shoot).await?;
+    }
+    for (shoot, case) in uncorrected.iter().zip(UNSCALABLE.iter().skip(2)) {
+        shoot.is_protected(Protection::None).await?;
+        all_are_restored(shoot).await?;
+        is_degraded(shoot, case.reason).await?;
     }
     Ok(())
 }
