@@ -16,7 +16,7 @@ use dependency_watchdog::{
     api::Protection,
     prober::{
         guard::{Guard, Order},
-        plan::Aim,
+        plan::{Aim, IGNORE},
         scale::Resources,
     },
 };
@@ -259,12 +259,32 @@ fn a_restore_passes_what_it_owes_nothing() {
         first_down["scaleUp"]["level"] = json!(2);
         let mut stage = Stage::new(&[first_down, info("Deployment", "missing", 1)]);
         stage.seed.delete("deployments", "a", "missing");
-        stage.act(Direction::Down).await;
+        stage.act(Aim::Protect).await;
         stage.assert_down("deployments", "first-down", "stuck");
         assert_eq!(stage.guard.protection(), Protection::ScalingDown);
-        stage.act(Direction::Up).await;
+        stage.act(Aim::Restore).await;
         stage.assert_up("deployments", "first-down", "restored");
         assert_eq!(stage.guard.protection(), Protection::None);
         assert_eq!(stage.problems()[0].reason, "DependentMissing");
+    });
+}
+
+/// A human has followed the advice in the status; on a healthy cluster nothing else has changed.
+#[test]
+fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        stage.act(Aim::Protect).await;
+        stage.seed.change("deployments", "a", "first", |object| {
+            object["metadata"]["annotations"][IGNORE] = json!("true");
+        });
+        stage.act(Aim::Restore).await;
+        assert_eq!(stage.problems()[0].reason, "IgnoredAtZero");
+        stage.seed.change("deployments", "a", "first", |object| {
+            object["spec"]["replicas"] = json!(3);
+        });
+        stage.advance(Duration::from_secs(61)).await;
+        stage.act(Aim::Restore).await;
+        assert!(stage.problems().is_empty(), "{:?}", stage.problems());
     });
 }

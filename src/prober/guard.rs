@@ -398,7 +398,10 @@ impl Guard {
             }
             _ if owes => {}
             _ => {
-                self.restored = aim == Aim::Restore && ending == Ending::Complete;
+                // What is not where it should be is looked at again: somebody may have mended it.
+                self.restored = aim == Aim::Restore
+                    && ending == Ending::Complete
+                    && self.ledger.problems().next().is_none();
                 self.set_protection(Protection::None);
             }
         }
