@@ -124,7 +124,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
         Protection::Restoring => write!(text, "; being restored: {owed}"),
     };
     if let Some(why) = report.held_back {
-        let _ = write!(text, "; nothing more is scaled: {why}");
+        let _ = write!(text, "; for now nothing is done: {why}");
     } else if report.mode == Mode::DryRun {
         let _ = dry_run(&mut text, report);
     }

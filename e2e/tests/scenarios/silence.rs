@@ -185,10 +185,7 @@ async fn e2e_thresholds_ride_out_what_ends_before(env: Env) -> Result<()> {
     shoot.cut_all();
     let status = shoot.is_found("Outage").await?;
     ensure!(status.protection == Protection::None, "{status:?}");
-    tells(
-        &status,
-        &["nothing is scaled: the policy's failureThreshold"],
-    )?;
+    tells(&status, &["nothing is done: the policy's failureThreshold"])?;
     shoot.restore_all();
     shoot.is_found("Healthy").await?;
     nothing_was_written(&shoot)?;
@@ -205,10 +202,7 @@ async fn e2e_thresholds_ride_out_what_ends_before(env: Env) -> Result<()> {
     shoot.restore_all();
     let status = shoot.is_found("Healthy").await?;
     ensure!(status.protection == Protection::Active, "{status:?}");
-    tells(
-        &status,
-        &["nothing is scaled: the policy's successThreshold"],
-    )?;
+    tells(&status, &["nothing is done: the policy's successThreshold"])?;
 
     let quick = json!({"failureThreshold": 3, "successThreshold": 3});
     policy.with(&quick).apply().await?;

@@ -61,7 +61,10 @@ async fn e2e_the_finalizer_comes_and_goes(env: Env) -> Result<()> {
         .nodes(3)
         .dependents(DEPENDENTS)
         .await?;
-    let policy = shoot.policy()?;
+    // All of them, so that the message tells of all of them.
+    let policy = shoot
+        .policy()?
+        .with(&json!({"nodeLeaseFailureFraction": 1.0}));
     policy.apply().await?;
     shoot.is_found("Healthy").await?;
     hold_as_well(&env, &shoot, &[OTHER]).await?;
