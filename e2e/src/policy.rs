@@ -68,6 +68,22 @@ impl Policy {
         Ok(self.api.get(&self.name).await?)
     }
 
+    /// Waits until a condition has this reason, and returns its message.
+    pub async fn says(&self, kind: &str, reason: &str) -> Result<String> {
+        wait::until(
+            &format!("{kind} of {} to be {reason}", self.name),
+            async || {
+                let status = self.get().await?.status.unwrap_or_default();
+                let mut conditions = status.conditions.into_iter();
+                Ok(match conditions.find(|it| it.type_ == kind) {
+                    Some(found) if found.reason == reason => Look::Met(found.message),
+                    found => Look::Not(format!("{found:?}")),
+                })
+            },
+        )
+        .await
+    }
+
     /// Whether there is such an object.
     pub async fn exists(&self) -> Result<bool> {
         Ok(self.api.get_opt(&self.name).await?.is_some())

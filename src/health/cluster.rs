@@ -139,9 +139,9 @@ fn protecting(report: &ClusterReport, message: &str) -> Wanted {
     let holds = report.protection != Protection::None;
     let outage = matches!(report.finding, Finding::Judged(Verdict::Outage, _));
     let reason = match (&report.finding, report.protection) {
-        _ if report.held_back.is_some() => "HeldBack",
         (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
+        _ if report.held_back.is_some() => "HeldBack",
         (_, Protection::None) => return Wanted::new(PROTECTING, false, "NotProtected", ""),
         (_, Protection::ScalingDown) => "ScalingDown",
         (_, Protection::Active) => "Protected",

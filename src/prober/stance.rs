@@ -56,6 +56,7 @@ pub struct Known<'a> {
 }
 
 const SUSPENDED: &str = "the policy is suspended";
+const MARKS_STAY: &str = "marks stay until the policy goes on";
 const DRY_RUN: &str = "the policy's mode is DryRun";
 const NO_SETTINGS: &str = "there is nothing valid by which it could be judged";
 const NO_STATE: &str = "the cluster is not in a state to be judged";
@@ -81,7 +82,7 @@ impl Stance {
                     reason: "Suspended",
                     message: suspended(selected),
                 };
-                Self::at_rest(finding, SUSPENDED, known)
+                Self::at_rest(finding, MARKS_STAY, known)
             }
             (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
             (Decision::Probed(settings), _) => Self::Probe(settings.clone()),
@@ -133,7 +134,7 @@ impl Stance {
         }
         match (settings, former) {
             (_, Some(former)) if brake.suspend => {
-                Self::Hold(unselected(&suspended(former)), SUSPENDED)
+                Self::Hold(unselected(&suspended(former)), MARKS_STAY)
             }
             (Ok(settings), _) => Self::LetGo(settings),
             (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),

@@ -151,19 +151,7 @@ async fn e2e_a_policy_goes_only_when_it_has_given_back_what_it_took(env: Env) ->
     let shoot = protected(&env, "farewell").await?;
     let policy = shoot.policy()?;
     policy.delete().await?;
-    let waiting = wait::until("the policy to say what it waits for", async || {
-        let object = policy.get().await?;
-        let conditions = object.status.map(|status| status.conditions);
-        let found = conditions
-            .into_iter()
-            .flatten()
-            .find(|condition| condition.reason == "LettingGo");
-        Ok(match found {
-            Some(found) => wait::Look::Met(found.message),
-            None => wait::Look::Not("not letting go".to_owned()),
-        })
-    })
-    .await?;
+    let waiting = policy.says("Reconciling", "LettingGo").await?;
     ensure!(waiting.contains(shoot.namespace()), "{waiting}");
     for dependent in DEPENDENTS {
         ensure!(shoot.dependent(dependent).replicas().await? == 0);

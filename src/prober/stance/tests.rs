@@ -121,11 +121,11 @@ fn not_valid() -> SettingsError {
 #[case::dry_run(valid(DRY), ["probe by shoots"; 3])]
 #[case::suspended(
     valid(SUSPEND),
-    ["idle, Suspended", "idle, Suspended", "hold, Suspended: the policy is suspended"]
+    ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
 )]
 #[case::suspended_with_a_mistake(
     policy(SUSPEND, Err(bad_grace())),
-    ["idle, Suspended", "idle, Suspended", "hold, Suspended: the policy is suspended"]
+    ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
 )]
 #[case::mistake(
     policy(FREE, Err(bad_grace())),
@@ -223,7 +223,11 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
 #[rstest]
 #[case::by_the_former(valid(FREE), None, "let go by shoots")]
 #[case::not_by_an_older(valid(FREE), Some("old"), "let go by shoots")]
-#[case::suspended(valid(SUSPEND), None, "hold, Unselected: the policy is suspended")]
+#[case::suspended(
+    valid(SUSPEND),
+    None,
+    "hold, Unselected: marks stay until the policy goes on"
+)]
 #[case::dry_run(valid(DRY), None, "let go by shoots")]
 #[case::bad_grace(
     policy(FREE, Err(bad_grace())),
@@ -234,7 +238,7 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
 #[case::not_valid_and_suspended(
     policy(SUSPEND, Err(not_valid())),
     Some("old"),
-    "hold, Unselected: the policy is suspended"
+    "hold, Unselected: marks stay until the policy goes on"
 )]
 #[case::never_valid(
     policy(FREE, Err(not_valid())),
