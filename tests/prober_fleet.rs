@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use dependency_watchdog::api::FINALIZER;
 use serde_json::{Value, json};
-use support::{Failure, INTERVAL, Read, World, condition, policy, run};
+use support::{
+    DOWN, Failure, INTERVAL, LONG, RUNNING, Read, World, change_policy, condition, deselect,
+    first_write, policy, put_cluster, run,
+};
 
 /// Time passes in steps of this length.
 const STEP: Duration = Duration::from_millis(250);
-const RUNNING: [i64; 3] = [1, 2, 3];
-const DOWN: [i64; 3] = [0, 0, 0];
 
 /// The status of a policy.
 fn policy_status(world: &World, name: &str) -> Value {
@@ -40,10 +41,6 @@ async fn policy_reason(world: &World, name: &str, kind: &str, reason: &str) -> V
     world.clock.until(&what, found).await
 }
 
-fn change_policy(world: &World, name: &str, change: impl Fn(&mut Value)) {
-    world.seed.change("probepolicies", "", name, change);
-}
-
 /// One request to the shoot for each probe, none to the seed, and one connection.
 #[tokio::test]
 async fn a_healthy_cluster_costs_the_seed_nothing() {
@@ -62,6 +59,55 @@ async fn a_healthy_cluster_costs_the_seed_nothing() {
     assert_eq!(world.seed.briefs(), Vec::<String>::new());
     assert_eq!(world.shoot("a").reads().len(), reads + 20);
     assert_eq!(world.shoot("a").connections(), 1);
+}
+
+/// That there are many costs each of them no more.
+#[tokio::test]
+async fn many_clusters_are_let_go_at_once() {
+    const MANY: usize = 100;
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let names: Vec<String> = (1..MANY).map(|it| format!("b{it}")).collect();
+    for name in &names {
+        // They have the same Shoot.
+        put_cluster(&world.seed, name, &world.shoot("a").kubeconfig());
+    }
+    for name in &names {
+        world.reason(name, "Healthy").await;
+    }
+    world.shoot("a").silence(100);
+    world.clock.pass(LONG).await;
+    for name in &names {
+        assert_eq!(world.health(name)["protection"], "Active");
+        assert_eq!(world.replicas(name), DOWN);
+    }
+    let asked = |is_write: bool, resource: &str| {
+        let calls = world.seed.calls();
+        let asked = calls
+            .iter()
+            .filter(|it| (it.method != "GET") == is_write && it.resource.starts_with(resource));
+        asked.count()
+    };
+    world.seed.forget_calls();
+    change_policy(&world, "p", deselect);
+    world.clock.pass(LONG).await;
+    // Each says so, once.
+    assert_eq!(asked(true, "clusterhealths"), MANY);
+    assert_eq!(asked(false, "deployments"), 0);
+    assert_eq!(asked(true, "deployments"), 0);
+    assert!(asked(true, "probepolicies") <= 12);
+    world.seed.forget_calls();
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    // Each dependent is read, written and seen back; each record is written on the way, and deleted.
+    assert_eq!(asked(true, "deployments"), 3 * MANY);
+    assert!(asked(false, "deployments") <= 3 * 3 * MANY);
+    assert!(asked(true, "clusterhealths") <= 5 * MANY);
+    assert!(asked(true, "probepolicies") <= 12);
+    for name in &names {
+        assert_eq!(world.replicas(name), RUNNING);
+        assert_eq!(world.health(name), Value::Null);
+    }
 }
 
 /// A thousand records that say what is so are not written again by a successor.
@@ -342,12 +388,7 @@ async fn a_scale_down_stops_when_the_evidence_is_gone() {
     world.seed.follow("kcm", false);
     world.shoot("a").silence(20);
     world.protection("a", "ScalingDown").await;
-    world
-        .clock
-        .until("the first write", || {
-            (world.replicas("a")[0] == 0).then_some(())
-        })
-        .await;
+    first_write(&world).await;
     world
         .shoot("a")
         .fail(Read::Consistent, Failure::Status(503));
@@ -563,12 +604,7 @@ async fn what_was_done_last_is_on_record_when_the_prober_ends() {
         .seed
         .hold(|call| call.brief() == "PATCH deployments/kcm");
     world.shoot("a").silence(100);
-    world
-        .clock
-        .until("the first write", || {
-            (world.replicas("a")[0] == 0).then_some(())
-        })
-        .await;
+    first_write(&world).await;
     let owed = |world: &World| {
         let dependents = world.health("a")["dependents"].clone();
         dependents[1]["owed"] == true

@@ -11,74 +11,18 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
-use support::{Failure, INTERVAL, Read, World, condition, policy, run};
-
-const RUNNING: [i64; 3] = [1, 2, 3];
-const DOWN: [i64; 3] = [0, 0, 0];
-const DEPENDENTS: [&str; 3] = ["kcm", "mcm", "ca"];
-/// Longer than anything takes that is tried again.
-const LONG: Duration = Duration::from_secs(60);
-
-/// A cluster that is protected.
-async fn protected() -> World {
-    let world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    world.shoot("a").silence(100);
-    world.protection("a", "Active").await;
-    world
-}
-
-fn shoot(world: &World, change: impl Fn(&mut Value)) {
-    let change = |cluster: &mut Value| change(&mut cluster["spec"]["shoot"]);
-    world.seed.change("clusters", "", "a", change);
-}
-
-fn change_policy(world: &World, change: impl Fn(&mut Value)) {
-    world.seed.change("probepolicies", "", "p", change);
-}
-
-/// The values of an annotation of the three dependents.
-fn annotations(world: &World, key: &str) -> [Option<String>; 3] {
-    DEPENDENTS.map(|name| {
-        let object = world.seed.get("deployments", "a", name).unwrap();
-        let value = &object["metadata"]["annotations"][key];
-        value.as_str().map(str::to_owned)
-    })
-}
-
-fn is_marked(world: &World) -> [bool; 3] {
-    annotations(world, MARK).map(|mark| mark.is_some())
-}
-
-/// Restored, without anything of ours left behind.
-fn assert_restored(world: &World) {
-    assert_eq!(world.replicas("a"), RUNNING);
-    assert_eq!(is_marked(world), [false; 3]);
-    assert_eq!(annotations(world, RECORD), [None, None, None]);
-}
-
-/// Without marks, at zero, with the numbers that were there.
-fn assert_released(world: &World) {
-    assert_eq!(world.replicas("a"), DOWN);
-    assert_eq!(is_marked(world), [false; 3]);
-    let recorded = RUNNING.map(|replicas| Some(replicas.to_string()));
-    assert_eq!(annotations(world, RECORD), recorded);
-}
-
-fn assert_kept(world: &World) {
-    assert_eq!(world.replicas("a"), DOWN);
-    assert_eq!(is_marked(world), [true; 3]);
-}
+use support::{
+    Failure, INTERVAL, LONG, Read, World, assert_kept, assert_released, assert_restored,
+    change_policy, change_shoot, condition, deleting, deselect, is_marked, policy, protected,
+    put_workload, run, scale_by_hand, truncate, unreadable_grace,
+};
 
 type Change = fn(&mut Value);
 
 /// What makes gardenlet decide about the replicas.
 const RELEASED: [(&str, Change); 6] = [
-    ("Deleting", |shoot| {
-        shoot["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-    }),
+    ("Deleting", deleting),
     ("Deleting", |shoot| {
         shoot["status"]["lastOperation"] = json!({"type": "Delete", "state": "Processing"});
     }),
@@ -95,7 +39,7 @@ const RELEASED: [(&str, Change); 6] = [
     ("Deleting", |shoot| {
         // Both at once: the deletion counts.
         shoot["spec"]["provider"]["workers"] = json!([]);
-        shoot["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        deleting(shoot);
     }),
 ];
 
@@ -125,7 +69,7 @@ fn gardenlet_decides_about_a_cluster_that_sleeps_or_goes() {
     for (reason, change) in RELEASED {
         run(async move {
             let world = protected().await;
-            shoot(&world, change);
+            change_shoot(&world, change);
             let status = world.protection("a", "None").await;
             assert_eq!(status["skipped"], reason);
             assert_released(&world);
@@ -143,7 +87,7 @@ fn a_cluster_that_loses_its_workers_or_goes_to_sleep_is_restored() {
         run(async move {
             let world = protected().await;
             world.seed.forget_calls();
-            shoot(&world, change);
+            change_shoot(&world, change);
             let status = world.protection("a", "None").await;
             assert_eq!(status["skipped"], reason);
             assert_restored(&world);
@@ -159,7 +103,7 @@ fn a_protection_stays_while_nothing_is_known_of_the_cluster() {
     for (reason, change) in KEPT {
         run(async move {
             let world = protected().await;
-            shoot(&world, change);
+            change_shoot(&world, change);
             let what = format!("it is skipped as {reason}");
             let skipped = |status: &Value| status["skipped"] == reason;
             let status = world.health_where("a", &what, skipped).await;
@@ -182,7 +126,7 @@ async fn a_cluster_that_went_to_sleep_without_a_word_is_left_to_gardenlet() {
     world
         .shoot("a")
         .fail(Read::Consistent, Failure::Status(503));
-    shoot(&world, |shoot| {
+    change_shoot(&world, |shoot| {
         shoot["spec"]["hibernation"] = json!({"enabled": true});
     });
     let skipped = |status: &Value| status["skipped"] == "Hibernated";
@@ -202,7 +146,7 @@ async fn whoever_cannot_be_asked_is_not_taken_to_be_asleep() {
     world
         .shoot("a")
         .fail(Read::Consistent, Failure::Status(401));
-    shoot(&world, |shoot| {
+    change_shoot(&world, |shoot| {
         shoot["spec"]["hibernation"] = json!({"enabled": true});
     });
     world.clock.pass(LONG * 3).await;
@@ -210,7 +154,7 @@ async fn whoever_cannot_be_asked_is_not_taken_to_be_asleep() {
     let status = world.health("a");
     assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
     // In the end its status tells.
-    shoot(&world, |shoot| shoot["status"]["hibernated"] = json!(true));
+    change_shoot(&world, |shoot| shoot["status"]["hibernated"] = json!(true));
     world.protection("a", "None").await;
     assert_released(&world);
 }
@@ -225,7 +169,7 @@ fn letting_go_is_tried_until_it_works() {
             world
                 .seed
                 .fail(Failure::Status(403), (0, usize::MAX), patches);
-            shoot(&world, change);
+            change_shoot(&world, change);
             let forbidden =
                 |status: &Value| condition(status, "Degraded")["reason"] == "ScalingForbidden";
             world.health_where("a", "it is forbidden", forbidden).await;
@@ -237,35 +181,13 @@ fn letting_go_is_tried_until_it_works() {
     }
 }
 
-/// The brake holds whatever becomes of the cluster.
-#[test]
-fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
-    for (field, value, off) in [
-        ("suspend", json!(true), json!(false)),
-        ("mode", json!("DryRun"), json!("Enforce")),
-    ] {
-        run(async move {
-            let world = protected().await;
-            change_policy(&world, |policy| policy["spec"][field] = value.clone());
-            shoot(&world, RELEASED[0].1);
-            world.clock.pass(LONG).await;
-            assert_kept(&world);
-            let status = world.health("a");
-            assert_eq!(condition(&status, "Protecting")["status"], "True");
-            change_policy(&world, |policy| policy["spec"][field] = off.clone());
-            world.protection("a", "None").await;
-            assert_released(&world);
-        });
-    }
-}
-
 /// It passes, as the state of a cluster does; what was released is not taken back.
 #[tokio::test]
 async fn a_cluster_that_is_probed_again_is_protected_again() {
     let world = protected().await;
-    shoot(&world, RESTORED[0].1);
+    change_shoot(&world, RESTORED[0].1);
     world.protection("a", "None").await;
-    shoot(&world, |shoot| {
+    change_shoot(&world, |shoot| {
         shoot["spec"]["provider"]["workers"] = json!([{"name": "w"}]);
     });
     world.protection("a", "Active").await;
@@ -293,17 +215,11 @@ async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
 /// An operator that starts anew knows from its record which policy was the last.
 #[test]
 fn a_restart_forgets_no_cluster_that_is_being_let_go() {
-    let deselected: Change = |policy| {
-        policy["spec"]["clusterSelector"] = json!({"matchLabels": {"name": "other"}});
-    };
-    let deleting: Change = |policy| {
-        policy["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-    };
-    for change in [deselected, deleting] {
+    for change in [deselect, deleting] {
         run(async move {
             let mut world = protected().await;
             world.stop().await;
-            change_policy(&world, change);
+            change_policy(&world, "p", change);
             world.start();
             world.clock.pass(LONG).await;
             assert_kept(&world);
@@ -334,11 +250,7 @@ async fn a_cluster_whose_policy_is_gone_waits_for_another() {
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("apply one that selects it"), "{message}");
     let mut heir = policy("heir");
-    // It names but one of them.
-    let infos = heir["spec"]["dependentResourceInfos"]
-        .as_array_mut()
-        .unwrap();
-    infos.truncate(1);
+    truncate(&mut heir);
     world.seed.put(&heir);
     world.protection("a", "None").await;
     assert_restored(&world);
@@ -349,19 +261,8 @@ async fn a_cluster_whose_policy_is_gone_waits_for_another() {
 #[test]
 fn a_mark_that_no_record_knows_of_is_found() {
     let gone: fn(&World) = |world| world.seed.delete("probepolicies", "", "p");
-    let deselected: fn(&World) = |world| {
-        change_policy(world, |policy| {
-            policy["spec"]["clusterSelector"] = json!({"matchLabels": {"name": "other"}});
-        });
-    };
-    let narrowed: fn(&World) = |world| {
-        change_policy(world, |policy| {
-            let infos = policy["spec"]["dependentResourceInfos"]
-                .as_array_mut()
-                .unwrap();
-            infos.truncate(1);
-        });
-    };
+    let deselected: fn(&World) = |world| change_policy(world, "p", deselect);
+    let narrowed: fn(&World) = |world| change_policy(world, "p", truncate);
     for (change, restored) in [(gone, false), (deselected, true), (narrowed, true)] {
         run(async move {
             let mut world = protected().await;
@@ -418,7 +319,7 @@ async fn no_record_is_dropped_before_its_dependents_were_looked_at() {
 async fn a_skipped_cluster_is_looked_at_once() {
     let mut world = World::running(&["a"]).await;
     world.reason("a", "Healthy").await;
-    shoot(&world, RELEASED[3].1);
+    change_shoot(&world, RELEASED[3].1);
     let forgotten =
         |status: &Value| status["skipped"] == "Hibernated" && status["dependents"].is_null();
     world
@@ -450,8 +351,118 @@ async fn a_protection_that_lasts_is_overdue() {
         health["status"]["protectedSince"] = json!("2020-01-02T03:04:05Z");
         health["status"]["conditions"] = json!([]);
     });
-    change_policy(&world, |policy| policy["spec"]["suspend"] = json!(true));
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(true)
+    });
     world.start();
     world.clock.pass(LONG).await;
     assert!(overdue(&world.health("a")));
+}
+
+/// Also not by an operator that finds it in a record alone.
+#[tokio::test]
+async fn what_no_policy_names_is_not_taken_after_a_restart() {
+    let mut world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.clock.pass(INTERVAL).await;
+    world.stop().await;
+    change_policy(&world, "p", truncate);
+    world.shoot("a").silence(100);
+    world.start();
+    world.protection("a", "Active").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [0, 2, 3]);
+}
+
+/// A person takes it out of the policy, and scales it up by hand.
+#[tokio::test]
+async fn what_no_policy_names_any_more_is_not_taken_again() {
+    let world = protected().await;
+    change_policy(&world, "p", truncate);
+    world.clock.pass(INTERVAL).await;
+    scale_by_hand(&world, "mcm", 2, false);
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [0, 2, 0]);
+}
+
+#[tokio::test]
+async fn an_unselected_cluster_is_released_whatever_it_overrides() {
+    let world = protected().await;
+    change_shoot(&world, |shoot| {
+        unreadable_grace(shoot);
+        deleting(shoot);
+    });
+    change_policy(&world, "p", deselect);
+    world.clock.pass(LONG).await;
+    assert_released(&world);
+}
+
+/// Its CustomResourceDefinition is deleted, and so are all objects of it.
+#[test]
+fn a_kind_that_vanishes_keeps_nothing_down() {
+    for restart in [false, true] {
+        run(kind_vanishes(restart));
+    }
+}
+
+async fn kind_vanishes(restart: bool) {
+    let mut world = World::new(&["a"]).await;
+    put_workload(&world.seed, "Etcd", "a", "main", 3);
+    change_policy(&world, "p", |policy| {
+        let infos = policy["spec"]["dependentResourceInfos"].as_array_mut();
+        infos.unwrap().push(json!({
+            "ref": {
+                "apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": "main",
+            },
+            "optional": true, "scaleUp": {"level": 0}, "scaleDown": {"level": 3},
+        }));
+    });
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    if restart {
+        world.stop().await;
+    }
+    world.seed.delete("etcds", "a", "main");
+    world
+        .seed
+        .fail(Failure::Status(404), (0, usize::MAX), |call| {
+            call.resource.contains("druid") || call.resource.starts_with("etcds")
+        });
+    change_policy(&world, "p", deselect);
+    world.shoot("a").renew();
+    if restart {
+        world.start();
+    }
+    world.clock.pass(LONG * 3).await;
+    assert_restored(&world);
+    assert_eq!(world.health("a"), Value::Null, "restart: {restart}");
+}
+
+/// gardenlet removes the cluster-autoscaler where no pool can grow.
+#[test]
+fn a_dependent_that_is_gone_keeps_no_other_down() {
+    let ways: [fn(&World); 2] = [
+        |world| world.seed.delete("probepolicies", "", "p"),
+        |world| change_shoot(world, RESTORED[0].1),
+    ];
+    for change in ways {
+        run(async move {
+            let world = protected().await;
+            world.seed.delete("deployments", "a", "ca");
+            change(&world);
+            world.shoot("a").renew();
+            world.clock.pass(LONG * 3).await;
+            for (name, replicas) in [("kcm", 1), ("mcm", 2)] {
+                let object = world.seed.get("deployments", "a", name).unwrap();
+                assert_eq!(
+                    object["spec"]["replicas"],
+                    replicas,
+                    "{}",
+                    world.health("a")
+                );
+            }
+        });
+    }
 }

@@ -13,6 +13,7 @@
 mod answer;
 mod clock;
 mod failure;
+mod protection;
 mod seed;
 mod shoot;
 mod stage;
@@ -22,6 +23,11 @@ mod world;
 pub use self::{
     clock::{Activity, Clock, run},
     failure::Failure,
+    protection::{
+        DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_kept, assert_released,
+        assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,
+        protected, scale_by_hand, truncate, unreadable_grace,
+    },
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{EVER, Stage, delayed, guard, info},

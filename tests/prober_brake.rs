@@ -1,0 +1,93 @@
+//! The emergency brake and the dry run: no write to any dependent, whatever becomes of the cluster,
+//! against a scripted seed.
+
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{
+    INTERVAL, LONG, World, assert_kept, assert_released, change_policy, change_shoot, condition,
+    deleting, protected, run, unreadable_grace,
+};
+
+/// What holds a policy back: the field, its value, and the value that lets it go on.
+fn brakes() -> [(&'static str, Value, Value); 2] {
+    [
+        ("suspend", json!(true), json!(false)),
+        ("mode", json!("DryRun"), json!("Enforce")),
+    ]
+}
+
+/// A protected cluster whose policy is suspended.
+async fn suspended() -> World {
+    let world = protected().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(true)
+    });
+    world.clock.pass(INTERVAL).await;
+    world
+}
+
+#[test]
+fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
+    for (field, on, off) in brakes() {
+        run(async move {
+            let world = protected().await;
+            change_policy(&world, "p", |policy| policy["spec"][field] = on.clone());
+            change_shoot(&world, deleting);
+            world.clock.pass(LONG).await;
+            assert_kept(&world);
+            let status = world.health("a");
+            assert_eq!(condition(&status, "Protecting")["status"], "True");
+            change_policy(&world, "p", |policy| policy["spec"][field] = off.clone());
+            world.protection("a", "None").await;
+            assert_released(&world);
+        });
+    }
+}
+
+/// Also if the operator was started after the brake was put on.
+#[test]
+fn a_policy_that_holds_back_keeps_the_marks_of_a_cluster_that_is_gone() {
+    for restart in [false, true] {
+        for (field, on, _) in brakes() {
+            run(async move {
+                let mut world = protected().await;
+                change_policy(&world, "p", |policy| policy["spec"][field] = on.clone());
+                world.clock.pass(INTERVAL).await;
+                if restart {
+                    world.stop().await;
+                    world.start();
+                    world.clock.pass(INTERVAL).await;
+                }
+                world.seed.delete("clusters", "", "a");
+                world.clock.pass(LONG).await;
+                assert_kept(&world);
+            });
+        }
+    }
+}
+
+/// Nobody can tell by what to judge it.
+#[tokio::test]
+async fn a_suspended_policy_holds_back_whatever_the_cluster_overrides() {
+    let world = suspended().await;
+    change_shoot(&world, |shoot| {
+        unreadable_grace(shoot);
+        deleting(shoot);
+    });
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+}
+
+#[tokio::test]
+async fn a_suspended_policy_holds_back_although_it_has_a_mistake() {
+    let world = suspended().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["nodeLeaseFailureFraction"] = json!(7.5);
+    });
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+}
