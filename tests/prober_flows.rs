@@ -10,7 +10,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::{
     api::Protection,
@@ -19,10 +19,11 @@ use dependency_watchdog::{
         plan::{Aim, IGNORE},
         scale::Resources,
     },
+    runtime::seed::{Budget, LEAST_QPS, Seed},
 };
 use serde_json::json;
-use support::{Failure, INTERVAL, Stage, delayed, info, put_workload, run};
-use tokio::time::Instant;
+use support::{EVER, Failure, INTERVAL, Stage, delayed, info, put_workload, run};
+use tokio::time::{Instant, timeout};
 
 /// Whoever shuts the guard down learns what its last request did.
 #[test]
@@ -286,5 +287,65 @@ fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
         stage.advance(Duration::from_secs(61)).await;
         stage.act(Aim::Restore).await;
         assert!(stage.problems().is_empty(), "{:?}", stage.problems());
+
+/// A guard whose evidence counts for that many seconds, and whose writes wait for a turn that does
+/// not come within any test: the reads have used the budget up, and the limiter goes by the real
+/// clock.
+async fn queued(seconds: u64) -> Stage {
+    let mut stage = Stage::new(&[
+        info("Deployment", "first", 0),
+        info("Deployment", "second", 0),
+    ]);
+    let budget = Budget {
+        qps: LEAST_QPS,
+        burst: NonZeroU32::new(2).unwrap(),
+    };
+    let client = stage.seed.unlimited().client().clone();
+    let seed = Seed::new(client, budget);
+    stage.guard = Guard::new("a".into(), seed, Resources::default(), None);
+    stage.guard.adopt(&stage.settings.dependents);
+    stage.guard.act(order_until(&stage, seconds), String::new);
+    stage.advance(Duration::from_secs(1)).await;
+    assert_eq!(
+        stage.seed.briefs(),
+        ["GET deployments/first", "GET deployments/second"]
+    );
+    assert!(stage.guard.is_engaged());
+    stage
+}
+
+/// A flow that still waited for its turn could write when it has come.
+#[test]
+fn a_write_that_waits_for_its_turn_ends_with_the_flow() {
+    run(async {
+        let mut stage = queued(15).await;
+        stage.guard.stop();
+        timeout(EVER, stage.guard.progress(INTERVAL)).await.unwrap();
+        assert!(!stage.guard.is_engaged());
+        assert_eq!(stage.written(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
+    run(async {
+        let mut stage = queued(15).await;
+        let begin = Instant::now();
+        timeout(EVER, stage.guard.progress(INTERVAL)).await.unwrap();
+        assert_eq!(begin.elapsed().as_secs(), 14);
+        assert!(!stage.guard.is_engaged());
+        assert_eq!(stage.written(), Vec::<String>::new());
+    });
+}
+
+/// However long the queue of requests is.
+#[test]
+fn whoever_is_shut_down_waits_for_no_turn() {
+    run(async {
+        let mut stage = queued(15).await;
+        let begin = Instant::now();
+        timeout(EVER, stage.guard.shut_down()).await.unwrap();
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        assert_eq!(stage.written(), Vec::<String>::new());
     });
 }
