@@ -1,0 +1,224 @@
+//! What goes wrong around a cluster, against a scripted seed: loops and flows with defects, Clusters
+//! that come, go and are created anew, records that say what is not so any more.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{
+    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_restored, change_policy,
+    condition, deselect, first_write, protected, put_cluster, put_workload, scale_by_hand,
+    truncate,
+};
+
+/// The loop of `a` ends by a panic: its read of the Machines has one.
+async fn end_by_a_defect(world: &World) {
+    let machines = |call: &support::Call| call.resource == "machines";
+    let release = world.seed.hold(machines);
+    world.seed.forget_calls();
+    let asked = || world.seed.calls().iter().any(machines).then_some(());
+    world.clock.until("the Machines are read", asked).await;
+    drop(release);
+    world.clock.settle().await;
+}
+
+/// The Cluster as somebody else creates it, once it is gone.
+fn anew(world: &World) -> Value {
+    let mut cluster = world.seed.get("clusters", "", "a").unwrap();
+    cluster["metadata"]["uid"] = json!("uid-new");
+    cluster
+}
+
+#[tokio::test]
+async fn a_loop_that_ended_by_a_defect_is_started_again() {
+    let world = protected().await;
+    end_by_a_defect(&world).await;
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+/// A second loop of the cluster would work against the first.
+#[tokio::test]
+async fn a_loop_that_ended_by_a_defect_is_started_again_once() {
+    let world = protected().await;
+    end_by_a_defect(&world).await;
+    world.seed.follow("ca", false);
+    world.shoot("a").renew();
+    // Each of these changes its assignment before it is time to start it again.
+    change_policy(&world, "p", |policy| policy["spec"]["priority"] = json!(0));
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeTimeout"] = json!("6s");
+    });
+    world.clock.pass(Duration::from_secs(15)).await;
+    world.seed.follow("ca", true);
+    world.clock.pass(LONG * 2).await;
+    assert_restored(&world);
+}
+
+/// It wrote, and could not tell.
+#[tokio::test]
+async fn what_a_flow_took_that_ended_by_a_defect_is_not_forgotten() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let release = world
+        .seed
+        .hold(|call| call.brief() == "PATCH deployments/kcm");
+    world.shoot("a").silence(100);
+    first_write(&world).await;
+    drop(release);
+    change_policy(&world, "p", deselect);
+    world.clock.settle().await;
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
+#[tokio::test]
+async fn a_cluster_that_came_and_went_leaves_no_record() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    put_cluster(&world.seed, "b", &world.shoot("a").kubeconfig());
+    world.seed.delete("clusters", "", "b");
+    world.clock.pass(LONG).await;
+    assert_eq!(world.health("b"), Value::Null);
+}
+
+#[tokio::test]
+async fn a_cluster_that_goes_in_the_middle_of_a_flow_leaves_no_record() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let release = world
+        .seed
+        .hold(|call| call.brief() == "PATCH deployments/kcm");
+    world.shoot("a").silence(100);
+    first_write(&world).await;
+    world.seed.delete("clusters", "", "a");
+    release.send(()).unwrap();
+    world.clock.pass(LONG * 2).await;
+    // The garbage collector does its work, and nobody undoes it.
+    world.seed.delete("clusterhealths", "", "a");
+    world.clock.pass(LONG * 20).await;
+    assert_eq!(world.health("a"), Value::Null);
+}
+
+#[tokio::test]
+async fn a_record_is_owned_by_the_cluster_that_there_is() {
+    let world = protected().await;
+    let cluster = anew(&world);
+    world.seed.delete("clusters", "", "a");
+    world.seed.put(&cluster);
+    world.clock.pass(LONG * 20).await;
+    let health = world.seed.get("clusterhealths", "", "a").unwrap();
+    assert_eq!(
+        health["metadata"]["ownerReferences"][0]["uid"],
+        cluster["metadata"]["uid"]
+    );
+}
+
+/// Nobody but the operator knows of what the policy does not name any more.
+#[tokio::test]
+async fn a_cluster_that_is_created_anew_inherits_what_is_owed() {
+    let world = protected().await;
+    change_policy(&world, "p", truncate);
+    world.clock.pass(INTERVAL).await;
+    let cluster = anew(&world);
+    world.seed.delete("clusters", "", "a");
+    world.seed.put(&cluster);
+    world.clock.pass(INTERVAL).await;
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_created_anew_after_a_second_is_restored() {
+    let world = protected().await;
+    let cluster = anew(&world);
+    world.seed.delete("clusters", "", "a");
+    world.clock.pass(Duration::from_secs(1)).await;
+    world.seed.put(&cluster);
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
+/// It was of one that was gone when the operator started.
+#[tokio::test]
+async fn an_old_record_is_not_taken_for_that_of_a_new_cluster() {
+    let mut world = protected().await;
+    world.stop().await;
+    let cluster = anew(&world);
+    world.seed.delete("clusters", "", "a");
+    world.start();
+    world.clock.pass(INTERVAL).await;
+    world.seed.delete("clusterhealths", "", "a");
+    world.clock.pass(LONG * 10).await;
+    for (name, replicas) in DEPENDENTS.into_iter().zip(RUNNING) {
+        world.seed.delete("deployments", "a", name);
+        put_workload(&world.seed, "Deployment", "a", name, replicas);
+    }
+    world.shoot("a").renew();
+    // So that nobody looks.
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(true);
+    });
+    world.seed.put(&cluster);
+    world.clock.pass(INTERVAL).await;
+    let status = world.health("a");
+    assert_eq!(status["protection"], "None", "{status}");
+}
+
+/// Without a policy there is none that could find it healthy.
+#[tokio::test]
+async fn what_was_restored_by_hand_is_not_reported_for_ever() {
+    let mut world = protected().await;
+    world.stop().await;
+    world.seed.delete("probepolicies", "", "p");
+    world.start();
+    world.shoot("a").renew();
+    world.clock.pass(INTERVAL).await;
+    assert_eq!(world.health("a")["protection"], "Active");
+    for (name, replicas) in DEPENDENTS.into_iter().zip(RUNNING) {
+        scale_by_hand(&world, name, replicas, true);
+    }
+    world.clock.pass(LONG * 20).await;
+    assert_ne!(world.health("a")["protection"], "Active");
+}
+
+/// What is known from before counts until something else is known.
+#[tokio::test]
+async fn a_policy_does_not_deny_a_protection_after_a_restart() {
+    let mut world = protected().await;
+    world.clock.pass(INTERVAL).await;
+    world.stop().await;
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Hang);
+    }
+    world.seed.forget_calls();
+    world.start();
+    world.clock.pass(LONG).await;
+    let calls = world.seed.calls();
+    let written = calls
+        .iter()
+        .filter(|call| call.resource == "probepolicies/status")
+        .map(|call| &call.body["status"]);
+    let denied: Vec<&Value> = written
+        .filter(|status| {
+            status["clusters"]["protected"] != 1
+                || condition(status, "Protecting")["status"] != "True"
+        })
+        .collect();
+    assert!(denied.is_empty(), "{denied:?}");
+    // There was something to say.
+    let status = &world.seed.get("probepolicies", "", "p").unwrap()["status"];
+    assert_eq!(status["clusters"]["protected"], 1);
+    assert_eq!(condition(status, "Degraded")["status"], "True");
+}
