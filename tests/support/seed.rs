@@ -218,6 +218,18 @@ impl Seed {
         self.lock().objects.get(&key).cloned()
     }
 
+    /// What the objects of a resource have been like, one after the other, since the last
+    /// compaction.
+    pub fn versions(&self, plural: &str) -> Vec<Value> {
+        let state = self.lock();
+        let events = state.history.iter().filter(|past| past.plural == plural);
+        let object = |past: &Past| {
+            let mut event: Value = serde_json::from_slice(&past.line).unwrap();
+            event["object"].take()
+        };
+        events.map(object).collect()
+    }
+
     /// Changes an object, as somebody else would.
     pub fn change(&self, plural: &str, namespace: &str, name: &str, change: impl Fn(&mut Value)) {
         let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
