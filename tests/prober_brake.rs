@@ -69,6 +69,53 @@ fn a_policy_that_holds_back_keeps_the_marks_of_a_cluster_that_is_gone() {
     }
 }
 
+#[derive(Clone, Copy)]
+enum When {
+    /// In the same moment: the loop sees only that the Cluster is gone.
+    AtOnce,
+    /// While the operator is away.
+    Away,
+    /// After the Cluster, which may come back.
+    Later,
+}
+
+/// The policy of now counts, and what it holds back it holds back until it does not.
+#[test]
+fn a_cluster_that_is_gone_waits_until_its_policy_holds_nothing_back() {
+    for when in [When::AtOnce, When::Away, When::Later] {
+        for (field, on, off) in brakes() {
+            run(async move {
+                let mut world = protected().await;
+                let brake = |world: &World, to: &Value| {
+                    change_policy(world, "p", |policy| policy["spec"][field] = to.clone());
+                };
+                match when {
+                    When::AtOnce => {
+                        brake(&world, &on);
+                        world.seed.delete("clusters", "", "a");
+                    }
+                    When::Away => {
+                        world.stop().await;
+                        brake(&world, &on);
+                        world.seed.delete("clusters", "", "a");
+                        world.start();
+                    }
+                    When::Later => {
+                        world.seed.delete("clusters", "", "a");
+                        world.clock.pass(INTERVAL).await;
+                        brake(&world, &on);
+                    }
+                }
+                world.clock.pass(LONG * 2).await;
+                assert_kept(&world);
+                brake(&world, &off);
+                world.clock.pass(LONG).await;
+                assert_released(&world);
+            });
+        }
+    }
+}
+
 /// Nobody can tell by what to judge it.
 #[tokio::test]
 async fn a_suspended_policy_holds_back_whatever_the_cluster_overrides() {

@@ -287,6 +287,8 @@ fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
         stage.advance(Duration::from_secs(61)).await;
         stage.act(Aim::Restore).await;
         assert!(stage.problems().is_empty(), "{:?}", stage.problems());
+    });
+}
 
 /// A guard whose evidence counts for that many seconds, and whose writes wait for a turn that does
 /// not come within any test: the reads have used the budget up, and the limiter goes by the real

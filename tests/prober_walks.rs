@@ -357,10 +357,6 @@ impl Walk {
     }
 
     async fn recreate(&mut self, seconds: u64, collected: bool) {
-        if seconds > 0 {
-            // Of one that is gone nothing is told any more.
-            self.world.clock.settle().await;
-        }
         let seed = &self.world.seed;
         let mut cluster = seed.get("clusters", "", "a").unwrap();
         self.created += 1;

@@ -27,10 +27,11 @@ use super::{
     moment::Origin,
     probe::{Probe, Shared},
     scale::Resources,
+    stance::Presence,
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
-    cluster::{Assignment, Changed, Index},
+    cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{Known, PolicyReport, Reporter, Writer},
     runtime::{seed::Seed, timer::until},
@@ -95,6 +96,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         reporter,
         recalled,
         loops: BTreeMap::new(),
+        gone: BTreeMap::new(),
         stop: CancellationToken::new(),
         tasks: JoinSet::new(),
         names: HashMap::new(),
@@ -178,6 +180,15 @@ async fn watch_cluster_healths(seed: Seed, reporter: Reporter) {
     }
 }
 
+/// The policy that is responsible for a cluster.
+fn responsible(presence: &Presence) -> Option<Arc<str>> {
+    let Presence::There(assignment) = presence else {
+        return None;
+    };
+    let policy = assignment.selected.as_ref().or(assignment.former.as_ref());
+    policy.map(|policy| policy.policy.clone())
+}
+
 struct Fleet {
     seed: Seed,
     index: Index,
@@ -185,8 +196,10 @@ struct Fleet {
     reporter: Reporter,
     /// What an earlier run has left in ClusterHealths.
     recalled: BTreeMap<Arc<str>, ClusterHealthStatus>,
-    /// What the index says goes to each loop; nothing, once its Cluster is gone.
-    loops: BTreeMap<Arc<str>, watch::Sender<Option<Assignment>>>,
+    /// What the index says goes to each loop.
+    loops: BTreeMap<Arc<str>, watch::Sender<Presence>>,
+    /// Clusters that are gone while their loops run, and the policy that was responsible last.
+    gone: BTreeMap<Arc<str>, Arc<str>>,
     /// Ends all loops.
     stop: CancellationToken,
     tasks: JoinSet<()>,
@@ -200,7 +213,7 @@ struct Fleet {
 /// What is known of a cluster when its loop starts.
 enum Recall {
     /// What its ClusterHealth said when the operator started.
-    Known(Option<ClusterHealthStatus>),
+    Known(Option<Box<ClusterHealthStatus>>),
     /// What its ClusterHealth says now: the loop before ended by a defect, and took with it what it
     /// knew.
     Read,
@@ -248,6 +261,13 @@ impl Fleet {
         for name in changed {
             self.assign(name);
         }
+        if about_policies {
+            for name in self.gone.keys() {
+                if let Some(running) = self.loops.get(name) {
+                    running.send_replace(Presence::Gone(self.brake(name)));
+                }
+            }
+        }
         if !mem::replace(&mut self.started, true) {
             // What is left of it is about Clusters that went while nobody watched.
             for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
@@ -260,11 +280,20 @@ impl Fleet {
     fn assign(&mut self, name: &Arc<str>) {
         let assignment = self.index.assignment(name).cloned();
         if let Some(running) = self.loops.get(name) {
-            let gone = assignment.is_none();
-            running.send_replace(assignment);
-            if gone {
-                self.reporter.cluster_unselected(name);
-            }
+            let presence = match assignment {
+                Some(assignment) => {
+                    self.gone.remove(name);
+                    Presence::There(assignment)
+                }
+                None => {
+                    if let Some(policy) = responsible(&running.borrow()) {
+                        self.gone.insert(name.clone(), policy);
+                    }
+                    self.reporter.cluster_unselected(name);
+                    Presence::Gone(self.brake(name))
+                }
+            };
+            running.send_replace(presence);
             return;
         }
         // It is started again when it is time, by the assignment of then.
@@ -275,12 +304,29 @@ impl Fleet {
         let selected = assignment.as_ref().is_some_and(|it| it.selected.is_some());
         // What is known of one that nobody selects may be a debt.
         if selected || known.is_some() {
-            self.start(name, assignment, Recall::Known(known));
+            self.start(name, assignment, Recall::Known(known.map(Box::new)));
         }
     }
 
+    /// What the policy holds back that was responsible last for a Cluster that is gone.
+    fn brake(&self, cluster: &str) -> Brake {
+        let policy = self.gone.get(cluster);
+        let policy = policy.and_then(|policy| self.index.policy_view(policy));
+        policy.map(|view| view.policy.brake).unwrap_or_default()
+    }
+
     fn start(&mut self, name: &Arc<str>, assignment: Option<Assignment>, recall: Recall) {
-        let (sender, receiver) = watch::channel(assignment);
+        let presence = match (assignment, &recall) {
+            (Some(assignment), _) => Presence::There(assignment),
+            (None, Recall::Known(Some(known))) => {
+                if let Some(policy) = &known.policy {
+                    self.gone.insert(name.clone(), policy.as_str().into());
+                }
+                Presence::Gone(self.brake(name))
+            }
+            (None, _) => Presence::Gone(self.brake(name)),
+        };
+        let (sender, receiver) = watch::channel(presence);
         let stop = self.stop.clone();
         let (name_of, shared) = (name.clone(), self.shared.clone());
         let seed = self.seed.clone();
@@ -289,11 +335,11 @@ impl Fleet {
             let known = match recall {
                 Recall::Known(known) => known,
                 Recall::Read => match stop.run_until_cancelled(read(&seed, &name_of)).await {
-                    Some(read) => read,
+                    Some(read) => read.map(Box::new),
                     None => return,
                 },
             };
-            let probe = Probe::new(name_of, shared, receiver, known.as_ref(), from_the_start);
+            let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
             probe.run(stop).await;
         });
         self.names.insert(task.id(), name.clone());
@@ -310,6 +356,7 @@ impl Fleet {
             return;
         };
         self.loops.remove(&name);
+        self.gone.remove(&name);
         match ended {
             Ok(_) => match self.index.assignment(&name) {
                 // It was selected, or created, again while its loop was ending.

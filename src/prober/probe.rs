@@ -17,13 +17,13 @@ use super::{
     plan::Aim,
     proof::Proof,
     scale::Resources,
-    stance::{Known, Stance},
+    stance::{Known, Presence, Stance},
     verdict::Verdict,
     watch::Conclusion,
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
-    cluster::{Assignment, Brake, Settings},
+    cluster::{Assignment, Settings},
     health::{self, ClusterReport, Finding, Reporter},
     runtime::{seed::Seed, timer::until},
 };
@@ -58,14 +58,13 @@ pub struct Shared {
 pub struct Probe {
     name: Arc<str>,
     shared: Shared,
-    assignment: watch::Receiver<Option<Assignment>>,
+    presence: watch::Receiver<Presence>,
     stance: Stance,
     /// By which the cluster was probed last; by these a protected one is let go when the policy is
     /// gone.
     last: Option<Arc<Settings>>,
-    /// The policy that was responsible last, and what it held back.
+    /// The policy that was responsible last.
     policy: Option<Arc<str>>,
-    brake: Brake,
     guard: Guard,
     /// `None` while the cluster is not probed.
     round: Option<Round>,
@@ -89,13 +88,12 @@ pub struct Probe {
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
 
 impl Probe {
-    /// A loop for the cluster of this name, which is told what the index says of it; nothing, once
-    /// the Cluster is gone. `known` is what an earlier run has left in its ClusterHealth;
+    /// A loop for the cluster of this name, which is told what the index says of it. `known` is what an earlier run has left in its ClusterHealth;
     /// `from_the_start` tells whether the cluster was there before the operator.
     pub fn new(
         name: Arc<str>,
         shared: Shared,
-        assignment: watch::Receiver<Option<Assignment>>,
+        presence: watch::Receiver<Presence>,
         known: Option<&ClusterHealthStatus>,
         from_the_start: bool,
     ) -> Self {
@@ -108,11 +106,10 @@ impl Probe {
             ),
             name,
             shared,
-            assignment,
+            presence,
             stance: Stance::Idle(Finding::Pending),
             last: None,
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
-            brake: Brake::default(),
             round: None,
             wake: Arc::default(),
             finding: Finding::Pending,
@@ -142,7 +139,7 @@ impl Probe {
                     self.take_stance();
                     self.report();
                 }
-                changed = self.assignment.changed() => {
+                changed = self.presence.changed() => {
                     if changed.is_err() {
                         break;
                     }
@@ -167,21 +164,20 @@ impl Probe {
 
     /// Takes up what the index and the guard say now.
     fn take_stance(&mut self) {
-        let assignment = self.assignment.borrow_and_update().clone();
-        if let Some(assignment) = &assignment {
-            let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
-            self.brake = responsible.map(|it| it.brake).unwrap_or_default();
-            if let Some(selected) = &assignment.selected {
-                self.policy = Some(selected.policy.clone());
-            }
+        let presence = self.presence.borrow_and_update().clone();
+        if let Presence::There(Assignment {
+            selected: Some(selected),
+            ..
+        }) = &presence
+        {
+            self.policy = Some(selected.policy.clone());
         }
         let known = Known {
             last: self.last.as_ref(),
-            brake: self.brake,
             engaged: self.guard.is_engaged(),
             looked_at: self.guard.ledger().is_looked_at(),
         };
-        let stance = Stance::new(assignment.as_ref(), known);
+        let stance = Stance::new(&presence, known);
         if stance == self.stance {
             return;
         }
@@ -427,11 +423,13 @@ impl Probe {
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| Instant::now() + rest);
-        let assignment = self.assignment.borrow();
+        let presence = self.presence.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
-        let Some(assignment) = &*assignment else {
+        let Presence::There(assignment) = &*presence else {
             return;
         };
+        let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
+        let dry_run = responsible.is_some_and(|it| it.brake.dry_run);
         let ledger = self.guard.ledger();
         let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
         let policy = self.policy.as_ref();
@@ -440,10 +438,7 @@ impl Probe {
             policy: policy
                 .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
                 .cloned(),
-            mode: match (self.brake.dry_run, &self.stance) {
-                (true, _) => Mode::DryRun,
-                (false, stance) => stance.settings().map_or(Mode::Enforce, |it| it.mode),
-            },
+            mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
             finding: self.finding.clone(),
             protection: self.guard.protection(),
             protected_since: protected.map(|since| since.stamp),

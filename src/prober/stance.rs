@@ -42,13 +42,20 @@ pub enum Stance {
     Forget,
 }
 
+/// Whether there is such a Cluster, and what the index says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Presence {
+    /// There is.
+    There(Assignment),
+    /// It is gone; and what the policy holds back that was responsible for it last.
+    Gone(Brake),
+}
+
 /// What is known of a cluster beside its objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The settings by which it was probed last in this run.
     pub last: Option<&'a Arc<Settings>>,
-    /// What the policy held back that was responsible for it last.
-    pub brake: Brake,
     /// Something is owed to its dependents, or being scaled.
     pub engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
@@ -62,15 +69,11 @@ const NO_SETTINGS: &str = "there is nothing valid by which it could be judged";
 const NO_STATE: &str = "the cluster is not in a state to be judged";
 
 impl Stance {
-    /// Decides; the rules are those of this module. There is no assignment if the Cluster is gone.
-    pub fn new(assignment: Option<&Assignment>, known: Known<'_>) -> Self {
-        let Some(assignment) = assignment else {
-            let brake = known.brake.suspend || known.brake.dry_run;
-            return if known.engaged && !brake {
-                Self::Bury
-            } else {
-                Self::Forget
-            };
+    /// Decides; the rules are those of this module.
+    pub fn new(presence: &Presence, known: Known<'_>) -> Self {
+        let assignment = match presence {
+            Presence::There(assignment) => assignment,
+            Presence::Gone(brake) => return Self::gone(*brake, known),
         };
         match (assignment.decision(), &assignment.selected) {
             (Decision::Skipped(skip), Some(selected)) => {
@@ -108,6 +111,19 @@ impl Stance {
     /// Whether it is of the same kind, whatever the settings.
     pub fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    fn gone(brake: Brake, known: Known<'_>) -> Self {
+        let finding = || Finding::Skipped {
+            reason: "Gone",
+            message: "the Cluster is gone".to_owned(),
+        };
+        match brake {
+            _ if !known.engaged => Self::Forget,
+            Brake { suspend: true, .. } => Self::Hold(finding(), SUSPENDED),
+            Brake { dry_run: true, .. } => Self::Hold(finding(), DRY_RUN),
+            _ => Self::Bury,
+        }
     }
 
     fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {

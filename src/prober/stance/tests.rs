@@ -74,7 +74,6 @@ fn assignment(
 
 const NOTHING_OWED: Known<'_> = Known {
     last: None,
-    brake: FREE,
     engaged: false,
     looked_at: true,
 };
@@ -144,7 +143,10 @@ fn a_selected_cluster_is_probed_unless_it_must_not_be(
         .into_iter()
         .zip(expected)
     {
-        assert_eq!(brief(&Stance::new(Some(&assignment), known)), expected);
+        assert_eq!(
+            brief(&Stance::new(&Presence::There(assignment.clone()), known)),
+            expected
+        );
     }
 }
 
@@ -183,7 +185,7 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
             (None, policy)
         };
         let assignment = assignment(now, former, Eligibility::Skipped(skip.clone()));
-        brief(&Stance::new(Some(&assignment), known))
+        brief(&Stance::new(&Presence::There(assignment.clone()), known))
     };
     assert_eq!(of(valid(FREE), OWING), expected);
     // Whatever the cluster overrides: where it is needed, nothing happens.
@@ -263,7 +265,7 @@ fn a_protected_cluster_is_not_dropped(
             last: last.as_ref(),
             ..known
         };
-        brief(&Stance::new(Some(&assignment), known))
+        brief(&Stance::new(&Presence::There(assignment.clone()), known))
     };
     assert_eq!(stance(OWING), expected);
     assert_eq!(stance(NOTHING_OWED), "forget");
@@ -286,18 +288,23 @@ fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] ex
         last: Some(&last),
         ..OWING
     };
-    let Stance::LetGo(settings) = Stance::new(Some(&assignment), known) else {
+    let Stance::LetGo(settings) = Stance::new(&Presence::There(assignment.clone()), known) else {
         panic!("not let go");
     };
     assert_eq!(settings.mode, expected);
 }
 
 #[rstest]
-#[case(OWING, "bury")]
-#[case(NOTHING_OWED, "forget")]
-#[case(NEVER_LOOKED, "forget")]
-#[case(Known { brake: SUSPEND, ..OWING }, "forget")]
-#[case(Known { brake: DRY, ..OWING }, "forget")]
-fn a_cluster_that_is_gone_leaves_no_marks(#[case] known: Known<'_>, #[case] expected: &str) {
-    assert_eq!(brief(&Stance::new(None, known)), expected);
+#[case(FREE, OWING, "bury")]
+#[case(FREE, NOTHING_OWED, "forget")]
+#[case(FREE, NEVER_LOOKED, "forget")]
+#[case(SUSPEND, OWING, "hold, Gone: the policy is suspended")]
+#[case(SUSPEND, NOTHING_OWED, "forget")]
+#[case(DRY, OWING, "hold, Gone: the policy's mode is DryRun")]
+fn a_cluster_that_is_gone_leaves_no_marks(
+    #[case] brake: Brake,
+    #[case] known: Known<'_>,
+    #[case] expected: &str,
+) {
+    assert_eq!(brief(&Stance::new(&Presence::Gone(brake), known)), expected);
 }
