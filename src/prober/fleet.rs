@@ -283,7 +283,7 @@ impl Fleet {
             let presence = match assignment {
                 Some(assignment) => {
                     self.gone.remove(name);
-                    Presence::There(assignment)
+                    Presence::There(Box::new(assignment))
                 }
                 None => {
                     if let Some(policy) = responsible(&running.borrow()) {
@@ -317,7 +317,7 @@ impl Fleet {
 
     fn start(&mut self, name: &Arc<str>, assignment: Option<Assignment>, recall: Recall) {
         let presence = match (assignment, &recall) {
-            (Some(assignment), _) => Presence::There(assignment),
+            (Some(assignment), _) => Presence::There(Box::new(assignment)),
             (None, Recall::Known(Some(known))) => {
                 if let Some(policy) = &known.policy {
                     self.gone.insert(name.clone(), policy.as_str().into());

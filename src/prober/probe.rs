@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
-    cluster::{Assignment, Settings},
+    cluster::Settings,
     health::{self, ClusterReport, Finding, Reporter},
     runtime::{seed::Seed, timer::until},
 };
@@ -165,10 +165,8 @@ impl Probe {
     /// Takes up what the index and the guard say now.
     fn take_stance(&mut self) {
         let presence = self.presence.borrow_and_update().clone();
-        if let Presence::There(Assignment {
-            selected: Some(selected),
-            ..
-        }) = &presence
+        if let Presence::There(assignment) = &presence
+            && let Some(selected) = &assignment.selected
         {
             self.policy = Some(selected.policy.clone());
         }

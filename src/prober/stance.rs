@@ -46,7 +46,7 @@ pub enum Stance {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Presence {
     /// There is.
-    There(Assignment),
+    There(Box<Assignment>),
     /// It is gone; and what the policy holds back that was responsible for it last.
     Gone(Brake),
 }

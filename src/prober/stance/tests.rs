@@ -144,7 +144,10 @@ fn a_selected_cluster_is_probed_unless_it_must_not_be(
         .zip(expected)
     {
         assert_eq!(
-            brief(&Stance::new(&Presence::There(assignment.clone()), known)),
+            brief(&Stance::new(
+                &Presence::There(Box::new(assignment.clone())),
+                known
+            )),
             expected
         );
     }
@@ -185,7 +188,10 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
             (None, policy)
         };
         let assignment = assignment(now, former, Eligibility::Skipped(skip.clone()));
-        brief(&Stance::new(&Presence::There(assignment.clone()), known))
+        brief(&Stance::new(
+            &Presence::There(Box::new(assignment.clone())),
+            known,
+        ))
     };
     assert_eq!(of(valid(FREE), OWING), expected);
     // Whatever the cluster overrides: where it is needed, nothing happens.
@@ -265,7 +271,10 @@ fn a_protected_cluster_is_not_dropped(
             last: last.as_ref(),
             ..known
         };
-        brief(&Stance::new(&Presence::There(assignment.clone()), known))
+        brief(&Stance::new(
+            &Presence::There(Box::new(assignment.clone())),
+            known,
+        ))
     };
     assert_eq!(stance(OWING), expected);
     assert_eq!(stance(NOTHING_OWED), "forget");
@@ -288,7 +297,9 @@ fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] ex
         last: Some(&last),
         ..OWING
     };
-    let Stance::LetGo(settings) = Stance::new(&Presence::There(assignment.clone()), known) else {
+    let Stance::LetGo(settings) =
+        Stance::new(&Presence::There(Box::new(assignment.clone())), known)
+    else {
         panic!("not let go");
     };
     assert_eq!(settings.mode, expected);
