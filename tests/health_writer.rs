@@ -144,6 +144,8 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         period: Duration::from_secs(10),
         suspect_at: None,
         expires_at: None,
+        silent: expired,
+        roster: true,
         machines: Some(candidates),
         protected: false,
     }

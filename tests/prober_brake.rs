@@ -5,10 +5,12 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::{
-    INTERVAL, LONG, World, assert_kept, assert_released, change_policy, change_shoot, condition,
-    deleting, protected, run, unreadable_grace,
+    INTERVAL, LONG, World, assert_kept, assert_released, assert_restored, change_policy,
+    change_shoot, condition, deleting, protected, run, unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -137,4 +139,34 @@ async fn a_suspended_policy_holds_back_although_it_has_a_mistake() {
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
     assert_kept(&world);
+}
+
+/// The record goes with the Cluster; what is owed does not.
+#[tokio::test]
+async fn a_suspended_policy_keeps_what_it_owes_to_a_cluster_that_is_replaced() {
+    let world = suspended().await;
+    let mut cluster = world.seed.get("clusters", "", "a").unwrap();
+    world.seed.delete("clusters", "", "a");
+    world.seed.delete("clusterhealths", "", "a");
+    world.clock.pass(Duration::from_secs(1)).await;
+    cluster["metadata"]["uid"] = json!("uid-anew");
+    world.seed.put(&cluster);
+    world.clock.pass(INTERVAL).await;
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    assert_eq!(world.health("a")["protection"], "Active");
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(false)
+    });
+    let gone = || {
+        world
+            .seed
+            .get("probepolicies", "", "p")
+            .is_none()
+            .then_some(())
+    };
+    world.clock.until("the policy is gone", gone).await;
+    assert_restored(&world);
 }

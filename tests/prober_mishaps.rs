@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_restored, change_policy,
-    condition, deselect, first_write, protected, put_cluster, put_workload, scale_by_hand,
-    truncate,
+    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_kept, assert_restored,
+    change_policy, condition, deselect, first_write, protected, put_cluster, put_workload,
+    scale_by_hand, truncate,
 };
 
 /// The loop of `a` ends by a panic: its read of the Machines has one.
@@ -221,4 +221,34 @@ async fn a_policy_does_not_deny_a_protection_after_a_restart() {
     let status = &world.seed.get("probepolicies", "", "p").unwrap()["status"];
     assert_eq!(status["clusters"]["protected"], 1);
     assert_eq!(condition(status, "Degraded")["status"], "True");
+}
+
+/// An installation that was taken away in part. The marks are the truth.
+#[tokio::test]
+async fn a_policy_that_is_deleted_looks_for_marks_although_the_records_are_gone() {
+    let mut world = protected().await;
+    world.stop().await;
+    world.seed.delete("clusterhealths", "", "a");
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    world.start();
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    world.shoot("a").renew();
+    let gone = || {
+        world
+            .seed
+            .get("probepolicies", "", "p")
+            .is_none()
+            .then_some(())
+    };
+    world.clock.until("the policy is gone", gone).await;
+    assert_restored(&world);
+    let record = || {
+        world
+            .seed
+            .get("clusterhealths", "", "a")
+            .is_none()
+            .then_some(())
+    };
+    world.clock.until("its record is gone", record).await;
 }

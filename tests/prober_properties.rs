@@ -196,7 +196,8 @@ proptest! {
         scenario.server_skews = vec![0.0; 3];
         scenario.nodes = scenario.nodes.max(2);
         let findings = run(&scenario);
-        prop_assert_eq!(findings.facts_read, 1);
+        // There is no hurry to know which leases count as long as all are fresh.
+        prop_assert_eq!(findings.facts_read, 0);
         prop_assert!(findings.reads().len() as f64 >= (HORIZON - OPERATOR_STARTS)
             / (1.2 * scenario.interval + MOST_READ) - 1.0);
         for read in findings.reads() {

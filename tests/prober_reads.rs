@@ -9,8 +9,9 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
+use dependency_watchdog::runtime::seed::{Budget, LEAST_QPS, Seed};
 use support::{Failure, INTERVAL, Read, World, condition, policy, run};
 
 /// Longer than the limit of any request, and than any pause after a failure.
@@ -91,9 +92,12 @@ async fn machines_fail(failure: Failure) {
     world.start();
     let case = format!("{failure:?}");
     if failure == Failure::Status(404) {
-        let status = world.reason("a", "Healthy").await;
-        let message = status["message"].as_str().unwrap();
-        assert!(message.contains("does not serve Machines"), "{message}");
+        let told = |status: &serde_json::Value| {
+            let message = status["message"].as_str().unwrap_or_default();
+            message.contains("does not serve Machines")
+        };
+        let status = world.health_where("a", "it is said", told).await;
+        assert_eq!(status["reason"], "Healthy");
         assert_eq!(status["leases"]["candidates"], 4);
         return;
     }
@@ -380,4 +384,45 @@ async fn clusters_whose_nodes_hang_do_not_keep_another_unprotected() {
     let took = world.clock.elapsed() - begin;
     assert!(took <= Duration::from_secs(32), "{took:?}");
     assert!(lists() - before <= 4, "{}", lists() - before);
+}
+
+/// Of a thousand that start at once each waits long for its turn on the seed.
+#[tokio::test]
+async fn a_start_is_not_blind_while_the_seed_has_no_time() {
+    let mut world = World::new(&["a", "b"]).await;
+    let budget = Budget {
+        qps: LEAST_QPS,
+        burst: NonZeroU32::MIN,
+    };
+    let busy = Seed::new(world.seed.unlimited().client().clone(), budget);
+    busy.turn().await;
+    world.shoot("a").silence(20);
+    world.start_on(busy);
+    let protected = || (world.replicas("a") == [0, 0, 0]).then_some(());
+    world.clock.until("a is protected", protected).await;
+    world.more_reads("b", Read::Cached, 3).await;
+}
+
+/// One that failed is no one that hangs.
+#[tokio::test]
+async fn a_failed_list_of_nodes_sends_nobody_among_those_that_hang() {
+    let hanging: Vec<String> = (0..12).map(|index| format!("hanging-{index}")).collect();
+    let mut names: Vec<&str> = hanging.iter().map(String::as_str).collect();
+    names.push("b");
+    let mut world = World::new(&names).await;
+    for name in &hanging {
+        world.shoot(name).fail(Read::Nodes, Failure::Hang);
+    }
+    let shoot = world.shoot("b");
+    shoot.fail(Read::Nodes, Failure::Status(503));
+    shoot.silence(20);
+    world.start();
+    world.reason("b", "ServerError").await;
+    world.shoot("b").heal();
+    world.protection("b", "Active").await;
+    let reads = world.shoot("b").reads();
+    let gaps = reads.windows(2).map(|it| it[1].0 - it[0].0);
+    for gap in gaps {
+        assert!(gap <= INTERVAL + STEP, "{gap:?}");
+    }
 }

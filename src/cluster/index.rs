@@ -19,7 +19,7 @@ use kube::{core::DeserializeGuard, runtime::watcher::Event};
 use super::{
     eligibility::{Eligibility, Skip, eligibility},
     selection::{Brake, Policy, Rules, name, select},
-    settings::{Settings, SettingsError},
+    settings::{Dependent, Settings, SettingsError},
 };
 use crate::{api::ProbePolicy, gardener::Cluster};
 
@@ -101,6 +101,8 @@ struct Entry {
     labels: BTreeMap<String, String>,
     /// The policy that applied last.
     last: Option<Arc<str>>,
+    /// It was let go, so that nobody is responsible any more.
+    let_go: bool,
     /// `None` until both kinds have been listed.
     assignment: Option<Assignment>,
 }
@@ -114,6 +116,15 @@ struct Kind<T> {
 }
 
 impl Assignment {
+    /// The dependents of the policy that applies, as far as it is known how it does.
+    pub fn dependents(&self) -> &[Dependent] {
+        let settings = self.selected.as_ref().map(|selected| &selected.settings);
+        match settings {
+            Some(Ok(settings)) => &settings.dependents,
+            _ => &[],
+        }
+    }
+
     /// What is to be done with the cluster.
     pub fn decision(&self) -> Decision<'_> {
         let Some(selected) = &self.selected else {
@@ -250,6 +261,7 @@ impl Index {
     pub fn forget(&mut self, cluster: &str) {
         if let Some(entry) = self.clusters.objects.get_mut(cluster) {
             entry.last = None;
+            entry.let_go = true;
             entry.refresh(&self.policies.objects);
         }
     }
@@ -309,14 +321,15 @@ impl Index {
 
     fn entry(&mut self, name: &str, cluster: Cluster, previous: Option<Entry>) -> Entry {
         let recalled = self.recalled.remove(name);
-        let (last, assignment) = match previous {
-            Some(previous) => (previous.last, previous.assignment),
-            None => (recalled, None),
+        let (last, let_go, assignment) = match previous {
+            Some(previous) => (previous.last, previous.let_go, previous.assignment),
+            None => (recalled, false, None),
         };
         Entry {
             labels: cluster.labels(),
             cluster,
             last,
+            let_go,
             assignment,
         }
     }
@@ -350,8 +363,11 @@ impl Entry {
         });
         if let Some(selected) = &selected {
             self.last = Some(selected.policy.clone());
+            self.let_go = false;
         }
-        let former = self.last.as_ref().filter(|_| selected.is_none());
+        let held = || held_by(policies, &self.labels).filter(|_| !self.let_go);
+        let former = self.last.as_ref().or_else(held);
+        let former = former.filter(|_| selected.is_none());
         let assignment = Assignment {
             uid: self
                 .cluster
@@ -379,6 +395,22 @@ impl<T> Default for Kind<T> {
             listed: false,
         }
     }
+}
+
+/// A policy that is being deleted and is held by something that it protects, which may be this
+/// cluster, although no record tells.
+fn held_by<'a>(
+    policies: &'a BTreeMap<Arc<str>, Policy>,
+    labels: &BTreeMap<String, String>,
+) -> Option<&'a Arc<str>> {
+    let held = policies
+        .values()
+        .filter(|policy| policy.deleting && policy.held);
+    let selects = |policy: &&Policy| {
+        let rules = policy.rules.as_ref();
+        rules.is_ok_and(|rules| rules.selector.matches(labels))
+    };
+    held.filter(selects).map(|policy| &policy.name).next()
 }
 
 /// The policy of this name, whether or not it selects the cluster; `None` if it is gone.

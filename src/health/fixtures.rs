@@ -58,6 +58,8 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         period: Duration::from_secs(10),
         suspect_at: None,
         expires_at: None,
+        silent: 0,
+        roster: true,
         machines: None,
         protected: false,
     }

@@ -38,7 +38,7 @@ fn is_same(said: &Finding, finding: &Finding) -> bool {
     match (said, finding) {
         (Finding::Judged(said, before), Finding::Judged(verdict, seen)) => {
             is_same_verdict(*said, *verdict)
-                && before.machines.is_some() == seen.machines.is_some()
+                && before.lacks_machines() == seen.lacks_machines()
                 && (before.expired == 0 || seen.expired > 0)
         }
         (Finding::Unread { reason: said, .. }, Finding::Unread { reason, .. }) => said == reason,

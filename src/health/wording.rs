@@ -29,7 +29,7 @@ pub fn evidence(finding: &Finding) -> String {
                     .collect();
                 let _ = write!(text, "; leases that do not count: {}", excluded.join(", "));
             }
-            if seen.machines.is_none() {
+            if seen.lacks_machines() {
                 text.push_str(
                     "; the seed does not serve Machines, so their phases are not considered",
                 );
@@ -109,7 +109,15 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
     let _ = match report.protection {
         Protection::None => Ok(()),
         _ if report.held_back.is_some() => write!(text, "; scaled to zero: {owed}"),
-        Protection::ScalingDown => write!(text, "; its dependents are being scaled down"),
+        Protection::ScalingDown if owed.is_empty() => {
+            write!(text, "; its dependents are not scaled down yet")
+        }
+        Protection::ScalingDown => {
+            write!(
+                text,
+                "; its dependents are not all scaled down yet, only {owed}"
+            )
+        }
         Protection::Active if matches!(report.finding, Finding::Skipped { .. }) => write!(
             text,
             "; scaled to zero, and nothing restores them while the cluster is not probed: {owed}"
@@ -121,7 +129,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
             text,
             "; scaled to zero until the leases are fresh again: {owed}"
         ),
-        Protection::Restoring => write!(text, "; being restored: {owed}"),
+        Protection::Restoring => write!(text, "; not all restored yet: {owed}"),
     };
     if let Some(why) = report.held_back {
         let _ = write!(text, "; for now nothing is done: {why}");

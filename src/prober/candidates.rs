@@ -52,6 +52,8 @@ pub struct Roster {
     /// The names of the zones. Nodes hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
     machines: Option<usize>,
+    /// Whether Nodes and Machines have been read.
+    read: bool,
 }
 
 /// How a node stands, and in which zone, as an index into [`Roster::zones`]; `None` if its Node
@@ -92,14 +94,24 @@ impl Roster {
             nodes: places.collect(),
             zones: zones.into_iter().map(Box::from).collect(),
             machines: machines.map(<[Machine]>::len),
+            read: true,
         }
+    }
+
+    /// Whether Nodes and Machines have been read; until then every lease counts.
+    pub fn is_read(&self) -> bool {
+        self.read
     }
 
     /// Whether the lease of this name counts, and where its node is. While the cluster is protected
     /// its Machines' phases are frozen, so that a fresh lease speaks for itself.
     pub fn place(&self, lease: &str, protected_and_fresh: bool) -> Place {
         let place = self.nodes.get(lease).copied().unwrap_or(Place {
-            standing: Standing::Excluded(Exclusion::NoNode),
+            standing: if self.read {
+                Standing::Excluded(Exclusion::NoNode)
+            } else {
+                Standing::Counts
+            },
             zone: None,
         });
         match place.standing {

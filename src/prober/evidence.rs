@@ -9,7 +9,7 @@ use kube::{
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
+    time::{Instant, timeout},
 };
 
 use super::{
@@ -52,6 +52,12 @@ pub enum EvidenceError {
         /// What else is known about it, as the rest of the sentence; empty if nothing.
         more: String,
     },
+    /// Too many others are reading their Nodes.
+    #[error(
+        "so many clusters are reading lists of Nodes that its turn did not come within {0:?}; it is \
+         tried again"
+    )]
+    NoRoom(Duration),
     /// Even a consistent list was older than one seen before.
     #[error("the API server answers with lists of leases that are older than ones seen before")]
     NoLeases,
@@ -72,6 +78,7 @@ impl EvidenceError {
             Self::Secret(error) => error.reason(),
             Self::Connect(error) => error.reason(),
             Self::Shoot { error, .. } => error.reason(),
+            Self::NoRoom(_) => "Crowded",
             Self::NoLeases => "LeasesOutdated",
             Self::Seed { .. } => "SeedUnreadable",
         }
@@ -290,43 +297,62 @@ impl Sources {
         error
     }
 
-    /// Reads Nodes and Machines.
+    /// Reads Nodes and Machines for a verdict that depends on them.
     ///
     /// # Errors
     ///
     /// If one of them cannot be read.
     pub async fn facts(&mut self, request: Request) -> Result<Facts, EvidenceError> {
         let consistency = consistency(request);
-        let machines = self.machines(consistency).await?;
-        // Unlike the leases, the nodes are worth the whole time that a probe may take: they are
-        // hundreds of times as large, and read seldom.
+        self.shared.urgent.turn().await;
+        let machines = self.machines(&self.shared.urgent, consistency).await?;
         let nodes = self.nodes(consistency, request.patience).await?;
         Ok(Facts { nodes, machines })
     }
 
+    /// Reads them when there is room, and if that is quick: no verdict waits for them, and they are
+    /// to keep none waiting.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read.
+    pub async fn facts_at_leisure(&mut self) -> Result<Facts, EvidenceError> {
+        let seed = self.shared.seed.clone();
+        seed.turn().await;
+        let machines = self.machines(&seed, Consistency::Cached).await?;
+        let _permit = self.shared.node_lists.clone().acquire_owned().await;
+        let nodes = self.link().await?.nodes(Consistency::Cached, SLOW).await;
+        self.slow |= matches!(nodes, Err(ReadError::Timeout { .. }));
+        Ok(Facts {
+            nodes: nodes?,
+            machines,
+        })
+    }
+
     /// Lists the Nodes when there is room. To wait for it costs nothing of the time that the list
-    /// may take, so that no healthy shoot fails for it; and a shoot that hangs is soon sent where
-    /// it holds up none but its like.
+    /// may take, but is no longer than that; and a shoot that hangs is sent where it holds up none
+    /// but its like. Unlike the leases, the nodes are worth the whole time that a probe may take: they
+    /// are hundreds of times as large, and read seldom.
     async fn nodes(
         &mut self,
         consistency: Consistency,
         patience: Duration,
     ) -> Result<Vec<Node>, EvidenceError> {
-        if !self.slow {
-            let _permit = self.shared.node_lists.clone().acquire_owned().await;
-            let limit = patience.min(SLOW);
-            match self.link().await?.nodes(consistency, limit).await {
-                Err(ReadError::Timeout { .. }) if limit < patience => {}
-                nodes => {
-                    self.slow = nodes.is_err();
-                    return Ok(nodes?);
-                }
-            }
-        }
-        let _permit = self.shared.slow_node_lists.clone().acquire_owned().await;
+        let (room, limit) = if self.slow {
+            (&self.shared.slow_node_lists, patience)
+        } else {
+            (&self.shared.node_lists, patience.min(SLOW))
+        };
+        let _permit = timeout(patience, room.clone().acquire_owned())
+            .await
+            .map_err(|_| EvidenceError::NoRoom(patience))?;
         let began = Instant::now();
-        let nodes = self.link().await?.nodes(consistency, patience).await;
-        self.slow = nodes.is_err() || began.elapsed() > SLOW;
+        let nodes = self.link().await?.nodes(consistency, limit).await;
+        self.slow = match &nodes {
+            Ok(_) => began.elapsed() > SLOW,
+            Err(ReadError::Timeout { .. }) => true,
+            Err(_) => self.slow,
+        };
         Ok(nodes?)
     }
 
@@ -354,14 +380,16 @@ impl Sources {
         Ok(Shoot::connect(&access)?)
     }
 
+    /// Lists the Machines, for which it is our turn.
     async fn machines(
         &self,
+        seed: &Seed,
         consistency: Consistency,
     ) -> Result<Option<Vec<Machine>>, EvidenceError> {
         let what = || format!("the Machines in namespace {}", self.cluster);
-        let (params, seed) = match consistency {
-            Consistency::Cached => (ListParams::default().match_any(), &self.shared.seed),
-            Consistency::Consistent => (ListParams::default(), &self.shared.urgent),
+        let params = match consistency {
+            Consistency::Cached => ListParams::default().match_any(),
+            Consistency::Consistent => ListParams::default(),
         };
         let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
             .list(&params)
@@ -370,7 +398,7 @@ impl Sources {
                 message: error.to_string(),
             })?;
         let answer = seed
-            .call(seed.client().request::<ObjectList<Machine>>(request))
+            .call_at_turn(seed.client().request::<ObjectList<Machine>>(request))
             .await;
         let list = match answer {
             Ok(list) => list,

@@ -301,9 +301,9 @@ impl Fleet {
             return;
         }
         let known = self.recalled.remove(name);
-        let selected = assignment.as_ref().is_some_and(|it| it.selected.is_some());
+        let wanted = |it: &Assignment| it.selected.is_some() || it.former.is_some();
         // What is known of one that nobody selects may be a debt.
-        if selected || known.is_some() {
+        if known.is_some() || assignment.as_ref().is_some_and(wanted) {
             self.start(name, assignment, Recall::Known(known.map(Box::new)));
         }
     }

@@ -80,6 +80,8 @@ enum Next {
 
 struct Running {
     aim: Aim,
+    /// No verdict asked for it.
+    unasked: bool,
     why: String,
     grant: Grant,
     task: JoinHandle<Ending>,
@@ -224,7 +226,8 @@ impl Guard {
             return;
         }
         // The flow has dropped its end: it is over.
-        let (aim, ending) = (running.aim, (&mut running.task).await);
+        let (aim, unasked) = (running.aim, running.unasked);
+        let ending = (&mut running.task).await;
         self.flow = None;
         let ending = ending.unwrap_or_else(|_| {
             self.ledger.distrust();
@@ -234,7 +237,7 @@ impl Guard {
         self.look_again = self
             .pause(aim, ending, interval)
             .map(|pause| (aim, Instant::now() + pause));
-        self.go_on(aim);
+        self.go_on(unasked);
     }
 
     /// How long a flow like the one that has ended is put off if nothing is known to be left to do.
@@ -251,17 +254,17 @@ impl Guard {
         }
     }
 
-    /// What follows a flow of this aim.
-    fn go_on(&mut self, ended: Aim) {
+    /// What follows a flow that has ended.
+    fn go_on(&mut self, unasked: bool) {
         match &mut self.next {
             Next::Standing {
                 aim,
                 due,
                 again_and_again,
                 ..
-            } if *aim == ended => {
+            } if unasked => {
                 let complete =
-                    self.ledger.is_looked_at() && (ended == Aim::Look || !self.ledger.owes());
+                    self.ledger.is_looked_at() && (*aim == Aim::Look || !self.ledger.owes());
                 *due = Instant::now() + if *again_and_again { SELDOM } else { AGAIN };
                 if complete && !*again_and_again {
                     self.next = Next::Nothing;
@@ -288,6 +291,9 @@ impl Guard {
             valid_until: Instant::now() + TRY,
         };
         self.start(order, why.clone());
+        if let Some(running) = &mut self.flow {
+            running.unasked = true;
+        }
     }
 
     fn is_due(&self, order: Order) -> bool {
@@ -329,6 +335,7 @@ impl Guard {
         };
         self.flow = Some(Running {
             aim: order.aim,
+            unasked: false,
             why,
             grant,
             task: tokio::spawn(flow.run()),

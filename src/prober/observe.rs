@@ -4,12 +4,12 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use super::{
     candidates::Roster,
-    evidence::{EvidenceError, Sources},
+    evidence::{EvidenceError, Facts, Sources},
     heartbeat::LeaseSnapshot,
     moment::{Moment, Origin},
     schedule::{Occasion, Pace},
@@ -28,6 +28,9 @@ const VERSION_LIMIT: Duration = Duration::from_secs(1);
 /// A first read that takes longer keeps no other waiting.
 const FIRST_READ: Duration = Duration::from_secs(5);
 
+/// What is good to know is tried to be read this often at most.
+const FACTS_PAUSE: Duration = Duration::from_secs(60);
+
 /// Watches one cluster by the settings it was last given.
 pub struct Observer {
     origin: Origin,
@@ -39,6 +42,8 @@ pub struct Observer {
     /// The reason why the first of the failed lists of leases in a row failed, and what could be
     /// found out about it.
     failure: Option<(&'static str, Option<String>)>,
+    /// When Nodes and Machines were last read at leisure, or tried to be.
+    facts_tried: Option<Instant>,
 }
 
 /// What a round has come to.
@@ -62,6 +67,7 @@ impl Observer {
             sources,
             at_once: true,
             failure: None,
+            facts_tried: None,
         }
     }
 
@@ -97,7 +103,7 @@ impl Observer {
             tokio::select! {
                 // A read that is due is not put off by whoever wakes.
                 biased;
-                () = sleep_until(due) => {}
+                () = self.rest(due) => {}
                 () = wake.notified() => return (self, Outcome::Woken),
             }
             self.read().await
@@ -107,6 +113,24 @@ impl Observer {
             Err(error) => Outcome::NoEvidence(error),
         };
         (self, outcome)
+    }
+
+    /// Waits until then, and reads in the meantime what is good to know.
+    async fn rest(&mut self, until: Instant) {
+        let due = self
+            .facts_tried
+            .is_none_or(|last| last.elapsed() >= FACTS_PAUSE);
+        if due && self.watch.wants_facts() {
+            self.facts_tried = Some(Instant::now());
+            let started = self.now();
+            match timeout_at(until, self.sources.facts_at_leisure()).await {
+                Ok(Ok(facts)) => self.learn(&facts, started),
+                Ok(Err(_)) => self.watch.need_facts(),
+                // There was no time; leases go before.
+                Err(_) => {}
+            }
+        }
+        sleep_until(until).await;
     }
 
     async fn read_first(&mut self) -> Result<Conclusion, EvidenceError> {
@@ -131,9 +155,14 @@ impl Observer {
         }
         if taken == Taken::NeedsFacts {
             self.facts().await?;
-            // Nodes may take their time, but what is acted on is fresh.
+            // Nodes may take their time, but what is acted on is fresh. A consistent list is always
+            // taken in.
             if self.watch.is_outlived(self.now()) {
-                self.leases(self.watch.request()).await?;
+                let consistent = Request {
+                    consistent: true,
+                    ..self.watch.request()
+                };
+                self.leases(consistent).await?;
             }
         }
         // A consistent list is always taken in, so that there is something to conclude from.
@@ -188,9 +217,7 @@ impl Observer {
         let started = self.now();
         match self.sources.facts(self.watch.request()).await {
             Ok(facts) => {
-                let machines = facts.machines.as_deref();
-                let roster = Roster::new(&facts.nodes, machines, &self.settings.pools);
-                self.watch.learn(roster, started);
+                self.learn(&facts, started);
                 Ok(())
             }
             Err(error) => {
@@ -202,6 +229,12 @@ impl Observer {
                 Err(error)
             }
         }
+    }
+
+    fn learn(&mut self, facts: &Facts, started: Moment) {
+        let machines = facts.machines.as_deref();
+        let roster = Roster::new(&facts.nodes, machines, &self.settings.pools);
+        self.watch.learn(roster, started);
     }
 
     fn now(&self) -> Moment {

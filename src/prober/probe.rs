@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
-    cluster::Settings,
+    cluster::{Eligibility, Settings},
     health::{self, ClusterReport, Finding, Reporter},
     runtime::{seed::Seed, timer::until},
 };
@@ -97,13 +97,21 @@ impl Probe {
         known: Option<&ClusterHealthStatus>,
         from_the_start: bool,
     ) -> Self {
+        let mut guard = Guard::new(
+            name.clone(),
+            shared.scale.clone(),
+            shared.resources.clone(),
+            known,
+        );
+        if known.is_none()
+            && let Presence::There(assignment) = &*presence.borrow()
+            && let Some(Ok(settings)) = assignment.former.as_ref().map(|it| &it.settings)
+        {
+            // No record tells what may be marked.
+            guard.adopt(&settings.dependents);
+        }
         Self {
-            guard: Guard::new(
-                name.clone(),
-                shared.scale.clone(),
-                shared.resources.clone(),
-                known,
-            ),
+            guard,
             name,
             shared,
             presence,
@@ -166,9 +174,9 @@ impl Probe {
     fn take_stance(&mut self) {
         let presence = self.presence.borrow_and_update().clone();
         if let Presence::There(assignment) = &presence
-            && let Some(selected) = &assignment.selected
+            && let Some(responsible) = assignment.selected.as_ref().or(assignment.former.as_ref())
         {
-            self.policy = Some(selected.policy.clone());
+            self.policy = Some(responsible.policy.clone());
         }
         let known = Known {
             last: self.last.as_ref(),
@@ -217,10 +225,12 @@ impl Probe {
             }
             Stance::Idle(finding) => {
                 self.rest(finding.clone());
-                // What is at rest need not be remembered while nothing can be scaled.
-                if matches!(finding, Finding::Skipped { reason, .. } if *reason != "Suspended") {
-                    self.guard.adopt(&[]);
-                }
+                // What cannot be scaled in the cluster's state need not be remembered. What a policy
+                // holds back may be marked: it was never looked at.
+                self.guard.adopt(match &presence {
+                    Presence::There(it) if it.eligibility == Eligibility::Probed => it.dependents(),
+                    _ => &[],
+                });
             }
             Stance::Bury => {
                 self.round = None;

@@ -82,6 +82,10 @@ pub struct Assessment {
     pub suspect_at: Option<Moment>,
     /// When the fraction is certainly expired unless it renews.
     pub expires_at: Option<Moment>,
+    /// Leases that are not certainly fresh, whether or not they count.
+    pub silent: usize,
+    /// Whether it is known which leases count; else all do.
+    pub roster: bool,
     /// The number of Machines; `None` where they are not served.
     pub machines: Option<usize>,
     /// Whether the cluster is protected.
@@ -158,6 +162,8 @@ impl Assessment {
             period: Duration::ZERO,
             suspect_at: None,
             expires_at: None,
+            silent: 0,
+            roster: roster.is_read(),
             machines: roster.machines(),
             protected,
         };
@@ -167,6 +173,7 @@ impl Assessment {
         for (name, beat) in leases.iter() {
             let expiry = thresholds.expiry(beat.period());
             let pulse = pulse(beat, expiry, at);
+            assessment.silent += usize::from(pulse != Pulse::Fresh);
             let place = roster.place(name, protected && pulse == Pulse::Fresh);
             match place.standing {
                 Standing::Excluded(why) => *assessment.excluded.entry(why).or_default() += 1,
@@ -208,6 +215,18 @@ impl Assessment {
             });
         }
         assessment
+    }
+
+    /// Whether it is known that the seed does not serve Machines, so that their phases do not count.
+    pub fn lacks_machines(&self) -> bool {
+        self.roster && self.machines.is_none()
+    }
+
+    /// Whether the verdict is the same whichever leases count, and no other is about to be reached:
+    /// all of them are fresh, and the cluster is not protected, so that nothing depends on there
+    /// being any.
+    pub fn is_beyond_doubt(&self) -> bool {
+        self.silent == 0 && !self.suspect() && !self.protected
     }
 
     /// Whether the fraction can have been silent for so long that it has to be proven or refuted.

@@ -19,6 +19,9 @@ use super::{
 /// never older than this when silence is acted on.
 const FACTS_AGE: Duration = Duration::from_secs(60);
 
+/// Leases that were read longer ago than this, or than a third of a renewal period, are not acted on.
+const FRESH: Duration = Duration::from_secs(1);
+
 /// What a policy asks of the watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
@@ -77,6 +80,9 @@ pub struct Watch {
     facts: Option<Moment>,
     /// They have to be read again whatever their age.
     facts_wanted: bool,
+    /// And no verdict is reached before, even where it does not depend on them: whoever cannot read
+    /// them now could not in an outage.
+    facts_needed: bool,
     proof: Proof,
     protected: bool,
     assessment: Option<Assessment>,
@@ -102,6 +108,7 @@ impl Watch {
             roster: Roster::default(),
             facts: None,
             facts_wanted: true,
+            facts_needed: false,
             proof: Proof::default(),
             protected: false,
             assessment: None,
@@ -221,8 +228,9 @@ impl Watch {
         let older_than_proof =
             seen.suspect() && before_proof && age.is_none_or(|age| age > seen.period);
         self.facts_wanted |= stale && (silenced || seen.suspect()) || older_than_proof;
+        let beyond_doubt = seen.is_beyond_doubt();
         self.assessment = Some(seen);
-        if self.facts_wanted {
+        if self.facts_wanted && (!beyond_doubt || self.facts_needed) {
             Taken::NeedsFacts
         } else {
             self.failures = 0;
@@ -235,10 +243,22 @@ impl Watch {
         self.roster = roster;
         self.facts = Some(read);
         self.facts_wanted = false;
+        self.facts_needed = false;
         self.failures = 0;
         if let Some(last) = self.last {
             self.assessment = Some(self.assess(last.started));
         }
+    }
+
+    /// Whether Nodes and Machines should be read when there is time.
+    pub fn wants_facts(&self) -> bool {
+        self.facts_wanted
+    }
+
+    /// They could not be read: no verdict before they can.
+    pub fn need_facts(&mut self) {
+        self.facts_wanted = true;
+        self.facts_needed = true;
     }
 
     /// Nodes or Machines could not be read, so that there is no verdict.
@@ -252,13 +272,13 @@ impl Watch {
         }
     }
 
-    /// Whether so much time has passed since the leases of a suspect cluster were read that they
-    /// have to be read again before anything is concluded from them.
+    /// Whether so much time has passed since the leases were read that they have to be read again
+    /// before anything is concluded from them.
     pub fn is_outlived(&self, now: Moment) -> bool {
         let (Some(seen), Some(last)) = (&self.assessment, &self.last) else {
             return false;
         };
-        seen.suspect() && now.since(last.started) > self.rules.pace.spacing(seen)
+        now.since(last.started) > self.rules.pace.spacing(seen).max(FRESH)
     }
 
     /// The verdict on the last read, counted towards the thresholds.

@@ -58,9 +58,14 @@ impl World {
 
     /// Starts the prober.
     pub fn start(&mut self) {
+        self.start_on(self.seed.unlimited());
+    }
+
+    /// Starts the prober; what can wait goes to the seed by this way.
+    pub fn start_on(&mut self, seed: dependency_watchdog::runtime::seed::Seed) {
         self.stop = CancellationToken::new();
         let prober = fleet::Prober {
-            seed: self.seed.unlimited(),
+            seed,
             scale: self.seed.unlimited(),
             overdue_after: Duration::from_secs(30 * 60),
         };

@@ -210,7 +210,10 @@ async fn e2e_pods_that_neither_go_nor_come_hold_up_a_level_for_its_timeout(env: 
     let upwards = patched(&shoot)?.split_off(DEPENDENTS.len());
     ensure!(upwards == [CA, MCM, KCM], "{upwards:?}");
     let status = is_degraded(&shoot, "ScalingLate").await?;
-    says(&status, &[CA, "was not scaled within 1s", "being restored"])?;
+    says(
+        &status,
+        &[CA, "was not scaled within 1s", "not all restored yet"],
+    )?;
     ensure!(status.protection == Protection::Restoring, "{status:?}");
     ensure!(owed(&status).len() == DEPENDENTS.len(), "{status:?}");
 
@@ -244,7 +247,7 @@ async fn e2e_a_recovery_overtakes_a_scale_down(env: Env) -> Result<()> {
     shoot.cut_all();
     becomes(&shoot, KCM, taken(2)).await?;
     let status = shoot.is_protected(Protection::ScalingDown).await?;
-    says(&status, &["being scaled down"])?;
+    says(&status, &["not all scaled down yet"])?;
     shoot.restore_all();
     becomes(&shoot, KCM, plain(2)).await?;
     shoot.control_plane.resume_pods();

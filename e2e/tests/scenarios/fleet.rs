@@ -96,9 +96,12 @@ async fn e2e_twenty_outages_at_once_are_met_in_time(env: Env) -> Result<()> {
         spread(last)
     );
     // Nothing is withheld for it, but it is said.
-    let widespread = policy.says("WidespreadOutage", "SilentAtOnce").await?;
     let told = format!("{OUTAGES} of {} probed clusters", OUTAGES + 1);
-    ensure!(widespread.contains(&told), "{widespread}");
+    wait::until("the policy to tell of all at once", async || {
+        let message = policy.says("WidespreadOutage", "SilentAtOnce").await?;
+        wait::seen(message.contains(&told), message)
+    })
+    .await?;
     ensure!(writes(&spared)?.is_empty(), "{:?}", writes(&spared)?);
     are(&spared, COUNTS.map(plain)).await?;
     let status = spared.control_plane.health().await?;

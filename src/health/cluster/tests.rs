@@ -158,13 +158,17 @@ fn what_cannot_be_read_is_neither_ready_nor_silent() {
 }
 
 #[rstest]
-#[case(Protection::ScalingDown, "ScalingDown", "being scaled down")]
+#[case(
+    Protection::ScalingDown,
+    "ScalingDown",
+    "not all scaled down yet, only"
+)]
 #[case(
     Protection::Active,
     "Protected",
     "scaled to zero until the leases are fresh again: kcm, mcm"
 )]
-#[case(Protection::Restoring, "Restoring", "being restored: kcm, mcm")]
+#[case(Protection::Restoring, "Restoring", "not all restored yet: kcm, mcm")]
 fn a_protection_names_what_is_owed(
     #[case] protection: Protection,
     #[case] reason: &str,

@@ -30,6 +30,8 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
         period: Duration::from_secs(9),
         suspect_at: suspect_at.map(at),
         expires_at: expires_at.map(at),
+        silent: 0,
+        roster: true,
         machines: None,
         protected: false,
     }

@@ -185,6 +185,8 @@ fn without_candidates(
         period: Duration::ZERO,
         suspect_at: None,
         expires_at: None,
+        silent: 0,
+        roster: true,
         machines,
         protected,
     };

@@ -125,7 +125,7 @@ fn silence_is_acted_on_when_it_is_certain() {
     assert_eq!(conclusion.act, Some(Aim::Protect));
     // Renewed before 102 s, as far as stamp and Date tell.
     assert!((130.0..=132.1).contains(&when), "{when}");
-    assert_eq!(shoot.facts_read, 2, "at start, and for the proof");
+    assert_eq!(shoot.facts_read, 1, "for the proof");
 }
 
 /// Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
@@ -235,7 +235,10 @@ fn nodes_and_machines_are_read_when_they_matter() {
         }
         taken == Taken::NeedsFacts
     };
-    assert!(needs(&mut shoot, 100.0, 99), "at start");
+    assert!(!needs(&mut shoot, 100.0, 99), "all are fresh");
+    assert!(shoot.watch.wants_facts(), "at start");
+    shoot.learn(100.0);
+    assert!(!shoot.watch.wants_facts());
     for now in [110, 120, 130, 170] {
         assert!(
             !needs(&mut shoot, now.into(), i64::from(now) - 1),
@@ -243,12 +246,16 @@ fn nodes_and_machines_are_read_when_they_matter() {
         );
     }
     shoot.names.push("d");
-    assert!(needs(&mut shoot, 180.0, 179), "a name came");
+    assert!(!needs(&mut shoot, 180.0, 179));
+    assert!(shoot.watch.wants_facts(), "a name came");
+    shoot.learn(180.0);
     shoot.names.remove(0);
-    assert!(needs(&mut shoot, 181.0, 179), "a name went");
+    assert!(!needs(&mut shoot, 181.0, 179));
+    assert!(shoot.watch.wants_facts(), "a name went");
+    shoot.learn(181.0);
     assert!(!needs(&mut shoot, 190.0, 189));
-    shoot.watch.want_facts();
-    assert!(needs(&mut shoot, 200.0, 199), "wanted");
+    shoot.watch.need_facts();
+    assert!(needs(&mut shoot, 200.0, 199), "they could not be read");
     assert!(!needs(&mut shoot, 220.0, 199), "silent, but they are fresh");
     assert!(needs(&mut shoot, 223.0, 199), "older than the proof");
     for now in (226..283).step_by(3) {
@@ -258,6 +265,17 @@ fn nodes_and_machines_are_read_when_they_matter() {
     assert!(!needs(&mut shoot, 286.0, 199), "once a minute");
     assert!(!needs(&mut shoot, 400.0, 399), "old, but nothing is silent");
     assert!(needs(&mut shoot, 420.0, 399), "turned silent");
+}
+
+/// Whatever came in between may have taken long.
+#[test]
+fn leases_that_were_read_long_ago_are_read_again_even_if_they_were_fresh() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    assert!(!shoot.watch.suspect());
+    // A third of the period of 10 s.
+    assert!(!shoot.watch.is_outlived(at(103.0)));
+    assert!(shoot.watch.is_outlived(at(104.0)));
 }
 
 #[test]
