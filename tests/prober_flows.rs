@@ -13,17 +13,21 @@ mod support;
 use std::{num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::{
-    api::Protection,
+    api::{ClusterHealthStatus, Protection},
     prober::{
         guard::{Guard, Order},
-        plan::{Aim, IGNORE},
+        plan::{Aim, IGNORE, MARK, RECORD},
         scale::Resources,
     },
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
+use futures::{future::BoxFuture, poll};
 use serde_json::json;
 use support::{EVER, Failure, INTERVAL, Stage, delayed, info, put_workload, run};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout},
+};
 
 /// Whoever shuts the guard down learns what its last request did.
 #[test]
@@ -350,4 +354,127 @@ fn whoever_is_shut_down_waits_for_no_turn() {
         assert_eq!(begin.elapsed(), Duration::ZERO);
         assert_eq!(stage.written(), Vec::<String>::new());
     });
+}
+
+/// A seed whose next turn is due soon, by the real clock; meanwhile the test's clock stands.
+fn scarce(stage: &Stage) -> Seed {
+    let budget = Budget {
+        qps: 200.0,
+        burst: NonZeroU32::MIN,
+    };
+    Seed::new(stage.seed.unlimited().client().clone(), budget)
+}
+
+/// Stands first among those who are not urgent: none of them is served before this is dropped.
+async fn hold_up(seed: &Seed) -> BoxFuture<'static, ()> {
+    loop {
+        let seed = seed.clone();
+        let mut first: BoxFuture<'static, ()> = Box::pin(async move { seed.turn().await });
+        // A turn may have become due just now.
+        if poll!(&mut first).is_pending() {
+            return first;
+        }
+    }
+}
+
+/// What the seed sees next. All flows have asked for their turns before those who are not urgent are
+/// let go on.
+async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    drop(held_up);
+    loop {
+        if let Some(call) = stage.seed.calls().first() {
+            return format!("{} in {}", call.brief(), call.namespace);
+        }
+        yield_now().await;
+    }
+}
+
+/// The guard of another cluster, which has protected it before, or not, and acts on another verdict.
+fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Guard {
+    let mut dependents = stage.guard.ledger().status();
+    for dependent in &mut dependents {
+        dependent.owed = before != Protection::None;
+    }
+    let known = ClusterHealthStatus {
+        protection: before,
+        dependents,
+        ..ClusterHealthStatus::default()
+    };
+    put_workload(&stage.seed, "Deployment", name, "first", 3);
+    let mut guard = Guard::new(
+        name.into(),
+        seed.clone(),
+        Resources::default(),
+        Some(&known),
+    );
+    guard.adopt(&stage.settings.dependents);
+    guard.act(stage.order(aim), String::new);
+    guard
+}
+
+/// However many clusters are only looked at.
+#[test]
+fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
+    for (aim, before) in [
+        (Aim::Protect, Protection::None),
+        (Aim::Protect, Protection::ScalingDown),
+        (Aim::Protect, Protection::Restoring),
+        (Aim::Restore, Protection::Active),
+        (Aim::Release, Protection::Active),
+    ] {
+        run(async move {
+            let stage = Stage::new(&[info("Deployment", "first", 0)]);
+            let seed = scarce(&stage);
+            let held_up = hold_up(&seed).await;
+            let looks = [
+                (Aim::Look, Protection::None),
+                (Aim::Look, Protection::Active),
+                (Aim::Restore, Protection::None),
+                (Aim::Release, Protection::None),
+                (Aim::Protect, Protection::Active),
+            ];
+            let _looking = looks.map(|(aim, before)| acting(&stage, &seed, "looks", aim, before));
+            let _acting = acting(&stage, &seed, "acts", aim, before);
+            assert_eq!(
+                next_asked(&stage, held_up).await,
+                "GET deployments/first in acts",
+                "{aim:?} {before:?}"
+            );
+        });
+    }
+}
+
+/// A mark that nobody knew of, and a dependent that somebody has scaled up.
+#[test]
+fn whoever_only_looked_and_finds_something_to_do_does_it_first() {
+    for (aim, before, replicas) in [
+        (Aim::Restore, Protection::None, 0),
+        (Aim::Protect, Protection::Active, 5),
+    ] {
+        run(async move {
+            let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+            let seed = scarce(&stage);
+            let release = stage.seed.hold(|call| call.namespace == "finds");
+            let _finding = acting(&stage, &seed, "finds", aim, before);
+            stage
+                .seed
+                .change("deployments", "finds", "first", |object| {
+                    object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
+                    object["spec"]["replicas"] = json!(replicas);
+                });
+            stage.until_asked("GET deployments/first").await;
+            let held_up = hold_up(&seed).await;
+            let _looking = acting(&stage, &seed, "looks", Aim::Look, Protection::None);
+            stage.seed.forget_calls();
+            release.send(()).unwrap();
+            assert_eq!(
+                next_asked(&stage, held_up).await,
+                "PATCH deployments/first in finds",
+                "{aim:?}"
+            );
+        });
+    }
 }

@@ -172,7 +172,7 @@ impl Evidence {
         Self {
             secrets: Secrets::new(seed.client().clone()),
             seed,
-            urgent,
+            urgent: urgent.urgent(),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),

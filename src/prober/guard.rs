@@ -307,6 +307,22 @@ impl Guard {
                 .is_none_or(|(aim, again)| aim != order.aim || Instant::now() >= again)
     }
 
+    /// The seed as a flow of this aim reads it: what changes nothing, as far as is known, lets go
+    /// before it whatever does. A thousand healthy clusters may be looked at at once.
+    fn seed(&self, aim: Aim) -> Seed {
+        let urgent = match aim {
+            // What is down already is only looked at again.
+            Aim::Protect => self.protection != Protection::Active,
+            Aim::Restore | Aim::Release => self.ledger.owes(),
+            Aim::Look => false,
+        };
+        if urgent {
+            self.scale.urgent()
+        } else {
+            self.scale.clone()
+        }
+    }
+
     fn start(&mut self, order: Order, why: String) {
         match order.aim {
             Aim::Protect => {
@@ -322,7 +338,7 @@ impl Guard {
         let (grant, warrant) = grant(order.valid_until);
         let flow = Flow {
             scaler: Scaler::new(
-                self.scale.clone(),
+                self.seed(order.aim),
                 self.cluster.clone(),
                 self.resources.clone(),
             ),

@@ -113,7 +113,10 @@ pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>);
 /// Reads and writes the dependents in one namespace.
 #[derive(Clone)]
 pub struct Scaler {
+    /// For what is read.
     seed: Seed,
+    /// For what is written, which is always urgent: something is owed, or has to be taken.
+    writes: Seed,
     namespace: Arc<str>,
     resources: Resources,
 }
@@ -135,9 +138,11 @@ enum Written {
 }
 
 impl Scaler {
-    /// Scales dependents in `namespace`.
+    /// Scales dependents in `namespace`. They are read as urgently as `seed` asks, and written
+    /// urgently.
     pub fn new(seed: Seed, namespace: Arc<str>, resources: Resources) -> Self {
         Self {
+            writes: seed.urgent(),
             seed,
             namespace,
             resources,
@@ -319,7 +324,7 @@ impl Scaler {
                 .patch_subresource("scale", &target.name, &params, patch)
         };
         for write in found.map(|found| step.writes(found)).unwrap_or_default() {
-            if !warrant.turn(&self.seed).await {
+            if !warrant.turn(&self.writes).await {
                 return Ok(Written::Stopped);
             }
             let with_test = matches!(write, Write::ScaleJson(_));

@@ -1,13 +1,15 @@
 //! The seed: how it is found, and a budget of requests to it.
 
+mod turns;
+
 use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use self::turns::Turns;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tokio::{sync::Mutex, time::timeout};
+use tokio::time::timeout;
 
 /// Under this name the operator owns the fields that it writes on the seed.
 pub const FIELD_MANAGER: &str = "dependency-watchdog";
@@ -74,17 +76,12 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
 }
 
 /// A client of the seed, and how many requests may go through it. Watches go past it: they are few
-/// and must not wait.
+/// and must not wait. Clones share the budget.
 #[derive(Clone)]
 pub struct Seed {
     client: Client,
     turns: Option<Arc<Turns>>,
-}
-
-/// Whoever asks first is served first.
-struct Turns {
-    queue: Mutex<()>,
-    limiter: DefaultDirectRateLimiter,
+    urgent: bool,
 }
 
 /// A request that came to nothing.
@@ -114,15 +111,10 @@ impl CallError {
 impl Seed {
     /// Requests go through this client, within this budget.
     pub fn new(client: Client, budget: Budget) -> Self {
-        let period = Duration::from_secs_f64(1.0 / budget.qps.clamp(LEAST_QPS, MOST_QPS));
-        let quota = Quota::with_period(period).map(|quota| quota.allow_burst(budget.burst));
-        let turns = quota.map(|quota| Turns {
-            queue: Mutex::default(),
-            limiter: RateLimiter::direct(quota),
-        });
         Self {
             client,
-            turns: turns.map(Arc::new),
+            turns: Turns::new(budget).map(Arc::new),
+            urgent: false,
         }
     }
 
@@ -131,6 +123,17 @@ impl Seed {
         Self {
             client,
             turns: None,
+            urgent: false,
+        }
+    }
+
+    /// The same seed and the same budget, for requests that go before all others which wait for
+    /// their turn within it.
+    #[must_use]
+    pub fn urgent(&self) -> Self {
+        Self {
+            urgent: true,
+            ..self.clone()
         }
     }
 
@@ -153,12 +156,13 @@ impl Seed {
         self.call_at_turn(request).await
     }
 
-    /// Waits until it is a request's turn.
+    /// Waits until it is a request's turn: the urgent ones' first, and among equals in the order in
+    /// which they ask.
     pub async fn turn(&self) {
-        if let Some(turns) = &self.turns {
-            // The queue is fair; those who wait for the limiter itself are served at random.
-            let _turn = turns.queue.lock().await;
-            turns.limiter.until_ready().await;
+        match &self.turns {
+            Some(turns) if self.urgent => turns.urgent().await,
+            Some(turns) => turns.leisurely().await,
+            None => {}
         }
     }
 

@@ -1,0 +1,191 @@
+//! Whose request is the next one within a budget: the urgent ones come first, and among equals
+//! whoever asked first.
+
+use std::time::Duration;
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use tokio::sync::{Mutex, watch};
+
+use super::{Budget, LEAST_QPS, MOST_QPS};
+
+/// Gives out turns. Whoever drops what it waits with is out of the queue.
+pub(super) struct Turns {
+    limiter: DefaultDirectRateLimiter,
+    // These queues are fair; those who wait for the limiter itself are served at random, so only
+    // the first of each does.
+    urgent: Mutex<()>,
+    leisurely: Mutex<()>,
+    /// How many urgent ones wait.
+    waiting: watch::Sender<usize>,
+}
+
+/// An urgent one that waits, as long as this lives.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl Turns {
+    /// Turns within this budget; `None` if it has no bounds.
+    pub(super) fn new(budget: Budget) -> Option<Self> {
+        let period = Duration::from_secs_f64(1.0 / budget.qps.clamp(LEAST_QPS, MOST_QPS));
+        let quota = Quota::with_period(period)?.allow_burst(budget.burst);
+        Some(Self {
+            limiter: RateLimiter::direct(quota),
+            urgent: Mutex::default(),
+            leisurely: Mutex::default(),
+            waiting: watch::Sender::new(0),
+        })
+    }
+
+    /// Waits for the turn of a request that goes before all that are not urgent.
+    pub(super) async fn urgent(&self) {
+        let _waiting = Waiting::new(&self.waiting);
+        let _first = self.urgent.lock().await;
+        self.limiter.until_ready().await;
+    }
+
+    /// Waits for the turn of a request that lets all urgent ones go before it.
+    pub(super) async fn leisurely(&self) {
+        let _first = self.leisurely.lock().await;
+        let mut waiting = self.waiting.subscribe();
+        loop {
+            until(&mut waiting, |urgent| urgent == 0).await;
+            tokio::select! {
+                // By the time that there is a turn, an urgent one may have come to wait for it.
+                biased;
+                () = until(&mut waiting, |urgent| urgent > 0) => {}
+                () = self.limiter.until_ready() => return,
+            }
+        }
+    }
+}
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|waiting| *waiting += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+/// Waits until as many urgent ones wait.
+async fn until(waiting: &mut watch::Receiver<usize>, are_so_many: fn(usize) -> bool) {
+    // It fails only without a sender, which is borrowed by those who wait here.
+    drop(waiting.wait_for(|urgent| are_so_many(*urgent)).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, num::NonZeroU32, pin::pin};
+
+    use futures::{
+        future::{LocalBoxFuture, join_all},
+        join, poll,
+    };
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Turns that are all given out. The limiter goes by the real clock, so the rate is high.
+    fn turns() -> Turns {
+        let budget = Budget {
+            qps: 200.0,
+            burst: NonZeroU32::MIN,
+        };
+        let turns = Turns::new(budget).unwrap();
+        turns.limiter.check().unwrap();
+        turns
+    }
+
+    impl Turns {
+        async fn take(&self, urgent: bool) {
+            if urgent {
+                self.urgent().await;
+            } else {
+                self.leisurely().await;
+            }
+        }
+
+        /// One that waits for the limiter.
+        async fn waiting(&self, urgent: bool) -> LocalBoxFuture<'_, ()> {
+            loop {
+                let mut turn: LocalBoxFuture<'_, ()> = Box::pin(self.take(urgent));
+                // A turn may have become due just now.
+                if poll!(&mut turn).is_pending() {
+                    return turn;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn urgent_ones_come_first_and_equals_as_they_asked() {
+        let turns = turns();
+        // All ask before any is served.
+        let closed = (turns.urgent.lock().await, turns.leisurely.lock().await);
+        let asked = [false, true, false, true, true, false, true, false];
+        let served = RefCell::new(Vec::new());
+        let ask = |(place, urgent)| {
+            let (turns, served) = (&turns, &served);
+            async move {
+                turns.take(urgent).await;
+                served.borrow_mut().push(place);
+            }
+        };
+        let mut all = pin!(join_all(asked.into_iter().enumerate().map(ask)));
+        assert!(poll!(&mut all).is_pending());
+        drop(closed);
+        all.await;
+        assert_eq!(*served.borrow(), [1, 3, 4, 6, 0, 2, 5, 7]);
+    }
+
+    #[tokio::test]
+    async fn an_urgent_one_overtakes_one_that_waits_for_the_limiter() {
+        let turns = turns();
+        let served = RefCell::new(Vec::new());
+        let mut overtaken = turns.waiting(false).await;
+        let mut urgent = turns.waiting(true).await;
+        // The one that is overtaken is woken first, and asked first.
+        let overtaken = async {
+            (&mut overtaken).await;
+            served.borrow_mut().push("overtaken");
+        };
+        let urgent = async {
+            (&mut urgent).await;
+            served.borrow_mut().push("urgent");
+        };
+        join!(overtaken, urgent);
+        assert_eq!(*served.borrow(), ["urgent", "overtaken"]);
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_up_waiting_leaves_no_trace() {
+        // Whoever left a trace would be waited for forever.
+        timeout(Duration::from_secs(60), give_up()).await.unwrap();
+    }
+
+    async fn give_up() {
+        for (urgent, queued) in [(true, true), (true, false), (false, true), (false, false)] {
+            let turns = turns();
+            // Behind another one of its class, or waiting for the limiter itself.
+            let first = if queued {
+                Some(turns.waiting(urgent).await)
+            } else {
+                None
+            };
+            let gives_up = turns.waiting(urgent).await;
+            let mut left = turns.waiting(false).await;
+            drop(gives_up);
+            if let Some(first) = first {
+                first.await;
+            }
+            (&mut left).await;
+            assert_eq!(*turns.waiting.borrow(), 0);
+            turns.urgent().await;
+            turns.leisurely().await;
+        }
+    }
+}
