@@ -220,19 +220,21 @@ mod tests {
     async fn to_wait_for_a_turn_is_no_failure_and_turns_are_in_order() {
         // The limiter goes by the real clock, so the rate is high.
         let seed = Seed::new(answers_after(Duration::ZERO), budget(2_000.0, 10));
-        let served = AtomicUsize::new(0);
-        let calls = (0..200).map(|place| {
-            let (seed, served) = (&seed, &served);
-            async move {
-                let request = async {
-                    assert_eq!(served.fetch_add(1, Ordering::Relaxed), place);
-                    Ok(())
-                };
-                seed.call(request).await.unwrap();
-            }
-        });
-        join_all(calls).await;
-        assert_eq!(served.into_inner(), 200);
+        for seed in [seed.clone(), seed.urgent()] {
+            let served = AtomicUsize::new(0);
+            let calls = (0..200).map(|place| {
+                let (seed, served) = (&seed, &served);
+                async move {
+                    let request = async {
+                        assert_eq!(served.fetch_add(1, Ordering::Relaxed), place);
+                        Ok(())
+                    };
+                    seed.call(request).await.unwrap();
+                }
+            });
+            join_all(calls).await;
+            assert_eq!(served.into_inner(), 200);
+        }
     }
 
     #[tokio::test(start_paused = true)]
