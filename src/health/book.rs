@@ -34,7 +34,7 @@ pub(super) struct Book {
 
 /// What can be written.
 pub(super) enum Object {
-    Hold(Arc<str>),
+    Finalizer(Arc<str>),
     Cluster(Arc<str>),
     Policy(Arc<str>),
 }
@@ -103,7 +103,7 @@ impl Book {
                     if news {
                         record.schedule.hurry(Instant::now());
                     }
-                    record.hold.seen(report.held);
+                    record.finalizer.seen(report.held);
                     record.report = report;
                     record
                 }
@@ -200,8 +200,8 @@ impl Book {
                 policy.holding = clusters;
                 policy.schedule.hurry(now);
             }
-            if policy.hold_change().is_some() {
-                policy.hold.schedule.hurry(now);
+            if policy.finalizer_change().is_some() {
+                policy.finalizer.schedule.hurry(now);
             }
         }
         self.tell_widespread(widespread(&silent, probed));
@@ -229,14 +229,14 @@ impl Book {
     /// else, however many clusters' statuses are due since they have just been protected.
     pub(super) fn next(&self) -> Option<(Instant, Object)> {
         let policies = self.policies.iter();
-        let holds = policies
+        let finalizers = policies
             .clone()
-            .filter_map(|(name, record)| Some((record.hold.schedule.due()?, name)));
-        let hold = holds.min_by_key(|(due, _)| *due);
-        if let Some((due, name)) = hold
+            .filter_map(|(name, record)| Some((record.finalizer.schedule.due()?, name)));
+        let finalizer = finalizers.min_by_key(|(due, _)| *due);
+        if let Some((due, name)) = finalizer
             && due <= Instant::now()
         {
-            return Some((due, Object::Hold(name.clone())));
+            return Some((due, Object::Finalizer(name.clone())));
         }
         let clusters = self
             .clusters
@@ -245,7 +245,7 @@ impl Book {
             .filter_map(|(name, record)| Some((record.schedule.due()?, name)));
         let policies = policies.filter_map(|(name, record)| Some((record.schedule.due()?, name)));
         let soonest = [
-            hold.map(|(due, name)| (due, Object::Hold(name.clone()))),
+            finalizer.map(|(due, name)| (due, Object::Finalizer(name.clone()))),
             clusters
                 .min_by_key(|(due, _)| *due)
                 .map(|(due, name)| (due, Object::Cluster(name.clone()))),
@@ -261,7 +261,7 @@ impl Book {
         let record = self.policies.get(name)?;
         let view = policy::View {
             policy: &record.report,
-            held: record.hold.is_on(),
+            held: record.finalizer.is_on(),
             holding: &record.holding,
             widespread: self.widespread.as_ref(),
         };

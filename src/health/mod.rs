@@ -8,9 +8,9 @@
 mod book;
 pub mod cluster;
 pub mod conditions;
+mod finalizer;
 #[cfg(test)]
 mod fixtures;
-mod hold;
 pub mod news;
 pub mod policy;
 mod record;

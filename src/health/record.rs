@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     cluster,
-    hold::Hold,
+    finalizer::Finalizer,
     news,
     report::{ClusterReport, Finding, PolicyReport},
     schedule::Schedule,
@@ -57,7 +57,7 @@ pub(super) struct PolicyRecord {
     pub(super) schedule: Schedule,
     /// The clusters for which it needs the finalizer.
     pub(super) holding: BTreeSet<Arc<str>>,
-    pub(super) hold: Hold,
+    pub(super) finalizer: Finalizer,
 }
 
 impl ClusterRecord {
@@ -218,7 +218,7 @@ impl PolicyRecord {
         let mut schedule = Schedule::refreshed();
         schedule.hurry(Instant::now());
         Self {
-            hold: Hold::new(report.held),
+            finalizer: Finalizer::new(report.held),
             report,
             status,
             schedule,
@@ -227,8 +227,8 @@ impl PolicyRecord {
     }
 
     /// Whether the finalizer is to be put on or taken off.
-    pub(super) fn hold_change(&self) -> Option<bool> {
-        self.hold
+    pub(super) fn finalizer_change(&self) -> Option<bool> {
+        self.finalizer
             .change(!self.holding.is_empty(), self.report.deleting)
     }
 }

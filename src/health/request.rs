@@ -87,7 +87,12 @@ pub(super) async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), 
 
 /// Puts the finalizer on the policy with this UID, or takes it off; those of others stay. A policy
 /// that is gone is not created anew: the API server refuses a UID that is not there.
-pub(super) async fn hold(seed: &Seed, name: &str, uid: &str, on: bool) -> Result<(), WriteError> {
+pub(super) async fn set_finalizer(
+    seed: &Seed,
+    name: &str,
+    uid: &str,
+    on: bool,
+) -> Result<(), WriteError> {
     let metadata = match on {
         true => json!({"name": name, "uid": uid, "finalizers": [FINALIZER]}),
         false => json!({"name": name, "uid": uid}),

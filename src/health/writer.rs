@@ -20,7 +20,7 @@ use super::{
     cluster, policy,
     report::ClusterReport,
     reporter::{Known, Reporter, Update},
-    request::{WriteError, delete, establish, hold, write_status},
+    request::{WriteError, delete, establish, set_finalizer, write_status},
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
@@ -54,7 +54,7 @@ enum Done {
     ),
     Deleted(Arc<str>, Result<(), WriteError>),
     Policy(Arc<str>, Box<ProbePolicyStatus>, Result<(), WriteError>),
-    Hold(Arc<str>, bool, Result<(), WriteError>),
+    Finalizer(Arc<str>, bool, Result<(), WriteError>),
 }
 
 impl Writer {
@@ -126,7 +126,7 @@ impl Writer {
         match object {
             Object::Cluster(name) => self.write_cluster(name),
             Object::Policy(name) => self.write_policy(name),
-            Object::Hold(name) => self.write_hold(name),
+            Object::Finalizer(name) => self.write_finalizer(name),
         }
     }
 
@@ -175,19 +175,19 @@ impl Writer {
         }));
     }
 
-    fn write_hold(&mut self, name: &Arc<str>) {
+    fn write_finalizer(&mut self, name: &Arc<str>) {
         let Some(record) = self.book.policies.get_mut(name) else {
             return;
         };
-        let Some(on) = record.hold_change() else {
-            record.hold.schedule.settle(Duration::ZERO);
+        let Some(on) = record.finalizer_change() else {
+            record.finalizer.schedule.settle(Duration::ZERO);
             return;
         };
-        record.hold.schedule.begin();
+        record.finalizer.schedule.begin();
         let (seed, name, uid) = (self.seed.clone(), name.clone(), record.report.uid.clone());
         self.writes.push(Box::pin(async move {
-            let written = hold(&seed, &name, &uid, on).await;
-            Done::Hold(name, on, written)
+            let written = set_finalizer(&seed, &name, &uid, on).await;
+            Done::Finalizer(name, on, written)
         }));
     }
 
@@ -243,14 +243,14 @@ impl Writer {
                     }
                 }
             }
-            Done::Hold(name, on, written) => {
+            Done::Finalizer(name, on, written) => {
                 let Some(record) = self.book.policies.get_mut(&name) else {
                     return;
                 };
                 match written {
                     Ok(()) => {
-                        record.hold.wrote(on);
-                        record.hold.schedule.settle(Duration::ZERO);
+                        record.finalizer.wrote(on);
+                        record.finalizer.schedule.settle(Duration::ZERO);
                         record.schedule.hurry(Instant::now());
                         self.book.concerns_policies = true;
                     }
@@ -261,7 +261,7 @@ impl Writer {
                             false => "take the finalizer off",
                         };
                         complain(tried, "ProbePolicy", &name, &error);
-                        record.hold.schedule.failed();
+                        record.finalizer.schedule.failed();
                     }
                 }
             }

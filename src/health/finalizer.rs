@@ -7,7 +7,7 @@ use super::schedule::Schedule;
 
 /// Whether a policy carries the finalizer.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct Finalizer {
     /// By the last that is known: the watch, or our own write, which the watch tells later.
     on: bool,
     /// What the watch told last.
@@ -16,7 +16,7 @@ pub(super) struct Hold {
     pub(super) schedule: Schedule,
 }
 
-impl Hold {
+impl Finalizer {
     /// As the watch first tells of the policy.
     pub(super) fn new(seen: bool) -> Self {
         Self {
@@ -72,26 +72,26 @@ mod tests {
         #[case] deleting: bool,
         #[case] expected: Option<bool>,
     ) {
-        assert_eq!(Hold::new(on).change(needed, deleting), expected);
+        assert_eq!(Finalizer::new(on).change(needed, deleting), expected);
     }
 
     #[test]
     fn a_watch_that_lags_causes_no_second_write() {
-        let mut hold = Hold::new(false);
-        hold.wrote(true);
-        hold.seen(false);
-        assert_eq!(hold.change(true, false), None);
-        hold.seen(true);
-        assert_eq!(hold.change(true, false), None);
-        hold.wrote(false);
-        hold.seen(true);
-        assert_eq!(hold.change(false, false), None);
+        let mut finalizer = Finalizer::new(false);
+        finalizer.wrote(true);
+        finalizer.seen(false);
+        assert_eq!(finalizer.change(true, false), None);
+        finalizer.seen(true);
+        assert_eq!(finalizer.change(true, false), None);
+        finalizer.wrote(false);
+        finalizer.seen(true);
+        assert_eq!(finalizer.change(false, false), None);
     }
 
     #[test]
     fn one_that_somebody_took_off_is_put_on_again() {
-        let mut hold = Hold::new(true);
-        hold.seen(false);
-        assert_eq!(hold.change(true, false), Some(true));
+        let mut finalizer = Finalizer::new(true);
+        finalizer.seen(false);
+        assert_eq!(finalizer.change(true, false), Some(true));
     }
 }
