@@ -30,6 +30,9 @@ const LONG: Duration = Duration::from_secs(120);
 /// What is due at once has been written.
 const MOMENT: Duration = Duration::from_millis(5);
 const FINALIZER_WRITE: &str = "PATCH probepolicies/p";
+const POLICY_WRITE: &str = "PATCH probepolicies/status/p";
+/// A status that stays the same has been refreshed after this.
+const REFRESHED: Duration = Duration::from_secs(15 * 60);
 const SINCE: &str = "2026-01-02T03:04:05Z";
 
 /// A writer on a scripted seed with one policy, which somebody else holds as well.
@@ -104,6 +107,15 @@ impl Desk {
 
     fn policy_status(&self) -> Value {
         self.seed.get("probepolicies", "", "p").unwrap()["status"].clone()
+    }
+
+    /// Somebody deletes the policy and creates another of its name, of which the watch tells.
+    fn replace_policy(&self) {
+        self.seed.delete("probepolicies", "", "p");
+        let mut another = policy("p");
+        another["metadata"]["uid"] = json!("uid-another");
+        self.seed.put(&another);
+        self.policy(|it| it.uid = "uid-another".into());
     }
 
     fn finalizers(&self) -> Value {
@@ -285,6 +297,30 @@ fn a_finalizer_that_is_refused_is_tried_again() {
             assert_eq!(desk.count(FINALIZER_WRITE), 4, "{failure:?}");
             // The status of the cluster has not waited for it.
             assert_eq!(desk.health()["protection"], "ScalingDown");
+        });
+    }
+}
+
+/// The answer is lost, and before the finalizer is looked at again all is as it was.
+#[test]
+fn a_finalizer_of_which_nobody_knows_is_written_as_it_is_needed() {
+    for (first, second) in [(protected(), healthy()), (healthy(), protected())] {
+        run(async move {
+            let desk = Desk::healthy().await;
+            desk.tell(second.clone()).await;
+            desk.seed
+                .fail_committed(Failure::Status(504), (0, 1), |call| {
+                    call.brief() == FINALIZER_WRITE
+                });
+            desk.tell(first).await;
+            let held = second.protection != Protection::None;
+            desk.tell(second).await;
+            desk.clock.pass(Duration::from_secs(2)).await;
+            let mut expected = vec!["example.com/other"];
+            if held {
+                expected.insert(0, FINALIZER);
+            }
+            assert_eq!(desk.finalizers(), json!(expected));
         });
     }
 }
@@ -588,4 +624,73 @@ async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
     desk.reporter.cluster(&names[0], healthy());
     desk.clock.pass(Duration::from_secs(10)).await;
     assert_eq!(told(&desk), None);
+}
+
+/// The answer is lost, and before it is tried again all is as it was.
+#[tokio::test]
+async fn a_policy_status_whose_answer_was_lost_does_not_stay() {
+    let desk = Desk::healthy().await;
+    desk.seed
+        .fail_committed(Failure::Status(504), (0, 1), |call| {
+            call.brief() == POLICY_WRITE
+        });
+    desk.tell(protected()).await;
+    assert_eq!(desk.policy_status()["clusters"]["protected"], 1);
+    desk.tell(healthy()).await;
+    desk.clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(desk.policy_status()["clusters"]["protected"], 0);
+    // What is known is not written again.
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.count(POLICY_WRITE), 2);
+}
+
+/// However often it is looked at without anything to say.
+#[tokio::test]
+async fn a_policy_status_that_somebody_cleared_comes_back() {
+    let desk = Desk::healthy().await;
+    let status = desk.policy_status();
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        policy["status"] = json!({});
+    });
+    let round = Duration::from_secs(60);
+    for number in 0..REFRESHED.as_secs() / round.as_secs() {
+        desk.policy(|it| it.lost = BTreeMap::from([(number.to_string().into(), vec![])]));
+        desk.clock.pass(round).await;
+    }
+    assert_eq!(desk.policy_status(), status);
+    assert_eq!(desk.count(POLICY_WRITE), 1);
+}
+
+/// Its predecessor's may be carried out, and answered, at any time.
+#[tokio::test]
+async fn a_policy_that_is_created_anew_gets_a_status_of_its_own() {
+    let desk = Desk::new(Known::default());
+    let release = desk.seed.hold(|call| call.brief() == POLICY_WRITE);
+    desk.policy(|_| ());
+    desk.clock.pass(MOMENT).await;
+    desk.replace_policy();
+    desk.clock.pass(MOMENT).await;
+    let status = desk.policy_status();
+    assert_eq!(condition(&status, "Ready")["reason"], "Reconciling");
+    desk.seed.change("probepolicies", "", "p", |policy| {
+        policy["status"] = json!({"observedGeneration": 0});
+    });
+    release.send(()).unwrap();
+    desk.clock.pass(Duration::from_secs(6)).await;
+    assert_eq!(desk.policy_status(), status);
+}
+
+#[tokio::test]
+async fn a_finalizer_is_not_taken_for_that_of_a_predecessor() {
+    let desk = Desk::healthy().await;
+    let release = desk.seed.hold(|call| call.brief() == FINALIZER_WRITE);
+    desk.tell(protected()).await;
+    desk.seed.fail(Failure::Status(503), (0, 1), |call| {
+        call.brief() == FINALIZER_WRITE
+    });
+    desk.replace_policy();
+    desk.clock.pass(MOMENT).await;
+    release.send(()).unwrap();
+    desk.clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(desk.finalizers(), json!([FINALIZER]));
 }

@@ -3,6 +3,8 @@
 //! The policy carries it exactly as long as the policy protects something, so that what was taken
 //! is given back before the policy goes.
 
+use std::time::Duration;
+
 use super::schedule::Schedule;
 
 /// Whether a policy carries the finalizer.
@@ -12,6 +14,8 @@ pub(super) struct Finalizer {
     on: bool,
     /// What the watch told last.
     seen: bool,
+    /// A write of it failed, and may have been carried out all the same.
+    unsure: bool,
     /// When it is written.
     pub(super) schedule: Schedule,
 }
@@ -22,6 +26,7 @@ impl Finalizer {
         Self {
             on: seen,
             seen,
+            unsure: false,
             schedule: Schedule::idle(),
         }
     }
@@ -31,12 +36,21 @@ impl Finalizer {
         if self.seen != seen {
             self.seen = seen;
             self.on = seen;
+            self.unsure = false;
         }
     }
 
     /// Our own write of it succeeded.
     pub(super) fn wrote(&mut self, on: bool) {
         self.on = on;
+        self.unsure = false;
+        self.schedule.settle(Duration::ZERO);
+    }
+
+    /// Our own write of it failed.
+    pub(super) fn failed(&mut self) {
+        self.unsure = true;
+        self.schedule.failed();
     }
 
     /// Whether it is there.
@@ -44,11 +58,11 @@ impl Finalizer {
         self.on
     }
 
-    /// What has to be written: whether it is to be there. The API server puts none on an object that
-    /// is being deleted.
+    /// What has to be written: whether it is to be there. Where it is not known whether it is, that
+    /// is always written. The API server puts none on an object that is being deleted.
     pub(super) fn change(&self, needed: bool, deleting: bool) -> Option<bool> {
         let possible = !(needed && deleting);
-        (needed != self.on && possible).then_some(needed)
+        ((needed != self.on || self.unsure) && possible).then_some(needed)
     }
 }
 
@@ -85,6 +99,27 @@ mod tests {
         assert_eq!(finalizer.change(true, false), None);
         finalizer.wrote(false);
         finalizer.seen(true);
+        assert_eq!(finalizer.change(false, false), None);
+    }
+
+    #[rstest]
+    #[case::on(true)]
+    #[case::off(false)]
+    fn after_a_failure_whatever_is_needed_is_written(#[case] needed: bool) {
+        for on in [true, false] {
+            let mut finalizer = Finalizer::new(on);
+            finalizer.failed();
+            assert_eq!(finalizer.change(needed, false), Some(needed));
+            finalizer.wrote(needed);
+            assert_eq!(finalizer.change(needed, false), None);
+        }
+    }
+
+    #[test]
+    fn what_the_watch_newly_tells_after_a_failure_is_known() {
+        let mut finalizer = Finalizer::new(true);
+        finalizer.failed();
+        finalizer.seen(false);
         assert_eq!(finalizer.change(false, false), None);
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{
     cluster,
     finalizer::Finalizer,
-    news,
+    news, policy,
     report::{ClusterReport, Finding, PolicyReport},
     schedule::Schedule,
     summary::Summary,
@@ -25,6 +25,8 @@ use crate::{
 const REWORD: Duration = Duration::from_secs(60);
 /// A ClusterHealth that is deleted again and again is created anew at most this often.
 const RECREATE: Duration = Duration::from_secs(1);
+/// A policy's status is written at most this often.
+const POLICY_PAUSE: Duration = Duration::from_secs(5);
 
 /// A ClusterHealth.
 pub(super) struct ClusterRecord {
@@ -58,6 +60,9 @@ pub(super) struct PolicyRecord {
     /// The clusters for which it needs the finalizer.
     pub(super) holding: BTreeSet<Arc<str>>,
     pub(super) finalizer: Finalizer,
+    /// A write of the status failed, and may have been carried out all the same; or one meant for a
+    /// predecessor of the same name may have been carried out on it.
+    unsure: bool,
 }
 
 impl ClusterRecord {
@@ -223,7 +228,43 @@ impl PolicyRecord {
             status,
             schedule,
             holding: BTreeSet::new(),
+            unsure: false,
         }
+    }
+
+    /// Whether this status has to be written: it says something new, or it is not known what is
+    /// there, or it is time to show that somebody keeps it.
+    pub(super) fn calls_for(&self, status: &ProbePolicyStatus) -> bool {
+        self.unsure || self.schedule.is_stale() || policy::differs(&self.status, status)
+    }
+
+    /// A write of what is known now begins.
+    pub(super) fn begin(&mut self) {
+        self.unsure = false;
+        self.schedule.begin();
+    }
+
+    /// This status was written.
+    pub(super) fn wrote(&mut self, status: ProbePolicyStatus) {
+        self.status = status;
+        let outdated = self.schedule.settle(POLICY_PAUSE);
+        self.schedule.refresh();
+        if outdated {
+            // Whether there is anything new is seen when its turn comes.
+            self.schedule.hurry(Instant::now());
+        }
+    }
+
+    /// It could not be written.
+    pub(super) fn failed(&mut self) {
+        self.unsure = true;
+        self.schedule.failed();
+    }
+
+    /// A status meant for a predecessor of the same name was on its way until now.
+    pub(super) fn predecessor_ended(&mut self) {
+        self.unsure = true;
+        self.schedule.hurry(Instant::now());
     }
 
     /// Whether the finalizer is to be put on or taken off.

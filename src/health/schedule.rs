@@ -16,8 +16,10 @@ const RETRY_LIMIT: Duration = Duration::from_secs(60);
 /// When one object is written next.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    /// Never, without.
+    /// When there is something to say; never, without.
     due: Option<Instant>,
+    /// When it is written although it says the same; never, without.
+    refresh: Option<Instant>,
     not_before: Instant,
     failures: u32,
     /// A write is under way.
@@ -31,6 +33,7 @@ impl Schedule {
     pub(super) fn idle() -> Self {
         Self {
             due: None,
+            refresh: None,
             not_before: Instant::now(),
             failures: 0,
             writing: false,
@@ -47,7 +50,13 @@ impl Schedule {
 
     /// When it is written next; `None` while it is being written, or if nothing is to be said.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due.filter(|_| !self.writing)
+        let soonest = [self.due, self.refresh].into_iter().flatten().min();
+        soonest.filter(|_| !self.writing)
+    }
+
+    /// Whether it is to be written even if it says the same.
+    pub(super) fn is_stale(&self) -> bool {
+        self.refresh.is_some_and(|by| by <= Instant::now())
     }
 
     /// Has it written by then, unless writes have been failing.
@@ -84,7 +93,7 @@ impl Schedule {
     /// As it says the same, it is written again now and then.
     pub(super) fn refresh(&mut self) {
         let pause = REFRESH.mul_f64(1.0 - REFRESH_SPREAD * fastrand::f64());
-        self.due = Some(Instant::now() + pause);
+        self.refresh = Some(Instant::now() + pause);
     }
 
     /// It could not be written, and is tried again.
@@ -93,5 +102,7 @@ impl Schedule {
         let pause = RETRY * 2_u32.saturating_pow(self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         self.due = Some(Instant::now() + pause.min(RETRY_LIMIT));
+        // What is tried again is as good.
+        self.refresh = None;
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     book::{Book, Object},
-    cluster, policy,
+    cluster,
     report::ClusterReport,
     reporter::{Known, Reporter, Update},
     request::{WriteError, delete, establish, set_finalizer, write_status},
@@ -31,8 +31,6 @@ use crate::{
 const WRITES_AT_ONCE: usize = 16;
 /// When the writer is stopped, what is due may still be written within this.
 const LAST_WRITES: Duration = Duration::from_secs(5);
-/// A policy's status is written at most this often.
-const POLICY_PAUSE: Duration = Duration::from_secs(5);
 /// Whether a policy's status says anything new is looked at most this often.
 const POLICY_LOOK: Duration = Duration::from_secs(1);
 
@@ -44,7 +42,8 @@ pub struct Writer {
     writes: FuturesUnordered<BoxFuture<'static, Done>>,
 }
 
-/// A write that has come to an end.
+/// A write that has come to an end. A policy is named with its UID: another may have taken its name
+/// meanwhile.
 enum Done {
     Cluster(
         Arc<str>,
@@ -53,8 +52,13 @@ enum Done {
         Result<(), WriteError>,
     ),
     Deleted(Arc<str>, Result<(), WriteError>),
-    Policy(Arc<str>, Box<ProbePolicyStatus>, Result<(), WriteError>),
-    Finalizer(Arc<str>, bool, Result<(), WriteError>),
+    Policy(
+        Arc<str>,
+        Arc<str>,
+        Box<ProbePolicyStatus>,
+        Result<(), WriteError>,
+    ),
+    Finalizer(Arc<str>, Arc<str>, bool, Result<(), WriteError>),
 }
 
 impl Writer {
@@ -162,16 +166,15 @@ impl Writer {
         let Some(record) = self.book.policies.get_mut(name) else {
             return;
         };
-        if !policy::differs(&record.status, &status) {
+        if !record.calls_for(&status) {
             record.schedule.settle(POLICY_LOOK);
-            record.schedule.refresh();
             return;
         }
-        record.schedule.begin();
-        let (seed, name) = (self.seed.clone(), name.clone());
+        record.begin();
+        let (seed, name, uid) = (self.seed.clone(), name.clone(), record.report.uid.clone());
         self.writes.push(Box::pin(async move {
             let written = write_status::<ProbePolicy>(&seed, &name, &status).await;
-            Done::Policy(name, Box::new(status), written)
+            Done::Policy(name, uid, Box::new(status), written)
         }));
     }
 
@@ -187,7 +190,7 @@ impl Writer {
         let (seed, name, uid) = (self.seed.clone(), name.clone(), record.report.uid.clone());
         self.writes.push(Box::pin(async move {
             let written = set_finalizer(&seed, &name, &uid, on).await;
-            Done::Finalizer(name, on, written)
+            Done::Finalizer(name, uid, on, written)
         }));
     }
 
@@ -195,75 +198,104 @@ impl Writer {
     fn written(&mut self, done: Done) {
         match done {
             Done::Cluster(name, report, status, written) => {
-                let Some(record) = self.book.clusters.get_mut(&name) else {
-                    return;
-                };
-                match written {
-                    Ok(()) => record.wrote(report, *status),
-                    Err(error) => {
-                        complain("write the status of", "ClusterHealth", &name, &error);
-                        record.schedule.failed();
-                    }
-                }
+                self.cluster_written(&name, report, *status, written);
             }
-            Done::Deleted(name, deleted) => {
-                let Some(record) = self.book.clusters.get_mut(&name) else {
-                    return;
-                };
-                match deleted {
-                    Err(error) if !error.is_not_found() => {
-                        complain("delete", "ClusterHealth", &name, &error);
-                        record.schedule.failed();
-                    }
-                    _ if record.unwanted => {
-                        self.book.clusters.remove(&name);
-                    }
-                    // Its cluster was selected again meanwhile.
-                    _ => record.deleted(),
-                }
+            Done::Deleted(name, deleted) => self.cluster_deleted(&name, deleted),
+            Done::Policy(name, uid, status, written) => {
+                self.policy_written(&name, &uid, *status, written);
             }
-            Done::Policy(name, status, written) => {
-                let Some(record) = self.book.policies.get_mut(&name) else {
-                    return;
-                };
-                match written {
-                    Err(error) if !error.is_not_found() => {
-                        complain("write the status of", "ProbePolicy", &name, &error);
-                        record.schedule.failed();
-                    }
-                    // It may have been deleted, which the watch will tell.
-                    _ => {
-                        record.status = *status;
-                        let outdated = record.schedule.settle(POLICY_PAUSE);
-                        record.schedule.refresh();
-                        if outdated {
-                            // Whether there is anything new is seen when its turn comes.
-                            record.schedule.hurry(Instant::now());
-                        }
-                    }
-                }
+            Done::Finalizer(name, uid, on, written) => {
+                self.finalizer_written(&name, &uid, on, written);
             }
-            Done::Finalizer(name, on, written) => {
-                let Some(record) = self.book.policies.get_mut(&name) else {
-                    return;
+        }
+    }
+
+    fn cluster_written(
+        &mut self,
+        name: &str,
+        report: Arc<ClusterReport>,
+        status: ClusterHealthStatus,
+        written: Result<(), WriteError>,
+    ) {
+        let Some(record) = self.book.clusters.get_mut(name) else {
+            return;
+        };
+        match written {
+            Ok(()) => record.wrote(report, status),
+            Err(error) => {
+                complain("write the status of", "ClusterHealth", name, &error);
+                record.schedule.failed();
+            }
+        }
+    }
+
+    fn cluster_deleted(&mut self, name: &str, deleted: Result<(), WriteError>) {
+        let Some(record) = self.book.clusters.get_mut(name) else {
+            return;
+        };
+        match deleted {
+            Err(error) if !error.is_not_found() => {
+                complain("delete", "ClusterHealth", name, &error);
+                record.schedule.failed();
+            }
+            _ if record.unwanted => {
+                self.book.clusters.remove(name);
+            }
+            // Its cluster was selected again meanwhile.
+            _ => record.deleted(),
+        }
+    }
+
+    fn policy_written(
+        &mut self,
+        name: &str,
+        uid: &str,
+        status: ProbePolicyStatus,
+        written: Result<(), WriteError>,
+    ) {
+        let Some(record) = self.book.policies.get_mut(name) else {
+            return;
+        };
+        if *record.report.uid != *uid {
+            record.predecessor_ended();
+            return;
+        }
+        match written {
+            Err(error) if !error.is_not_found() => {
+                complain("write the status of", "ProbePolicy", name, &error);
+                record.failed();
+            }
+            // It may have been deleted, which the watch will tell.
+            _ => record.wrote(status),
+        }
+    }
+
+    fn finalizer_written(
+        &mut self,
+        name: &str,
+        uid: &str,
+        on: bool,
+        written: Result<(), WriteError>,
+    ) {
+        // It names the UID, so it says nothing of another policy that has the name now.
+        let policy = self.book.policies.get_mut(name);
+        let Some(record) = policy.filter(|it| *it.report.uid == *uid) else {
+            return;
+        };
+        match written {
+            Ok(()) => {
+                record.finalizer.wrote(on);
+                record.schedule.hurry(Instant::now());
+                self.book.concerns_policies = true;
+            }
+            // Of one that is gone or is being deleted the watch will tell.
+            Err(error) => {
+                let tried = match on {
+                    true => "put the finalizer on",
+                    false => "take the finalizer off",
                 };
-                match written {
-                    Ok(()) => {
-                        record.finalizer.wrote(on);
-                        record.finalizer.schedule.settle(Duration::ZERO);
-                        record.schedule.hurry(Instant::now());
-                        self.book.concerns_policies = true;
-                    }
-                    // Of one that is gone or is being deleted the watch will tell.
-                    Err(error) => {
-                        let tried = match on {
-                            true => "put the finalizer on",
-                            false => "take the finalizer off",
-                        };
-                        complain(tried, "ProbePolicy", &name, &error);
-                        record.finalizer.schedule.failed();
-                    }
-                }
+                complain(tried, "ProbePolicy", name, &error);
+                record.finalizer.failed();
             }
         }
     }
