@@ -14,6 +14,8 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
+/// The finding that too few leases are expired.
+pub const HEALTHY: &str = "Healthy";
 
 /// The status that the report asks for, given the one before.
 pub fn status(
@@ -92,7 +94,7 @@ pub fn reason(finding: &Finding) -> &'static str {
         Finding::Pending => "Pending",
         Finding::Unread { reason, .. } | Finding::Skipped { reason, .. } => reason,
         Finding::Judged(Verdict::Outage, _) => "Outage",
-        Finding::Judged(Verdict::Healthy, _) => "Healthy",
+        Finding::Judged(Verdict::Healthy, _) => HEALTHY,
         Finding::Judged(Verdict::Undetermined(doubt), _) => match doubt {
             Doubt::Unproven(_) => "Suspect",
             Doubt::NoWrites => "NoWrites",

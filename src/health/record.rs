@@ -18,6 +18,7 @@ use super::{
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicyStatus},
     gardener::Cluster,
+    prober::verdict::Verdict,
 };
 
 /// A failure of the same reason in other words is written at most this often: the words may
@@ -46,8 +47,10 @@ pub(super) struct ClusterRecord {
     lost: bool,
     /// When it was last created, or given its owner.
     established: Option<Instant>,
-    /// Since when the nodes of the cluster are silent.
+    /// Since when the nodes of the cluster are silent, if they are and that is known.
     pub(super) silent_since: Option<Timestamp>,
+    /// They were heard in this run.
+    heard: bool,
     pub(super) schedule: Schedule,
 }
 
@@ -78,15 +81,18 @@ impl ClusterRecord {
             lost: false,
             established: None,
             silent_since: None,
+            heard: false,
             schedule: Schedule::idle(),
         }
     }
 
     /// One that an earlier run has left.
     pub(super) fn known(health: ClusterHealth) -> Self {
+        let status = health.status.unwrap_or_default();
         Self {
             owner: Some(owner(&health.metadata, None)),
-            status: health.status.unwrap_or_default(),
+            silent_since: widespread::recorded_since(&status),
+            status,
             schedule: Schedule::refreshed(),
             ..Self::new()
         }
@@ -118,7 +124,9 @@ impl ClusterRecord {
         let news = self.report.as_ref().is_none_or(|known| {
             known.looked_at != report.looked_at || news::is_news(known, &report)
         });
-        self.silent_since = widespread::silent_since(&report, self.silent_since, Timestamp::now());
+        self.heard |= matches!(report.finding, Finding::Judged(Verdict::Healthy, _));
+        let (before, now) = (self.silent_since, Timestamp::now());
+        self.silent_since = widespread::silent_since(&report, before, self.heard, now);
         self.report = Some(Arc::new(report));
         if std::mem::take(&mut self.unwanted) {
             self.said = None;

@@ -8,8 +8,14 @@ use std::{
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::report::{ClusterReport, Finding};
-use crate::{api::Protection, prober::verdict::Verdict};
+use super::{
+    cluster::HEALTHY,
+    report::{ClusterReport, Finding},
+};
+use crate::{
+    api::{ClusterHealthStatus, Protection},
+    prober::verdict::Verdict,
+};
 
 /// Clusters that fell silent within this time of each other did so at once.
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
@@ -30,10 +36,12 @@ pub struct Widespread {
 }
 
 /// Since when the nodes of a cluster are silent, given what is known from before; `None` if they
-/// are not. What is protected stays silent until it is seen to be healthy.
+/// are not, or if nobody knows since when: that of a cluster that was not heard in this run, and is
+/// not protected either. What is protected stays silent until it is seen to be healthy.
 pub fn silent_since(
     report: &ClusterReport,
     before: Option<Timestamp>,
+    heard: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let protected = matches!(
@@ -47,7 +55,20 @@ pub fn silent_since(
         | Finding::Unread { .. }
         | Finding::Pending => protected,
     };
-    silent.then(|| before.or(report.protected_since).unwrap_or(now))
+    let since = before.or(report.protected_since);
+    since.or(heard.then_some(now)).filter(|_| silent)
+}
+
+/// The same by what an earlier run has left, until there is a report.
+pub fn recorded_since(status: &ClusterHealthStatus) -> Option<Timestamp> {
+    let protected = matches!(
+        status.protection,
+        Protection::ScalingDown | Protection::Active
+    );
+    let healthy = status.reason.as_deref() == Some(HEALTHY);
+    let silent = protected && !healthy && status.skipped.is_none();
+    let since = status.protected_since.as_ref().filter(|_| silent);
+    since.map(|since| since.0)
 }
 
 /// The largest number of clusters that fell silent at once, if it is worth telling. Of several as

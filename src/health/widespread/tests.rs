@@ -1,5 +1,6 @@
 //! When silence is widespread, as tables and properties.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -91,7 +92,7 @@ fn who_is_silent(#[case] finding: Finding, #[case] protection: Protection, #[cas
         protection,
         ..report(finding)
     };
-    let since = silent_since(&report, None, at(7));
+    let since = silent_since(&report, None, true, at(7));
     assert_eq!(since, expected.then(|| at(7)));
 }
 
@@ -102,8 +103,44 @@ fn the_onset_stays_and_outlives_a_restart() {
         protected_since: Some(at(5)),
         ..report(judged(Verdict::Outage))
     };
-    assert_eq!(silent_since(&protected, Some(at(3)), at(9)), Some(at(3)));
-    assert_eq!(silent_since(&protected, None, at(9)), Some(at(5)));
+    let since = |before, heard| silent_since(&protected, before, heard, at(9));
+    assert_eq!(since(Some(at(3)), true), Some(at(3)));
+    assert_eq!(since(None, true), Some(at(5)));
+    assert_eq!(since(None, false), Some(at(5)));
+}
+
+/// Clusters that fell silent an hour apart are not to seem one outage after a restart.
+#[test]
+fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
+    let unprotected = report(judged(Verdict::Outage));
+    assert_eq!(silent_since(&unprotected, None, false, at(9)), None);
+}
+
+#[rstest]
+#[case::outage(status(Protection::Active, "Outage"), true)]
+#[case::begun(status(Protection::ScalingDown, "Outage"), true)]
+#[case::unread(status(Protection::Active, "Timeout"), true)]
+#[case::healthy_again(status(Protection::Active, "Healthy"), false)]
+#[case::being_restored(status(Protection::Restoring, "Timeout"), false)]
+#[case::unprotected(status(Protection::None, "Outage"), false)]
+#[case::not_probed_any_more(
+    ClusterHealthStatus {
+        skipped: Some("Hibernated".to_owned()),
+        ..status(Protection::Active, "Hibernated")
+    },
+    false
+)]
+fn what_an_earlier_run_has_left(#[case] status: ClusterHealthStatus, #[case] silent: bool) {
+    assert_eq!(recorded_since(&status), silent.then(|| at(5)));
+}
+
+fn status(protection: Protection, reason: &str) -> ClusterHealthStatus {
+    ClusterHealthStatus {
+        protection,
+        reason: Some(reason.to_owned()),
+        protected_since: Some(Time(at(5))),
+        ..ClusterHealthStatus::default()
+    }
 }
 
 proptest! {
