@@ -22,6 +22,7 @@ use std::{
 
 use dependency_watchdog::{
     api::{ClusterHealth, FINALIZER, Mode, ProbePolicy, Protection},
+    cluster::Brake,
     health::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
 };
 use futures::{StreamExt, channel::oneshot};
@@ -273,21 +274,16 @@ impl Order {
         self.clock.pass(END).await;
         let health = self.seed.get("clusterhealths", "", "a");
         let there = health.map(|health| {
-            let [owner] = health["metadata"]["ownerReferences"]
-                .as_array()
-                .unwrap()
-                .as_slice()
-            else {
-                panic!("not one owner: {health}");
-            };
+            let owners = health["metadata"]["ownerReferences"].as_array().unwrap();
+            let owners: Vec<_> = owners.iter().map(|owner| &owner["uid"]).collect();
             json!([
-                owner["uid"],
+                owners,
                 health["status"]["protection"],
                 health["status"]["reason"]
             ])
         });
         let expected = self.reported.map(|(protection, found)| {
-            json!([self.cluster, format!("{protection:?}"), found.reason()])
+            json!([[self.cluster], format!("{protection:?}"), found.reason()])
         });
         assert_eq!(there, expected);
         let protects = self
@@ -350,6 +346,7 @@ fn known(policy: &DynamicObject, selected: bool) -> PolicyReport {
         name: "p".into(),
         uid: policy.metadata.uid.as_deref().unwrap().into(),
         deleting: false,
+        brake: Brake::default(),
         held: finalizers.any(|it| it == FINALIZER),
         generation: 1,
         problems: vec![],

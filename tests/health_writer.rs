@@ -13,6 +13,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{ClusterHealth, FINALIZER, Mode, Protection},
+    cluster::Brake,
     health::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
     prober::{
         ledger::Problem,
@@ -67,7 +68,20 @@ impl Desk {
         (self.reporter, self.stop) = start(&self.seed, known);
     }
 
-    /// The same, with a healthy cluster.
+    /// What it leaves to a successor.
+    fn left(&self) -> Known {
+        let clusters = ["a", "b", "c", "d"].into_iter();
+        let clusters = clusters.filter_map(|name| self.seed.get("clusterhealths", "", name));
+        let status = serde_json::from_value(self.policy_status()).unwrap();
+        Known {
+            clusters: clusters
+                .map(|it| serde_json::from_value(it).unwrap())
+                .collect(),
+            policies: BTreeMap::from([("p".into(), status)]),
+        }
+    }
+
+    /// One with a healthy cluster.
     async fn healthy() -> Self {
         let desk = Self::new(Known::default());
         desk.policy(|_| ());
@@ -83,6 +97,7 @@ impl Desk {
             name: "p".into(),
             uid: "uid-p".into(),
             deleting: false,
+            brake: Brake::default(),
             held: false,
             generation: 1,
             problems: vec![],
@@ -467,6 +482,22 @@ async fn a_deletion_during_a_write_is_not_lost() {
     assert_eq!(desk.health()["protection"], "ScalingDown");
 }
 
+/// Nor is one during the first write, when it is not known yet that there is a record.
+#[tokio::test]
+async fn a_deletion_during_the_first_write_is_not_lost() {
+    let desk = Desk::new(Known::default());
+    let release = desk
+        .seed
+        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
+    desk.tell(protected()).await;
+    desk.seed.delete("clusterhealths", "", "a");
+    desk.reporter.cluster_health(deleted("a"));
+    desk.clock.pass(MOMENT).await;
+    release.send(()).unwrap();
+    desk.clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(desk.health()["protection"], "ScalingDown");
+}
+
 #[tokio::test]
 async fn a_cluster_that_is_let_go_during_a_write_leaves_no_record() {
     let desk = Desk::healthy().await;
@@ -573,13 +604,7 @@ async fn a_policy_keeps_its_conditions_over_a_restart() {
             condition["lastTransitionTime"] = json!(SINCE);
         }
     });
-    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
-    let status = serde_json::from_value(desk.policy_status()).unwrap();
-    let known = Known {
-        clusters: vec![serde_json::from_value(health).unwrap()],
-        policies: BTreeMap::from([("p".into(), status)]),
-    };
-    desk.restart(known).await;
+    desk.restart(desk.left()).await;
     desk.policy(|_| ());
     desk.clock.pass(Duration::from_secs(20)).await;
     desk.tell(healthy()).await;
@@ -597,13 +622,17 @@ async fn a_policy_keeps_its_conditions_over_a_restart() {
 
 #[tokio::test]
 async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
-    let desk = Desk::new(Known::default());
+    let mut desk = Desk::new(Known::default());
     let names: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];
     desk.policy(|it| it.selected = names.to_vec());
     for name in &names {
         desk.reporter.cluster(name, healthy());
     }
     desk.clock.pass(Duration::from_secs(10)).await;
+    let since = || ClusterReport {
+        protected_since: Some(SINCE.parse().unwrap()),
+        ..protected()
+    };
     let told = |desk: &Desk| {
         let status = desk.policy_status();
         let conditions = status["conditions"].as_array().unwrap().clone();
@@ -613,14 +642,24 @@ async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
         found.map(|it| it["message"].as_str().unwrap().to_owned())
     };
     for name in &names[..2] {
-        desk.reporter.cluster(name, protected());
+        desk.reporter.cluster(name, since());
     }
     desk.clock.pass(Duration::from_secs(10)).await;
     assert_eq!(told(&desk), None);
-    desk.reporter.cluster(&names[2], protected());
+    desk.reporter.cluster(&names[2], since());
     desk.clock.pass(Duration::from_secs(10)).await;
     let message = told(&desk).unwrap();
     assert!(message.starts_with("3 of 4 probed clusters"), "{message}");
+    // A restart in the middle of it changes nothing.
+    desk.restart(desk.left()).await;
+    desk.seed.forget_calls();
+    desk.policy(|it| it.selected = names.to_vec());
+    desk.clock.pass(Duration::from_secs(10)).await;
+    assert_eq!(told(&desk), Some(message));
+    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
+    for name in &names[..3] {
+        desk.reporter.cluster(name, since());
+    }
     desk.reporter.cluster(&names[0], healthy());
     desk.clock.pass(Duration::from_secs(10)).await;
     assert_eq!(told(&desk), None);

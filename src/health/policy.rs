@@ -1,6 +1,10 @@
 //! From a [`PolicyReport`] and what is known of its clusters to the status of a ProbePolicy.
 
-use std::{collections::BTreeSet, fmt::Display, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt::{Display, Write},
+    sync::Arc,
+};
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -13,7 +17,10 @@ use super::{
     summary::{Standing, Summary},
     widespread::Widespread,
 };
-use crate::api::{ClusterCounts, MAX_PROTECTED_NAMES, ProbePolicyStatus, Protection};
+use crate::{
+    api::{ClusterCounts, MAX_PROTECTED_NAMES, ProbePolicyStatus, Protection},
+    cluster::Brake,
+};
 
 /// How many clusters a message names.
 const EXAMPLES: usize = 3;
@@ -152,7 +159,7 @@ fn wanted(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
     } else {
         wanted.extend(ready(view.policy, tally));
     }
-    wanted.push(protecting(tally));
+    wanted.push(protecting(view.policy.brake, tally));
     wanted.push(degraded(tally));
     wanted.push(conflicted(view.policy));
     let affected = view.widespread.filter(|spread| {
@@ -173,17 +180,34 @@ fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
         return vec![Wanted::new(READY, false, "Deleting", message)];
     }
     let message = format!(
-        "the policy goes once {} clusters are let go: {}; each is restored when its leases are \
-         fresh; to let go of one by hand, annotate its dependents with \
+        "the policy goes once {} clusters are let go: {}; {}; to let go of one by hand, annotate its dependents with \
          dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get \
          clusterhealth <cluster> -o yaml lists them with their replicas",
         tally.awaited.len(),
-        examples(&tally.awaited)
+        examples(&tally.awaited),
+        restored(view.policy.brake)
     );
     vec![
         Wanted::new(READY, false, "Deleting", &*message),
         Wanted::new(RECONCILING, true, "LettingGo", message),
     ]
+}
+
+/// When the clusters are restored that are not let go yet.
+fn restored(brake: Brake) -> &'static str {
+    match (brake.suspend, brake.dry_run) {
+        (false, false) => "each is restored when its leases are fresh",
+        (true, false) => {
+            "none is restored while the policy is suspended: set spec.suspend to false"
+        }
+        (false, true) => {
+            "none is restored while the policy's mode is DryRun: set spec.mode to Enforce"
+        }
+        (true, true) => {
+            "none is restored while the policy is suspended and its mode is DryRun: set \
+             spec.suspend to false and spec.mode to Enforce"
+        }
+    }
 }
 
 fn ready(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
@@ -226,7 +250,7 @@ fn ready(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
     }
 }
 
-fn protecting(tally: &Tally<'_>) -> Wanted {
+fn protecting(brake: Brake, tally: &Tally<'_>) -> Wanted {
     if tally.protected.is_empty() {
         return Wanted::new(PROTECTING, false, "NoOutage", "");
     }
@@ -237,8 +261,12 @@ fn protecting(tally: &Tally<'_>) -> Wanted {
         names(&protected)
     );
     if !tally.kept.is_empty() {
-        message.push_str("; not selected any more, and let go once they are healthy: ");
-        message.push_str(&examples(&tally.kept));
+        let _ = write!(
+            message,
+            "; not selected any more: {}; {}",
+            examples(&tally.kept),
+            restored(brake)
+        );
     }
     Wanted::new(PROTECTING, true, "Outage", message)
 }

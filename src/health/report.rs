@@ -6,6 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     api::{DependentStatus, LastAction, Mode, Protection},
+    cluster::Brake,
     prober::{
         ledger::Problem,
         verdict::{Assessment, Verdict},
@@ -76,6 +77,8 @@ pub struct PolicyReport {
     pub uid: Arc<str>,
     /// Whether its deletion has been asked for.
     pub deleting: bool,
+    /// What it holds back, so that nothing is restored.
+    pub brake: Brake,
     /// Whether it carries [`FINALIZER`](crate::api::FINALIZER).
     pub held: bool,
     /// The generation that this is about.

@@ -394,6 +394,7 @@ impl Fleet {
                 name: policy.name.clone(),
                 uid: policy.uid.clone(),
                 deleting: policy.deleting,
+                brake: policy.brake,
                 held: policy.held,
                 generation: policy.generation,
                 problems: policy.problems().to_vec(),

@@ -8,6 +8,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::DependentStatus,
+    cluster::Brake,
     health::{
         ClusterReport, Finding,
         fixtures::{assessment, owed, report},
@@ -85,6 +86,7 @@ fn policy(selected: usize) -> PolicyReport {
         name: "shoots".into(),
         uid: "uid".into(),
         deleting: false,
+        brake: Brake::default(),
         held: false,
         generation: 7,
         problems: vec![],
@@ -245,11 +247,39 @@ fn what_is_not_selected_any_more_is_still_protected() {
     let protecting = condition(&status, PROTECTING).unwrap();
     assert!(
         protecting.message.contains("not selected any more")
-            && protecting.message.ends_with(": a (Active, Outage)"),
+            && protecting.message.contains(": a (Active, Outage); each is"),
         "{}",
         protecting.message
     );
     assert_eq!(condition(&status, READY).unwrap().status, "True");
+}
+
+#[rstest]
+#[case::nothing(false, false, "each is restored when its leases are fresh")]
+#[case::suspended(true, false, "set spec.suspend to false")]
+#[case::dry_run(false, true, "set spec.mode to Enforce")]
+#[case::both(true, true, "set spec.suspend to false and spec.mode to Enforce")]
+fn a_policy_says_what_keeps_clusters_from_being_restored(
+    #[case] suspend: bool,
+    #[case] dry_run: bool,
+    #[case] expected: &str,
+) {
+    let kept = PolicyReport {
+        brake: Brake { suspend, dry_run },
+        held: true,
+        ..keeping(&["a"])
+    };
+    let deleting = PolicyReport {
+        deleting: true,
+        ..kept.clone()
+    };
+    for (policy, kind) in [(kept, PROTECTING), (deleting, RECONCILING)] {
+        let status = written(&policy, vec![protected()]);
+        let message = &condition(&status, kind).unwrap().message;
+        assert!(message.contains(expected), "{message}");
+        let restored = message.contains("is restored when");
+        assert_eq!(restored, !suspend && !dry_run, "{message}");
+    }
 }
 
 #[test]
