@@ -653,7 +653,10 @@ async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
     // A restart in the middle of it changes nothing.
     desk.restart(desk.left()).await;
     desk.seed.forget_calls();
-    desk.policy(|it| it.selected = names.to_vec());
+    desk.policy(|it| {
+        it.held = true;
+        it.selected = names.to_vec();
+    });
     desk.clock.pass(Duration::from_secs(10)).await;
     assert_eq!(told(&desk), Some(message));
     assert_eq!(desk.seed.briefs(), Vec::<String>::new());
