@@ -151,7 +151,6 @@ async fn a_suspended_policy_keeps_what_it_owes_to_a_cluster_that_is_replaced() {
     world.clock.pass(Duration::from_secs(1)).await;
     cluster["metadata"]["uid"] = json!("uid-anew");
     world.seed.put(&cluster);
-    world.clock.pass(INTERVAL).await;
     world.seed.ask_to_delete("probepolicies", "", "p");
     world.shoot("a").renew();
     world.clock.pass(LONG).await;

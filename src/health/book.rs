@@ -75,6 +75,12 @@ impl Book {
                 }
                 self.concerns_policies = true;
             }
+            Update::ClusterGone(name) => {
+                if let Some(record) = self.clusters.get_mut(&name) {
+                    record.drop_health();
+                }
+                self.concerns_policies = true;
+            }
             Update::Policies(reports) => self.take_policies(reports),
             Update::ClusterHealth(event) => self.take_event(*event),
         }

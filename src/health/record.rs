@@ -164,9 +164,14 @@ impl ClusterRecord {
         }
     }
 
-    /// No policy selects its cluster any more.
+    /// Nobody keeps a record of the cluster any more.
     pub(super) fn unselect(&mut self) {
         self.report = None;
+        self.drop_health();
+    }
+
+    /// The ClusterHealth is deleted. What was reported still counts for its policy.
+    pub(super) fn drop_health(&mut self) {
         self.said = None;
         self.silent_since = None;
         self.unwanted = true;
@@ -189,12 +194,14 @@ impl ClusterRecord {
         self.look();
     }
 
-    /// It was deleted as it was to be, but its cluster is selected again.
+    /// It was deleted as it was to be; its cluster may be selected again.
     pub(super) fn deleted(&mut self) {
         self.schedule.settle(Duration::ZERO);
         self.status = ClusterHealthStatus::default();
         self.owner = None;
-        self.look();
+        if !self.unwanted {
+            self.look();
+        }
     }
 
     /// A write of what is known now begins.

@@ -26,6 +26,7 @@ pub struct Reporter(pub(super) UnboundedSender<Update>);
 pub(super) enum Update {
     Cluster(Arc<str>, Box<ClusterReport>),
     ClusterUnselected(Arc<str>),
+    ClusterGone(Arc<str>),
     Policies(Vec<PolicyReport>),
     ClusterHealth(Box<Event<PartialObjectMeta<ClusterHealth>>>),
 }
@@ -36,7 +37,13 @@ impl Reporter {
         self.send(Update::Cluster(name.clone(), Box::new(report)));
     }
 
-    /// No policy selects this cluster any more, or it is gone: its ClusterHealth is deleted.
+    /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all
+    /// the same, until nobody keeps a record of it any more.
+    pub fn cluster_gone(&self, name: &Arc<str>) {
+        self.send(Update::ClusterGone(name.clone()));
+    }
+
+    /// Nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
     pub fn cluster_unselected(&self, name: &Arc<str>) {
         self.send(Update::ClusterUnselected(name.clone()));
     }

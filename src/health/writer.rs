@@ -238,10 +238,10 @@ impl Writer {
                 complain("delete", "ClusterHealth", name, &error);
                 record.schedule.failed();
             }
-            _ if record.unwanted => {
+            _ if record.unwanted && record.report.is_none() => {
                 self.book.clusters.remove(name);
             }
-            // Its cluster was selected again meanwhile.
+            // Its cluster may be selected again, or what is owed to it still counts.
             _ => record.deleted(),
         }
     }

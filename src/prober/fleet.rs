@@ -289,7 +289,7 @@ impl Fleet {
                     if let Some(policy) = responsible(&running.borrow()) {
                         self.gone.insert(name.clone(), policy);
                     }
-                    self.reporter.cluster_unselected(name);
+                    self.reporter.cluster_gone(name);
                     Presence::Gone(self.brake(name))
                 }
             };
