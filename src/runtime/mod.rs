@@ -1,5 +1,6 @@
 //! What the process needs around its work: the seed, logs, the end.
 
+pub mod leader;
 pub mod seed;
 pub mod shutdown;
 pub mod telemetry;

@@ -1,0 +1,351 @@
+//! Leader election: of several replicas at most one acts.
+//!
+//! By the rules of client-go: the holder's identity stands in a Lease, which it renews. Who wants to
+//! take it over must have *seen* no renewal for as long as the Lease says, on its own monotonic
+//! clock; what the clocks of others say makes no difference. The holder stops to act when it could
+//! not renew for the renew deadline, which is shorter than the Lease: by the time somebody else can
+//! lead it has stopped.
+
+mod view;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use self::view::{Claim, Record, View};
+use super::seed::FIELD_MANAGER;
+
+/// Retries are lengthened by up to this share, so that candidates do not keep step.
+const JITTER: f64 = 0.2;
+
+/// For how long a Lease holds, and how it is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    lease: Duration,
+    renew_deadline: Duration,
+    retry: Duration,
+}
+
+/// Times by which nobody could lead, or more than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimesError {
+    /// Somebody else could lead before the holder has stopped.
+    #[error(
+        "the lease duration of {lease:?} must be longer than the renew deadline of \
+         {renew_deadline:?}: set --leader-elect-lease-duration or --leader-elect-renew-deadline"
+    )]
+    Lease {
+        /// The duration of the Lease.
+        lease: Duration,
+        /// The deadline of the holder.
+        renew_deadline: Duration,
+    },
+    /// The holder would not try often enough.
+    #[error(
+        "the renew deadline of {renew_deadline:?} must be longer than 1.2 times the retry period of \
+         {retry:?}: set --leader-elect-renew-deadline or --leader-elect-retry-period"
+    )]
+    Retry {
+        /// The deadline of the holder.
+        renew_deadline: Duration,
+        /// From one try to the next.
+        retry: Duration,
+    },
+}
+
+impl Times {
+    /// A Lease of this duration in whole seconds; a holder that could not renew it for the deadline
+    /// stops; each try is so far from the next.
+    ///
+    /// # Errors
+    ///
+    /// If the three do not fit together.
+    pub fn new(
+        lease: Duration,
+        renew_deadline: Duration,
+        retry: Duration,
+    ) -> Result<Self, TimesError> {
+        if lease <= renew_deadline {
+            return Err(TimesError::Lease {
+                lease,
+                renew_deadline,
+            });
+        }
+        if renew_deadline <= retry.mul_f64(1.0 + JITTER) {
+            return Err(TimesError::Retry {
+                renew_deadline,
+                retry,
+            });
+        }
+        Ok(Self {
+            lease,
+            renew_deadline,
+            retry,
+        })
+    }
+}
+
+/// Tells whether this process leads. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
+
+impl Leadership {
+    /// Of a process that has no rivals.
+    pub fn unopposed() -> Self {
+        Self(None)
+    }
+
+    /// Whether it leads at this moment. A process that was frozen finds out here that it does not
+    /// any more.
+    pub fn is_held(&self) -> bool {
+        match &self.0 {
+            Some(until) => until.borrow().is_some_and(|until| Instant::now() < until),
+            None => true,
+        }
+    }
+}
+
+/// The Lease could not be renewed in time, or somebody else has taken it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("leadership was lost: {0}")]
+pub struct Lost(String);
+
+/// Why a try to get or renew the Lease came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum TryError {
+    #[error("{0}")]
+    Request(#[from] kube::Error),
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error("{0} holds the Lease")]
+    Held(String),
+    #[error("the Lease has no resourceVersion")]
+    Unversioned,
+}
+
+/// A candidate for one Lease.
+pub struct Elector {
+    leases: Api<Lease>,
+    name: Arc<str>,
+    identity: String,
+    times: Times,
+    view: View,
+    until: watch::Sender<Option<Instant>>,
+}
+
+impl Elector {
+    /// A candidate for the Lease of this name.
+    pub fn new(client: Client, namespace: &str, name: &str, times: Times) -> Self {
+        Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.into(),
+            identity: identity(),
+            times,
+            view: View::default(),
+            until: watch::Sender::new(None),
+        }
+    }
+
+    /// Waits until this process leads, then does the work, and gives the Lease back when that is
+    /// done. Work that is under way when leadership is lost is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If leadership is lost.
+    pub async fn lead<F: Future<Output = ()>>(
+        mut self,
+        stop: CancellationToken,
+        work: impl FnOnce(Leadership) -> F,
+    ) -> Result<(), Lost> {
+        if stop.run_until_cancelled(self.acquire()).await.is_none() {
+            // The Lease may have been ours for a moment.
+            self.release().await;
+            return Ok(());
+        }
+        let leadership = Leadership(Some(self.until.subscribe()));
+        let lost = tokio::select! {
+            // What is done is done, even if the Lease is lost at the same moment.
+            biased;
+            () = work(leadership) => None,
+            lost = self.keep() => Some(lost),
+        };
+        self.until.send_replace(None);
+        match lost {
+            Some(lost) => Err(lost),
+            None => {
+                self.release().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tries until it holds the Lease.
+    async fn acquire(&mut self) {
+        tracing::info!(lease = &*self.name, identity = self.identity, "stands for election");
+        let mut told = None;
+        loop {
+            match self.try_once().await {
+                Ok(()) => break,
+                Err(error) => {
+                    // One line for each holder and each kind of trouble.
+                    let error = error.to_string();
+                    if told.as_ref() != Some(&error) {
+                        tracing::info!(lease = &*self.name, "does not lead: {error}");
+                        told = Some(error);
+                    }
+                }
+            }
+            sleep(self.times.retry.mul_f64(1.0 + JITTER * fastrand::f64())).await;
+        }
+        tracing::info!(lease = &*self.name, identity = self.identity, "leads");
+    }
+
+    /// Renews the Lease until that fails for too long.
+    async fn keep(&mut self) -> Lost {
+        let mut last_error = None;
+        loop {
+            let deadline = (*self.until.borrow()).unwrap_or_else(Instant::now);
+            let next = async {
+                sleep(self.times.retry).await;
+                self.try_once().await
+            };
+            match timeout_at(deadline, next).await {
+                Ok(Ok(())) => last_error = None,
+                Ok(Err(TryError::Held(holder))) => {
+                    return Lost(format!("{holder} has taken the Lease {}", self.name));
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(lease = &*self.name, %error, "the Lease was not renewed");
+                    last_error = Some(error);
+                }
+                Err(_) => {
+                    let why = last_error.map_or_else(
+                        || "this process was held up".to_owned(),
+                        |error| error.to_string(),
+                    );
+                    return Lost(format!(
+                        "the Lease {} was not renewed within {:?}: {why}",
+                        self.name, self.times.renew_deadline
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Gets or renews the Lease, if it can be had.
+    async fn try_once(&mut self) -> Result<(), TryError> {
+        // From the start of the request: nobody can have seen the renewal before.
+        let started = Instant::now();
+        let limit = self.times.renew_deadline / 2;
+        timeout(limit, self.claim())
+            .await
+            .map_err(|_| TryError::Late(limit))??;
+        self.until
+            .send_replace(Some(started + self.times.renew_deadline));
+        Ok(())
+    }
+
+    async fn claim(&mut self) -> Result<(), TryError> {
+        let found = self.leases.get_opt(&self.name).await?;
+        let record = found.as_ref().map(|lease| Record::of(lease, self.times.lease));
+        let claim = self.view.claim(&self.identity, record, Instant::now());
+        let spec = found.as_ref().and_then(|lease| lease.spec.as_ref());
+        let spec = match claim {
+            Claim::Wait(holder) => return Err(TryError::Held(holder)),
+            Claim::Renew => LeaseSpec {
+                renew_time: Some(now()),
+                ..spec.cloned().unwrap_or_default()
+            },
+            Claim::Take => LeaseSpec {
+                acquire_time: Some(now()),
+                renew_time: Some(now()),
+                lease_transitions: Some(transitions(spec)),
+                ..LeaseSpec::default()
+            },
+        };
+        let spec = LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(seconds(self.times.lease)),
+            ..spec
+        };
+        let written = self.write(found, spec).await?;
+        let record = Record::of(&written, self.times.lease);
+        self.view.saw(Some(record), Instant::now());
+        Ok(())
+    }
+
+    /// Writes the Lease as it was read; who comes second is refused.
+    async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Lease, TryError> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let Some(mut lease) = found else {
+            let mut lease = Lease::default();
+            lease.metadata.name = Some(self.name.to_string());
+            lease.spec = Some(spec);
+            return Ok(self.leases.create(&params, &lease).await?);
+        };
+        // Without it the write would not be refused.
+        if lease.metadata.resource_version.is_none() {
+            return Err(TryError::Unversioned);
+        }
+        lease.spec = Some(spec);
+        Ok(self.leases.replace(&self.name, &params, &lease).await?)
+    }
+
+    /// Gives the Lease back, so that nobody has to wait for its end.
+    async fn release(&mut self) {
+        let released = async {
+            let found = self.leases.get_opt(&self.name).await?;
+            let Some(lease) = found else { return Ok(()) };
+            if Record::of(&lease, self.times.lease).holder != self.identity {
+                return Ok(());
+            }
+            let spec = LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                renew_time: Some(now()),
+                ..lease.spec.clone().unwrap_or_default()
+            };
+            self.write(Some(lease), spec).await.map(|_| ())
+        };
+        match timeout(self.times.renew_deadline / 2, released).await {
+            Ok(Ok(())) => tracing::info!(lease = &*self.name, "gave the Lease back"),
+            Ok(Err(error)) => tracing::warn!(lease = &*self.name, %error, "kept the Lease"),
+            Err(_) => tracing::warn!(lease = &*self.name, "kept the Lease: no answer"),
+        }
+    }
+}
+
+/// Unlike any other, also of a process of the same pod.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "dependency-watchdog".to_owned());
+    format!("{host}_{:016x}", fastrand::u64(..))
+}
+
+fn now() -> MicroTime {
+    MicroTime(Timestamp::now())
+}
+
+fn transitions(spec: Option<&LeaseSpec>) -> i32 {
+    let before = spec.and_then(|spec| spec.lease_transitions);
+    before.map_or(0, |before| before.saturating_add(1))
+}
+
+fn seconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

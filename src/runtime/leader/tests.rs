@@ -1,0 +1,361 @@
+//! Candidates over a Lease on a modelled API server, in paused time.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const LEASE: Duration = Duration::from_secs(15);
+
+fn times() -> Times {
+    Times::new(LEASE, Duration::from_secs(10), Duration::from_secs(2)).unwrap()
+}
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Served,
+    /// It takes so many seconds there, and as many back.
+    Slow(u64),
+    Failed,
+    /// It is carried out, but the answer is lost.
+    AnswerLost,
+}
+
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    revision: u64,
+    lease: Option<Value>,
+    fates: std::collections::VecDeque<Fate>,
+    fate: Option<Fate>,
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request| server.clone().serve(request));
+        Client::new(service, "default")
+    }
+
+    /// What happens to all requests from now on.
+    fn set(&self, fate: Fate) {
+        self.0.lock().unwrap().fate = Some(fate);
+    }
+
+    fn holder(&self) -> String {
+        let state = self.0.lock().unwrap();
+        let lease = state.lease.as_ref();
+        let holder = lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str());
+        holder.unwrap_or_default().to_owned()
+    }
+
+    async fn serve(self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
+        let fate = {
+            let mut state = self.0.lock().unwrap();
+            let next = state.fates.pop_front();
+            next.or(state.fate).unwrap_or(Fate::Served)
+        };
+        let method = request.method().clone();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let pause = match fate {
+            Fate::Slow(seconds) => Duration::from_secs(seconds),
+            _ => Duration::from_millis(5),
+        };
+        sleep(pause).await;
+        if matches!(fate, Fate::Failed) {
+            return Ok(answer(503, &json!({"reason": "Unavailable"})));
+        }
+        let (code, answered) = self.carry_out(&method, &body);
+        sleep(pause).await;
+        if matches!(fate, Fate::AnswerLost) {
+            std::future::pending::<()>().await;
+        }
+        Ok(answer(code, &answered))
+    }
+
+    fn carry_out(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+        let mut state = self.0.lock().unwrap();
+        if method == Method::GET {
+            return match &state.lease {
+                Some(lease) => (200, lease.clone()),
+                None => (404, json!({"reason": "NotFound"})),
+            };
+        }
+        let mut object: Value = serde_json::from_slice(body).unwrap();
+        let found = state.lease.as_ref().map(|lease| &lease["metadata"]["resourceVersion"]);
+        let fits = match (method == Method::POST, found) {
+            (true, None) => true,
+            (false, Some(version)) => object["metadata"]["resourceVersion"] == *version,
+            _ => false,
+        };
+        if !fits {
+            return (409, json!({"reason": "Conflict"}));
+        }
+        state.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(state.revision.to_string());
+        state.lease = Some(object.clone());
+        (200, object)
+    }
+}
+
+fn answer(code: u16, body: &Value) -> Response<Body> {
+    let mut body = body.clone();
+    if code >= 400 {
+        body = json!({"kind": "Status", "status": "Failure", "code": code, "reason": body["reason"]});
+    }
+    Response::builder()
+        .status(StatusCode::from_u16(code).unwrap())
+        .body(Body::from(body.to_string().into_bytes()))
+        .unwrap()
+}
+
+/// A process that can be frozen.
+struct Frozen<F> {
+    inner: F,
+    frozen: Arc<AtomicBool>,
+    waker: Arc<Mutex<Option<Waker>>>,
+}
+
+impl<F: Future + Unpin> Future for Frozen<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        *self.waker.lock().unwrap() = Some(context.waker().clone());
+        if self.frozen.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.inner).poll(context)
+    }
+}
+
+/// A replica, and whether it believes that it leads.
+struct Replica {
+    stop: CancellationToken,
+    leadership: Arc<Mutex<Option<Leadership>>>,
+    frozen: Arc<AtomicBool>,
+    waker: Arc<Mutex<Option<Waker>>>,
+    task: JoinHandle<Result<(), Lost>>,
+}
+
+impl Replica {
+    fn start(server: &Server) -> Self {
+        let elector = Elector::new(server.client(), "garden", "lease", times());
+        let stop = CancellationToken::new();
+        let leadership = Arc::new(Mutex::new(None));
+        let (stopped, given) = (stop.clone(), leadership.clone());
+        let lead = elector.lead(stop.clone(), move |leadership| async move {
+            *given.lock().unwrap() = Some(leadership);
+            stopped.cancelled().await;
+        });
+        let (frozen, waker) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let task = tokio::spawn(Frozen {
+            inner: Box::pin(lead),
+            frozen: frozen.clone(),
+            waker: Arc::clone(&waker),
+        });
+        Self {
+            stop,
+            leadership,
+            frozen,
+            waker,
+            task,
+        }
+    }
+
+    fn leads(&self) -> bool {
+        let leadership = self.leadership.lock().unwrap();
+        leadership.as_ref().is_some_and(Leadership::is_held)
+    }
+
+    fn freeze(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::Relaxed);
+        if let Some(waker) = self.waker.lock().unwrap().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// How long it takes until this holds, in steps of 100 ms.
+async fn until(holds: impl Fn() -> bool) -> Duration {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(120), "never");
+        sleep(Duration::from_millis(100)).await;
+    }
+    start.elapsed()
+}
+
+/// Two replicas, of which the first leads.
+async fn two(server: &Server) -> (Replica, Replica) {
+    let first = Replica::start(server);
+    until(|| first.leads()).await;
+    let second = Replica::start(server);
+    sleep(Duration::from_secs(5)).await;
+    assert!(first.leads() && !second.leads());
+    (first, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_end_hands_over_at_once() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    first.stop.cancel();
+    assert_eq!(first.task.await.unwrap(), Ok(()));
+    let after = until(|| second.leads()).await;
+    assert!(after < Duration::from_secs(3), "{after:?}");
+    let transitions = server.0.lock().unwrap().lease.clone().unwrap();
+    assert_eq!(transitions["spec"]["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    first.task.abort();
+    let after = until(|| second.leads()).await;
+    assert!(after > Duration::from_secs(11), "{after:?}");
+    assert!(after < LEASE + Duration::from_secs(5), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_frozen_does_not_lead_when_it_goes_on() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    first.freeze(true);
+    until(|| second.leads()).await;
+    assert!(!first.leads());
+    first.freeze(false);
+    let lost = first.task.await.unwrap().unwrap_err();
+    assert!(lost.0.contains("held up"), "{lost}");
+    assert!(second.leads());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_stops_before_another_can_lead() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    server.set(Fate::Failed);
+    let after = until(|| !first.leads()).await;
+    assert!(after <= Duration::from_secs(11), "{after:?}");
+    let lost = first.task.await.unwrap().unwrap_err();
+    assert!(lost.0.contains("not renewed within 10s"), "{lost}");
+    server.set(Fate::Served);
+    until(|| second.leads()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_stopped_while_it_waits_leaves_the_lease_alone() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    let holder = server.holder();
+    second.stop.cancel();
+    assert_eq!(second.task.await.unwrap(), Ok(()));
+    assert_eq!(server.holder(), holder);
+    assert!(first.leads());
+}
+
+#[test]
+fn times_must_fit_together() {
+    let new = |lease, deadline, retry| {
+        let seconds = Duration::from_secs;
+        Times::new(seconds(lease), seconds(deadline), seconds(retry)).map_err(|e| e.to_string())
+    };
+    assert!(new(15, 10, 2).is_ok());
+    assert!(new(10, 10, 2).unwrap_err().contains("--leader-elect-lease-duration"));
+    assert!(new(15, 2, 2).unwrap_err().contains("--leader-elect-retry-period"));
+    assert!(new(4, 3, 2).is_ok());
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Wait(u64),
+    Freeze(usize),
+    Thaw(usize),
+    Restart(usize),
+    Stop(usize),
+    Fate(Fate),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let fate = prop_oneof![
+        3 => Just(Fate::Served),
+        2 => (0_u64..8).prop_map(Fate::Slow),
+        1 => Just(Fate::Failed),
+        1 => Just(Fate::AnswerLost),
+    ];
+    let event = prop_oneof![
+        6 => (1_u64..20).prop_map(Event::Wait),
+        1 => (0_usize..3).prop_map(Event::Freeze),
+        2 => (0_usize..3).prop_map(Event::Thaw),
+        1 => (0_usize..3).prop_map(Event::Restart),
+        1 => (0_usize..3).prop_map(Event::Stop),
+        2 => fate.prop_map(Event::Fate),
+    ];
+    prop::collection::vec(event, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is frozen, cut off, killed, slow or lost: at most one leads, and when all is well
+    /// again somebody does.
+    #[test]
+    fn at_most_one_leads(events in events()) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let server = Server::default();
+            let mut replicas: Vec<_> = (0..3).map(|_| Replica::start(&server)).collect();
+            let at_most_one = |replicas: &[Replica]| {
+                assert!(replicas.iter().filter(|it| it.leads()).count() <= 1);
+            };
+            for event in events {
+                match event {
+                    Event::Wait(seconds) => {
+                        for _ in 0..seconds * 4 {
+                            sleep(Duration::from_millis(250)).await;
+                            at_most_one(&replicas);
+                        }
+                    }
+                    Event::Freeze(index) => replicas[index].freeze(true),
+                    Event::Thaw(index) => replicas[index].freeze(false),
+                    Event::Restart(index) => {
+                        replicas[index].task.abort();
+                        replicas[index] = Replica::start(&server);
+                    }
+                    Event::Stop(index) => replicas[index].stop.cancel(),
+                    Event::Fate(fate) => server.set(fate),
+                }
+                at_most_one(&replicas);
+            }
+            server.set(Fate::Served);
+            let fresh = Replica::start(&server);
+            replicas.push(fresh);
+            until(|| {
+                at_most_one(&replicas);
+                replicas.iter().any(Replica::leads)
+            })
+            .await;
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! What a candidate has seen of a Lease, and what follows from it.
+
+use std::time::Duration;
+
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime};
+use tokio::time::Instant;
+
+/// What counts of a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Who holds it; empty if nobody does.
+    pub(super) holder: String,
+    duration: Duration,
+    renewed: Option<MicroTime>,
+    transitions: Option<i32>,
+}
+
+impl Record {
+    /// One that does not say for how long it holds is taken to hold as long as our own.
+    pub(super) fn of(lease: &Lease, ours: Duration) -> Self {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let seconds = spec
+            .lease_duration_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok());
+        Self {
+            holder: spec.holder_identity.unwrap_or_default(),
+            duration: seconds.map_or(ours, Duration::from_secs),
+            renewed: spec.renew_time,
+            transitions: spec.lease_transitions,
+        }
+    }
+}
+
+/// What may be done with a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// It is ours.
+    Renew,
+    /// It is nobody's, or whoever held it has been silent for its duration.
+    Take,
+    /// This one holds it.
+    Wait(String),
+}
+
+/// The last that was seen of a Lease.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    seen: Option<(Record, Instant)>,
+}
+
+impl View {
+    /// Takes in what was read.
+    pub(super) fn saw(&mut self, found: Option<Record>, now: Instant) {
+        let same = match (&self.seen, &found) {
+            (Some((known, _)), Some(found)) => known == found,
+            _ => false,
+        };
+        if !same {
+            self.seen = found.map(|found| (found, now));
+        }
+    }
+
+    /// Takes in what was read, and tells what may be done.
+    pub(super) fn claim(&mut self, who: &str, found: Option<Record>, now: Instant) -> Claim {
+        self.saw(found, now);
+        match &self.seen {
+            None => Claim::Take,
+            Some((record, _)) if record.holder == who => Claim::Renew,
+            Some((record, _)) if record.holder.is_empty() => Claim::Take,
+            Some((record, since)) if now.duration_since(*since) >= record.duration => Claim::Take,
+            Some((record, _)) => Claim::Wait(record.holder.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn record(holder: &str, renewal: i64) -> Option<Record> {
+        let lease: Lease = serde_json::from_value(serde_json::json!({
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": 15,
+                // Whatever the holder's clock says.
+                "renewTime": format!("2031-01-01T00:00:{renewal:02}.000000Z"),
+            },
+        }))
+        .unwrap();
+        Some(Record::of(&lease, Duration::from_secs(15)))
+    }
+
+    #[test]
+    fn a_lease_is_taken_when_it_was_seen_silent_for_its_duration() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut view = View::default();
+        let wait = Claim::Wait("other".to_owned());
+        // Seen for the first time: nobody knows for how long it has been silent.
+        assert_eq!(view.claim("me", record("other", 0), at(0)), wait);
+        assert_eq!(view.claim("me", record("other", 0), at(14)), wait);
+        // Renewed meanwhile.
+        assert_eq!(view.claim("me", record("other", 9), at(16)), wait);
+        assert_eq!(view.claim("me", record("other", 9), at(30)), wait);
+        assert_eq!(view.claim("me", record("other", 9), at(31)), Claim::Take);
+        // Another was faster.
+        let wait = Claim::Wait("third".to_owned());
+        assert_eq!(view.claim("me", record("third", 9), at(31)), wait);
+    }
+
+    #[rstest]
+    #[case::none(None, Claim::Take)]
+    #[case::given_back(record("", 0), Claim::Take)]
+    #[case::ours(record("me", 0), Claim::Renew)]
+    #[case::taken(record("other", 0), Claim::Wait("other".to_owned()))]
+    fn first_sight(#[case] found: Option<Record>, #[case] expected: Claim) {
+        assert_eq!(View::default().claim("me", found, Instant::now()), expected);
+    }
+
+    #[rstest]
+    #[case(serde_json::json!({}), 15)]
+    #[case(serde_json::json!({"spec": {"leaseDurationSeconds": -1}}), 15)]
+    #[case(serde_json::json!({"spec": {"leaseDurationSeconds": 60}}), 60)]
+    fn durations(#[case] lease: serde_json::Value, #[case] seconds: u64) {
+        let lease: Lease = serde_json::from_value(lease).unwrap();
+        let record = Record::of(&lease, Duration::from_secs(15));
+        assert_eq!(record.duration, Duration::from_secs(seconds));
+        assert_eq!(record.holder, "");
+    }
+}
