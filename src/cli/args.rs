@@ -2,11 +2,13 @@
 
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
-use clap::Args;
+use clap::{ArgAction, Args};
+use kube::Client;
 
 use crate::{
     api,
     runtime::{
+        leader::{Elector, Times, TimesError},
         seed::{Budget, LEAST_QPS, MOST_QPS},
         telemetry::LogFormat,
     },
@@ -62,6 +64,66 @@ pub(super) struct ReportArgs {
     report_protection_after: Duration,
 }
 
+/// Which of several replicas acts.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Leader election")]
+pub(super) struct LeaderArgs {
+    /// Act only while holding a Lease, so that several replicas can run and one of them acts
+    #[arg(
+        long,
+        env = "DWD_ENABLE_LEADER_ELECTION",
+        value_name = "BOOL",
+        default_value_t = false,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set
+    )]
+    enable_leader_election: bool,
+
+    /// The namespace of the Lease: all replicas need the same
+    #[arg(
+        long,
+        env = "DWD_LEADER_ELECTION_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "garden",
+        value_parser = namespace
+    )]
+    leader_election_namespace: String,
+
+    /// For how long others wait that see no renewal of the Lease, until one of them takes it; whole
+    /// seconds, 1s to 24h
+    #[arg(
+        long,
+        env = "DWD_LEADER_ELECT_LEASE_DURATION",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = up_to_a_day
+    )]
+    leader_elect_lease_duration: Duration,
+
+    /// A leader that could not renew the Lease for this long ends; shorter than the lease duration
+    #[arg(
+        long,
+        env = "DWD_LEADER_ELECT_RENEW_DEADLINE",
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = up_to_a_day
+    )]
+    leader_elect_renew_deadline: Duration,
+
+    /// From one try to get or renew the Lease to the next; the renew deadline is longer than 1.2
+    /// times this
+    #[arg(
+        long,
+        env = "DWD_LEADER_ELECT_RETRY_PERIOD",
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = up_to_a_day
+    )]
+    leader_elect_retry_period: Duration,
+}
+
 /// What is logged.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logs")]
@@ -101,6 +163,33 @@ impl ScaleArgs {
 impl ReportArgs {
     pub(super) fn overdue_after(&self) -> Duration {
         self.report_protection_after
+    }
+}
+
+impl LeaderArgs {
+    /// A candidate for the Lease of this name; `None` if there is no election.
+    pub(super) fn elector(
+        &self,
+        client: Client,
+        lease: &str,
+    ) -> Result<Option<Elector>, TimesError> {
+        let times = Times::new(
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+        )?;
+        let elector = || Elector::new(client, &self.leader_election_namespace, lease, times);
+        Ok(self.enable_leader_election.then(elector))
+    }
+}
+
+/// A name as RFC 1123 has it for a label.
+fn namespace(text: &str) -> Result<String, String> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let ends = !text.starts_with('-') && !text.ends_with('-');
+    match (1..=63).contains(&text.len()) && ends && text.bytes().all(inner) {
+        true => Ok(text.to_owned()),
+        false => Err("must be the name of a namespace".to_owned()),
     }
 }
 
@@ -149,6 +238,24 @@ mod tests {
         ] {
             let expected = seconds.map(Duration::from_secs);
             assert_eq!(up_to_a_day(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_a_name() {
+        for (text, valid) in [
+            ("garden", true),
+            ("kube-system", true),
+            ("a", true),
+            ("", false),
+            ("-garden", false),
+            ("garden-", false),
+            ("Garden", false),
+            ("garden/x", false),
+            (&*"a".repeat(63), true),
+            (&*"a".repeat(64), false),
+        ] {
+            assert_eq!(namespace(text).is_ok(), valid, "{text}");
         }
     }
 

@@ -3,15 +3,20 @@
 use clap::Args;
 use kube::Client;
 
-use super::args::{ClientArgs, LogArgs, ReportArgs, ScaleArgs};
+use super::args::{ClientArgs, LeaderArgs, LogArgs, ReportArgs, ScaleArgs};
 use crate::{
     prober::fleet,
     runtime::{
+        leader::{Leadership, Lost, TimesError},
         seed::{self, ClientError, Seed},
         shutdown,
         telemetry::{self, FilterError},
     },
 };
+
+/// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and
+/// new never act at once.
+const LEASE: &str = "dwd-prober-leader-election";
 
 /// Flags of the prober.
 #[derive(Debug, Args)]
@@ -20,6 +25,8 @@ pub(super) struct ProberArgs {
     client: ClientArgs,
     #[command(flatten)]
     scale: ScaleArgs,
+    #[command(flatten)]
+    leader: LeaderArgs,
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
@@ -35,6 +42,10 @@ pub(super) enum ProberError {
     Client(#[from] ClientError),
     #[error("signals cannot be listened for: {0}")]
     Signals(#[from] std::io::Error),
+    #[error(transparent)]
+    Times(#[from] TimesError),
+    #[error(transparent)]
+    Lost(#[from] Lost),
 }
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
@@ -42,13 +53,18 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     let stop = shutdown::on_signal()?;
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
     let client = Client::try_from(config).map_err(ClientError::Build)?;
-    let seed = Seed::new(client.clone(), args.client.budget());
-    let scale = Seed::new(client, args.scale.budget());
-    let prober = fleet::Prober {
-        seed,
-        scale,
-        overdue_after: args.report.overdue_after(),
+    let elector = args.leader.elector(client.clone(), LEASE)?;
+    let work = |leadership: Leadership| {
+        let prober = fleet::Prober {
+            seed: Seed::new(client.clone(), args.client.budget()).led_by(leadership.clone()),
+            scale: Seed::new(client, args.scale.budget()).led_by(leadership),
+            overdue_after: args.report.overdue_after(),
+        };
+        fleet::run(prober, stop.clone())
     };
-    fleet::run(prober, stop).await;
+    match elector {
+        Some(elector) => elector.lead(stop.clone(), work).await?,
+        None => work(Leadership::unopposed()).await,
+    }
     Ok(())
 }

@@ -39,6 +39,9 @@ pub struct Times {
 /// Times by which nobody could lead, or more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimesError {
+    /// A Lease holds for whole seconds.
+    #[error("the lease duration of {0:?} must be whole seconds: set --leader-elect-lease-duration")]
+    Fraction(Duration),
     /// Somebody else could lead before the holder has stopped.
     #[error(
         "the lease duration of {lease:?} must be longer than the renew deadline of \
@@ -64,17 +67,20 @@ pub enum TimesError {
 }
 
 impl Times {
-    /// A Lease of this duration in whole seconds; a holder that could not renew it for the deadline
+    /// A Lease of this duration, in whole seconds; a holder that could not renew it for the deadline
     /// stops; each try is so far from the next.
     ///
     /// # Errors
     ///
-    /// If the three do not fit together.
+    /// If the three do not fit together, or the first has a fraction of a second.
     pub fn new(
         lease: Duration,
         renew_deadline: Duration,
         retry: Duration,
     ) -> Result<Self, TimesError> {
+        if lease.subsec_nanos() != 0 {
+            return Err(TimesError::Fraction(lease));
+        }
         if lease <= renew_deadline {
             return Err(TimesError::Lease {
                 lease,
@@ -191,7 +197,11 @@ impl Elector {
 
     /// Tries until it holds the Lease.
     async fn acquire(&mut self) {
-        tracing::info!(lease = &*self.name, identity = self.identity, "stands for election");
+        tracing::info!(
+            lease = &*self.name,
+            identity = self.identity,
+            "stands for election"
+        );
         let mut told = None;
         loop {
             match self.try_once().await {
@@ -257,7 +267,9 @@ impl Elector {
 
     async fn claim(&mut self) -> Result<(), TryError> {
         let found = self.leases.get_opt(&self.name).await?;
-        let record = found.as_ref().map(|lease| Record::of(lease, self.times.lease));
+        let record = found
+            .as_ref()
+            .map(|lease| Record::of(lease, self.times.lease));
         let claim = self.view.claim(&self.identity, record, Instant::now());
         let spec = found.as_ref().and_then(|lease| lease.spec.as_ref());
         let spec = match claim {

@@ -2,9 +2,12 @@
 
 mod turns;
 
-use std::{num::NonZeroU32, path::Path, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn, num::NonZeroU32, path::Path, pin::pin, sync::Arc, task::Poll, time::Duration,
+};
 
 use self::turns::Turns;
+use super::leader::Leadership;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -75,13 +78,14 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// A client of the seed, and how many requests may go through it. Watches go past it: they are few
-/// and must not wait. Clones share the budget.
+/// A client of the seed, and how many requests may go through it, as long as this process leads.
+/// Watches go past it: they are few, must not wait, and change nothing. Clones share the budget.
 #[derive(Clone)]
 pub struct Seed {
     client: Client,
     turns: Option<Arc<Turns>>,
     urgent: bool,
+    leadership: Leadership,
 }
 
 /// A request that came to nothing.
@@ -96,6 +100,9 @@ pub enum CallError {
     /// It was the request's turn, but no answer came in time.
     #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
     Late,
+    /// Another replica may act by now.
+    #[error("this replica does not lead any more")]
+    NotLeading,
 }
 
 impl CallError {
@@ -103,7 +110,7 @@ impl CallError {
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.code),
-            Self::Failed(_) | Self::Late => None,
+            Self::Failed(_) | Self::Late | Self::NotLeading => None,
         }
     }
 }
@@ -115,6 +122,7 @@ impl Seed {
             client,
             turns: Turns::new(budget).map(Arc::new),
             urgent: false,
+            leadership: Leadership::unopposed(),
         }
     }
 
@@ -124,7 +132,14 @@ impl Seed {
             client,
             turns: None,
             urgent: false,
+            leadership: Leadership::unopposed(),
         }
+    }
+
+    /// The same seed, for requests that are made only while this leadership is held.
+    #[must_use]
+    pub fn led_by(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
     }
 
     /// The same seed and the same budget, for requests that go before all others which wait for
@@ -147,7 +162,7 @@ impl Seed {
     ///
     /// # Errors
     ///
-    /// If it is refused, fails, or takes too long.
+    /// If it is refused, fails, or takes too long, or if this process does not lead.
     pub async fn call<T>(
         &self,
         request: impl Future<Output = kube::Result<T>>,
@@ -170,16 +185,24 @@ impl Seed {
     ///
     /// # Errors
     ///
-    /// If it is refused, fails, or takes too long.
+    /// If it is refused, fails, or takes too long, or if this process does not lead.
     pub async fn call_at_turn<T>(
         &self,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, CallError> {
-        match timeout(REQUEST_LIMIT, request).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(kube::Error::Api(status))) => Err(CallError::Refused(status)),
-            Ok(Err(error)) => Err(CallError::Failed(error)),
-            Err(_) => Err(CallError::Late),
+        let mut request = pin!(timeout(REQUEST_LIMIT, request));
+        // Before each step of it: the process may have been frozen since the last, and a request
+        // that still waits for its connection would be sent by one that has been replaced.
+        let answer = poll_fn(|context| match self.leadership.is_held() {
+            true => request.as_mut().poll(context).map(Some),
+            false => Poll::Ready(None),
+        });
+        match answer.await {
+            Some(Ok(Ok(answer))) => Ok(answer),
+            Some(Ok(Err(kube::Error::Api(status)))) => Err(CallError::Refused(status)),
+            Some(Ok(Err(error))) => Err(CallError::Failed(error)),
+            Some(Err(_)) => Err(CallError::Late),
+            None => Err(CallError::NotLeading),
         }
     }
 }

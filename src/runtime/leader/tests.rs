@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::runtime::seed::{CallError, Seed};
 
 const LEASE: Duration = Duration::from_secs(15);
 
@@ -99,7 +100,10 @@ impl Server {
             };
         }
         let mut object: Value = serde_json::from_slice(body).unwrap();
-        let found = state.lease.as_ref().map(|lease| &lease["metadata"]["resourceVersion"]);
+        let found = state
+            .lease
+            .as_ref()
+            .map(|lease| &lease["metadata"]["resourceVersion"]);
         let fits = match (method == Method::POST, found) {
             (true, None) => true,
             (false, Some(version)) => object["metadata"]["resourceVersion"] == *version,
@@ -118,7 +122,8 @@ impl Server {
 fn answer(code: u16, body: &Value) -> Response<Body> {
     let mut body = body.clone();
     if code >= 400 {
-        body = json!({"kind": "Status", "status": "Failure", "code": code, "reason": body["reason"]});
+        body =
+            json!({"kind": "Status", "status": "Failure", "code": code, "reason": body["reason"]});
     }
     Response::builder()
         .status(StatusCode::from_u16(code).unwrap())
@@ -248,6 +253,47 @@ async fn a_leader_that_was_frozen_does_not_lead_when_it_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_frozen_leader_was_about_to_ask_is_not_asked_when_it_goes_on() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    let asked = Arc::new(AtomicBool::new(false));
+    let sent = asked.clone();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let sent = sent.clone();
+        async move {
+            // A connection is made first.
+            sleep(Duration::from_secs(1)).await;
+            sent.store(true, Ordering::Relaxed);
+            Ok::<_, Infallible>(answer(200, &json!({})))
+        }
+    });
+    let leadership = first.leadership.lock().unwrap().clone().unwrap();
+    let seed = Seed::unlimited(Client::new(service, "default")).led_by(leadership);
+    let ask = async move {
+        let request = Request::get("/").body(Vec::new()).unwrap();
+        seed.call(seed.client().request::<Value>(request)).await
+    };
+    let (frozen, waker) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let call = tokio::spawn(Frozen {
+        inner: Box::pin(ask),
+        frozen: frozen.clone(),
+        waker: Arc::clone(&waker),
+    });
+    sleep(Duration::from_millis(500)).await;
+    first.freeze(true);
+    frozen.store(true, Ordering::Relaxed);
+    until(|| second.leads()).await;
+    frozen.store(false, Ordering::Relaxed);
+    waker.lock().unwrap().take().unwrap().wake();
+    let answered = call.await.unwrap();
+    assert!(
+        matches!(answered, Err(CallError::NotLeading)),
+        "{answered:?}"
+    );
+    assert!(!asked.load(Ordering::Relaxed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_stops_before_another_can_lead() {
     let server = Server::default();
     let (first, second) = two(&server).await;
@@ -274,13 +320,23 @@ async fn whoever_is_stopped_while_it_waits_leaves_the_lease_alone() {
 #[test]
 fn times_must_fit_together() {
     let new = |lease, deadline, retry| {
-        let seconds = Duration::from_secs;
+        let seconds = Duration::from_secs_f64;
         Times::new(seconds(lease), seconds(deadline), seconds(retry)).map_err(|e| e.to_string())
     };
-    assert!(new(15, 10, 2).is_ok());
-    assert!(new(10, 10, 2).unwrap_err().contains("--leader-elect-lease-duration"));
-    assert!(new(15, 2, 2).unwrap_err().contains("--leader-elect-retry-period"));
-    assert!(new(4, 3, 2).is_ok());
+    assert!(new(15.0, 10.0, 2.0).is_ok());
+    assert!(new(4.0, 3.0, 2.0).is_ok());
+    assert!(
+        new(10.0, 10.0, 2.0)
+            .unwrap_err()
+            .contains("--leader-elect-lease-duration")
+    );
+    assert!(
+        new(15.0, 2.0, 2.0)
+            .unwrap_err()
+            .contains("--leader-elect-retry-period")
+    );
+    // Others would take it to be over after 10 s.
+    assert!(new(10.9, 10.5, 2.0).unwrap_err().contains("whole seconds"));
 }
 
 #[derive(Clone, Debug)]
