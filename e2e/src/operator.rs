@@ -1,8 +1,8 @@
 //! The operator, as a child process.
 
-use crate::{Process, Seed};
+use crate::{Kubeconfig, Process, Seed};
 use anyhow::{Context as _, Result, ensure};
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 /// The product's binary, in Cargo's target directory.
 const BINARY: &str = "dependency-watchdog";
@@ -18,13 +18,31 @@ impl Operator {
     /// Starts `dependency-watchdog <subcommand>` against a seed, as the user whom the manifests
     /// give its rights. `name` is that of its log in the seed's directory.
     pub fn start(seed: &Seed, name: &str, subcommand: &str, args: &[&str]) -> Result<Self> {
-        let process = Process::new(name, binary()?, seed.directory())
-            .args([
-                subcommand.as_ref(),
-                "--kubeconfig".as_ref(),
-                seed.operator_kubeconfig()?.as_os_str(),
-            ])
-            .args(args);
+        let process = Self::process(seed, name, &seed.operator_kubeconfig()?)?;
+        Self::run(process.args([subcommand]).args(args))
+    }
+
+    /// Starts a prober that is one of several replicas, as the user of this kubeconfig.
+    pub fn replica(
+        seed: &Seed,
+        name: &str,
+        kubeconfig: &Kubeconfig,
+        args: &[&str],
+    ) -> Result<Self> {
+        let process = Self::process(seed, name, kubeconfig)?
+            .env("HOSTNAME", name)
+            .args(["prober", "--enable-leader-election"]);
+        Self::run(process.args(args))
+    }
+
+    fn process(seed: &Seed, name: &str, kubeconfig: &Kubeconfig) -> Result<Process> {
+        let path = seed.directory().join(format!("kubeconfig-{name}.yaml"));
+        fs::write(&path, kubeconfig.to_string())?;
+        let process = Process::new(name, binary()?, seed.directory());
+        Ok(process.env("DWD_KUBECONFIG", path))
+    }
+
+    fn run(process: Process) -> Result<Self> {
         process.start()?;
         Ok(Self { process })
     }

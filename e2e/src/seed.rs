@@ -1,6 +1,6 @@
 //! A seed: an API server with Gardener's kinds, and the controller of Deployments played.
 
-use crate::{ApiServer, Assets, DeploymentController, Etcd, Kubectl, Request, apply};
+use crate::{ApiServer, Assets, DeploymentController, Etcd, Kubeconfig, Kubectl, Request, apply};
 use anyhow::{Context as _, Result};
 use kube::Client;
 use std::{
@@ -10,6 +10,10 @@ use std::{
 
 /// The user as whom the operator comes; RBAC grants it what the manifests say, and no more.
 pub(crate) const OPERATOR_USER: &str = "dependency-watchdog";
+/// Another of the same rights, for a second replica: so each can be told by what it asks.
+pub(crate) const OTHER_USER: &str = "dependency-watchdog-other";
+/// Where the operator is installed.
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: garden}\n";
 
 /// A seed cluster.
 pub struct Seed {
@@ -28,7 +32,8 @@ impl Seed {
         name: &str,
         etcd: &Etcd,
     ) -> Result<Self> {
-        let server = ApiServer::start(assets, root, name, etcd, &[OPERATOR_USER]).await?;
+        let server =
+            ApiServer::start(assets, root, name, etcd, &[OPERATOR_USER, OTHER_USER]).await?;
         let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
         let seed = Self {
@@ -40,6 +45,7 @@ impl Seed {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         seed.apply_directory(&here.join("crds")).await?;
         seed.apply_directory(&here.join("../crds")).await?;
+        seed.apply(NAMESPACE).await?;
         seed.apply(include_str!("../../manifests/prober-rbac.yaml"))
             .await?;
         seed.apply(include_str!("operator-binding.yaml")).await?;
@@ -87,14 +93,24 @@ impl Seed {
         Ok(())
     }
 
-    /// The kubeconfig file of the operator.
-    pub fn operator_kubeconfig(&self) -> Result<PathBuf> {
-        self.server.kubeconfig_file_of(OPERATOR_USER)
+    /// The kubeconfig of the operator.
+    pub fn operator_kubeconfig(&self) -> Result<Kubeconfig> {
+        self.server.kubeconfig_of(OPERATOR_USER)
     }
 
     /// What the operator has asked of this seed so far.
     pub fn operator_requests(&self) -> Result<Vec<Request>> {
         self.server.requests_of(OPERATOR_USER)
+    }
+
+    /// The kubeconfig of another replica.
+    pub fn other_kubeconfig(&self) -> Result<Kubeconfig> {
+        self.server.kubeconfig_of(OTHER_USER)
+    }
+
+    /// What the other replica has asked of this seed so far.
+    pub fn other_requests(&self) -> Result<Vec<Request>> {
+        self.server.requests_of(OTHER_USER)
     }
 
     /// The stand-in for the Deployment controller.

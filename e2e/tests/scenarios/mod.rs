@@ -7,6 +7,7 @@ mod clocks;
 mod control_plane;
 mod dependents;
 mod evidence;
+mod failover;
 mod fleet;
 mod kinds;
 mod letting_go;
@@ -53,6 +54,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         clocks::all(),
         control_plane::all(),
         dependents::all(),
+        failover::all(),
         kinds::all(),
         letting_go::all(),
         lifecycle::all(),

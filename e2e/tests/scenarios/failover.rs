@@ -1,0 +1,187 @@
+//! Two replicas: whatever becomes of the one that acts, the other takes over, and never do both act.
+
+use super::{
+    Scenario,
+    prober::{COUNTS, all_are_restored},
+    steps::{are, becomes, staffed, taken},
+};
+use anyhow::{Context as _, Result, bail, ensure};
+use dependency_watchdog::api::Protection;
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Operator, Process, Proxy, Request, Seed, Shoot,
+    wait::{self, Look, seen},
+};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use std::sync::Arc;
+
+/// Shorter than by default, and still long for a machine that is busy.
+const TIMES: [&str; 3] = [
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=5s",
+    "--leader-elect-retry-period=1s",
+];
+const FIRST: &str = "replica-first";
+const SECOND: &str = "replica-second";
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_a_leader_that_is_killed_is_followed_and_protection_stays,
+        e2e_a_leader_that_was_frozen_writes_nothing_more,
+        e2e_a_leader_that_is_cut_off_ends_before_another_leads,
+        e2e_a_leader_that_is_stopped_hands_over_at_once,
+    ]
+}
+
+/// Two replicas, the first of which leads, and a healthy shoot.
+struct Pair {
+    seed: Arc<Seed>,
+    first: Operator,
+    second: Operator,
+    proxy: Proxy,
+    shoot: Shoot,
+}
+
+impl Pair {
+    async fn start(env: &Env, name: &str) -> Result<Self> {
+        let seed = env.own_seed(name).await?;
+        let server = seed.server().url();
+        let server = server.strip_prefix("https://").context("no address")?;
+        let proxy = Proxy::start(server.parse()?).await?;
+        let mut kubeconfig = seed.operator_kubeconfig()?;
+        kubeconfig.server = proxy.url();
+        let first = Operator::replica(&seed, FIRST, &kubeconfig, &TIMES)?;
+        leads(&seed, FIRST).await?;
+        let second = Operator::replica(&seed, SECOND, &seed.other_kubeconfig()?, &TIMES)?;
+        let shoot = staffed(env.shoot(name).on(&seed)).await?;
+        shoot.policy()?.apply().await?;
+        shoot.is_found("Healthy").await?;
+        is_quiet("the second", &seed.other_requests()?)?;
+        Ok(Self {
+            seed,
+            first,
+            second,
+            proxy,
+            shoot,
+        })
+    }
+
+    /// Cuts the nodes off, and waits until the first level is scaled down and the flow waits for its
+    /// pods, which do not go.
+    async fn begin_to_protect(&self) -> Result<()> {
+        self.shoot.control_plane.pause_pods();
+        self.shoot.cut_all();
+        becomes(&self.shoot, DEPENDENTS[0], taken(COUNTS[0])).await
+    }
+
+    /// The second brings to an end what the first has begun, and restores.
+    async fn is_finished_by_the_second(&self) -> Result<()> {
+        self.shoot.control_plane.resume_pods();
+        self.shoot.is_protected(Protection::Active).await?;
+        are(&self.shoot, COUNTS.map(taken)).await?;
+        self.shoot.restore_all();
+        self.shoot.is_protected(Protection::None).await?;
+        all_are_restored(&self.shoot).await
+    }
+}
+
+async fn e2e_a_leader_that_is_killed_is_followed_and_protection_stays(env: Env) -> Result<()> {
+    let pair = Pair::start(&env, "leader-killed").await?;
+    pair.shoot.cut_all();
+    pair.shoot.is_protected(Protection::Active).await?;
+    is_quiet("the second", &pair.seed.other_requests()?)?;
+    pair.first.process.kill();
+    wait::until("the second to lead, all being protected", async || {
+        are(&pair.shoot, COUNTS.map(taken)).await?;
+        is_held_by(&pair.seed, SECOND).await
+    })
+    .await?;
+    pair.is_finished_by_the_second().await
+}
+
+async fn e2e_a_leader_that_was_frozen_writes_nothing_more(env: Env) -> Result<()> {
+    let pair = Pair::start(&env, "leader-frozen").await?;
+    pair.begin_to_protect().await?;
+    pair.first.process.pause()?;
+    leads(&pair.seed, SECOND).await?;
+    let replaced = Timestamp::now();
+    pair.first.process.resume()?;
+    is_lost(&pair.first.process).await?;
+    pair.is_finished_by_the_second().await?;
+    let mut after = pair.seed.operator_requests()?;
+    after.retain(|request| request.is_write() && request.received > replaced);
+    ensure!(after.is_empty(), "the first wrote: {after:?}");
+    // Who runs it starts it anew, and then it stands behind the other.
+    pair.first.process.start()?;
+    wait::until("the first to see the second lead", async || {
+        let log = pair.first.process.log()?;
+        seen(log.contains(&format!("does not lead: {SECOND}_")), log)
+    })
+    .await?;
+    pair.second.process.ensure_running()
+}
+
+async fn e2e_a_leader_that_is_cut_off_ends_before_another_leads(env: Env) -> Result<()> {
+    let pair = Pair::start(&env, "leader-cut").await?;
+    pair.begin_to_protect().await?;
+    pair.proxy.cut();
+    wait::until("the second to lead", async || {
+        // Asked first: the Lease is free only when the first has ended.
+        let running = pair.first.process.is_running();
+        let held = is_held_by(&pair.seed, SECOND).await?;
+        ensure!(!(running && matches!(held, Look::Met(()))), "both run");
+        Ok(held)
+    })
+    .await?;
+    is_lost(&pair.first.process).await?;
+    pair.is_finished_by_the_second().await
+}
+
+async fn e2e_a_leader_that_is_stopped_hands_over_at_once(env: Env) -> Result<()> {
+    let pair = Pair::start(&env, "leader-stopped").await?;
+    pair.begin_to_protect().await?;
+    let exit = pair.first.process.terminate(wait::LIMIT).await?;
+    ensure!(exit.success(), "{exit}");
+    let log = pair.first.process.log()?;
+    ensure!(log.contains("gave the Lease back"), "{log}");
+    // Not one of them is marked and still up, or down without a mark.
+    becomes(&pair.shoot, DEPENDENTS[0], taken(COUNTS[0])).await?;
+    leads(&pair.seed, SECOND).await?;
+    let spec = lease(&pair.seed).await?;
+    ensure!(spec.lease_transitions == Some(1), "{spec:?}");
+    pair.is_finished_by_the_second().await
+}
+
+async fn lease(seed: &Seed) -> Result<LeaseSpec> {
+    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
+    let lease = leases.get("dwd-prober-leader-election").await?;
+    lease.spec.context("no spec")
+}
+
+async fn is_held_by(seed: &Seed, replica: &str) -> Result<Look<()>> {
+    let holder = lease(seed).await?.holder_identity.unwrap_or_default();
+    seen(holder.starts_with(&format!("{replica}_")), holder)
+}
+
+async fn leads(seed: &Seed, replica: &str) -> Result<()> {
+    let what = format!("{replica} to lead");
+    wait::until(&what, async || is_held_by(seed, replica).await).await
+}
+
+/// Waits until it ends since it does not lead any more.
+async fn is_lost(process: &Process) -> Result<()> {
+    let exit = process.ends(wait::LIMIT).await?;
+    let log = process.log()?;
+    if exit.code() != Some(1) || !log.contains("leadership was lost") {
+        bail!("{exit}: {log}");
+    }
+    Ok(())
+}
+
+/// Fails if it has asked for anything but the Lease.
+fn is_quiet(who: &str, requests: &[Request]) -> Result<()> {
+    let other = requests.iter().find(|it| it.resource != "leases");
+    ensure!(other.is_none(), "{who} does not lead, and asked: {other:?}");
+    Ok(())
+}
