@@ -64,6 +64,18 @@ pub(super) struct ReportArgs {
     report_protection_after: Duration,
 }
 
+/// Flags of Gardener's dependency-watchdog that have no meaning here.
+#[derive(Debug, Args)]
+pub(super) struct FormerArgs {
+    /// Taken from what was deployed before: clusters are not worked off one after another
+    #[arg(long, value_name = "COUNT", hide = true)]
+    concurrent_reconciles: Option<NonZeroU32>,
+
+    /// Policies have taken its place
+    #[arg(long, value_name = "FILE", hide = true, value_parser = no_config_file)]
+    config_file: Option<String>,
+}
+
 /// Which of several replicas acts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
@@ -167,20 +179,48 @@ impl ReportArgs {
 }
 
 impl LeaderArgs {
-    /// A candidate for the Lease of this name; `None` if there is no election.
-    pub(super) fn elector(
-        &self,
-        client: Client,
-        lease: &str,
-    ) -> Result<Option<Elector>, TimesError> {
+    /// What it takes to stand for election; `None` if there is none.
+    pub(super) fn election(&self) -> Result<Option<Election>, TimesError> {
         let times = Times::new(
             self.leader_elect_lease_duration,
             self.leader_elect_renew_deadline,
             self.leader_elect_retry_period,
         )?;
-        let elector = || Elector::new(client, &self.leader_election_namespace, lease, times);
-        Ok(self.enable_leader_election.then(elector))
+        let namespace = self.leader_election_namespace.clone();
+        let election = || Election { namespace, times };
+        Ok(self.enable_leader_election.then(election))
     }
+}
+
+/// Where the Lease is, and by which times it is held.
+pub(super) struct Election {
+    namespace: String,
+    times: Times,
+}
+
+impl Election {
+    /// A candidate for the Lease of this name.
+    pub(super) fn elector(&self, client: Client, lease: &str) -> Elector {
+        Elector::new(client, &self.namespace, lease, self.times)
+    }
+}
+
+impl FormerArgs {
+    /// Tells which flags make no difference.
+    pub(super) fn warn(&self) {
+        if self.concurrent_reconciles.is_some() {
+            tracing::warn!(
+                "--concurrent-reconciles makes no difference: no cluster waits for another"
+            );
+        }
+    }
+}
+
+/// Says what takes the place of a configuration file.
+fn no_config_file(_: &str) -> Result<String, String> {
+    Err("there is no configuration file any more: put what is in it under `spec` of a ProbePolicy, \
+         whose fields have the same names, and apply that; then leave this flag out"
+        .to_owned())
 }
 
 /// A name as RFC 1123 has it for a label.

@@ -3,7 +3,7 @@
 use clap::Args;
 use kube::Client;
 
-use super::args::{ClientArgs, LeaderArgs, LogArgs, ReportArgs, ScaleArgs};
+use super::args::{ClientArgs, FormerArgs, LeaderArgs, LogArgs, ReportArgs, ScaleArgs};
 use crate::{
     prober::fleet,
     runtime::{
@@ -31,6 +31,8 @@ pub(super) struct ProberArgs {
     report: ReportArgs,
     #[command(flatten)]
     log: LogArgs,
+    #[command(flatten)]
+    former: FormerArgs,
 }
 
 /// Why the prober does not run.
@@ -50,10 +52,12 @@ pub(super) enum ProberError {
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     telemetry::init(&args.log.log, args.log.log_format)?;
+    args.former.warn();
+    let election = args.leader.election()?;
     let stop = shutdown::on_signal()?;
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
     let client = Client::try_from(config).map_err(ClientError::Build)?;
-    let elector = args.leader.elector(client.clone(), LEASE)?;
+    let elector = election.map(|it| it.elector(client.clone(), LEASE));
     let work = |leadership: Leadership| {
         let prober = fleet::Prober {
             seed: Seed::new(client.clone(), args.client.budget()).led_by(leadership.clone()),

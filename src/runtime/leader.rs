@@ -137,6 +137,8 @@ enum TryError {
     Held(String),
     #[error("the Lease has no resourceVersion")]
     Unversioned,
+    #[error("the answer to the write is not the Lease that was written")]
+    Unproven,
 }
 
 /// A candidate for one Lease.
@@ -208,10 +210,14 @@ impl Elector {
                 Ok(()) => break,
                 Err(error) => {
                     // One line for each holder and each kind of trouble.
-                    let error = error.to_string();
-                    if told.as_ref() != Some(&error) {
-                        tracing::info!(lease = &*self.name, "does not lead: {error}");
-                        told = Some(error);
+                    let told_before = told.replace(error.to_string());
+                    if told != told_before {
+                        match error {
+                            TryError::Held(_) => {
+                                tracing::info!(lease = &*self.name, "does not lead: {error}");
+                            }
+                            _ => tracing::warn!(lease = &*self.name, "cannot lead: {error}"),
+                        }
                     }
                 }
             }
@@ -292,6 +298,9 @@ impl Elector {
         };
         let written = self.write(found, spec).await?;
         let record = Record::of(&written, self.times.lease);
+        if record.holder != self.identity {
+            return Err(TryError::Unproven);
+        }
         self.view.saw(Some(record), Instant::now());
         Ok(())
     }

@@ -35,6 +35,8 @@ enum Fate {
     Failed,
     /// It is carried out, but the answer is lost.
     AnswerLost,
+    /// Writes are answered as if they had been carried out, with an object that is none.
+    Pretended,
 }
 
 #[derive(Clone, Default)]
@@ -82,6 +84,9 @@ impl Server {
         sleep(pause).await;
         if matches!(fate, Fate::Failed) {
             return Ok(answer(503, &json!({"reason": "Unavailable"})));
+        }
+        if matches!(fate, Fate::Pretended) && method != Method::GET {
+            return Ok(answer(200, &json!({})));
         }
         let (code, answered) = self.carry_out(&method, &body);
         sleep(pause).await;
@@ -317,6 +322,17 @@ async fn whoever_is_stopped_while_it_waits_leaves_the_lease_alone() {
     assert!(first.leads());
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_cannot_show_that_it_holds_the_lease_does_not_lead() {
+    let server = Server::default();
+    server.set(Fate::Pretended);
+    let first = Replica::start(&server);
+    sleep(Duration::from_secs(60)).await;
+    assert!(!first.leads());
+    server.set(Fate::Served);
+    until(|| first.leads()).await;
+}
+
 #[test]
 fn times_must_fit_together() {
     let new = |lease, deadline, retry| {
@@ -355,6 +371,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (0_u64..8).prop_map(Fate::Slow),
         1 => Just(Fate::Failed),
         1 => Just(Fate::AnswerLost),
+        1 => Just(Fate::Pretended),
     ];
     let event = prop_oneof![
         6 => (1_u64..20).prop_map(Event::Wait),

@@ -16,7 +16,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// One that does not say for how long it holds is taken to hold as long as our own.
+    /// One that does not say for how long it holds, or for less, is taken to hold as long as our own:
+    /// to wait for longer is always safe.
     pub(super) fn of(lease: &Lease, ours: Duration) -> Self {
         let spec = lease.spec.clone().unwrap_or_default();
         let seconds = spec
@@ -24,7 +25,7 @@ impl Record {
             .and_then(|seconds| u64::try_from(seconds).ok());
         Self {
             holder: spec.holder_identity.unwrap_or_default(),
-            duration: seconds.map_or(ours, Duration::from_secs),
+            duration: seconds.map_or(ours, |theirs| Duration::from_secs(theirs).max(ours)),
             renewed: spec.renew_time,
             transitions: spec.lease_transitions,
         }
@@ -122,6 +123,7 @@ mod tests {
     #[rstest]
     #[case(serde_json::json!({}), 15)]
     #[case(serde_json::json!({"spec": {"leaseDurationSeconds": -1}}), 15)]
+    #[case(serde_json::json!({"spec": {"leaseDurationSeconds": 0}}), 15)]
     #[case(serde_json::json!({"spec": {"leaseDurationSeconds": 60}}), 60)]
     fn durations(#[case] lease: serde_json::Value, #[case] seconds: u64) {
         let lease: Lease = serde_json::from_value(lease).unwrap();
