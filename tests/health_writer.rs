@@ -512,6 +512,23 @@ async fn a_cluster_that_is_let_go_during_a_write_leaves_no_record() {
     assert_eq!(desk.seed.get("clusterhealths", "", "a"), None);
 }
 
+/// Nor one by somebody else, while it is not wanted any more but not deleted yet.
+#[tokio::test]
+async fn a_cluster_that_is_selected_again_gets_its_record_back() {
+    let desk = Desk::healthy().await;
+    let release = desk
+        .seed
+        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
+    desk.tell(protected()).await;
+    desk.reporter.cluster_unselected(&"a".into());
+    desk.seed.delete("clusterhealths", "", "a");
+    desk.reporter.cluster_health(deleted("a"));
+    desk.tell(protected()).await;
+    release.send(()).unwrap();
+    desk.clock.pass(Duration::from_secs(2)).await;
+    assert_eq!(desk.health()["protection"], "ScalingDown");
+}
+
 #[tokio::test]
 async fn a_cluster_that_is_created_anew_owns_its_record() {
     let desk = Desk::healthy().await;

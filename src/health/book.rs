@@ -157,10 +157,10 @@ impl Book {
         };
         match health {
             Some(metadata) => record.seen(metadata),
-            // We delete it ourselves, or have never written it; but one that is being written may have
-            // been created and deleted before the answer came.
-            None if record.unwanted || record.owner.is_none() && !record.schedule.is_writing() => {}
-            None if record.report.is_some() => record.vanished(),
+            // We have never written it; but one that is being written may have been created and
+            // deleted before the answer came.
+            None if record.owner.is_none() && !record.schedule.is_writing() => {}
+            None if record.report.is_some() || record.unwanted => record.vanished(),
             // What an earlier run has left of a Cluster that is gone.
             None => {
                 self.clusters.remove(name);

@@ -43,7 +43,7 @@ pub(super) struct ClusterRecord {
     pub(super) owner: Option<Arc<str>>,
     /// It is to be deleted, since no policy selects its cluster.
     pub(super) unwanted: bool,
-    /// It was deleted by somebody else since the write under way began.
+    /// It was deleted since the write under way began.
     lost: bool,
     /// When it was last created, or given its owner.
     established: Option<Instant>,
@@ -187,11 +187,13 @@ impl ClusterRecord {
         }
     }
 
-    /// It was deleted, and not by us.
+    /// It was deleted, by somebody else if it is wanted.
     pub(super) fn vanished(&mut self) {
         self.owner = None;
         self.lost = true;
-        self.look();
+        if !self.unwanted {
+            self.look();
+        }
     }
 
     /// It was deleted as it was to be; its cluster may be selected again.
