@@ -94,6 +94,7 @@ impl Object {
         let ignored = annotations.get(IGNORE).and_then(|text| parse_bool(text));
         Observed {
             family: self.family,
+            uid: None,
             resource_version: version.to_string(),
             replicas: self.replicas,
             marked: annotations.contains_key(MARK),

@@ -47,6 +47,8 @@ pub struct Flow {
 pub struct FlowEvent {
     /// The dependent that it is about.
     pub dependent: Dependent,
+    /// Its UID, if it was read.
+    pub uid: Option<Arc<str>>,
     /// What it was.
     pub what: What,
 }
@@ -112,18 +114,20 @@ impl Flow {
         let mut delay = Some(scale.initial_delay).filter(|delay| !delay.is_zero());
         let mut deadline = None;
         let mut pause = FIRST_LOOK;
+        let mut uid = None;
         while self.warrant.holds() {
             let (step, found) = match self.look_and_act(dependent, memory, delay.is_some()).await {
                 Ok(Applied::Done(step, found)) => (step, found),
                 Ok(Applied::Stopped(begun)) => {
                     if let Some(step) = begun {
-                        self.tell(dependent, What::Interrupted(step));
+                        self.tell(dependent, uid, What::Interrupted(step));
                     }
                     break;
                 }
-                Err(Unapplied { error, begun }) => {
+                Err(unapplied) => {
+                    let Unapplied { error, begun, .. } = unapplied;
                     let passed = begun.is_none() && !memory.owed && self.passes(&error);
-                    self.tell(dependent, What::Failed(error, begun));
+                    self.tell(dependent, unapplied.uid, What::Failed(error, begun));
                     return if passed {
                         Ending::Complete
                     } else {
@@ -131,9 +135,11 @@ impl Flow {
                     };
                 }
             };
+            uid = found.as_ref().and_then(|found| found.uid.clone());
+            let uid = || uid.clone();
             match step {
                 Step::Nothing(settled) => {
-                    self.tell(dependent, What::Settled(settled, found));
+                    self.tell(dependent, uid(), What::Settled(settled, found));
                     return Ending::Complete;
                 }
                 Step::Wait => {}
@@ -148,15 +154,17 @@ impl Flow {
                 }
                 Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
                     memory.owed = true;
-                    self.tell(dependent, What::Did(step, found));
+                    self.tell(dependent, uid(), What::Did(step, found));
                     pause = FIRST_LOOK;
                 }
-                Step::DropMark | Step::Release => self.tell(dependent, What::Did(step, found)),
+                Step::DropMark | Step::Release => {
+                    self.tell(dependent, uid(), What::Did(step, found));
+                }
             }
             let now = Instant::now();
             let deadline = *deadline.get_or_insert(now + scale.timeout);
             if now >= deadline {
-                self.tell(dependent, What::Late(scale.timeout));
+                self.tell(dependent, uid(), What::Late(scale.timeout));
                 return Ending::Complete;
             }
             self.pause(pause.min(deadline - now)).await;
@@ -183,9 +191,11 @@ impl Flow {
                 let found = found?;
                 Ok(Applied::Done(decide(found.as_ref())?, found))
             };
-            looked_at
-                .await
-                .map_err(|error| Unapplied { error, begun: None })
+            looked_at.await.map_err(|error| Unapplied {
+                error,
+                begun: None,
+                uid: None,
+            })
         } else {
             let applied = self
                 .scaler
@@ -211,10 +221,11 @@ impl Flow {
         self.warrant.during(sleep(length)).await;
     }
 
-    fn tell(&self, dependent: &Dependent, what: What) {
+    fn tell(&self, dependent: &Dependent, uid: Option<Arc<str>>, what: What) {
         // Nobody listens any more only when the whole cluster is being let go.
         let _ = self.events.send(FlowEvent {
             dependent: dependent.clone(),
+            uid,
             what,
         });
     }

@@ -3,7 +3,7 @@
 //! A step is decided from what is there: annotations, replicas, verdict. Every step is written so
 //! that a crash between any two requests leaves a state which the next decision completes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -46,6 +46,8 @@ pub enum Family {
 pub struct Observed {
     /// How it is written.
     pub family: Family,
+    /// Its UID.
+    pub uid: Option<Arc<str>>,
     /// Its resourceVersion, the precondition of what is decided from it.
     pub resource_version: String,
     /// `spec.replicas`.

@@ -104,6 +104,8 @@ pub struct Unapplied {
     /// The step, if it may have been written all the same, in part or in full: the answer was lost,
     /// or a request before the one that failed succeeded.
     pub begun: Option<Step>,
+    /// The UID of the dependent, if it was read.
+    pub uid: Option<Arc<str>>,
 }
 
 /// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
@@ -172,16 +174,20 @@ impl Scaler {
         warrant: &Warrant,
         decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
     ) -> Result<Applied, Unapplied> {
-        let mut begun = None;
+        let (mut begun, mut uid) = (None, None);
+        let decide = |found: Option<&Observed>| {
+            uid = found.and_then(|found| found.uid.clone());
+            decide(found)
+        };
         let applied = self.try_apply(dependent, warrant, decide, &mut begun).await;
-        applied.map_err(|error| Unapplied { error, begun })
+        applied.map_err(|error| Unapplied { error, begun, uid })
     }
 
     async fn try_apply(
         &self,
         dependent: &DependentRef,
         warrant: &Warrant,
-        decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
+        mut decide: impl FnMut(Option<&Observed>) -> Result<Step, Refusal>,
         begun: &mut Option<Step>,
     ) -> Result<Applied, ScaleError> {
         let Some(target) = warrant.during(self.target(dependent)).await else {

@@ -16,6 +16,7 @@ fn dependent(name: &str, level: u32) -> Dependent {
 fn found(replicas: i32, record: Record) -> Option<Observed> {
     Some(Observed {
         family: Family::Apps,
+        uid: None,
         resource_version: "7".to_owned(),
         replicas,
         marked: false,

@@ -18,6 +18,7 @@ const OWED: Memory = Memory {
 fn found(replicas: i32) -> Observed {
     Observed {
         family: Family::Apps,
+        uid: None,
         resource_version: "7".to_owned(),
         replicas,
         marked: false,

@@ -1,6 +1,6 @@
 //! From what the seed answers to a dependent as it was read.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::core::PartialObjectMeta;
 use serde::Deserialize;
@@ -25,6 +25,7 @@ struct Metadata {
     #[serde(default)]
     generation: i64,
     resource_version: String,
+    uid: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -55,6 +56,7 @@ pub(super) fn observed_workload(object: Workload) -> Observed {
     let annotations = &object.metadata.annotations;
     Observed {
         family: Family::Apps,
+        uid: object.metadata.uid.as_deref().map(Arc::from),
         // The API server's default.
         replicas: object.spec.replicas.unwrap_or(1),
         marked: annotations.contains_key(MARK),
@@ -72,6 +74,7 @@ pub(super) fn observed_scalable(object: PartialObjectMeta, scale: &Scale) -> Obs
     let present = scale.status.replicas.unwrap_or(0) > 0;
     Observed {
         family: Family::Scalable,
+        uid: object.metadata.uid.as_deref().map(Arc::from),
         // A Scale of zero replicas lacks the field.
         replicas: scale.spec.replicas.unwrap_or(0),
         marked: annotations.contains_key(MARK),
