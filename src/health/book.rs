@@ -10,6 +10,10 @@ use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use tokio::time::Instant;
 
 use super::{
+    events::{
+        dependent::{self, DependentNews},
+        queue::Queue,
+    },
     policy,
     record::{ClusterRecord, PolicyRecord},
     report::PolicyReport,
@@ -30,6 +34,8 @@ pub(super) struct Book {
     widespread: Option<Widespread>,
     /// Something has changed that concerns policies.
     pub(super) concerns_policies: bool,
+    /// What is to be told.
+    pub(super) events: Queue,
 }
 
 /// What can be written.
@@ -53,6 +59,7 @@ impl Book {
             listed: BTreeMap::new(),
             widespread: None,
             concerns_policies: false,
+            events: Queue::default(),
         }
     }
 
@@ -61,7 +68,11 @@ impl Book {
         match update {
             Update::Cluster(name, report) => {
                 let before = self.clusters.get(&name).and_then(|it| it.report.clone());
-                let record = self.clusters.entry(name).or_insert_with(ClusterRecord::new);
+                let entry = self.clusters.entry(name.clone());
+                let record = entry.or_insert_with(ClusterRecord::new);
+                if let Some(event) = record.look_at(&report) {
+                    self.events.push(record.regarding(&name), event);
+                }
                 let policy = report.policy.clone();
                 if record.take(*report) {
                     self.concerns_policies = true;
@@ -69,6 +80,7 @@ impl Book {
                     self.hurry_policy(policy);
                 }
             }
+            Update::Dependent(cluster, news) => self.take_news(&cluster, &news),
             Update::ClusterUnselected(name) => {
                 if let Some(record) = self.clusters.get_mut(&name) {
                     record.unselect();
@@ -83,6 +95,17 @@ impl Book {
             }
             Update::Policies(reports) => self.take_policies(reports),
             Update::ClusterHealth(event) => self.take_event(*event),
+        }
+    }
+
+    fn take_news(&mut self, cluster: &str, news: &DependentNews) {
+        let record = self.clusters.get_mut(cluster);
+        let event = match record {
+            Some(record) => record.event(news),
+            None => dependent::event(news, None, None),
+        };
+        if let Some(event) = event {
+            self.events.push(dependent::regarding(cluster, news), event);
         }
     }
 

@@ -4,10 +4,12 @@
 //! [`PolicyReport`]s. [`news`] tells which of them say something new, [`cluster`] and [`policy`]
 //! turn those into statuses, and [`widespread`] sees what many clusters have in common: plain
 //! functions all. [`writer`] writes, and puts the finalizer on policies that protect something.
+//! What has just become otherwise is also told as [`events`].
 
 mod book;
 pub mod cluster;
 pub mod conditions;
+mod events;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
@@ -23,6 +25,10 @@ pub mod widespread;
 mod wording;
 pub mod writer;
 
+pub use events::{
+    EventCounts,
+    dependent::{Deed, DependentNews},
+};
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
 pub use wording::evidence;

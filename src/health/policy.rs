@@ -25,6 +25,11 @@ use crate::{
 /// How many clusters a message names.
 const EXAMPLES: usize = 3;
 
+/// Why it is not ready that is being deleted.
+pub(super) const DELETING: &str = "Deleting";
+/// Why one that is being deleted is still there: it waits for clusters that it protects.
+pub(super) const LETTING_GO: &str = "LettingGo";
+
 /// What is known of one policy.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -177,7 +182,7 @@ fn wanted(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
 fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
     if !view.held || tally.awaited.is_empty() {
         let message = "the policy is being deleted, and holds nothing back";
-        return vec![Wanted::new(READY, false, "Deleting", message)];
+        return vec![Wanted::new(READY, false, DELETING, message)];
     }
     let message = format!(
         "the policy goes once {} clusters are let go: {}; {}; to let go of one by hand, annotate its dependents with \
@@ -188,8 +193,8 @@ fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
         restored(view.policy.brake)
     );
     vec![
-        Wanted::new(READY, false, "Deleting", &*message),
-        Wanted::new(RECONCILING, true, "LettingGo", message),
+        Wanted::new(READY, false, DELETING, &*message),
+        Wanted::new(RECONCILING, true, LETTING_GO, message),
     ]
 }
 
@@ -338,7 +343,8 @@ fn examples(clusters: &[(&str, impl Display)]) -> String {
     and_more(named.join(", "), clusters.len())
 }
 
-fn names(clusters: &[&str]) -> String {
+/// The first of these, and how many more there are.
+pub(super) fn names(clusters: &[&str]) -> String {
     let named: Vec<&str> = clusters.iter().take(EXAMPLES).copied().collect();
     and_more(named.join(", "), clusters.len())
 }

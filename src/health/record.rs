@@ -2,12 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use k8s_openapi::{
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp,
+};
 use kube::Resource;
 use tokio::time::Instant;
 
 use super::{
     cluster,
+    events::{
+        self, Event,
+        dependent::{self, DependentNews, Troubles},
+        sight::Sight,
+    },
     finalizer::Finalizer,
     news, policy,
     report::{ClusterReport, Finding, PolicyReport},
@@ -16,7 +23,7 @@ use super::{
     widespread,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicyStatus},
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
     gardener::Cluster,
     prober::verdict::Verdict,
 };
@@ -41,6 +48,12 @@ pub(super) struct ClusterRecord {
     /// The UID of the Cluster that owns the ClusterHealth, empty if none does; `None` if there is
     /// no ClusterHealth.
     pub(super) owner: Option<Arc<str>>,
+    /// The UID of the ClusterHealth, once it is known.
+    health_uid: Option<String>,
+    /// Whether the cluster can be judged, as it was told.
+    sight: Sight,
+    /// What was amiss with its dependents, as an earlier run has told it.
+    troubles: Option<Troubles>,
     /// It is to be deleted, since no policy selects its cluster.
     pub(super) unwanted: bool,
     /// It was deleted since the write under way began.
@@ -77,6 +90,9 @@ impl ClusterRecord {
             said_at: Instant::now(),
             status: ClusterHealthStatus::default(),
             owner: None,
+            health_uid: None,
+            sight: Sight::default(),
+            troubles: None,
             unwanted: false,
             lost: false,
             established: None,
@@ -91,6 +107,9 @@ impl ClusterRecord {
         let status = health.status.unwrap_or_default();
         Self {
             owner: Some(owner(&health.metadata, None)),
+            health_uid: health.metadata.uid,
+            sight: Sight::recorded(&status),
+            troubles: Troubles::recorded(&status),
             silent_since: widespread::recorded_since(&status),
             status,
             schedule: Schedule::refreshed(),
@@ -112,6 +131,25 @@ impl ClusterRecord {
     pub(super) fn is_established(&self) -> bool {
         let uid = self.report.as_ref().map(|report| &report.uid);
         uid.is_some() && self.owner.as_ref() == uid
+    }
+
+    /// The ClusterHealth, as events refer to it.
+    pub(super) fn regarding(&self, name: &str) -> ObjectReference {
+        events::regarding::<ClusterHealth>(name, self.health_uid.as_deref())
+    }
+
+    /// What this report is the last of several to say.
+    pub(super) fn look_at(&mut self, report: &ClusterReport) -> Option<Event> {
+        self.sight.look(report)
+    }
+
+    /// What this is to say of a dependent.
+    pub(super) fn event(&mut self, news: &DependentNews) -> Option<Event> {
+        let policy = match &self.report {
+            Some(report) => report.policy.as_deref(),
+            None => self.status.policy.as_deref(),
+        };
+        dependent::event(news, policy, self.troubles.as_mut())
     }
 
     /// Takes up a report, and tells whether policies have to know.
@@ -183,6 +221,7 @@ impl ClusterRecord {
         // What is told during a write may be what it has just replaced.
         if !self.schedule.is_writing() {
             self.owner = Some(owner(metadata, self.report.as_deref()));
+            self.health_uid.clone_from(&metadata.uid);
             self.look();
         }
     }
@@ -190,6 +229,7 @@ impl ClusterRecord {
     /// It was deleted, by somebody else if it is wanted.
     pub(super) fn vanished(&mut self) {
         self.owner = None;
+        self.health_uid = None;
         self.lost = true;
         if !self.unwanted {
             self.look();
@@ -201,6 +241,8 @@ impl ClusterRecord {
         self.schedule.settle(Duration::ZERO);
         self.status = ClusterHealthStatus::default();
         self.owner = None;
+        self.health_uid = None;
+        self.sight = Sight::default();
         if !self.unwanted {
             self.look();
         }
@@ -215,8 +257,16 @@ impl ClusterRecord {
         self.schedule.begin();
     }
 
-    /// This report was written, as this status.
-    pub(super) fn wrote(&mut self, report: Arc<ClusterReport>, status: ClusterHealthStatus) {
+    /// This report was written, as this status; tells what is new in it. The ClusterHealth has this
+    /// UID.
+    pub(super) fn wrote(
+        &mut self,
+        report: Arc<ClusterReport>,
+        status: ClusterHealthStatus,
+        uid: Option<String>,
+    ) -> Vec<Event> {
+        let events = events::cluster::transitions(&self.status, &status);
+        self.health_uid = uid;
         self.schedule.settle(Duration::ZERO);
         self.schedule.refresh();
         self.status = status;
@@ -231,6 +281,7 @@ impl ClusterRecord {
         } else {
             self.look();
         }
+        events
     }
 }
 
@@ -261,8 +312,15 @@ impl PolicyRecord {
         self.schedule.begin();
     }
 
-    /// This status was written.
-    pub(super) fn wrote(&mut self, status: ProbePolicyStatus) {
+    /// The policy, as events refer to it.
+    pub(super) fn regarding(&self) -> ObjectReference {
+        let PolicyReport { name, uid, .. } = &self.report;
+        events::regarding::<ProbePolicy>(name, Some(uid))
+    }
+
+    /// This status was written; tells what is new in it.
+    pub(super) fn wrote(&mut self, status: ProbePolicyStatus) -> Vec<Event> {
+        let events = events::policy::transitions(&self.status, &status);
         self.status = status;
         let outdated = self.schedule.settle(POLICY_PAUSE);
         self.schedule.refresh();
@@ -270,6 +328,7 @@ impl PolicyRecord {
             // Whether there is anything new is seen when its turn comes.
             self.schedule.hurry(Instant::now());
         }
+        events
     }
 
     /// It could not be written.

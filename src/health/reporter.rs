@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::report::{ClusterReport, PolicyReport};
+use super::{
+    events::dependent::DependentNews,
+    report::{ClusterReport, PolicyReport},
+};
 use crate::api::{ClusterHealth, ProbePolicyStatus};
 
 /// What an earlier run has left in statuses.
@@ -25,6 +28,7 @@ pub struct Reporter(pub(super) UnboundedSender<Update>);
 #[derive(Debug)]
 pub(super) enum Update {
     Cluster(Arc<str>, Box<ClusterReport>),
+    Dependent(Arc<str>, Box<DependentNews>),
     ClusterUnselected(Arc<str>),
     ClusterGone(Arc<str>),
     Policies(Vec<PolicyReport>),
@@ -35,6 +39,11 @@ impl Reporter {
     /// All that is known of this cluster.
     pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
         self.send(Update::Cluster(name.clone(), Box::new(report)));
+    }
+
+    /// What was done to a dependent of this cluster, or is amiss with it.
+    pub fn dependent(&self, cluster: &Arc<str>, news: DependentNews) {
+        self.send(Update::Dependent(cluster.clone(), Box::new(news)));
     }
 
     /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all

@@ -1,4 +1,4 @@
-//! The requests that write statuses, and the finalizer of policies.
+//! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -42,12 +42,12 @@ impl WriteError {
     }
 }
 
-/// Applies the status of an object.
+/// Applies the status of an object, and tells its UID.
 pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     status: &impl Serialize,
-) -> Result<(), WriteError> {
+) -> Result<Option<String>, WriteError> {
     let patch = json!({
         "apiVersion": K::api_version(&()),
         "kind": K::kind(&()),
@@ -59,7 +59,8 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     let answer = seed
         .call(api.patch_status(name, &params, &Patch::Apply(patch)))
         .await?;
-    written::<K>(&answer)
+    written::<K>(&answer)?;
+    Ok(answer.metadata.uid)
 }
 
 /// Creates the ClusterHealth of a Cluster with this UID, or makes that Cluster its owner.

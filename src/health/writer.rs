@@ -1,9 +1,10 @@
-//! Writes statuses, and the finalizer of policies: one task, the only one that does.
+//! Writes statuses, the finalizer of policies, and events: one task, the only one that does.
 //!
 //! Reports are coalesced: what is written is the newest that is known when its turn comes. A
 //! status that says nothing new is not written, except for a refresh now and then, by which a
 //! reader can tell a record that nobody keeps any more. A few objects are written at once, so that
-//! one whose write hangs keeps no other waiting.
+//! one whose write hangs keeps no other waiting. Events go one at a time, and none is begun while a
+//! status is due.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,28 +19,38 @@ use tokio_util::sync::CancellationToken;
 use super::{
     book::{Book, Object},
     cluster,
+    events::{
+        self, EventCounts,
+        publisher::{Publisher, Publishing},
+    },
     report::ClusterReport,
     reporter::{Known, Reporter, Update},
     request::{WriteError, delete, establish, set_finalizer, write_status},
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
-    runtime::{seed::Seed, timer::until},
+    runtime::{
+        seed::{CallError, Seed},
+        timer::until,
+    },
 };
 
 /// So many objects are written at once.
 const WRITES_AT_ONCE: usize = 16;
-/// When the writer is stopped, what is due may still be written within this.
+/// When the writer is stopped, what is due may still be written within this, and after that events.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 /// Whether a policy's status says anything new is looked at most this often.
 const POLICY_LOOK: Duration = Duration::from_secs(1);
 
-/// Writes ClusterHealths, the statuses of ProbePolicies and their finalizer.
+/// Writes ClusterHealths, the statuses of ProbePolicies and their finalizer, and events.
 pub struct Writer {
     seed: Seed,
     updates: UnboundedReceiver<Update>,
     book: Book,
     writes: FuturesUnordered<BoxFuture<'static, Done>>,
+    publisher: Publisher,
+    /// The event on its way.
+    publishing: Option<Publishing>,
 }
 
 /// A write that has come to an end. A policy is named with its UID: another may have taken its name
@@ -49,7 +60,8 @@ enum Done {
         Arc<str>,
         Arc<ClusterReport>,
         Box<ClusterHealthStatus>,
-        Result<(), WriteError>,
+        /// With the UID of the ClusterHealth.
+        Result<Option<String>, WriteError>,
     ),
     Deleted(Arc<str>, Result<(), WriteError>),
     Policy(
@@ -65,23 +77,32 @@ impl Writer {
     /// A writer for what its reporter is told.
     pub fn new(seed: Seed, known: Known) -> (Self, Reporter) {
         let (sender, updates) = mpsc::unbounded_channel();
+        let book = Book::new(known);
         let writer = Self {
+            publisher: Publisher::new(seed.clone(), book.events.counts().clone()),
+            publishing: None,
             seed,
             updates,
-            book: Book::new(known),
+            book,
             writes: FuturesUnordered::new(),
         };
         (writer, Reporter(sender))
+    }
+
+    /// How many events were written, and how many were not.
+    pub fn event_counts(&self) -> EventCounts {
+        self.book.events.counts().clone()
     }
 
     /// Writes until it is stopped, and then what is due at that moment.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             self.book.review();
-            let next = self
-                .book
-                .next()
-                .filter(|_| self.writes.len() < WRITES_AT_ONCE);
+            let next = self.book.next();
+            if next.as_ref().is_none_or(|(due, _)| *due > Instant::now()) {
+                self.publish_next();
+            }
+            let next = next.filter(|_| self.writes.len() < WRITES_AT_ONCE);
             let due = next.as_ref().map(|(due, _)| *due);
             tokio::select! {
                 // What is newest is worth more than what is due.
@@ -98,11 +119,43 @@ impl Writer {
                 () = until(due) => if let Some((_, object)) = next {
                     self.write(&object);
                 },
+                // One that is begun is always followed: it may have the turn that all others, of
+                // statuses too, wait for.
+                published = end_of(&mut self.publishing) => self.published(published),
             }
         }
         // Whoever comes next learns from it what was done last. A failure is not tried again: the
         // marks on the dependents tell as much.
-        let _ = timeout(LAST_WRITES, self.write_what_is_due()).await;
+        let last = async {
+            self.write_what_is_due().await;
+            self.publish_what_waits().await;
+        };
+        let _ = timeout(LAST_WRITES, last).await;
+        self.book.events.give_up(self.publishing.is_some());
+    }
+
+    fn publish_next(&mut self) {
+        if self.publishing.is_none()
+            && let Some((regarding, event)) = self.book.events.pop()
+        {
+            self.publishing = Some(self.publisher.publish(regarding, event));
+        }
+    }
+
+    fn published(&mut self, published: Result<(), CallError>) {
+        self.publishing = None;
+        self.publisher.published(published);
+    }
+
+    async fn publish_what_waits(&mut self) {
+        loop {
+            self.publish_next();
+            if self.publishing.is_none() {
+                return;
+            }
+            let published = end_of(&mut self.publishing).await;
+            self.published(published);
+        }
     }
 
     async fn write_what_is_due(&mut self) {
@@ -112,9 +165,11 @@ impl Writer {
             let due = self.book.next().filter(|(due, _)| *due <= Instant::now());
             match due.filter(|_| self.writes.len() < WRITES_AT_ONCE) {
                 Some((_, object)) => self.write(&object),
-                None => match self.writes.next().await {
-                    Some(done) => self.written(done),
-                    None => return,
+                None if self.writes.is_empty() => return,
+                None => tokio::select! {
+                    biased;
+                    Some(done) = self.writes.next() => self.written(done),
+                    published = end_of(&mut self.publishing) => self.published(published),
                 },
             }
         }
@@ -174,7 +229,7 @@ impl Writer {
         let (seed, name, uid) = (self.seed.clone(), name.clone(), record.report.uid.clone());
         self.writes.push(Box::pin(async move {
             let written = write_status::<ProbePolicy>(&seed, &name, &status).await;
-            Done::Policy(name, uid, Box::new(status), written)
+            Done::Policy(name, uid, Box::new(status), written.map(|_| ()))
         }));
     }
 
@@ -215,13 +270,17 @@ impl Writer {
         name: &str,
         report: Arc<ClusterReport>,
         status: ClusterHealthStatus,
-        written: Result<(), WriteError>,
+        written: Result<Option<String>, WriteError>,
     ) {
         let Some(record) = self.book.clusters.get_mut(name) else {
             return;
         };
         match written {
-            Ok(()) => record.wrote(report, status),
+            Ok(uid) => {
+                for event in record.wrote(report, status, uid) {
+                    self.book.events.push(record.regarding(name), event);
+                }
+            }
             Err(error) => {
                 complain("write the status of", "ClusterHealth", name, &error);
                 record.schedule.failed();
@@ -265,8 +324,13 @@ impl Writer {
                 complain("write the status of", "ProbePolicy", name, &error);
                 record.failed();
             }
-            // It may have been deleted, which the watch will tell.
-            _ => record.wrote(status),
+            // It was deleted, which the watch will tell.
+            Err(_) => drop(record.wrote(status)),
+            Ok(()) => {
+                for event in record.wrote(status) {
+                    self.book.events.push(record.regarding(), event);
+                }
+            }
         }
     }
 
@@ -284,6 +348,10 @@ impl Writer {
         };
         match written {
             Ok(()) => {
+                if record.finalizer.is_on() != on {
+                    let event = events::policy::finalizer(on, &record.holding);
+                    self.book.events.push(record.regarding(), event);
+                }
                 record.finalizer.wrote(on);
                 record.schedule.hurry(Instant::now());
                 self.book.concerns_policies = true;
@@ -307,7 +375,7 @@ async fn write_health(
     uid: &str,
     established: bool,
     status: &ClusterHealthStatus,
-) -> Result<(), WriteError> {
+) -> Result<Option<String>, WriteError> {
     if !established {
         establish(seed, name, uid).await?;
     }
@@ -318,6 +386,13 @@ async fn write_health(
     // Somebody has just deleted it.
     establish(seed, name, uid).await?;
     write_status::<ClusterHealth>(seed, name, status).await
+}
+
+async fn end_of(publishing: &mut Option<Publishing>) -> Result<(), CallError> {
+    match publishing {
+        Some(publishing) => publishing.await,
+        None => std::future::pending().await,
+    }
 }
 
 fn complain(tried: &str, kind: &str, name: &str, error: &WriteError) {

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction, Protection, Restore},
     cluster::Dependent,
+    health::{Deed, DependentNews},
     runtime::seed::Seed,
 };
 
@@ -43,6 +44,8 @@ pub struct Guard {
     last_action: Option<LastAction>,
     /// The dependents of the last action.
     acted_on: Vec<String>,
+    /// What was done since it was last asked for.
+    news: Vec<DependentNews>,
     /// Whether the dependents have been seen as a healthy cluster wants them.
     restored: bool,
     /// When the dependents are looked at again with this aim although nothing is known to be left
@@ -114,6 +117,7 @@ impl Guard {
             }),
             last_action: known.and_then(|known| known.last_action.clone()),
             acted_on: Vec::new(),
+            news: Vec::new(),
             ledger,
             restored: false,
             look_again: None,
@@ -140,6 +144,11 @@ impl Guard {
     /// What was last done to the dependents.
     pub fn last_action(&self) -> Option<&LastAction> {
         self.last_action.as_ref()
+    }
+
+    /// What was done to dependents, or found to be amiss with them, since this was last asked.
+    pub fn take_news(&mut self) -> Vec<DependentNews> {
+        std::mem::take(&mut self.news)
     }
 
     /// Whether something is owed, or being scaled.
@@ -375,8 +384,28 @@ impl Guard {
             }
             What::Interrupted(step) => tracing::info!(cluster, %dependent, ?step, "interrupted"),
         }
+        let before = self.ledger.problem(dependent).map(|problem| problem.reason);
+        if let What::Did(step, found) = &event.what
+            && let Some(deed) = Deed::of(*step, found.as_ref())
+        {
+            self.tell(event, deed);
+        }
         self.ledger
             .note(&event.dependent, &event.what, Instant::now());
+        let problem = self.ledger.problem(dependent);
+        if let Some(problem) = problem.filter(|problem| before != Some(problem.reason)) {
+            self.tell(event, Deed::Trouble(problem.clone()));
+        }
+    }
+
+    fn tell(&mut self, event: &FlowEvent, what: Deed) {
+        let why = self.flow.as_ref().map(|running| running.why.clone());
+        self.news.push(DependentNews {
+            reference: event.dependent.reference.clone(),
+            uid: event.uid.clone(),
+            what,
+            why: why.unwrap_or_default(),
+        });
     }
 
     /// Takes down what was done, and why.

@@ -134,6 +134,11 @@ impl Ledger {
             .collect()
     }
 
+    /// Why this dependent is not where it should be.
+    pub fn problem(&self, dependent: &DependentRef) -> Option<&Problem> {
+        self.0.get(dependent)?.problem.as_ref()
+    }
+
     /// Why dependents are not where they should be.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.0.values().filter_map(|entry| entry.problem.as_ref())

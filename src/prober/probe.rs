@@ -425,6 +425,9 @@ impl Probe {
     }
 
     fn report(&mut self) {
+        for news in self.guard.take_news() {
+            self.shared.reporter.dependent(&self.name, news);
+        }
         let protected = self.guard.protected_since();
         let overdue_in =
             protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed()));

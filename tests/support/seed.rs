@@ -44,6 +44,9 @@ const RESOURCES: [(&str, &str, &str); 8] = [
     ),
 ];
 
+/// What the operator tells, which is taken and not kept.
+const EVENTS: &str = "events";
+
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -333,9 +336,18 @@ impl Seed {
         state.compacted = state.revision;
     }
 
-    /// All requests so far.
+    /// All requests so far, without the events.
     pub fn calls(&self) -> Vec<Call> {
-        self.lock().calls.clone()
+        let mut calls = self.lock().calls.clone();
+        calls.retain(|call| call.resource != EVENTS);
+        calls
+    }
+
+    /// The events so far, whatever they were answered.
+    pub fn events(&self) -> Vec<Call> {
+        let mut calls = self.lock().calls.clone();
+        calls.retain(|call| call.resource == EVENTS);
+        calls
     }
 
     /// The requests so far that are no watches, in brief.
@@ -422,6 +434,9 @@ impl State {
         };
         if call.resource == "/apis/druid.gardener.cloud/v1alpha1" {
             return Outcome::Json(200, discovery());
+        }
+        if plural == EVENTS {
+            return Outcome::Json(201, call.body.clone());
         }
         let Some((_, kind, version)) = RESOURCES.iter().find(|it| it.0 == plural) else {
             return status(404, "the server could not find the requested resource");

@@ -1,0 +1,97 @@
+//! Events: what has just become otherwise, told on the object that it is about.
+//!
+//! Pure functions compare the status that was there with the one that was just written ([`cluster`],
+//! [`policy`]), or put into words what was done to a dependent ([`dependent`]). So a refresh tells
+//! nothing, nor does a restart. What they yield waits in a bounded [`queue`] until the [`publisher`]
+//! has sent what came before: an event may be late, or lost, but holds up nothing else.
+
+pub(super) mod cluster;
+pub(super) mod dependent;
+mod kinds;
+pub(super) mod policy;
+pub(super) mod publisher;
+pub(super) mod queue;
+pub(super) mod sight;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
+use kube::{Resource, runtime::events::EventType};
+
+/// What an event can be, but for its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// On which objects it is told.
+    on: On,
+    /// Whether somebody may have to look.
+    type_: EventType,
+    /// What has come about, in CamelCase.
+    reason: &'static str,
+    /// What was done about it, in CamelCase.
+    action: &'static str,
+}
+
+/// What events are told on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Dependent,
+    ClusterHealth,
+    ProbePolicy,
+}
+
+/// An event, yet without the object that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    kind: &'static Kind,
+    /// For people.
+    note: String,
+}
+
+/// How many events were written, and how many were not.
+#[derive(Clone, Debug, Default)]
+pub struct EventCounts {
+    /// Those that the seed has taken.
+    pub emitted: Arc<AtomicU64>,
+    /// Those that it refused or did not answer, and those for which there was no room or no time.
+    pub dropped: Arc<AtomicU64>,
+}
+
+impl Event {
+    fn new(kind: &'static Kind, note: impl Into<String>) -> Self {
+        let note = note.into();
+        Self { kind, note }
+    }
+}
+
+impl EventCounts {
+    fn add_emitted(&self) {
+        self.emitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add_dropped(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// An object of a kind of ours.
+pub(super) fn regarding<K: Resource<DynamicType = ()>>(
+    name: &str,
+    uid: Option<&str>,
+) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        name: Some(name.to_owned()),
+        uid: uid.map(str::to_owned),
+        ..ObjectReference::default()
+    }
+}
+
+/// The condition of this type, if it holds.
+fn holding<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    let mut conditions = conditions.iter();
+    conditions.find(|known| known.type_ == kind && known.status == "True")
+}

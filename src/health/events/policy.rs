@@ -1,0 +1,268 @@
+//! Events on a ProbePolicy: what its status says now and did not say before, and its finalizer.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{
+    Event, Kind, holding,
+    kinds::{
+        CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID, LETTING_GO,
+        NONE_PROTECTED, NOT_CONFLICTED, VALID, WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
+    },
+};
+use crate::{
+    api::{FINALIZER, ProbePolicyStatus},
+    health::{conditions, policy},
+};
+
+/// What is told when a condition begins to hold, and when it ends.
+struct Rule {
+    condition: &'static str,
+    begins: &'static Kind,
+    ends: &'static Kind,
+    /// What is told then.
+    ended: &'static str,
+}
+
+const RULES: [Rule; 4] = [
+    Rule {
+        condition: conditions::STALLED,
+        begins: &INVALID,
+        ends: &VALID,
+        ended: "the policy is valid, and obeyed",
+    },
+    Rule {
+        condition: conditions::CONFLICTED,
+        begins: &CONFLICTED,
+        ends: &NOT_CONFLICTED,
+        ended: "no cluster that the policy selects is probed by another one any more",
+    },
+    Rule {
+        condition: conditions::WIDESPREAD_OUTAGE,
+        begins: &WIDESPREAD_OUTAGE,
+        ends: &WIDESPREAD_OUTAGE_OVER,
+        ended: "few of the clusters that fell silent at once still are, or none of this policy",
+    },
+    Rule {
+        condition: conditions::PROTECTING,
+        begins: &FIRST_PROTECTED,
+        ends: &NONE_PROTECTED,
+        ended: "none of its clusters is protected any more",
+    },
+];
+
+/// The events of a status that was written, given the one that was there.
+pub(in crate::health) fn transitions(
+    before: &ProbePolicyStatus,
+    after: &ProbePolicyStatus,
+) -> Vec<Event> {
+    let deleting = letting_go(after).is_some() || is_deleting(after);
+    let changes = RULES.iter().filter_map(|rule| {
+        let said = holding(&before.conditions, rule.condition);
+        match (said, holding(&after.conditions, rule.condition)) {
+            (None, Some(now)) => Some(Event::new(rule.begins, &*now.message)),
+            // One that is being deleted is obeyed no more than before.
+            (Some(_), None) if deleting && rule.condition == conditions::STALLED => None,
+            (Some(_), None) => Some(Event::new(rule.ends, rule.ended)),
+            (None, None) | (Some(_), Some(_)) => None,
+        }
+    });
+    let waits = letting_go(after).filter(|_| letting_go(before).is_none());
+    let waits = waits.map(|now| Event::new(&LETTING_GO, &*now.message));
+    changes.chain(waits).collect()
+}
+
+/// The finalizer was put on, for these clusters, or taken off.
+pub(in crate::health) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str>>) -> Event {
+    if on {
+        let clusters: Vec<&str> = clusters.iter().map(|name| &**name).collect();
+        let note = format!(
+            "it carries the finalizer {FINALIZER} until these are let go: {}",
+            policy::names(&clusters)
+        );
+        Event::new(&FINALIZER_ADDED, note)
+    } else {
+        let note = format!("it protects nothing any more, and lost the finalizer {FINALIZER}");
+        Event::new(&FINALIZER_REMOVED, note)
+    }
+}
+
+fn letting_go(status: &ProbePolicyStatus) -> Option<&Condition> {
+    let reconciling = holding(&status.conditions, conditions::RECONCILING);
+    reconciling.filter(|known| known.reason == policy::LETTING_GO)
+}
+
+fn is_deleting(status: &ProbePolicyStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|known| known.type_ == conditions::READY && known.reason == policy::DELETING)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::{
+        cluster::Brake,
+        health::{
+            fixtures::{assessment, owed, report},
+            policy::View,
+            report::{ClusterReport, Finding, PolicyReport},
+            summary::Summary,
+            widespread::Widespread,
+        },
+        prober::verdict::Verdict,
+    };
+
+    /// A policy that is as it should be, with one cluster.
+    fn sound() -> PolicyReport {
+        PolicyReport {
+            name: "shoots".into(),
+            uid: "uid".into(),
+            deleting: false,
+            brake: Brake::default(),
+            held: false,
+            generation: 1,
+            problems: vec![],
+            selected: vec!["a".into()],
+            kept: vec![],
+            lost: [].into(),
+        }
+    }
+
+    fn invalid(problem: &str) -> PolicyReport {
+        PolicyReport {
+            generation: 2,
+            problems: vec![problem.to_owned()],
+            ..sound()
+        }
+    }
+
+    fn conflicted(clusters: &[&str]) -> PolicyReport {
+        let clusters = clusters.iter().map(|name| Arc::from(*name)).collect();
+        PolicyReport {
+            lost: [("other".into(), clusters)].into(),
+            ..sound()
+        }
+    }
+
+    fn deleting(report: PolicyReport) -> PolicyReport {
+        PolicyReport {
+            deleting: true,
+            held: true,
+            ..report
+        }
+    }
+
+    struct Case {
+        policy: PolicyReport,
+        cluster: ClusterReport,
+        holding: bool,
+        widespread: bool,
+    }
+
+    fn case(policy: PolicyReport) -> Case {
+        let seen = Box::new(assessment(5, 0));
+        Case {
+            policy,
+            cluster: report(Finding::Judged(Verdict::Healthy, seen)),
+            holding: false,
+            widespread: false,
+        }
+    }
+
+    fn protecting(policy: PolicyReport) -> Case {
+        let seen = Box::new(assessment(5, 5));
+        Case {
+            cluster: ClusterReport {
+                dependents: vec![owed("kcm")],
+                ..report(Finding::Judged(Verdict::Outage, seen))
+            },
+            holding: true,
+            ..case(policy)
+        }
+    }
+
+    fn widespread() -> Case {
+        Case {
+            widespread: true,
+            ..case(sound())
+        }
+    }
+
+    fn status(case: &Case, before: &ProbePolicyStatus) -> ProbePolicyStatus {
+        let name: Arc<str> = "a".into();
+        let holding: BTreeSet<Arc<str>> = [name.clone()].into();
+        let none = BTreeSet::new();
+        let spread = Widespread {
+            clusters: holding.clone(),
+            first: Timestamp::UNIX_EPOCH,
+            probed: 4,
+        };
+        let view = View {
+            policy: &case.policy,
+            held: case.policy.held,
+            holding: if case.holding { &holding } else { &none },
+            widespread: case.widespread.then_some(&spread),
+        };
+        let summary = |_: &str| Some(Summary::of(&case.cluster));
+        policy::status(&view, summary, before, Timestamp::UNIX_EPOCH)
+    }
+
+    #[rstest]
+    #[case::is_made_invalid(case(sound()), case(invalid("a")), &[&INVALID])]
+    #[case::is_corrected(case(invalid("a")), case(sound()), &[&VALID])]
+    #[case::is_outranked(case(sound()), case(conflicted(&["b"])), &[&CONFLICTED])]
+    #[case::is_not_any_more(case(conflicted(&["b"])), case(sound()), &[&NOT_CONFLICTED])]
+    #[case::protects(case(sound()), protecting(sound()), &[&FIRST_PROTECTED])]
+    #[case::has_restored(protecting(sound()), case(sound()), &[&NONE_PROTECTED])]
+    #[case::many(case(sound()), widespread(), &[&WIDESPREAD_OUTAGE])]
+    #[case::few(widespread(), case(sound()), &[&WIDESPREAD_OUTAGE_OVER])]
+    #[case::waits(protecting(sound()), protecting(deleting(sound())), &[&LETTING_GO])]
+    #[case::goes(protecting(deleting(sound())), case(deleting(sound())), &[&NONE_PROTECTED])]
+    fn what_is_told(#[case] before: Case, #[case] now: Case, #[case] expected: &[&Kind]) {
+        let before = status(&before, &ProbePolicyStatus::default());
+        let now = status(&now, &before);
+        let told = transitions(&before, &now);
+        let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, expected);
+        assert!(told.iter().all(|event| !event.note.is_empty()));
+        // Refreshed, or left to a successor, it says the same.
+        assert_eq!(transitions(&now, &now), []);
+    }
+
+    #[rstest]
+    #[case::another_mistake(case(invalid("a")), case(invalid("b")))]
+    #[case::another_conflict(case(conflicted(&["b"])), case(conflicted(&["b", "c"])))]
+    #[case::is_deleted(case(sound()), case(deleting(sound())))]
+    #[case::is_deleted_instead_of_corrected(case(invalid("a")), case(deleting(invalid("a"))))]
+    #[case::waits_on(protecting(deleting(sound())), protecting(deleting(sound())))]
+    fn what_is_not(#[case] before: Case, #[case] now: Case) {
+        let before = status(&before, &ProbePolicyStatus::default());
+        let now = status(&now, &before);
+        assert_eq!(transitions(&before, &now), []);
+    }
+
+    #[test]
+    fn the_first_status_tells_what_is_amiss() {
+        let none = ProbePolicyStatus::default();
+        assert_eq!(transitions(&none, &status(&case(sound()), &none)), []);
+        let told = transitions(&none, &status(&case(invalid("no grace")), &none));
+        assert_eq!(told, [Event::new(&INVALID, "no grace")]);
+    }
+
+    #[test]
+    fn the_finalizer_tells_for_whom_it_is_there() {
+        let clusters: BTreeSet<Arc<str>> = ["a".into(), "b".into()].into();
+        let told = finalizer(true, &clusters);
+        assert_eq!(told.kind, &FINALIZER_ADDED);
+        assert!(
+            told.note.ends_with("until these are let go: a, b"),
+            "{}",
+            told.note
+        );
+        assert_eq!(finalizer(false, &clusters).kind, &FINALIZER_REMOVED);
+    }
+}
