@@ -6,6 +6,7 @@ mod candidates;
 mod clocks;
 mod control_plane;
 mod dependents;
+mod events;
 mod evidence;
 mod failover;
 mod fleet;
@@ -54,6 +55,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         clocks::all(),
         control_plane::all(),
         dependents::all(),
+        events::all(),
         failover::all(),
         kinds::all(),
         letting_go::all(),

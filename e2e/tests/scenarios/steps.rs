@@ -158,10 +158,12 @@ pub(super) fn owed(status: &ClusterHealthStatus) -> Vec<&str> {
         .collect()
 }
 
-/// What the operator has asked of a shoot's namespace on the seed, in order.
+/// What the operator has asked of a shoot's namespace on the seed, in order, without the events that
+/// it has told there.
 pub(super) fn requests(shoot: &Shoot) -> Result<Vec<Request>> {
     let mut requests = shoot.control_plane.seed().operator_requests()?;
-    requests.retain(|request| request.namespace == shoot.namespace());
+    requests
+        .retain(|request| request.namespace == shoot.namespace() && request.resource != "events");
     Ok(requests)
 }
 
