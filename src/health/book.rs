@@ -134,6 +134,9 @@ impl Book {
                     }
                     record.finalizer.seen(report.held);
                     record.report = report;
+                    if let Some(event) = record.finalizer_event() {
+                        self.events.push(record.regarding(), event);
+                    }
                     record
                 }
                 None => {

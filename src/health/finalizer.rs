@@ -14,6 +14,8 @@ pub(super) struct Finalizer {
     on: bool,
     /// What the watch told last.
     seen: bool,
+    /// What was last told of it.
+    told: bool,
     /// A write of it failed, and may have been carried out all the same.
     unsure: bool,
     /// When it is written.
@@ -26,6 +28,7 @@ impl Finalizer {
         Self {
             on: seen,
             seen,
+            told: seen,
             unsure: false,
             schedule: Schedule::idle(),
         }
@@ -56,6 +59,16 @@ impl Finalizer {
     /// Whether it is there.
     pub(super) fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// Whether it has come or gone as it was needed, whoever knows it first: our own write, or the
+    /// watch. What somebody else does to it, and is undone, is not told.
+    pub(super) fn news(&mut self, needed: bool) -> Option<bool> {
+        let news = self.on == needed && self.told != self.on;
+        news.then(|| {
+            self.told = self.on;
+            self.on
+        })
     }
 
     /// What has to be written: whether it is to be there. Where it is not known whether it is, that
@@ -128,5 +141,23 @@ mod tests {
         let mut finalizer = Finalizer::new(true);
         finalizer.seen(false);
         assert_eq!(finalizer.change(true, false), Some(true));
+    }
+
+    #[test]
+    fn each_coming_and_going_is_told_once() {
+        let mut finalizer = Finalizer::new(false);
+        assert_eq!(finalizer.news(true), None, "it is not there yet");
+        // The watch may be faster than the answer.
+        finalizer.seen(true);
+        assert_eq!(finalizer.news(true), Some(true));
+        finalizer.wrote(true);
+        assert_eq!(finalizer.news(true), None);
+        finalizer.seen(false);
+        assert_eq!(finalizer.news(true), None, "it is put on again");
+        finalizer.wrote(true);
+        assert_eq!(finalizer.news(true), None);
+        finalizer.wrote(false);
+        assert_eq!(finalizer.news(false), Some(false));
+        assert_eq!(Finalizer::new(true).news(true), None, "a restart");
     }
 }

@@ -343,6 +343,12 @@ impl PolicyRecord {
         self.schedule.hurry(Instant::now());
     }
 
+    /// What has become of the finalizer.
+    pub(super) fn finalizer_event(&mut self) -> Option<Event> {
+        let on = self.finalizer.news(!self.holding.is_empty())?;
+        Some(events::policy::finalizer(on, &self.holding))
+    }
+
     /// Whether the finalizer is to be put on or taken off.
     pub(super) fn finalizer_change(&self) -> Option<bool> {
         self.finalizer

@@ -20,7 +20,7 @@ use super::{
     book::{Book, Object},
     cluster,
     events::{
-        self, EventCounts,
+        EventCounts,
         publisher::{Publisher, Publishing},
     },
     report::ClusterReport,
@@ -348,11 +348,10 @@ impl Writer {
         };
         match written {
             Ok(()) => {
-                if record.finalizer.is_on() != on {
-                    let event = events::policy::finalizer(on, &record.holding);
+                record.finalizer.wrote(on);
+                if let Some(event) = record.finalizer_event() {
                     self.book.events.push(record.regarding(), event);
                 }
-                record.finalizer.wrote(on);
                 record.schedule.hurry(Instant::now());
                 self.book.concerns_policies = true;
             }
