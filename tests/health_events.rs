@@ -28,8 +28,6 @@ use support::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// As many as wait at most.
-const LIMIT: usize = 1_000;
 /// What is due at once has been written.
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -411,7 +409,6 @@ async fn no_more_wait_than_there_is_room_for() {
     // All but the one on its way, those that wait, and no status among those that do.
     assert_eq!(desk.seed.events().len(), 1);
     assert_eq!(desk.counted(), (0, 1_200 - 1 - 1_000));
-    assert_eq!(LIMIT, 1_000);
     for index in 0..300 {
         let health = desk.seed.get("clusterhealths", "", &format!("c{index}"));
         assert_eq!(health.unwrap()["status"]["protection"], "ScalingDown");

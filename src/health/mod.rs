@@ -4,7 +4,7 @@
 //! [`PolicyReport`]s. [`news`] tells which of them say something new, [`cluster`] and [`policy`]
 //! turn those into statuses, and [`widespread`] sees what many clusters have in common: plain
 //! functions all. [`writer`] writes, and puts the finalizer on policies that protect something.
-//! What has just become otherwise is also told as [`events`].
+//! What has just become otherwise is also told as events.
 
 mod book;
 pub mod cluster;

@@ -27,9 +27,12 @@ pub(in crate::health) struct Publisher {
     seed: Seed,
     recorder: Recorder,
     counts: EventCounts,
-    /// When failures were last logged, by their HTTP status.
-    complained: BTreeMap<Option<u16>, Instant>,
+    complaints: Complaints,
 }
+
+/// When failures were last logged, by their HTTP status.
+#[derive(Default)]
+struct Complaints(BTreeMap<Option<u16>, Instant>);
 
 /// An event on its way.
 pub(in crate::health) type Publishing = BoxFuture<'static, Result<(), CallError>>;
@@ -45,7 +48,7 @@ impl Publisher {
             recorder: Recorder::new(seed.client().clone(), reporter),
             seed,
             counts,
-            complained: BTreeMap::new(),
+            complaints: Complaints::default(),
         }
     }
 
@@ -61,7 +64,7 @@ impl Publisher {
         let event = events::Event {
             type_: kind.type_,
             reason: kind.reason.to_owned(),
-            note: Some(cut(note, MAX_NOTE)).filter(|note| !note.is_empty()),
+            note: Some(cut(note, MAX_NOTE)),
             action: kind.action.to_owned(),
             secondary: None,
         };
@@ -84,16 +87,26 @@ impl Publisher {
             tracing::debug!(%error, "an event was not written: its namespace is being deleted");
             return;
         }
-        let (kind, now) = (error.code(), Instant::now());
-        let before = self.complained.get(&kind);
-        if before.is_none_or(|before| now.duration_since(*before) >= COMPLAIN) {
-            self.complained.insert(kind, now);
+        if self.complaints.is_due(error.code()) {
             tracing::warn!(
                 %error,
                 "an event was not written; it is not tried again, and further ones that fail like \
                  this are only counted for an hour"
             );
         }
+    }
+}
+
+impl Complaints {
+    /// Whether a failure of this kind is logged.
+    fn is_due(&mut self, code: Option<u16>) -> bool {
+        let now = Instant::now();
+        let before = self.0.get(&code);
+        let due = before.is_none_or(|before| now.duration_since(*before) >= COMPLAIN);
+        if due {
+            self.0.insert(code, now);
+        }
+        due
     }
 }
 
@@ -114,17 +127,41 @@ fn cut(mut text: String, most: usize) -> String {
 
 /// Whether the namespace takes nothing new any more: its control plane is being deleted.
 fn is_terminating(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.reason == "NamespaceTerminating")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_kind_of_failure_is_logged_once_an_hour() {
+        let mut complaints = Complaints::default();
+        let codes = [Some(403), None, Some(403), Some(404), None];
+        let logged = codes.map(|code| complaints.is_due(code));
+        assert_eq!(logged, [true, true, false, true, false]);
+        tokio::time::advance(COMPLAIN).await;
+        assert!(complaints.is_due(Some(403)));
+    }
+
+    #[rstest]
+    #[case::terminating("NamespaceTerminating", true)]
+    #[case::another("Other", false)]
+    fn a_namespace_that_is_being_deleted(#[case] cause: &str, #[case] expected: bool) {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+            "reason": "Forbidden", "message": "because it is being terminated",
+            "details": {"causes": [{"reason": cause, "field": "metadata.namespace"}]},
+        });
+        assert_eq!(
+            is_terminating(&serde_json::from_value(status).unwrap()),
+            expected
+        );
+    }
 
     #[rstest]
     #[case::short("ab", 3, "ab")]
