@@ -38,8 +38,11 @@ impl Operator {
     fn process(seed: &Seed, name: &str, kubeconfig: &Kubeconfig) -> Result<Process> {
         let path = seed.directory().join(format!("kubeconfig-{name}.yaml"));
         fs::write(&path, kubeconfig.to_string())?;
-        let process = Process::new(name, binary()?, seed.directory());
-        Ok(process.env("DWD_KUBECONFIG", path))
+        Ok(Process::new(name, binary()?, seed.directory())
+            .env("DWD_KUBECONFIG", path)
+            // Many run at once; what wants to see the endpoints gives the flags.
+            .env("DWD_METRICS_BIND_ADDR", "0")
+            .env("DWD_HEALTH_BIND_ADDR", "0"))
     }
 
     fn run(process: Process) -> Result<Self> {

@@ -8,6 +8,7 @@ use kube::Client;
 use crate::{
     api,
     runtime::{
+        admin::BindAddress,
         leader::{Elector, Times, TimesError},
         seed::{Budget, LEAST_QPS, MOST_QPS},
         telemetry::LogFormat,
@@ -62,6 +63,42 @@ pub(super) struct ReportArgs {
         value_parser = up_to_a_day
     )]
     report_protection_after: Duration,
+}
+
+/// How those who look after the process see how it fares.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Metrics and health")]
+pub(super) struct AdminArgs {
+    /// Where /metrics is served: HOST:PORT, :PORT for all addresses, or 0 for nowhere
+    #[arg(
+        long,
+        env = "DWD_METRICS_BIND_ADDR",
+        value_name = "ADDRESS",
+        default_value = ":9643"
+    )]
+    pub(super) metrics_bind_addr: BindAddress,
+
+    /// Where /healthz and /readyz are served; may be the same address
+    #[arg(
+        long,
+        env = "DWD_HEALTH_BIND_ADDR",
+        value_name = "ADDRESS",
+        default_value = ":9644"
+    )]
+    pub(super) health_bind_addr: BindAddress,
+
+    /// Show metrics of each cluster: some five series for each
+    #[arg(
+        long,
+        env = "DWD_CLUSTER_METRICS",
+        value_name = "BOOL",
+        default_value_t = false,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set
+    )]
+    pub(super) cluster_metrics: bool,
 }
 
 /// Flags of Gardener's dependency-watchdog that have no meaning here.

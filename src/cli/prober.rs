@@ -2,11 +2,13 @@
 
 use clap::Args;
 use kube::Client;
+use tokio_util::sync::CancellationToken;
 
-use super::args::{ClientArgs, FormerArgs, LeaderArgs, LogArgs, ReportArgs, ScaleArgs};
+use super::args::{AdminArgs, ClientArgs, FormerArgs, LeaderArgs, LogArgs, ReportArgs, ScaleArgs};
 use crate::{
-    prober::fleet,
+    prober::{fleet, instruments::Instruments},
     runtime::{
+        admin::{Admin, BindError, Endpoints},
         leader::{Leadership, Lost, TimesError},
         seed::{self, ClientError, Seed},
         shutdown,
@@ -30,6 +32,8 @@ pub(super) struct ProberArgs {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
     former: FormerArgs,
@@ -42,6 +46,8 @@ pub(super) enum ProberError {
     Log(#[from] FilterError),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
     #[error("signals cannot be listened for: {0}")]
     Signals(#[from] std::io::Error),
     #[error(transparent)]
@@ -55,20 +61,66 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     args.former.warn();
     let election = args.leader.election()?;
     let stop = shutdown::on_signal()?;
-    let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let client = Client::try_from(config).map_err(ClientError::Build)?;
-    let elector = election.map(|it| it.elector(client.clone(), LEASE));
-    let work = |leadership: Leadership| {
-        let prober = fleet::Prober {
-            seed: Seed::new(client.clone(), args.client.budget()).led_by(leadership.clone()),
-            scale: Seed::new(client, args.scale.budget()).led_by(leadership),
-            overdue_after: args.report.overdue_after(),
-        };
-        fleet::run(prober, stop.clone())
+    let (instruments, registry) = Instruments::new(args.admin.cluster_metrics);
+    instruments.checks.stopped_by(stop.clone());
+    let endpoints = Endpoints {
+        registry,
+        pulses: instruments.pulses.clone(),
+        checks: instruments.checks.clone(),
     };
-    match elector {
-        Some(elector) => elector.lead(stop.clone(), work).await?,
-        None => work(Leadership::unopposed()).await,
+    let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
+    let admin = Admin::bind(metrics, health, endpoints).await?;
+    let config = seed::config(args.client.kubeconfig.as_deref()).await?;
+    let client = seed::client(config, &instruments.requests)?;
+    // The endpoints tell about the end, so they outlive it.
+    let last = CancellationToken::new();
+    let serving = tokio::spawn(admin.run(last.clone()));
+    let ended = match election {
+        Some(election) => {
+            let elector = election.elector(client.clone(), LEASE);
+            let leader = instruments.leader.clone();
+            leader.set(false);
+            instruments
+                .checks
+                .register("leader-election", elector.check());
+            let work = |leadership| {
+                leader.set(true);
+                fleet::run(args.prober(client, leadership, instruments), stop.clone())
+            };
+            let ended = elector.lead(stop.clone(), work).await;
+            leader.set(false);
+            ended
+        }
+        None => {
+            let leadership = Leadership::unopposed();
+            fleet::run(args.prober(client, leadership, instruments), stop).await;
+            Ok(())
+        }
+    };
+    last.cancel();
+    // The server does not panic; if it did, there is nobody left to tell.
+    let _ = serving.await;
+    Ok(ended?)
+}
+
+impl ProberArgs {
+    fn prober(
+        &self,
+        client: Client,
+        leadership: Leadership,
+        instruments: Instruments,
+    ) -> fleet::Prober {
+        let seed = Seed::new(client.clone(), self.client.budget());
+        let scale = Seed::new(client, self.scale.budget());
+        fleet::Prober {
+            seed: seed
+                .measured(instruments.seed_budget.clone())
+                .led_by(leadership.clone()),
+            scale: scale
+                .measured(instruments.scale_budget.clone())
+                .led_by(leadership),
+            overdue_after: self.report.overdue_after(),
+            instruments,
+        }
     }
-    Ok(())
 }

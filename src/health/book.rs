@@ -14,6 +14,7 @@ use super::{
         dependent::{self, DependentNews},
         queue::Queue,
     },
+    metrics::{Census, HealthMetrics},
     policy,
     record::{ClusterRecord, PolicyRecord},
     report::PolicyReport,
@@ -32,6 +33,7 @@ pub(super) struct Book {
     /// A list of ClusterHealths in progress.
     listed: BTreeMap<String, ObjectMeta>,
     widespread: Option<Widespread>,
+    pub(super) metrics: HealthMetrics,
     /// Something has changed that concerns policies.
     pub(super) concerns_policies: bool,
     /// What is to be told.
@@ -58,6 +60,7 @@ impl Book {
             left: known.policies,
             listed: BTreeMap::new(),
             widespread: None,
+            metrics: HealthMetrics::default(),
             concerns_policies: false,
             events: Queue::default(),
         }
@@ -67,6 +70,7 @@ impl Book {
     pub(super) fn take(&mut self, update: Update) {
         match update {
             Update::Cluster(name, report) => {
+                self.metrics.reported(&name, &report);
                 let before = self.clusters.get(&name).and_then(|it| it.report.clone());
                 let entry = self.clusters.entry(name.clone());
                 let record = entry.or_insert_with(ClusterRecord::new);
@@ -82,6 +86,7 @@ impl Book {
             }
             Update::Dependent(cluster, news) => self.take_news(&cluster, &news),
             Update::ClusterUnselected(name) => {
+                self.metrics.gone(&name);
                 if let Some(record) = self.clusters.get_mut(&name) {
                     record.unselect();
                 }
@@ -204,12 +209,17 @@ impl Book {
         let now = Instant::now();
         let mut silent = BTreeMap::new();
         let mut probed = 0;
+        let mut census = Census::default();
         let mut holding: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
         for (name, record) in &self.clusters {
             let Some(summary) = record.summary() else {
                 continue;
             };
             probed += usize::from(summary.standing != Standing::Skipped);
+            census.count(summary.standing);
+            census.protected += usize::from(summary.protected);
+            census.overdue += usize::from(summary.overdue);
+            census.owed += record.owed();
             silent.extend(record.silent_since.map(|since| (name.clone(), since)));
             let responsible = summary.policy.and_then(|it| self.policies.get(it));
             if let Some(policy) = responsible
@@ -237,6 +247,7 @@ impl Book {
                 policy.finalizer.schedule.hurry(now);
             }
         }
+        self.metrics.counted(census);
         self.tell_widespread(widespread(&silent, probed));
     }
 
@@ -252,6 +263,8 @@ impl Book {
             }
             _ => {}
         }
+        let clusters = found.as_ref().map_or(0, |found| found.clusters.len());
+        self.metrics.widespread(clusters);
         self.widespread = found;
         for policy in self.policies.values_mut() {
             policy.schedule.hurry(Instant::now());
@@ -287,6 +300,17 @@ impl Book {
                 .map(|(due, name)| (due, Object::Policy(name.clone()))),
         ];
         soonest.into_iter().flatten().min_by_key(|(due, _)| *due)
+    }
+
+    /// How many objects are due to be written and are not being written.
+    pub(super) fn due(&self) -> usize {
+        let now = Instant::now();
+        let clusters = self.clusters.values().map(|record| record.schedule.due());
+        let policies = self.policies.values().map(|record| record.schedule.due());
+        let finalizers = self.policies.values();
+        let finalizers = finalizers.map(|record| record.finalizer.schedule.due());
+        let all = clusters.chain(policies).chain(finalizers).flatten();
+        all.filter(|due| *due <= now).count()
     }
 
     /// The status that a policy asks for now; `None` if there is no such policy.

@@ -93,9 +93,16 @@ pub fn reason(finding: &Finding) -> &'static str {
     match finding {
         Finding::Pending => "Pending",
         Finding::Unread { reason, .. } | Finding::Skipped { reason, .. } => reason,
-        Finding::Judged(Verdict::Outage, _) => "Outage",
-        Finding::Judged(Verdict::Healthy, _) => HEALTHY,
-        Finding::Judged(Verdict::Undetermined(doubt), _) => match doubt {
+        Finding::Judged(verdict, _) => verdict_reason(*verdict),
+    }
+}
+
+/// A verdict in one word.
+pub fn verdict_reason(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Outage => "Outage",
+        Verdict::Healthy => HEALTHY,
+        Verdict::Undetermined(doubt) => match doubt {
             Doubt::Unproven(_) => "Suspect",
             Doubt::NoWrites => "NoWrites",
             Doubt::SingleNode => "SingleNode",

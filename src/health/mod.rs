@@ -13,6 +13,7 @@ mod events;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
+mod metrics;
 pub mod news;
 pub mod policy;
 mod record;
@@ -29,6 +30,7 @@ pub use events::{
     EventCounts,
     dependent::{Deed, DependentNews},
 };
+pub use metrics::HealthMetrics;
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
 pub use wording::evidence;

@@ -127,6 +127,15 @@ impl ClusterRecord {
         }
     }
 
+    /// How many of its dependents are owed their replicas.
+    pub(super) fn owed(&self) -> usize {
+        let dependents = match &self.report {
+            Some(report) => &report.dependents,
+            None => &self.status.dependents,
+        };
+        dependents.iter().filter(|it| it.owed).count()
+    }
+
     /// Whether it is there, and owned by the Cluster that is reported.
     pub(super) fn is_established(&self) -> bool {
         let uid = self.report.as_ref().map(|report| &report.uid);

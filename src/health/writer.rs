@@ -23,6 +23,7 @@ use super::{
         EventCounts,
         publisher::{Publisher, Publishing},
     },
+    metrics::HealthMetrics,
     report::ClusterReport,
     reporter::{Known, Reporter, Update},
     request::{WriteError, delete, establish, set_finalizer, write_status},
@@ -30,6 +31,7 @@ use super::{
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
     runtime::{
+        pulse::Pulses,
         seed::{CallError, Seed},
         timer::until,
     },
@@ -42,12 +44,16 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// Whether a policy's status says anything new is looked at most this often.
 const POLICY_LOOK: Duration = Duration::from_secs(1);
 
+/// The name of the writer's pulse.
+const PULSE: &str = "writer";
+
 /// Writes ClusterHealths, the statuses of ProbePolicies and their finalizer, and events.
 pub struct Writer {
     seed: Seed,
     updates: UnboundedReceiver<Update>,
     book: Book,
     writes: FuturesUnordered<BoxFuture<'static, Done>>,
+    pulses: Pulses,
     publisher: Publisher,
     /// The event on its way.
     publishing: Option<Publishing>,
@@ -73,6 +79,26 @@ enum Done {
     Finalizer(Arc<str>, Arc<str>, bool, Result<(), WriteError>),
 }
 
+impl Done {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Cluster(..) | Self::Deleted(..) => "ClusterHealth",
+            Self::Policy(..) | Self::Finalizer(..) => "ProbePolicy",
+        }
+    }
+
+    fn succeeded(&self) -> bool {
+        match self {
+            Self::Deleted(_, ended) => match ended {
+                Ok(()) => true,
+                Err(error) => error.is_not_found(),
+            },
+            Self::Cluster(_, _, _, ended) => ended.is_ok(),
+            Self::Policy(_, _, _, ended) | Self::Finalizer(_, _, _, ended) => ended.is_ok(),
+        }
+    }
+}
+
 impl Writer {
     /// A writer for what its reporter is told.
     pub fn new(seed: Seed, known: Known) -> (Self, Reporter) {
@@ -85,6 +111,7 @@ impl Writer {
             updates,
             book,
             writes: FuturesUnordered::new(),
+            pulses: Pulses::default(),
         };
         (writer, Reporter(sender))
     }
@@ -94,10 +121,20 @@ impl Writer {
         self.book.events.counts().clone()
     }
 
+    /// The same, counted by these, and with a pulse among those.
+    #[must_use]
+    pub fn measured(mut self, metrics: HealthMetrics, pulses: Pulses) -> Self {
+        self.book.metrics = metrics;
+        Self { pulses, ..self }
+    }
+
     /// Writes until it is stopped, and then what is due at that moment.
     pub async fn run(mut self, stop: CancellationToken) {
+        let mut pulse = self.pulses.begin(PULSE);
         loop {
+            pulse.beat();
             self.book.review();
+            self.book.metrics.writing(self.writes.len());
             let next = self.book.next();
             if next.as_ref().is_none_or(|(due, _)| *due > Instant::now()) {
                 self.publish_next();
@@ -122,6 +159,7 @@ impl Writer {
                 // One that is begun is always followed: it may have the turn that all others, of
                 // statuses too, wait for.
                 published = end_of(&mut self.publishing) => self.published(published),
+                () = pulse.due() => self.book.metrics.due(self.book.due()),
             }
         }
         // Whoever comes next learns from it what was done last. A failure is not tried again: the
@@ -251,6 +289,7 @@ impl Writer {
 
     /// Takes down how a write ended. What it was about may have gone meanwhile.
     fn written(&mut self, done: Done) {
+        self.book.metrics.wrote(done.kind(), done.succeeded());
         match done {
             Done::Cluster(name, report, status, written) => {
                 self.cluster_written(&name, report, *status, written);

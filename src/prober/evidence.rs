@@ -7,6 +7,7 @@ use kube::{
     api::{ListParams, Request as Path},
     core::{ObjectList, Resource},
 };
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -167,10 +168,10 @@ pub struct Evidence {
 
 impl Evidence {
     /// Evidence from the shoots of this seed. What a scale-down waits for is read from the seed on
-    /// the budget of `urgent`.
-    pub fn new(seed: Seed, urgent: Seed) -> Self {
+    /// the budget of `urgent`. Watches of Secrets that break are counted by `restarts`.
+    pub fn new(seed: Seed, urgent: Seed, restarts: Counter) -> Self {
         Self {
-            secrets: Secrets::new(seed.client().clone()),
+            secrets: Secrets::new(seed.client().clone(), restarts),
             seed,
             urgent: urgent.urgent(),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),

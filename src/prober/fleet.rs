@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     evidence::Evidence,
+    instruments::Instruments,
     moment::Origin,
     probe::{Probe, Shared},
     scale::Resources,
@@ -34,11 +35,18 @@ use crate::{
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{Known, PolicyReport, Reporter, Writer},
-    runtime::{seed::Seed, timer::until},
+    runtime::{pulse::Pulse, seed::Seed, timer::until, watches::WatchState},
 };
 
+/// The kinds that are watched.
+const POLICIES: &str = "ProbePolicies";
+const HEALTHS: &str = "ClusterHealths";
+const CLUSTERS: &str = "Clusters";
+const SECRETS: &str = "Secrets";
 /// A Cluster embeds a cloud profile of hundreds of kilobytes, so few are listed at a time.
 const CLUSTERS_PER_PAGE: u32 = 20;
+/// The name of the fleet's pulse.
+const PULSE: &str = "fleet";
 /// A loop that ended by a defect is started again after this long.
 const RESTART: Duration = Duration::from_secs(10);
 
@@ -51,6 +59,15 @@ pub struct Prober {
     pub scale: Seed,
     /// A protection that lasts for longer is reported.
     pub overdue_after: Duration,
+    /// By which others see how it fares.
+    pub instruments: Instruments,
+}
+
+/// The watches without which nothing is known.
+struct Watched {
+    policies: WatchState,
+    healths: WatchState,
+    clusters: WatchState,
 }
 
 /// Runs the prober until it is stopped.
@@ -59,8 +76,15 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         seed,
         scale,
         overdue_after,
+        instruments,
     } = prober;
-    let Some(known) = stop.run_until_cancelled(known(&seed)).await else {
+    let watches = &instruments.watches;
+    let watched = Watched {
+        policies: watches.begin(POLICIES, "watch-probepolicies"),
+        healths: watches.begin(HEALTHS, "watch-clusterhealths"),
+        clusters: watches.begin(CLUSTERS, "watch-clusters"),
+    };
+    let Some(known) = stop.run_until_cancelled(known(&seed, &watched)).await else {
         return;
     };
     let recalled: BTreeMap<Arc<str>, ClusterHealthStatus> = known
@@ -76,20 +100,22 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         .filter_map(|(name, status)| Some((name.clone(), status.policy.as_deref()?.into())))
         .collect();
     let (writer, reporter) = Writer::new(seed.clone(), known);
+    let writer = writer.measured(instruments.health.clone(), instruments.pulses.clone());
     // Its last reports may be about the end of the loops, so the writer outlives them.
     let last = CancellationToken::new();
     let writing = tokio::spawn(writer.run(last.clone()));
-    let deletions = watch_cluster_healths(seed.clone(), reporter.clone());
+    let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), watched.healths.clone());
     tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
     let fleet = Fleet {
         seed: seed.clone(),
         index: Index::new(policies),
         shared: Shared {
-            evidence: Evidence::new(seed.clone(), scale.clone()),
+            evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts(SECRETS)),
             scale,
             resources: Resources::default(),
             reporter: reporter.clone(),
+            metrics: instruments.prober.clone(),
             origin: Origin::new(Instant::now().into_std()),
             overdue_after,
         },
@@ -102,6 +128,8 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         names: HashMap::new(),
         restarts: BTreeMap::new(),
         started: false,
+        watched,
+        pulse: instruments.pulses.begin(PULSE),
     };
     fleet.run(stop).await;
     last.cancel();
@@ -111,10 +139,10 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
 
 /// What an earlier run has left in statuses, however long it takes to list them. One that cannot be
 /// read keeps nobody from starting: the marks on the dependents tell what is owed.
-async fn known(seed: &Seed) -> Known {
+async fn known(seed: &Seed, watched: &Watched) -> Known {
     let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.client().clone());
     let stream = watcher(api, watcher::Config::default());
-    let clusters = listed("ClusterHealths", stream).await;
+    let clusters = listed(HEALTHS, stream, &watched.healths).await;
     let clusters = clusters.into_iter().map(|DeserializeGuard(health)| {
         health.unwrap_or_else(|invalid| {
             let name = invalid.metadata.name.unwrap_or_default();
@@ -126,7 +154,7 @@ async fn known(seed: &Seed) -> Known {
     let kind = ApiResource::erase::<ProbePolicy>(&());
     let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &kind);
     let stream = watcher(api, watcher::Config::default());
-    let policies = listed("ProbePolicies", stream).await;
+    let policies = listed(POLICIES, stream, &watched.policies).await;
     let policies = policies.into_iter().filter_map(|mut policy| {
         let status = policy.data.get_mut("status")?.take();
         let status: ProbePolicyStatus = serde_json::from_value(status).ok()?;
@@ -142,9 +170,10 @@ async fn known(seed: &Seed) -> Known {
 async fn listed<K: Send + 'static>(
     what: &'static str,
     stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    state: &WatchState,
 ) -> Vec<K> {
     let mut listed = Vec::new();
-    let mut events = events(what, stream);
+    let mut events = events(what, stream, state.clone());
     while let Some(event) = events.next().await {
         match event {
             watcher::Event::Init => listed.clear(),
@@ -172,9 +201,9 @@ async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
 }
 
 /// Tells the writer of ClusterHealths that somebody else deletes.
-async fn watch_cluster_healths(seed: Seed, reporter: Reporter) {
+async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState) {
     let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
-    let mut events = events("ClusterHealths", watcher(api, watcher::Config::default()));
+    let mut events = events(HEALTHS, watcher(api, watcher::Config::default()), state);
     while let Some(event) = events.next().await {
         reporter.cluster_health(event);
     }
@@ -208,6 +237,8 @@ struct Fleet {
     restarts: BTreeMap<Arc<str>, Instant>,
     /// Whether all objects have been listed once: clusters that come later are new.
     started: bool,
+    watched: Watched,
+    pulse: Pulse,
 }
 
 /// What is known of a cluster when its loop starts.
@@ -225,12 +256,12 @@ impl Fleet {
         let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
         let clusters: Api<Cluster> = Api::all(client.clone());
         let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
-        let mut policies = events(
-            "ProbePolicies",
-            watcher(policies, watcher::Config::default()),
-        );
-        let mut clusters = events("Clusters", watcher(clusters, small_pages));
+        let policies = watcher(policies, watcher::Config::default());
+        let mut policies = events(POLICIES, policies, self.watched.policies.clone());
+        let clusters = watcher(clusters, small_pages);
+        let mut clusters = events(CLUSTERS, clusters, self.watched.clusters.clone());
         loop {
+            self.pulse.beat();
             let restart = self.restarts.values().min().copied();
             let (about_policies, changed) = tokio::select! {
                 // Policies first: they decide what the clusters' events mean.
@@ -246,6 +277,7 @@ impl Fleet {
                     self.restart();
                     continue;
                 }
+                () = self.pulse.due() => continue,
             };
             self.apply(about_policies, &changed);
         }
@@ -411,18 +443,20 @@ impl Fleet {
 fn events<K>(
     what: &'static str,
     stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    state: WatchState,
 ) -> impl Stream<Item = watcher::Event<K>> + Unpin
 where
     K: Send + 'static,
 {
-    let stream = stream
-        .default_backoff()
-        .filter_map(move |event| async move {
-            event
-                .inspect_err(
-                    |error| tracing::warn!(%error, "the watch of {what} broke; it is resumed"),
-                )
-                .ok()
-        });
+    let stream = stream.default_backoff().filter_map(move |event| {
+        match &event {
+            Ok(event) => state.told(event),
+            Err(error) => {
+                tracing::warn!(%error, "the watch of {what} broke; it is resumed");
+                state.broke(error);
+            }
+        }
+        std::future::ready(event.ok())
+    });
     Box::pin(stream)
 }

@@ -45,6 +45,8 @@ pub struct Flow {
 /// Something that a flow did or met.
 #[derive(Debug)]
 pub struct FlowEvent {
+    /// When.
+    pub at: Instant,
     /// The dependent that it is about.
     pub dependent: Dependent,
     /// Its UID, if it was read.
@@ -224,6 +226,7 @@ impl Flow {
     fn tell(&self, dependent: &Dependent, uid: Option<Arc<str>>, what: What) {
         // Nobody listens any more only when the whole cluster is being let go.
         let _ = self.events.send(FlowEvent {
+            at: Instant::now(),
             dependent: dependent.clone(),
             uid,
             what,

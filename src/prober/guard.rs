@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     flow::{Ending, Flow, FlowEvent, What},
     ledger::Ledger,
+    metrics::{Flowing, ProberMetrics, Protecting},
     plan::{Aim, Step},
     scale::{Resources, Scaler},
     since::Since,
@@ -53,6 +54,11 @@ pub struct Guard {
     look_again: Option<(Aim, Instant)>,
     flow: Option<Running>,
     next: Next,
+    metrics: Arc<ProberMetrics>,
+    /// There while the dependents are scaled down.
+    protecting: Option<Protecting>,
+    /// When the outage was provable for which nothing has been written yet.
+    provable: Option<Instant>,
 }
 
 /// What a verdict asks for.
@@ -62,6 +68,8 @@ pub struct Order {
     pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
+    /// When the outage could be proven at the earliest, if it is one.
+    pub provable: Option<Instant>,
     /// Until when the evidence counts that the verdict rests on: nothing is scaled after that
     /// without another.
     pub valid_until: Instant,
@@ -89,6 +97,7 @@ struct Running {
     grant: Grant,
     task: JoinHandle<Ending>,
     events: UnboundedReceiver<FlowEvent>,
+    _counted: Flowing,
 }
 
 impl Guard {
@@ -123,6 +132,19 @@ impl Guard {
             look_again: None,
             flow: None,
             next: Next::Nothing,
+            metrics: Arc::default(),
+            protecting: None,
+            provable: None,
+        }
+    }
+
+    /// The same, counted by these.
+    #[must_use]
+    pub fn measured(self, metrics: Arc<ProberMetrics>) -> Self {
+        Self {
+            protecting: self.protected_since.map(|_| metrics.protect()),
+            metrics,
+            ..self
         }
     }
 
@@ -170,6 +192,11 @@ impl Guard {
     /// ends between two requests, and then this one starts. `why` is told with what is done.
     pub fn act(&mut self, order: Order, why: impl FnOnce() -> String) {
         self.next = Next::Nothing;
+        if order.aim != Aim::Protect {
+            self.provable = None;
+        } else if !self.ledger.owes() {
+            self.provable = self.provable.or(order.provable);
+        }
         match &self.flow {
             Some(running) if running.aim == order.aim && !running.grant.is_withdrawn() => {
                 running.grant.extend(order.valid_until);
@@ -210,6 +237,7 @@ impl Guard {
     /// Ends a flow under way between two requests; nothing follows it.
     pub fn stop(&mut self) {
         self.next = Next::Nothing;
+        self.provable = None;
         if let Some(running) = &self.flow {
             running.grant.withdraw();
         }
@@ -297,6 +325,7 @@ impl Guard {
         let order = Order {
             aim: *aim,
             restore: Restore::Marked,
+            provable: None,
             valid_until: Instant::now() + TRY,
         };
         self.start(order, why.clone());
@@ -365,14 +394,23 @@ impl Guard {
             grant,
             task: tokio::spawn(flow.run()),
             events,
+            _counted: self.metrics.flow(),
         });
     }
 
     fn note(&mut self, event: &FlowEvent) {
         let cluster = &*self.cluster;
         let dependent = &event.dependent.reference;
+        if let Some(running) = &self.flow {
+            self.metrics.did(running.aim, &event.what);
+        }
         match &event.what {
             What::Did(step, found) => {
+                if let Step::ScaleDown { .. } = step
+                    && let Some(provable) = self.provable.take()
+                {
+                    self.metrics.reacted(event.at.duration_since(provable));
+                }
                 let replicas = found.as_ref().map(|found| found.replicas);
                 tracing::info!(cluster, %dependent, ?step, replicas, "wrote");
                 self.acted(*step, &dependent.name);
@@ -463,11 +501,22 @@ impl Guard {
         if self.protection != protection {
             let from = self.protection;
             tracing::info!(cluster = &*self.cluster, ?from, to = ?protection, "protection");
+            let since = self.protected_since;
             self.protection = protection;
             self.protected_since = match protection {
                 Protection::None => None,
                 _ => Some(self.protected_since.unwrap_or_else(Since::now)),
             };
+            match (protection, self.protecting.take()) {
+                (Protection::None, None) => {}
+                (Protection::None, Some(protecting)) => {
+                    protecting.ended(since.map(|since| since.elapsed()).unwrap_or_default());
+                }
+                (_, protecting) => {
+                    let begun = protecting.unwrap_or_else(|| self.metrics.protect());
+                    self.protecting = Some(begun);
+                }
+            }
         }
     }
 }

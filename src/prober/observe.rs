@@ -11,6 +11,7 @@ use super::{
     candidates::Roster,
     evidence::{EvidenceError, Facts, Sources},
     heartbeat::LeaseSnapshot,
+    metrics::ProberMetrics,
     moment::{Moment, Origin},
     schedule::{Occasion, Pace},
     verdict::Thresholds,
@@ -36,6 +37,7 @@ pub struct Observer {
     origin: Origin,
     settings: Arc<Settings>,
     sources: Sources,
+    metrics: Arc<ProberMetrics>,
     watch: Watch,
     /// The next round reads at once, whatever the schedule says.
     at_once: bool,
@@ -59,12 +61,18 @@ pub enum Outcome {
 
 impl Observer {
     /// Starts watching by these settings.
-    pub fn new(origin: Origin, settings: Arc<Settings>, sources: Sources) -> Self {
+    pub fn new(
+        origin: Origin,
+        settings: Arc<Settings>,
+        sources: Sources,
+        metrics: Arc<ProberMetrics>,
+    ) -> Self {
         Self {
             origin,
             watch: Watch::new(rules(&settings)),
             settings,
             sources,
+            metrics,
             at_once: true,
             failure: None,
             facts_tried: None,
@@ -144,6 +152,13 @@ impl Observer {
     }
 
     async fn read(&mut self) -> Result<Conclusion, EvidenceError> {
+        let probing = self.metrics.probe();
+        let read = self.read_and_conclude().await;
+        probing.ended(&read);
+        read
+    }
+
+    async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
         let request = self.watch.request();
         let mut taken = self.leases(request).await?;
         if taken == Taken::ReadAgain {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     evidence::{Evidence, EvidenceError},
     guard::{Guard, Order},
+    metrics::ProberMetrics,
     moment::Origin,
     observe::{Observer, Outcome},
     plan::Aim,
@@ -48,6 +49,8 @@ pub struct Shared {
     pub resources: Resources,
     /// Takes reports.
     pub reporter: Reporter,
+    /// What is counted.
+    pub metrics: Arc<ProberMetrics>,
     /// Ties moments to the clock.
     pub origin: Origin,
     /// A protection that lasts for longer is reported: somebody must look.
@@ -102,7 +105,8 @@ impl Probe {
             shared.scale.clone(),
             shared.resources.clone(),
             known,
-        );
+        )
+        .measured(shared.metrics.clone());
         if known.is_none()
             && let Presence::There(assignment) = &*presence.borrow()
             && let Some(Ok(settings)) = assignment.former.as_ref().map(|it| &it.settings)
@@ -274,7 +278,8 @@ impl Probe {
             .shared
             .evidence
             .of(self.name.clone(), &settings.secret_name);
-        let observer = Observer::new(self.shared.origin, settings.clone(), sources);
+        let metrics = self.shared.metrics.clone();
+        let observer = Observer::new(self.shared.origin, settings.clone(), sources, metrics);
         self.next_round(Box::new(observer));
     }
 
@@ -345,6 +350,9 @@ impl Probe {
             let order = Order {
                 aim,
                 restore: settings.restore,
+                provable: conclusion
+                    .provable
+                    .map(|moment| Instant::from_std(self.shared.origin.instant(moment))),
                 valid_until: Instant::now() + valid_for,
             };
             let (expired, all) = (seen.expired, seen.candidates);
@@ -373,6 +381,7 @@ impl Probe {
         let order = Order {
             aim: Aim::Restore,
             restore: Restore::Marked,
+            provable: None,
             valid_until: Instant::now() + restore_within(settings),
         };
         let why = || "the cluster is being hibernated, and its API server answers".to_owned();

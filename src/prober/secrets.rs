@@ -17,6 +17,7 @@ use kube::{
     core::Status,
     runtime::{WatchStreamExt, watcher},
 };
+use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -93,14 +94,17 @@ impl SecretError {
 pub struct Secrets {
     client: Client,
     watched: Arc<Mutex<HashMap<Arc<str>, Weak<Named>>>>,
+    restarts: Counter,
 }
 
 impl Secrets {
-    /// No watch yet. Watches go past any budget: they are few, and must not wait.
-    pub fn new(client: Client) -> Self {
+    /// No watch yet. Watches go past any budget: they are few, and must not wait. Those that break
+    /// are counted by `restarts`.
+    pub fn new(client: Client, restarts: Counter) -> Self {
         Self {
             client,
             watched: Arc::default(),
+            restarts,
         }
     }
 
@@ -114,7 +118,12 @@ impl Secrets {
         }
         watched.retain(|_, named| named.strong_count() > 0);
         let (known, receiver) = watch::channel(Known::default());
-        let task = tokio::spawn(keep(self.client.clone(), name.clone(), known));
+        let teller = Teller {
+            name: name.clone(),
+            known,
+            restarts: self.restarts.clone(),
+        };
+        let task = tokio::spawn(keep(self.client.clone(), teller));
         let named = Arc::new(Named {
             name: name.clone(),
             known: receiver,
@@ -219,29 +228,42 @@ impl Held {
     }
 }
 
-/// Keeps what is known of the Secrets of this name up to date, for ever.
-async fn keep(client: Client, name: Arc<str>, known: watch::Sender<Known>) {
+/// The end of a watch at which it is told what is known of the Secrets of one name.
+struct Teller {
+    name: Arc<str>,
+    known: watch::Sender<Known>,
+    restarts: Counter,
+}
+
+impl Teller {
+    fn troubled(&self, trouble: &str) {
+        let name = &self.name;
+        tracing::warn!("the watch of the Secrets named {name} broke, and is resumed: {trouble}");
+        self.restarts.inc();
+        self.known
+            .send_modify(|known| known.trouble = Some(trouble.into()));
+    }
+}
+
+/// Keeps what is known of the Secrets of one name up to date, for ever.
+async fn keep(client: Client, teller: Teller) {
     loop {
         let api: Api<Secret> = Api::all(client.clone());
         let config = watcher::Config::default()
-            .fields(&format!("metadata.name={name}"))
+            .fields(&format!("metadata.name={}", teller.name))
             .page_size(SECRETS_PER_PAGE);
-        let trouble = follow(
-            Box::pin(watcher(api, config).default_backoff()),
-            &name,
-            &known,
-        )
-        .await;
-        troubled(&name, &known, &trouble);
+        let events = Box::pin(watcher(api, config).default_backoff());
+        let trouble = follow(events, &teller).await;
+        teller.troubled(&trouble);
     }
 }
 
 /// Takes in what a watch tells, until a list gets no answer; returns what to say then.
 async fn follow(
     mut events: impl Stream<Item = watcher::Result<watcher::Event<Secret>>> + Unpin,
-    name: &str,
-    known: &watch::Sender<Known>,
+    teller: &Teller,
 ) -> String {
+    let known = &teller.known;
     // A list takes effect as a whole: until it is complete, what was known stands.
     let mut list = None;
     loop {
@@ -254,7 +276,7 @@ async fn follow(
         let event = match next {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(error))) => {
-                troubled(name, known, &problem(&error, name));
+                teller.troubled(&problem(&error, &teller.name));
                 list = None;
                 continue;
             }
@@ -295,11 +317,6 @@ async fn follow(
             }),
         }
     }
-}
-
-fn troubled(name: &str, known: &watch::Sender<Known>, trouble: &str) {
-    tracing::warn!("the watch of the Secrets named {name} broke, and is resumed: {trouble}");
-    known.send_modify(|known| known.trouble = Some(trouble.into()));
 }
 
 /// What went wrong with a watch, without anything that a Secret may hold.

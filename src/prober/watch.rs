@@ -66,6 +66,8 @@ pub struct Conclusion {
     pub verdict: Verdict,
     /// The evidence.
     pub assessment: Assessment,
+    /// When it could be proven at the earliest, if it is an outage.
+    pub provable: Option<Moment>,
     /// Whether it has been reached often enough in a row to act on.
     pub act: Option<Aim>,
 }
@@ -310,9 +312,16 @@ impl Watch {
         {
             *counting = verdict == Verdict::Outage && act.is_none();
         }
+        let provable = match verdict {
+            Verdict::Outage => assessment
+                .expires_at
+                .max(self.proof.complete_at(assessment.period)),
+            Verdict::Healthy | Verdict::Undetermined(_) => None,
+        };
         Some(Conclusion {
             verdict,
             assessment,
+            provable,
             act,
         })
     }

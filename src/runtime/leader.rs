@@ -149,6 +149,8 @@ pub struct Elector {
     times: Times,
     view: View,
     until: watch::Sender<Option<Instant>>,
+    /// When it was last known who holds the Lease.
+    known: watch::Sender<Option<Instant>>,
 }
 
 impl Elector {
@@ -161,6 +163,23 @@ impl Elector {
             times,
             view: View::default(),
             until: watch::Sender::new(None),
+            known: watch::Sender::new(None),
+        }
+    }
+
+    /// Tells whether it can stand for election: the Lease could be read lately, or written.
+    pub fn check(&self) -> impl Fn() -> Result<(), String> + Send + Sync + use<> {
+        let (known, limit) = (self.known.subscribe(), self.times.lease);
+        let name = self.name.clone();
+        move || match known.borrow().map(|last| last.elapsed()) {
+            Some(age) if age <= limit => Ok(()),
+            Some(age) => Err(format!(
+                "the Lease {name} could not be read or written for {} s; the log says why",
+                age.as_secs()
+            )),
+            None => Err(format!(
+                "the Lease {name} could not be read or written yet; the log says why"
+            )),
         }
     }
 
@@ -263,9 +282,14 @@ impl Elector {
         // From the start of the request: nobody can have seen the renewal before.
         let started = Instant::now();
         let limit = self.times.renew_deadline / 2;
-        timeout(limit, self.claim())
-            .await
-            .map_err(|_| TryError::Late(limit))??;
+        let claimed = match timeout(limit, self.claim()).await {
+            Ok(claimed) => claimed,
+            Err(_) => Err(TryError::Late(limit)),
+        };
+        if matches!(claimed, Ok(()) | Err(TryError::Held(_))) {
+            self.known.send_replace(Some(Instant::now()));
+        }
+        claimed?;
         self.until
             .send_replace(Some(started + self.times.renew_deadline));
         Ok(())

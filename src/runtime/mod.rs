@@ -1,7 +1,12 @@
-//! What the process needs around its work: the seed, logs, the end.
+//! What the process needs around its work: the seed, logs, metrics, health, the end.
 
+pub mod admin;
 pub mod leader;
+pub mod metrics;
+pub mod pulse;
+pub mod readiness;
 pub mod seed;
 pub mod shutdown;
 pub mod telemetry;
 pub(crate) mod timer;
+pub mod watches;

@@ -10,9 +10,12 @@ use self::turns::Turns;
 use super::leader::Leadership;
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tokio::time::timeout;
+
+use super::metrics::{BudgetMetrics, RequestMetrics};
 
 /// Under this name the operator owns the fields that it writes on the seed.
 pub const FIELD_MANAGER: &str = "dependency-watchdog";
@@ -78,6 +81,16 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     Ok(config)
 }
 
+/// A client by this configuration, whose requests are counted.
+///
+/// # Errors
+///
+/// If no client can be made of it.
+pub fn client(config: Config, metrics: &RequestMetrics) -> Result<Client, ClientError> {
+    let builder = ClientBuilder::try_from(config)?;
+    Ok(builder.with_layer(metrics).build())
+}
+
 /// A client of the seed, and how many requests may go through it, as long as this process leads.
 /// Watches go past it: they are few, must not wait, and change nothing. Clones share the budget.
 #[derive(Clone)]
@@ -86,6 +99,7 @@ pub struct Seed {
     turns: Option<Arc<Turns>>,
     urgent: bool,
     leadership: Leadership,
+    waits: BudgetMetrics,
 }
 
 /// A request that came to nothing.
@@ -123,6 +137,7 @@ impl Seed {
             turns: Turns::new(budget).map(Arc::new),
             urgent: false,
             leadership: Leadership::unopposed(),
+            waits: BudgetMetrics::default(),
         }
     }
 
@@ -133,6 +148,7 @@ impl Seed {
             turns: None,
             urgent: false,
             leadership: Leadership::unopposed(),
+            waits: BudgetMetrics::default(),
         }
     }
 
@@ -140,6 +156,12 @@ impl Seed {
     #[must_use]
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
+    }
+
+    /// The same seed, whose requests are counted while they wait for their turn.
+    #[must_use]
+    pub fn measured(self, waits: BudgetMetrics) -> Self {
+        Self { waits, ..self }
     }
 
     /// The same seed and the same budget, for requests that go before all others which wait for
@@ -174,10 +196,14 @@ impl Seed {
     /// Waits until it is a request's turn: the urgent ones' first, and among equals in the order in
     /// which they ask.
     pub async fn turn(&self) {
-        match &self.turns {
-            Some(turns) if self.urgent => turns.urgent().await,
-            Some(turns) => turns.leisurely().await,
-            None => {}
+        let Some(turns) = &self.turns else {
+            return;
+        };
+        let _waiting = self.waits.wait();
+        if self.urgent {
+            turns.urgent().await;
+        } else {
+            turns.leisurely().await;
         }
     }
 

@@ -88,6 +88,7 @@ impl Stage {
         Order {
             aim,
             restore: self.settings.restore,
+            provable: None,
             valid_until: Instant::now() + EVER * 1_000,
         }
     }

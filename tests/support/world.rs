@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use dependency_watchdog::prober::fleet;
+use dependency_watchdog::prober::{fleet, instruments::Instruments};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ pub struct World {
     pub seed: Seed,
     /// The shoots, by the names of their clusters.
     pub shoots: BTreeMap<String, ScriptedShoot>,
+    /// What the prober tells; set before it starts.
+    pub instruments: Instruments,
     stop: CancellationToken,
     prober: Option<JoinHandle<()>>,
 }
@@ -44,6 +46,7 @@ impl World {
             clock,
             seed,
             shoots,
+            instruments: Instruments::new(false).0,
             stop: CancellationToken::new(),
             prober: None,
         }
@@ -68,6 +71,7 @@ impl World {
             seed,
             scale: self.seed.unlimited(),
             overdue_after: Duration::from_secs(30 * 60),
+            instruments: self.instruments.clone(),
         };
         let run = fleet::run(prober, self.stop.clone());
         self.prober = Some(tokio::spawn(run));

@@ -333,6 +333,25 @@ async fn who_cannot_show_that_it_holds_the_lease_does_not_lead() {
     until(|| first.leads()).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_cannot_read_the_lease_is_not_ready() {
+    let server = Server::default();
+    let elector = Elector::new(server.client(), "garden", "lease", times());
+    let check = elector.check();
+    assert!(check().unwrap_err().contains("yet"));
+    // Somebody else leads: that is fine.
+    let (_first, second) = two(&server).await;
+    let stands = tokio::spawn(elector.lead(CancellationToken::new(), async |_| ()));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(check(), Ok(()));
+    drop(second);
+    server.set(Fate::Failed);
+    sleep(Duration::from_secs(20)).await;
+    let why = check().unwrap_err();
+    assert!(why.contains("for 1") || why.contains("for 2"), "{why}");
+    stands.abort();
+}
+
 #[test]
 fn times_must_fit_together() {
     let new = |lease, deadline, retry| {

@@ -1,0 +1,98 @@
+//! Whether the process still moves: each of its main loops beats, and one that has not for too long
+//! hangs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+
+/// A loop that has nothing to do beats this often all the same.
+const BEAT: Duration = Duration::from_secs(5);
+/// One that has not for this long hangs.
+const STALE: Duration = Duration::from_secs(60);
+
+/// The loops that are there, and when each last beat. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Pulses(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
+
+/// The pulse of one loop. It is never taken back: a loop that ends without the process hangs as
+/// well.
+#[derive(Debug)]
+pub struct Pulse {
+    name: &'static str,
+    pulses: Pulses,
+    timer: Interval,
+}
+
+impl Pulses {
+    /// The pulse of the loop of this name, which begins now.
+    pub fn begin(&self, name: &'static str) -> Pulse {
+        let mut timer = interval(BEAT);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let pulse = Pulse {
+            name,
+            pulses: self.clone(),
+            timer,
+        };
+        pulse.beat();
+        pulse
+    }
+
+    /// The loops that hang, and for how long they have.
+    pub fn stale(&self) -> Vec<(&'static str, Duration)> {
+        let beats = self.lock();
+        let ages = beats.iter().map(|(name, last)| (*name, last.elapsed()));
+        ages.filter(|(_, age)| *age >= STALE).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pulse {
+    /// The loop moves. To be called in each turn of it.
+    pub fn beat(&self) {
+        self.pulses.lock().insert(self.name, Instant::now());
+    }
+
+    /// Waits until the loop has to turn once although there is nothing to do.
+    pub async fn due(&mut self) {
+        self.timer.tick().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_found() {
+        let pulses = Pulses::default();
+        assert_eq!(pulses.stale(), []);
+        let mut idle = pulses.begin("idle");
+        let hangs = pulses.begin("hangs");
+        for _ in 0..11 {
+            advance(BEAT).await;
+            idle.due().await;
+            idle.beat();
+        }
+        assert_eq!(pulses.stale(), []);
+        advance(BEAT).await;
+        idle.due().await;
+        idle.beat();
+        assert_eq!(pulses.stale(), [("hangs", STALE)]);
+        hangs.beat();
+        assert_eq!(pulses.stale(), []);
+        // Whoever is gone hangs.
+        drop(idle);
+        advance(STALE).await;
+        hangs.beat();
+        assert_eq!(pulses.stale(), [("idle", STALE)]);
+    }
+}

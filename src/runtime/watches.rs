@@ -1,0 +1,226 @@
+//! How the watches on the seed fare: counted when they break, and not ready while they are broken.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kube::runtime::watcher;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
+use tokio::time::Instant;
+
+use super::{metrics::Registry, readiness::Checks};
+
+/// A watch that breaks is resumed; one that cannot be for longer than this is broken.
+const BROKEN: Duration = Duration::from_secs(60);
+/// A watch that works again says nothing until something changes. One that does not is tried
+/// again after 30 s at the latest, which takes another 30 s to connect at the most: if it has not
+/// failed for longer than this, it works.
+const QUIET: Duration = Duration::from_secs(90);
+
+/// All watches of the process. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Watches {
+    restarts: Family<Kind, Counter>,
+    checks: Checks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+/// The watch of one kind. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct WatchState {
+    state: Arc<Mutex<State>>,
+    restarts: Counter,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    listed: bool,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    first: Instant,
+    last: Instant,
+    remedy: &'static str,
+}
+
+impl Watches {
+    /// Watches whose state `checks` tell.
+    pub fn new(checks: Checks) -> Self {
+        Self {
+            restarts: Family::default(),
+            checks,
+        }
+    }
+
+    /// Shows how often they break.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "watch_restarts",
+            &["kind"],
+            "Watches on the seed that broke and were resumed, and lists that failed",
+            self.restarts.clone(),
+        );
+    }
+
+    /// How often watches of this kind break.
+    pub fn restarts(&self, kind: &'static str) -> Counter {
+        self.restarts.get_or_create_owned(&Kind { kind })
+    }
+
+    /// The watch of this kind, without which the process is not ready; `check` names it there.
+    pub fn begin(&self, kind: &'static str, check: &'static str) -> WatchState {
+        let watch = WatchState {
+            state: Arc::default(),
+            restarts: self.restarts(kind),
+        };
+        let asked = watch.clone();
+        self.checks.register(check, move || asked.check());
+        watch
+    }
+}
+
+impl WatchState {
+    /// It has told something.
+    pub fn told<K>(&self, event: &watcher::Event<K>) {
+        let mut state = self.lock();
+        state.listed |= matches!(event, watcher::Event::InitDone);
+        state.trouble = None;
+    }
+
+    /// It broke, or could not be resumed.
+    pub fn broke(&self, error: &watcher::Error) {
+        self.restarts.inc();
+        let now = Instant::now();
+        let mut state = self.lock();
+        let before = state.trouble.take();
+        let first = before
+            .filter(|trouble| trouble.last.elapsed() <= QUIET)
+            .map_or(now, |trouble| trouble.first);
+        state.trouble = Some(Trouble {
+            first,
+            last: now,
+            remedy: remedy(error),
+        });
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let state = self.lock();
+        let trouble = state.trouble.as_ref();
+        let trouble = trouble.filter(|trouble| trouble.last.elapsed() <= QUIET);
+        match trouble {
+            None if state.listed => Ok(()),
+            None => Err("not listed yet".to_owned()),
+            Some(Trouble { remedy, .. }) if !state.listed => {
+                Err(format!("not listed yet: {remedy}"))
+            }
+            Some(Trouble { first, remedy, .. }) => match first.elapsed() {
+                since if since > BROKEN => {
+                    Err(format!("broken for {} s: {remedy}", since.as_secs()))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What to do about a watch that breaks. What the error says may quote what was read.
+fn remedy(error: &watcher::Error) -> &'static str {
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
+    let code = match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | WatchError(status) => Some(status.code),
+        InitialListFailed(_) | WatchStartFailed(_) | WatchFailed(_) | NoResourceVersion => None,
+    };
+    match code {
+        Some(401) => "the credentials are not accepted (401)",
+        Some(403) => "it is forbidden (403): grant list and watch",
+        Some(404) => "the kind is not served (404): apply its CustomResourceDefinition",
+        _ => "the log says why",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use tokio::time::advance;
+
+    use super::*;
+
+    const STEP: Duration = Duration::from_secs(25);
+
+    fn refused(code: u16) -> watcher::Error {
+        let status = Status {
+            code,
+            ..Status::failure("no", "Refused")
+        };
+        watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    fn begun() -> (WatchState, Checks) {
+        let checks = Checks::default();
+        let watch = Watches::new(checks.clone()).begin("Widgets", "watch-widgets");
+        (watch, checks)
+    }
+
+    fn result(checks: &Checks) -> Result<(), String> {
+        let [(name, result)] = &checks.results()[..] else {
+            panic!("one check");
+        };
+        assert_eq!(*name, "watch-widgets");
+        result.clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ready_once_it_was_listed() {
+        let (watch, checks) = begun();
+        assert_eq!(result(&checks), Err("not listed yet".to_owned()));
+        watch.broke(&refused(404));
+        let message = result(&checks).unwrap_err();
+        assert!(message.contains("CustomResourceDefinition"), "{message}");
+        watch.told(&watcher::Event::<()>::Init);
+        assert!(result(&checks).is_err());
+        watch.told(&watcher::Event::<()>::InitDone);
+        assert_eq!(result(&checks), Ok(()));
+        assert_eq!(watch.restarts.get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_may_break_but_not_stay_broken() {
+        let (watch, checks) = begun();
+        watch.told(&watcher::Event::<()>::InitDone);
+        for _ in 0..3 {
+            watch.broke(&refused(503));
+            assert_eq!(result(&checks), Ok(()));
+            advance(STEP).await;
+        }
+        watch.broke(&refused(503));
+        let message = result(&checks).unwrap_err();
+        assert_eq!(message, "broken for 75 s: the log says why");
+        // It works again, and nothing changes.
+        advance(QUIET + STEP).await;
+        assert_eq!(result(&checks), Ok(()));
+        // Breaking again much later is another matter.
+        watch.broke(&refused(503));
+        assert_eq!(result(&checks), Ok(()));
+        watch.told(&watcher::Event::Apply(()));
+        assert_eq!(result(&checks), Ok(()));
+    }
+}
