@@ -167,6 +167,7 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         too_slow: 0,
         excluded: BTreeMap::new(),
         zones: vec![],
+        silence: None,
         needed: 3,
         period: Duration::from_secs(10),
         suspect_at: None,

@@ -54,6 +54,7 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         too_slow: 0,
         excluded: BTreeMap::new(),
         zones: vec![],
+        silence: None,
         needed: candidates * 3 / 5,
         period: Duration::from_secs(10),
         suspect_at: None,

@@ -80,6 +80,11 @@ impl Schedule {
         self.writing
     }
 
+    /// The last write of it failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
     /// It was written, or there was nothing to say. Nothing is due within the pause; tells whether
     /// there may be something newer.
     pub(super) fn settle(&mut self, pause: Duration) -> bool {

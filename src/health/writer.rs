@@ -27,6 +27,7 @@ use super::{
     report::ClusterReport,
     reporter::{Known, Reporter, Update},
     request::{WriteError, delete, establish, set_finalizer, write_status},
+    schedule::Schedule,
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
@@ -321,7 +322,13 @@ impl Writer {
                 }
             }
             Err(error) => {
-                complain("write the status of", "ClusterHealth", name, &error);
+                complain(
+                    "write the status of",
+                    "ClusterHealth",
+                    name,
+                    &record.schedule,
+                    &error,
+                );
                 record.schedule.failed();
             }
         }
@@ -333,7 +340,7 @@ impl Writer {
         };
         match deleted {
             Err(error) if !error.is_not_found() => {
-                complain("delete", "ClusterHealth", name, &error);
+                complain("delete", "ClusterHealth", name, &record.schedule, &error);
                 record.schedule.failed();
             }
             _ if record.unwanted && record.report.is_none() => {
@@ -360,7 +367,13 @@ impl Writer {
         }
         match written {
             Err(error) if !error.is_not_found() => {
-                complain("write the status of", "ProbePolicy", name, &error);
+                complain(
+                    "write the status of",
+                    "ProbePolicy",
+                    name,
+                    &record.schedule,
+                    &error,
+                );
                 record.failed();
             }
             // It was deleted, which the watch will tell.
@@ -400,7 +413,13 @@ impl Writer {
                     true => "put the finalizer on",
                     false => "take the finalizer off",
                 };
-                complain(tried, "ProbePolicy", name, &error);
+                complain(
+                    tried,
+                    "ProbePolicy",
+                    name,
+                    &record.finalizer.schedule,
+                    &error,
+                );
                 record.finalizer.failed();
             }
         }
@@ -433,6 +452,11 @@ async fn end_of(publishing: &mut Option<Publishing>) -> Result<(), CallError> {
     }
 }
 
-fn complain(tried: &str, kind: &str, name: &str, error: &WriteError) {
-    tracing::warn!(kind, name, %error, "could not {tried} it; that is tried again");
+/// Says that a write failed; what is tried again and again is told once.
+fn complain(tried: &str, kind: &str, name: &str, schedule: &Schedule, error: &WriteError) {
+    if schedule.is_failing() {
+        tracing::debug!(kind, name, %error, "could still not {tried} it");
+    } else {
+        tracing::warn!(kind, name, %error, "could not {tried} it; that is tried again");
+    }
 }

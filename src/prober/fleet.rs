@@ -450,11 +450,16 @@ where
 {
     let stream = stream.default_backoff().filter_map(move |event| {
         match &event {
-            Ok(event) => state.told(event),
-            Err(error) => {
-                tracing::warn!(%error, "the watch of {what} broke; it is resumed");
-                state.broke(error);
+            Ok(event) => {
+                if state.told(event) {
+                    tracing::info!("the watch of {what} is resumed");
+                }
             }
+            Err(error) if state.broke(error) => {
+                tracing::warn!(%error, "the watch of {what} broke; it is resumed");
+            }
+            // What is tried again and again is told once.
+            Err(error) => tracing::debug!(%error, "the watch of {what} is still broken"),
         }
         std::future::ready(event.ok())
     });

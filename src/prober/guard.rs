@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     flow::{Ending, Flow, FlowEvent, What},
     ledger::Ledger,
+    log,
     metrics::{Flowing, ProberMetrics, Protecting},
     plan::{Aim, Step},
     scale::{Resources, Scaler},
@@ -399,30 +400,18 @@ impl Guard {
     }
 
     fn note(&mut self, event: &FlowEvent) {
-        let cluster = &*self.cluster;
         let dependent = &event.dependent.reference;
         if let Some(running) = &self.flow {
             self.metrics.did(running.aim, &event.what);
         }
-        match &event.what {
-            What::Did(step, found) => {
-                if let Step::ScaleDown { .. } = step
-                    && let Some(provable) = self.provable.take()
-                {
-                    self.metrics.reacted(event.at.duration_since(provable));
-                }
-                let replicas = found.as_ref().map(|found| found.replicas);
-                tracing::info!(cluster, %dependent, ?step, replicas, "wrote");
-                self.acted(*step, &dependent.name);
+        if let What::Did(step, _) = &event.what {
+            if let (Step::ScaleDown { .. }, Some(provable)) = (step, self.provable) {
+                self.provable = None;
+                self.metrics.reacted(event.at.duration_since(provable));
             }
-            What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
-            What::Late(timeout) => tracing::warn!(cluster, %dependent, ?timeout, "late"),
-            What::Failed(error, begun) => {
-                tracing::warn!(cluster, %dependent, %error, ?begun, "not scaled");
-            }
-            What::Interrupted(step) => tracing::info!(cluster, %dependent, ?step, "interrupted"),
+            self.acted(*step, &dependent.name);
         }
-        let before = self.ledger.problem(dependent).map(|problem| problem.reason);
+        let before = self.ledger.problem(dependent).cloned();
         if let What::Did(step, found) = &event.what
             && let Some(deed) = Deed::of(*step, found.as_ref())
         {
@@ -430,9 +419,14 @@ impl Guard {
         }
         self.ledger
             .note(&event.dependent, &event.what, Instant::now());
-        let problem = self.ledger.problem(dependent);
-        if let Some(problem) = problem.filter(|problem| before != Some(problem.reason)) {
-            self.tell(event, Deed::Trouble(problem.clone()));
+        let problem = self.ledger.problem(dependent).cloned();
+        // What is tried again and again is told once.
+        let known = before.is_some() && before == problem;
+        let why = self.flow.as_ref().map(|running| &*running.why);
+        log::did(&self.cluster, event, why, known);
+        let reason = before.map(|before| before.reason);
+        if let Some(problem) = problem.filter(|problem| reason != Some(problem.reason)) {
+            self.tell(event, Deed::Trouble(problem));
         }
     }
 
@@ -500,8 +494,8 @@ impl Guard {
     fn set_protection(&mut self, protection: Protection) {
         if self.protection != protection {
             let from = self.protection;
-            tracing::info!(cluster = &*self.cluster, ?from, to = ?protection, "protection");
             let since = self.protected_since;
+            log::protection(&self.cluster, from, protection, since);
             self.protection = protection;
             self.protected_since = match protection {
                 Protection::None => None,

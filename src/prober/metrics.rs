@@ -95,6 +95,16 @@ impl Default for ProberMetrics {
         let durations: Family<ProbeLabels, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(PROBE_SECONDS));
         let verdicts: Family<VerdictLabels, Counter> = Family::default();
+        let operations: Family<OperationLabels, Counter> = Family::default();
+        // A rise from nothing is none for Prometheus: what alerts are about is there from the start.
+        for result in ["failure", "throttled"] {
+            drop(probes.get_or_create(&ResultLabel { result }));
+        }
+        for direction in ["down", "up", "release"] {
+            for result in ["success", "failure", "late", "interrupted"] {
+                drop(operations.get_or_create(&OperationLabels { direction, result }));
+            }
+        }
         let result = "success";
         Self {
             succeeded: (
@@ -113,7 +123,7 @@ impl Default for ProberMetrics {
             decision_lease_age: Histogram::new(LEASE_AGE_SECONDS),
             reaction: Histogram::new(REACTION_SECONDS),
             flows: Gauge::default(),
-            operations: Family::default(),
+            operations,
             scale_failures: Family::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
             protected: Arc::default(),

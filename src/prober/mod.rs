@@ -17,6 +17,7 @@ pub mod guard;
 pub mod heartbeat;
 pub mod instruments;
 pub mod ledger;
+mod log;
 pub mod metrics;
 pub mod moment;
 pub mod observe;

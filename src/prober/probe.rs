@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     evidence::{Evidence, EvidenceError},
     guard::{Guard, Order},
+    log,
     metrics::ProberMetrics,
     moment::Origin,
     observe::{Observer, Outcome},
@@ -212,7 +213,7 @@ impl Probe {
                 self.unanswered = None;
                 self.ask_for_nothing(changed);
                 self.probe(settings);
-                self.finding = finding.clone();
+                self.found(finding.clone());
             }
             Stance::Settle(aim, finding) => {
                 self.ask_for_nothing(changed);
@@ -286,7 +287,7 @@ impl Probe {
     /// Does not read any more.
     fn rest(&mut self, finding: Finding) {
         self.round = None;
-        self.finding = finding;
+        self.found(finding);
         self.from_the_start = false;
     }
 
@@ -356,9 +357,14 @@ impl Probe {
                 valid_until: Instant::now() + valid_for,
             };
             let (expired, all) = (seen.expired, seen.candidates);
+            let before = self.guard.protection();
             self.guard.act(order, || {
                 format!("{expired} of {all} node leases that count were expired")
             });
+            let begins = before == Protection::None && self.guard.protection() != before;
+            if let Some(silence) = seen.silence.filter(|_| begins) {
+                self.shared.metrics.decided(silence.median);
+            }
         }
     }
 
@@ -414,21 +420,8 @@ impl Probe {
 
     /// Notes a finding, and logs it if it is another than before.
     fn found(&mut self, finding: Finding) {
-        let reason = health::cluster::reason(&finding);
-        if reason != health::cluster::reason(&self.finding) {
-            let cluster = &*self.name;
-            match &finding {
-                Finding::Judged(_, seen) => tracing::info!(
-                    cluster,
-                    candidates = seen.candidates,
-                    expired = seen.expired,
-                    unknown = seen.unknown,
-                    needed = seen.needed,
-                    "{reason}"
-                ),
-                Finding::Unread { message, .. } => tracing::warn!(cluster, "{reason}: {message}"),
-                Finding::Pending | Finding::Skipped { .. } => {}
-            }
+        if health::cluster::reason(&finding) != health::cluster::reason(&self.finding) {
+            log::found(&self.name, &finding, self.last.as_deref());
         }
         self.finding = finding;
     }

@@ -238,7 +238,11 @@ struct Teller {
 impl Teller {
     fn troubled(&self, trouble: &str) {
         let name = &self.name;
-        tracing::warn!("the watch of the Secrets named {name} broke, and is resumed: {trouble}");
+        if self.known.borrow().trouble.as_deref() == Some(trouble) {
+            tracing::debug!("the watch of the Secrets named {name} is still broken: {trouble}");
+        } else {
+            tracing::warn!("the watch of the Secrets named {name} broke; it is resumed: {trouble}");
+        }
         self.restarts.inc();
         self.known
             .send_modify(|known| known.trouble = Some(trouble.into()));

@@ -74,6 +74,8 @@ pub struct Assessment {
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.
     pub zones: Vec<ZoneCount>,
+    /// For how long the expired leases have been silent; `None` while none is expired.
+    pub silence: Option<Silence>,
     /// How many expired leases are an outage.
     pub needed: usize,
     /// P: the longest renewal period among the leases that count.
@@ -90,6 +92,15 @@ pub struct Assessment {
     pub machines: Option<usize>,
     /// Whether the cluster is protected.
     pub protected: bool,
+}
+
+/// For how long expired leases have been silent, at the least: their ages are known within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// Half of them for no longer than this.
+    pub median: Duration,
+    /// None of them for longer.
+    pub longest: Duration,
 }
 
 /// The leases of one zone: a zone that is gone looks different from a network that is.
@@ -158,6 +169,7 @@ impl Assessment {
             too_slow: 0,
             excluded: BTreeMap::new(),
             zones: vec![],
+            silence: None,
             needed: 0,
             period: Duration::ZERO,
             suspect_at: None,
@@ -170,6 +182,7 @@ impl Assessment {
         // Candidates and expired ones by zone; those in no known zone last.
         let mut by_zone = vec![(0, 0); roster.zones().len() + 1];
         let mut judged = Vec::with_capacity(leases.len());
+        let mut silences = vec![];
         for (name, beat) in leases.iter() {
             let expiry = thresholds.expiry(beat.period());
             let pulse = pulse(beat, expiry, at);
@@ -192,6 +205,9 @@ impl Assessment {
                     assessment.expiring += usize::from(pulse == Pulse::Expiring);
                     assessment.too_slow += usize::from(expiry.is_none());
                     if let (Some(window), Some(expiry)) = (beat.renewed(), expiry) {
+                        if pulse == Pulse::Expired {
+                            silences.push(at.since(window.latest));
+                        }
                         assessment.period = assessment.period.max(beat.period());
                         judged.push((window, expiry));
                     }
@@ -201,6 +217,7 @@ impl Assessment {
         if assessment.expired > 0 {
             assessment.zones = zones(roster.zones(), &by_zone);
         }
+        assessment.silence = Silence::of(&mut silences);
         assessment.needed = thresholds.needed(assessment.candidates);
         // Of a single node nothing could be proven.
         if assessment.candidates > 1 {
@@ -263,6 +280,16 @@ impl Assessment {
             proof::Standing::Pending(until) => Verdict::Undetermined(Doubt::Unproven(until)),
             proof::Standing::NoWrites => Verdict::Undetermined(Doubt::NoWrites),
         }
+    }
+}
+
+impl Silence {
+    fn of(silences: &mut [Duration]) -> Option<Self> {
+        silences.sort_unstable();
+        Some(Self {
+            median: *silences.get((silences.len().checked_sub(1)?) / 2)?,
+            longest: *silences.last()?,
+        })
     }
 }
 

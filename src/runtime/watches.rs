@@ -90,27 +90,26 @@ impl Watches {
 }
 
 impl WatchState {
-    /// It has told something.
-    pub fn told<K>(&self, event: &watcher::Event<K>) {
+    /// It has told something; tells whether it was broken until then.
+    pub fn told<K>(&self, event: &watcher::Event<K>) -> bool {
         let mut state = self.lock();
         state.listed |= matches!(event, watcher::Event::InitDone);
-        state.trouble = None;
+        state.trouble.take().is_some()
     }
 
-    /// It broke, or could not be resumed.
-    pub fn broke(&self, error: &watcher::Error) {
+    /// It broke, or could not be resumed; tells whether that is new.
+    pub fn broke(&self, error: &watcher::Error) -> bool {
         self.restarts.inc();
         let now = Instant::now();
         let mut state = self.lock();
         let before = state.trouble.take();
-        let first = before
-            .filter(|trouble| trouble.last.elapsed() <= QUIET)
-            .map_or(now, |trouble| trouble.first);
+        let before = before.filter(|trouble| trouble.last.elapsed() <= QUIET);
         state.trouble = Some(Trouble {
-            first,
+            first: before.as_ref().map_or(now, |trouble| trouble.first),
             last: now,
             remedy: remedy(error),
         });
+        before.is_none()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -206,8 +205,9 @@ mod tests {
     async fn it_may_break_but_not_stay_broken() {
         let (watch, checks) = begun();
         watch.told(&watcher::Event::<()>::InitDone);
-        for _ in 0..3 {
-            watch.broke(&refused(503));
+        for time in 0..3 {
+            let new = watch.broke(&refused(503));
+            assert_eq!(new, time == 0);
             assert_eq!(result(&checks), Ok(()));
             advance(STEP).await;
         }
@@ -218,9 +218,10 @@ mod tests {
         advance(QUIET + STEP).await;
         assert_eq!(result(&checks), Ok(()));
         // Breaking again much later is another matter.
-        watch.broke(&refused(503));
+        assert!(watch.broke(&refused(503)));
         assert_eq!(result(&checks), Ok(()));
-        watch.told(&watcher::Event::Apply(()));
+        assert!(watch.told(&watcher::Event::Apply(())));
+        assert!(!watch.told(&watcher::Event::Apply(())));
         assert_eq!(result(&checks), Ok(()));
     }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
@@ -13,6 +14,7 @@
 mod answer;
 mod clock;
 mod failure;
+mod openmetrics;
 mod protection;
 mod seed;
 mod shoot;
@@ -23,6 +25,7 @@ mod world;
 pub use self::{
     clock::{Activity, Clock, run},
     failure::Failure,
+    openmetrics::Exposition,
     protection::{
         DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_kept, assert_released,
         assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use dependency_watchdog::runtime::metrics::RequestMetrics;
 use futures::{
     channel::{mpsc, oneshot},
     future::BoxFuture,
@@ -15,6 +16,7 @@ use futures::{
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tower::Layer as _;
 
 use super::{
     Activity, Failure,
@@ -176,9 +178,15 @@ impl Seed {
 
     /// The operator's end of it, without a budget.
     pub fn unlimited(&self) -> dependency_watchdog::runtime::seed::Seed {
+        self.counted(&RequestMetrics::default())
+    }
+
+    /// The same, whose requests are counted.
+    pub fn counted(&self, metrics: &RequestMetrics) -> dependency_watchdog::runtime::seed::Seed {
         let seed = self.clone();
         let service = tower::service_fn(move |request| seed.clone().serve(request));
-        dependency_watchdog::runtime::seed::Seed::unlimited(Client::new(service, "default"))
+        let client = Client::new(metrics.layer(service), "default");
+        dependency_watchdog::runtime::seed::Seed::unlimited(client)
     }
 
     /// Creates or replaces an object, by its kind and its name.

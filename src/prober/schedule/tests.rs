@@ -26,6 +26,7 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
         too_slow: 0,
         excluded: BTreeMap::new(),
         zones: vec![],
+        silence: None,
         needed: 3,
         period: Duration::from_secs(9),
         suspect_at: suspect_at.map(at),

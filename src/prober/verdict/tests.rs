@@ -181,6 +181,7 @@ fn without_candidates(
         too_slow: 0,
         excluded: BTreeMap::new(),
         zones: vec![],
+        silence: None,
         needed: 0,
         period: Duration::ZERO,
         suspect_at: None,

@@ -1,0 +1,82 @@
+//! What the logs say of a cluster: one line for each transition, with the evidence, and none for
+//! what is as before.
+
+use super::{
+    flow::{FlowEvent, What},
+    since::Since,
+    verdict::{Doubt, Verdict},
+};
+use crate::{
+    api::Protection,
+    cluster::Settings,
+    health::{self, Finding},
+};
+
+/// Says what was found of a cluster, with the evidence.
+pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings>) {
+    let reason = health::cluster::reason(finding);
+    let (verdict, seen) = match finding {
+        Finding::Pending => return,
+        Finding::Skipped { message, .. } => {
+            return tracing::info!(cluster, reason, "the cluster is not probed: {message}");
+        }
+        Finding::Unread { message, .. } => {
+            return tracing::warn!(cluster, reason, "there is no evidence: {message}");
+        }
+        Finding::Judged(verdict, seen) => (verdict, seen),
+    };
+    macro_rules! say {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(
+                cluster,
+                reason,
+                candidates = seen.candidates,
+                expired = seen.expired,
+                unknown = seen.unknown,
+                needed = seen.needed,
+                median_age_seconds = seen.silence.map(|it| it.median.as_secs_f64()),
+                oldest_age_seconds = seen.silence.map(|it| it.longest.as_secs_f64()),
+                fraction = settings.map(|it| it.fraction),
+                grace_seconds = settings.map(|it| it.grace.as_secs_f64()),
+                $message
+            )
+        };
+    }
+    match verdict {
+        Verdict::Outage => say!(warn, "its node leases are expired: an outage"),
+        Verdict::Healthy => say!(info, "its node leases are fresh"),
+        Verdict::Undetermined(Doubt::Unproven(_)) => {
+            say!(info, "its node leases are silent, which is being watched");
+        }
+        Verdict::Undetermined(_) => say!(warn, "its node leases tell nothing certain"),
+    }
+}
+
+/// Says what a flow did or met; at level info or above only if it is not `known` already.
+pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bool) {
+    let dependent = &event.dependent.reference;
+    match &event.what {
+        What::Did(step, found) => {
+            let replicas = found.as_ref().map(|found| found.replicas);
+            tracing::info!(cluster, %dependent, ?step, replicas, why, "wrote");
+        }
+        What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
+        What::Late(_) | What::Failed(..) if known => {
+            tracing::debug!(cluster, %dependent, "not scaled, as before");
+        }
+        What::Late(timeout) => {
+            tracing::warn!(cluster, %dependent, ?timeout, "not scaled in time; going on");
+        }
+        What::Failed(error, begun) => {
+            let reason = error.reason();
+            tracing::warn!(cluster, %dependent, reason, %error, ?begun, why, "not scaled");
+        }
+        What::Interrupted(step) => tracing::info!(cluster, %dependent, ?step, "interrupted"),
+    }
+}
+
+/// Says that the protection is another, and how long there has been one.
+pub(super) fn protection(cluster: &str, from: Protection, to: Protection, since: Option<Since>) {
+    let protected_seconds = since.map(|since| since.elapsed().as_secs_f64());
+    tracing::info!(cluster, ?from, ?to, protected_seconds, "protection");
+}

@@ -1,0 +1,357 @@
+//! The metrics of a whole run, what is said of them, and readiness.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+use dependency_watchdog::{
+    prober::instruments::Instruments,
+    runtime::{metrics::Registry, readiness::Checks},
+};
+use support::{Exposition, Failure, LONG, Read, World};
+
+const P: &str = "dependency_watchdog_";
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Run {
+    world: World,
+    registry: Registry,
+}
+
+impl Run {
+    async fn new(clusters: &[&str]) -> Self {
+        let mut world = World::new(clusters).await;
+        let (instruments, registry) = Instruments::new(true);
+        world.instruments = instruments;
+        Self { world, registry }
+    }
+
+    /// What is shown when nothing more happens at this moment.
+    async fn shown(&self) -> Exposition {
+        self.world.clock.settle().await;
+        Exposition::parse(&self.registry.render().unwrap())
+    }
+
+    async fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        self.shown().await.value(&format!("{P}{name}"), labels)
+    }
+
+    /// How often leases were read.
+    fn lease_reads(&self) -> usize {
+        let shoots = self.world.shoots.values();
+        shoots
+            .map(|it| it.count(Read::Cached) + it.count(Read::Consistent))
+            .sum()
+    }
+
+    /// Has the leases of `b` fail in this way, and tells how many reads did.
+    async fn fail_b(&self, failure: Failure, reason: &str) -> usize {
+        let shoot = self.world.shoot("b");
+        let before = shoot.count(Read::Cached);
+        shoot.fail(Read::Cached, failure);
+        self.world.reason("b", reason).await;
+        self.world.clock.pass(20 * SECOND).await;
+        shoot.heal();
+        let failed = shoot.count(Read::Cached) - before;
+        self.world.reason("b", "Healthy").await;
+        failed
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_counted_as_it_was() {
+    let mut run = Run::new(&["a", "b"]).await;
+    run.world.start();
+    for name in ["a", "b"] {
+        run.world.reason(name, "Healthy").await;
+    }
+    run.world.clock.pass(30 * SECOND).await;
+    assert_eq!(run.value("clusters", &[("state", "judged")]).await, 2.0);
+
+    // An outage, and its end.
+    run.world.shoot("a").silence(0);
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("protected_clusters", &[]).await, 1.0);
+    assert_eq!(run.value("owed_dependents", &[]).await, 3.0);
+    assert_eq!(
+        run.value("cluster_protected", &[("cluster", "a")]).await,
+        1.0
+    );
+    let expired = [("cluster", "a"), ("state", "expired")];
+    assert_eq!(run.value("cluster_leases", &expired).await, 4.0);
+    let before = run.value("protected_seconds_total", &[]).await;
+    run.world.clock.pass(LONG).await;
+    let after = run.value("protected_seconds_total", &[]).await;
+    assert!((after - before - 60.0).abs() < 1e-6, "{before} {after}");
+    run.world.shoot("a").renew();
+    run.world.protection("a", "None").await;
+
+    // Failures of a shoot and of a watch.
+    let failed = run.fail_b(Failure::Status(503), "ServerError").await;
+    let throttled = run.fail_b(Failure::RetryAfter(2), "TooManyRequests").await;
+    run.world.seed.compact();
+    run.world.seed.end_watches("clusters");
+    run.world.clock.pass(30 * SECOND).await;
+
+    let shown = run.shown().await;
+    let value = |name: &str, labels: &[(&str, &str)]| shown.value(&format!("{P}{name}"), labels);
+    let sum = |name: &str, labels: &[(&str, &str)]| shown.sum(&format!("{P}{name}"), labels);
+
+    let succeeded = run.lease_reads() - failed - throttled;
+    for (result, count) in [
+        ("success", succeeded),
+        ("failure", failed),
+        ("throttled", throttled),
+    ] {
+        assert!(count > 0, "{result}");
+        assert_eq!(
+            value("probes_total", &[("result", result)]),
+            count as f64,
+            "{result}"
+        );
+        let labels = [("type", "leases"), ("result", result)];
+        assert_eq!(
+            value("probe_duration_seconds_count", &labels),
+            count as f64,
+            "{result}"
+        );
+    }
+    assert_eq!(value("probes_in_flight", &[]), 0.0);
+    assert_eq!(sum("verdicts_total", &[]), succeeded as f64);
+    assert!(
+        value(
+            "verdicts_total",
+            &[("verdict", "outage"), ("reason", "Outage")]
+        ) > 1.0
+    );
+    let failures = |reason: &str| value("evidence_failures_total", &[("reason", reason)]);
+    assert_eq!(failures("ServerError"), failed as f64);
+    assert_eq!(failures("TooManyRequests"), throttled as f64);
+
+    for direction in ["down", "up"] {
+        let labels = [("direction", direction), ("result", "success")];
+        assert_eq!(value("scale_operations_total", &labels), 3.0, "{direction}");
+    }
+    assert_eq!(sum("scale_operations_total", &[]), 6.0);
+    assert_eq!(sum("scale_failures_total", &[]), 0.0);
+    assert_eq!(value("flows_in_flight", &[]), 0.0);
+
+    // One decision, 30 s after the last renewal, and a write within one step of the clock.
+    assert_eq!(value("reaction_seconds_count", &[]), 1.0);
+    assert_eq!(value("reaction_seconds_bucket", &[("le", "0.3")]), 1.0);
+    assert_eq!(value("decision_lease_age_seconds_count", &[]), 1.0);
+    let age = value("decision_lease_age_seconds_sum", &[]);
+    assert!((30.0..32.0).contains(&age), "{age}");
+
+    assert_eq!(value("protection_duration_seconds_count", &[]), 1.0);
+    let length = value("protection_duration_seconds_sum", &[]);
+    assert!((60.0..70.0).contains(&length), "{length}");
+    assert!((value("protected_seconds_total", &[]) - length).abs() < 1e-6);
+    for gauge in [
+        "protected_clusters",
+        "overdue_clusters",
+        "owed_dependents",
+        "widespread_outage_clusters",
+        "status_writes_in_flight",
+        "status_writes_due",
+    ] {
+        assert_eq!(value(gauge, &[]), 0.0, "{gauge}");
+    }
+    for (state, count) in [
+        ("pending", 0.0),
+        ("skipped", 0.0),
+        ("judged", 2.0),
+        ("undetermined", 0.0),
+    ] {
+        assert_eq!(value("clusters", &[("state", state)]), count, "{state}");
+    }
+
+    // Of the seed's side of it the seed knows best.
+    let calls = run.world.seed.calls();
+    assert_eq!(sum("api_requests_total", &[]), calls.len() as f64);
+    let patches = calls.iter().filter(|call| call.method == "PATCH").count();
+    let labels = [("verb", "patch"), ("code", "200")];
+    assert_eq!(value("api_requests_total", &labels), patches as f64);
+    let statuses = calls
+        .iter()
+        .filter(|call| call.resource == "clusterhealths/status");
+    let labels = [("kind", "ClusterHealth"), ("result", "success")];
+    assert_eq!(
+        value("status_writes_total", &labels),
+        statuses.count() as f64
+    );
+    assert_eq!(value("watch_restarts_total", &[("kind", "Clusters")]), 1.0);
+    assert_eq!(sum("watch_restarts_total", &[]), 1.0);
+    assert_eq!(value("leader", &[]), 1.0);
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    assert_eq!(value("build_info", &version), 1.0);
+
+    // What is registered is what is shown.
+    for described in run.registry.descriptions() {
+        let name = described
+            .name
+            .strip_suffix("_total")
+            .unwrap_or(&described.name);
+        let name = name.strip_suffix("_info").unwrap_or(name);
+        let Some(family) = shown.0.get(name) else {
+            // Nothing of the kind has happened.
+            assert_eq!(name, format!("{P}scale_failures"));
+            continue;
+        };
+        assert_eq!(family.kind, described.kind, "{name}");
+        assert_eq!(family.help, format!("{}.", described.help), "{name}");
+        let labels: BTreeSet<String> = described.labels.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(shown.labels(name), labels, "{name}");
+    }
+    assert!(shown.0.len() >= run.registry.descriptions().len() - 1);
+}
+
+/// Series for each cluster go with the cluster, and are not there without the flag.
+#[tokio::test]
+async fn clusters_have_series_only_while_they_are_selected() {
+    let mut run = Run::new(&["a"]).await;
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    let labels = [("cluster", "a"), ("reason", "Healthy")];
+    assert_eq!(run.value("cluster_finding", &labels).await, 1.0);
+    support::change_policy(&run.world, "p", support::deselect);
+    run.world.clock.pass(LONG).await;
+    let shown = run.shown().await;
+    assert_eq!(shown.sum(&format!("{P}cluster_finding"), &[]), 0.0);
+    let (_, registry) = Instruments::new(false);
+    let described = registry.descriptions();
+    assert!(!described.iter().any(|it| it.labels.contains(&"cluster")));
+}
+
+/// A failure that is met again and again is one of each kind that is counted.
+#[tokio::test]
+async fn failed_writes_are_counted_by_their_reason() {
+    let mut run = Run::new(&["a"]).await;
+    run.world.shoot("a").silence(100);
+    let refused = |call: &support::Call| call.brief() == "PATCH deployments/kcm";
+    run.world.seed.fail(Failure::Status(403), (0, 3), refused);
+    run.world.start();
+    run.world.protection("a", "Active").await;
+    let labels = [("direction", "down"), ("result", "failure")];
+    assert_eq!(run.value("scale_operations_total", &labels).await, 3.0);
+    let labels = [("reason", "ScalingForbidden")];
+    assert_eq!(run.value("scale_failures_total", &labels).await, 3.0);
+    // The way to the first write that landed is one, and as long as it was.
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
+    let reaction = run.value("reaction_seconds_sum", &[]).await;
+    assert!((6.0..15.0).contains(&reaction), "{reaction}");
+}
+
+/// The names of the checks that fail.
+fn failing(checks: &Checks) -> Vec<(&'static str, String)> {
+    let results = checks.results().into_iter();
+    results
+        .filter_map(|(name, result)| Some((name, result.err()?)))
+        .collect()
+}
+
+#[tokio::test]
+async fn readiness_follows_the_watches() {
+    let mut run = Run::new(&["a"]).await;
+    let checks = run.world.instruments.checks.clone();
+    assert_eq!(failing(&checks), []);
+    let absent = |call: &support::Call| call.resource == "clusterhealths";
+    run.world
+        .seed
+        .fail(Failure::Status(404), (0, usize::MAX), absent);
+    run.world.start();
+    run.world.clock.pass(5 * SECOND).await;
+    let [(healths, message), (clusters, _), (policies, _)] = &failing(&checks)[..] else {
+        panic!("{:?}", failing(&checks));
+    };
+    assert_eq!(
+        [*healths, *clusters, *policies],
+        [
+            "watch-clusterhealths",
+            "watch-clusters",
+            "watch-probepolicies"
+        ],
+    );
+    assert!(
+        message.contains("apply its CustomResourceDefinition"),
+        "{message}"
+    );
+    run.world.seed.heal();
+    run.world.reason("a", "Healthy").await;
+    assert_eq!(failing(&checks), []);
+    // A watch that cannot be resumed.
+    let broken = |call: &support::Call| call.resource == "clusters";
+    run.world
+        .seed
+        .fail(Failure::Status(503), (0, usize::MAX), broken);
+    run.world.seed.end_watches("clusters");
+    run.world.clock.pass(50 * SECOND).await;
+    assert_eq!(failing(&checks), []);
+    run.world.clock.pass(60 * SECOND).await;
+    let [(name, message)] = &failing(&checks)[..] else {
+        panic!("{:?}", failing(&checks));
+    };
+    assert_eq!(*name, "watch-clusters");
+    assert!(message.starts_with("broken for "), "{message}");
+    run.world.seed.heal();
+    run.world.clock.pass(2 * LONG).await;
+    assert_eq!(failing(&checks), []);
+}
+
+#[tokio::test]
+async fn idle_loops_have_a_pulse_and_ended_ones_have_none() {
+    let mut run = Run::new(&["a"]).await;
+    let pulses = run.world.instruments.pulses.clone();
+    run.world.clock.pass(2 * LONG).await;
+    assert_eq!(pulses.stale(), []);
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    run.world.clock.pass(5 * LONG).await;
+    assert_eq!(pulses.stale(), []);
+    run.world.stop().await;
+    run.world.clock.pass(2 * LONG).await;
+    let stale = pulses.stale();
+    let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["fleet", "writer"]);
+}
+
+const BEGIN: &str = "<!-- Generated by `make docs` from the registry. -->\n";
+const END: &str = "<!-- End of what is generated. -->\n";
+
+/// The table of all metrics in docs/metrics.md is what is registered; `make docs` writes it.
+#[test]
+fn every_metric_is_described() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let there = fs::read_to_string(&path).unwrap();
+    let (before, rest) = there.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let (_, registry) = Instruments::new(true);
+    let mut table =
+        String::from("\n| metric | type | labels | what it tells |\n|---|---|---|---|\n");
+    for metric in registry.descriptions() {
+        let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+        table += &format!(
+            "| `{}` | {} | {} | {} |\n",
+            metric.name,
+            metric.kind,
+            labels.join(" "),
+            metric.help
+        );
+    }
+    let wanted = format!("{before}{BEGIN}{table}\n{END}{after}");
+    if std::env::var_os("DWD_WRITE_DOCS").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    let now = fs::read_to_string(&path).unwrap();
+    assert!(
+        now == wanted,
+        "docs/metrics.md is not up to date: run `make docs` and commit"
+    );
+}
