@@ -35,7 +35,7 @@ demo: controlplane build ## See a cluster lose its network, and be protected
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/demo"
 
 .PHONY: test
-test: need-cargo controlplane ## Run every test: unit, property, scripted API server, end to end
+test: need-cargo controlplane check-alerts ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
 
 .PHONY: unit
@@ -66,6 +66,14 @@ crds: build ## Generate the files in crds/ from the types
 .PHONY: check-crds
 check-crds: need-cargo ## Fail if the files in crds/ are not those of the types
 	$(CARGO) test $(LOCKED) --workspace --test crds
+
+.PHONY: docs
+docs: need-cargo ## Generate the table of metrics in docs/metrics.md from the registry
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test metrics every_metric_is_described
+
+.PHONY: check-alerts
+check-alerts: ## Test the alert rules, by promtool
+	@hack/check-alerts.sh
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and the like, once, for e2e and demo

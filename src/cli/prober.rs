@@ -58,6 +58,7 @@ pub(super) enum ProberError {
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     telemetry::init(&args.log.log, args.log.log_format)?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "the prober starts");
     args.former.warn();
     let election = args.leader.election()?;
     let stop = shutdown::on_signal()?;

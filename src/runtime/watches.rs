@@ -22,7 +22,7 @@ const BROKEN: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(90);
 
 /// All watches of the process. Clones are the same.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Watches {
     restarts: Family<Kind, Counter>,
     checks: Checks,

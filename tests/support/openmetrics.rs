@@ -21,6 +21,15 @@ struct Sample {
     value: f64,
 }
 
+/// The samples of one histogram.
+#[derive(Default)]
+struct Distribution {
+    /// Their bounds and counts.
+    buckets: Vec<(f64, f64)>,
+    count: Option<f64>,
+    has_sum: bool,
+}
+
 /// All families, by name.
 #[derive(Debug)]
 pub struct Exposition(pub BTreeMap<String, Family>);
@@ -209,12 +218,11 @@ impl Family {
     }
 
     fn check_buckets(&self, name: &str) {
-        // By labels: the bounds and counts of the buckets, and the count.
-        let mut all: BTreeMap<_, (Vec<(f64, f64)>, Option<f64>, bool)> = BTreeMap::new();
+        let mut all: BTreeMap<_, Distribution> = BTreeMap::new();
         for sample in &self.samples {
             let mut labels = sample.labels.clone();
             let bound = labels.remove("le");
-            let (buckets, count, sum) = all.entry(labels).or_default();
+            let distribution = all.entry(labels).or_default();
             match &*sample.suffix {
                 "_bucket" => {
                     let bound = bound.expect("a bucket has a bound");
@@ -222,14 +230,19 @@ impl Family {
                         "+Inf" => f64::INFINITY,
                         bound => bound.parse().unwrap(),
                     };
-                    buckets.push((bound, sample.value));
+                    distribution.buckets.push((bound, sample.value));
                 }
-                "_count" => *count = Some(sample.value),
-                _ => *sum = true,
+                "_count" => distribution.count = Some(sample.value),
+                _ => distribution.has_sum = true,
             }
         }
-        for (labels, (buckets, count, sum)) in all {
-            assert!(sum, "{name}{labels:?} has no sum");
+        for (labels, distribution) in all {
+            let Distribution {
+                buckets,
+                count,
+                has_sum,
+            } = distribution;
+            assert!(has_sum, "{name}{labels:?} has no sum");
             let ascends = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
             assert!(
                 buckets.windows(2).all(ascends),

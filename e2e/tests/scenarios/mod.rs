@@ -6,6 +6,7 @@ mod candidates;
 mod clocks;
 mod control_plane;
 mod dependents;
+mod endpoints;
 mod events;
 mod evidence;
 mod failover;
@@ -55,6 +56,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         clocks::all(),
         control_plane::all(),
         dependents::all(),
+        endpoints::all(),
         events::all(),
         failover::all(),
         kinds::all(),

@@ -1,0 +1,93 @@
+//! What the endpoints of a running operator tell.
+
+use super::{Scenario, steps::staffed};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::api::Protection;
+use dependency_watchdog_e2e::{
+    Env, Operator, free_port,
+    wait::{self, seen},
+};
+use std::{net::Ipv4Addr, time::Duration};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+/// What Kubernetes grants by default.
+const TERMINATION: Duration = Duration::from_secs(30);
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![e2e_the_endpoints_tell_how_the_operator_fares: 2]
+}
+
+/// The status line's code, and the body.
+async fn get(port: u16, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
+    let code = head.split(' ').nth(1).context("no code")?.parse()?;
+    Ok((code, body.to_owned()))
+}
+
+async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
+    wait::until(&format!("{path} to be {code}"), async || {
+        let (answered, body) = get(port, path).await?;
+        seen(answered == code, format!("{answered}: {body}"))
+    })
+    .await
+}
+
+/// Waits until the metrics have this line.
+async fn counts(port: u16, line: &str) -> Result<()> {
+    let line = format!("dependency_watchdog_{line}");
+    wait::until(&line, async || {
+        let (_, body) = get(port, "/metrics").await?;
+        seen(body.lines().any(|it| it == line), body)
+    })
+    .await
+}
+
+async fn e2e_the_endpoints_tell_how_the_operator_fares(env: Env) -> Result<()> {
+    let seed = env.own_seed("endpoints").await?;
+    let port = free_port()?;
+    let address = format!("127.0.0.1:{port}");
+    let operator = Operator::start(
+        &seed,
+        "prober",
+        "prober",
+        &[
+            "--metrics-bind-addr",
+            &address,
+            "--health-bind-addr",
+            &address,
+        ],
+    )?;
+    for path in ["/healthz", "/readyz"] {
+        answers(port, path, 200).await?;
+    }
+    counts(port, "leader 1").await?;
+
+    let shoot = staffed(env.shoot("endpoints").on(&seed)).await?;
+    shoot.policy()?.apply().await?;
+    shoot.is_found("Healthy").await?;
+    counts(port, r#"clusters{state="judged"} 1"#).await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    for line in ["protected_clusters 1", "reaction_seconds_count 1"] {
+        counts(port, line).await?;
+    }
+
+    // A seed that answers nothing any more keeps it no longer than Kubernetes waits. Restoring has
+    // begun by then, or is about to.
+    shoot.restore_all();
+    shoot.all_renew().await?;
+    seed.server().pause()?;
+    let ended = operator.process.terminate(TERMINATION).await;
+    seed.server().resume()?;
+    let ended = ended?;
+    ensure!(ended.success(), "{ended}");
+    Ok(())
+}

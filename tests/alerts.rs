@@ -1,0 +1,129 @@
+//! The alert rules name metrics that there are, lead to a runbook, and are tested both ways. What
+//! they do is tested by promtool: `make check-alerts`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use dependency_watchdog::prober::instruments::Instruments;
+use regex::Regex;
+use serde_json::Value;
+
+const MONITORING: &str = "manifests/monitoring";
+const RUNBOOKS: &str = "docs/alerts.md";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn yaml(path: &str) -> Value {
+    serde_saphyr::from_str(&read(path)).unwrap()
+}
+
+fn rules() -> Vec<Value> {
+    let rule = yaml(&format!("{MONITORING}/prometheusrule.yaml"));
+    let groups = rule["spec"]["groups"].as_array().unwrap().iter();
+    groups
+        .flat_map(|group| group["rules"].as_array().unwrap().clone())
+        .collect()
+}
+
+fn alert(rule: &Value) -> &str {
+    rule["alert"].as_str().unwrap()
+}
+
+/// The series that queries can name.
+fn series() -> BTreeSet<String> {
+    let (_, registry) = Instruments::new(false);
+    let described = registry.descriptions().iter();
+    described
+        .flat_map(|metric| match metric.kind {
+            "histogram" => ["bucket", "sum", "count"]
+                .map(|it| format!("{}_{it}", metric.name))
+                .to_vec(),
+            _ => vec![metric.name.clone()],
+        })
+        .collect()
+}
+
+#[test]
+fn rules_name_metrics_that_there_are() {
+    let series = series();
+    let named = Regex::new(r"\b(dependency_watchdog|process)_\w+").unwrap();
+    for rule in rules() {
+        let expression = rule["expr"].as_str().unwrap();
+        // Names of jobs have hyphens, so they are no match.
+        let found: Vec<&str> = named.find_iter(expression).map(|it| it.as_str()).collect();
+        for name in &found {
+            assert!(series.contains(*name), "{}: {name}", alert(&rule));
+        }
+        assert!(
+            !found.is_empty() || expression.contains("up{"),
+            "{}",
+            alert(&rule)
+        );
+    }
+}
+
+#[test]
+fn each_alert_has_a_severity_a_duration_and_a_runbook() {
+    let runbooks = read(RUNBOOKS);
+    let headings: BTreeSet<&str> = runbooks
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    let mut named = BTreeSet::new();
+    let rules = rules();
+    for rule in &rules {
+        let name = alert(rule);
+        let severity = rule["labels"]["severity"].as_str().unwrap();
+        assert!(["critical", "warning"].contains(&severity), "{name}");
+        assert!(rule["for"].is_string(), "{name}");
+        for annotation in ["summary", "description"] {
+            assert!(
+                rule["annotations"][annotation].is_string(),
+                "{name} {annotation}"
+            );
+        }
+        let anchor = name.to_lowercase();
+        let runbook = format!("{RUNBOOKS}#{anchor}");
+        assert_eq!(rule["annotations"]["runbook_url"], *runbook, "{name}");
+        assert!(headings.contains(name), "{RUNBOOKS} has no heading {name}");
+        assert!(named.insert(name), "{name} is there twice");
+    }
+    assert_eq!(headings, named, "{RUNBOOKS}");
+}
+
+#[test]
+fn each_alert_is_tested_to_fire_and_to_be_silent() {
+    let tests = yaml(&format!("{MONITORING}/tests/prober.yaml"));
+    let (mut fires, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    for test in tests["tests"].as_array().unwrap() {
+        assert!(!test["input_series"].as_array().unwrap().is_empty());
+        for expected in test["alert_rule_test"].as_array().unwrap() {
+            let name = expected["alertname"].as_str().unwrap().to_owned();
+            let alerts = expected["exp_alerts"].as_array().unwrap();
+            if alerts.is_empty() {
+                &mut silent
+            } else {
+                &mut fires
+            }
+            .insert(name);
+        }
+    }
+    let names: BTreeSet<String> = rules().iter().map(|rule| alert(rule).to_owned()).collect();
+    assert_eq!(fires, names);
+    assert_eq!(silent, names);
+    // Nor do the tests make series up.
+    let series = series();
+    let named = Regex::new(r"series: '(\w+)").unwrap();
+    for name in named.captures_iter(&read(&format!("{MONITORING}/tests/prober.yaml"))) {
+        let name = &name[1];
+        assert!(name == "up" || series.contains(name), "{name}");
+    }
+}
