@@ -9,12 +9,7 @@
 
 mod support;
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroU32,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{DependentRef, Mode, Protection},
@@ -376,8 +371,7 @@ impl Desk {
     }
 
     fn counted(&self) -> (u64, u64) {
-        let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-        (load(&self.counts.emitted), load(&self.counts.dropped))
+        (self.counts.written.get(), self.counts.dropped.get())
     }
 }
 

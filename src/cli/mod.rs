@@ -20,7 +20,7 @@ pub struct Cli {
 enum Command {
     /// Watch the node leases of every cluster that a ProbePolicy selects, and protect those whose
     /// nodes lose their way to the API server
-    Prober(prober::ProberArgs),
+    Prober(Box<prober::ProberArgs>),
     /// Print the CustomResourceDefinitions
     Crd(crd::CrdArgs),
 }
@@ -28,7 +28,7 @@ enum Command {
 /// Runs the command, and tells how it ended.
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
-        Command::Prober(args) => prober::run(args).await.map_err(|error| error.to_string()),
+        Command::Prober(args) => prober::run(*args).await.map_err(|error| error.to_string()),
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }

@@ -13,13 +13,9 @@ pub(super) mod publisher;
 pub(super) mod queue;
 pub(super) mod sight;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
-
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Resource, runtime::events::EventType};
+use prometheus_client::metrics::counter::Counter;
 
 /// What an event can be, but for its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +50,15 @@ pub(super) struct Event {
 #[derive(Clone, Debug, Default)]
 pub struct EventCounts {
     /// Those that the seed has taken.
-    pub emitted: Arc<AtomicU64>,
+    pub written: Counter,
     /// Those that it refused or did not answer, and those for which there was no room or no time.
-    pub dropped: Arc<AtomicU64>,
+    pub dropped: Counter,
 }
 
 impl Event {
     fn new(kind: &'static Kind, note: impl Into<String>) -> Self {
         let note = note.into();
         Self { kind, note }
-    }
-}
-
-impl EventCounts {
-    fn add_emitted(&self) {
-        self.emitted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn add_dropped(&self, count: u64) {
-        self.dropped.fetch_add(count, Ordering::Relaxed);
     }
 }
 

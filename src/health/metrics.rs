@@ -13,6 +13,7 @@ use prometheus_client::{
 
 use super::{
     cluster,
+    events::EventCounts,
     report::{ClusterReport, Finding},
     summary::Standing,
 };
@@ -29,6 +30,7 @@ pub struct HealthMetrics {
     writes: Family<WriteLabels, Counter>,
     writing: Gauge,
     due: Gauge,
+    events: EventCounts,
     /// `None` without series for each cluster.
     each: Option<Each>,
 }
@@ -129,9 +131,27 @@ impl HealthMetrics {
              five seconds",
             self.due.clone(),
         );
+        registry.register(
+            "events_written",
+            &[],
+            "Kubernetes events that the seed has taken",
+            self.events.written.clone(),
+        );
+        registry.register(
+            "events_dropped",
+            &[],
+            "Kubernetes events that the seed refused or did not answer, or for which there was no room \
+             or no time",
+            self.events.dropped.clone(),
+        );
         if let Some(each) = &self.each {
             each.register(registry);
         }
+    }
+
+    /// How many events were written, and how many were not.
+    pub(super) fn events(&self) -> &EventCounts {
+        &self.events
     }
 
     /// So many clusters are in which state.

@@ -125,6 +125,8 @@ impl Writer {
     /// The same, counted by these, and with a pulse among those.
     #[must_use]
     pub fn measured(mut self, metrics: HealthMetrics, pulses: Pulses) -> Self {
+        self.book.events.count_by(metrics.events().clone());
+        self.publisher.count_by(metrics.events().clone());
         self.book.metrics = metrics;
         Self { pulses, ..self }
     }

@@ -52,6 +52,11 @@ impl Publisher {
         }
     }
 
+    /// Counts by these from now on.
+    pub(in crate::health) fn count_by(&mut self, counts: EventCounts) {
+        self.counts = counts;
+    }
+
     /// Sends an event about this object. The same one of the last minutes is counted in a series,
     /// with the note of the first.
     pub(in crate::health) fn publish(
@@ -74,9 +79,11 @@ impl Publisher {
     /// Takes down how it ended.
     pub(in crate::health) fn published(&mut self, published: Result<(), CallError>) {
         match published {
-            Ok(()) => self.counts.add_emitted(),
+            Ok(()) => {
+                self.counts.written.inc();
+            }
             Err(error) => {
-                self.counts.add_dropped(1);
+                self.counts.dropped.inc();
                 self.complain(&error);
             }
         }

@@ -26,12 +26,17 @@ impl Queue {
         &self.counts
     }
 
+    /// Counts by these from now on.
+    pub(in crate::health) fn count_by(&mut self, counts: EventCounts) {
+        self.counts = counts;
+    }
+
     /// Takes up an event about this object. If there is no room, the oldest one that only informs
     /// is dropped, or else the oldest.
     pub(in crate::health) fn push(&mut self, regarding: ObjectReference, event: Event) {
         let informs = |event: &Event| event.kind.type_ == EventType::Normal;
         if self.waiting.len() >= LIMIT {
-            self.counts.add_dropped(1);
+            self.counts.dropped.inc();
             if !std::mem::replace(&mut self.overflows, true) {
                 tracing::warn!(
                     "more than {LIMIT} events wait to be written; some are dropped until there \
@@ -62,7 +67,8 @@ impl Queue {
         if left > 0 {
             tracing::warn!(left, "events could not be written before the end");
             self.counts
-                .add_dropped(u64::try_from(left).unwrap_or(u64::MAX));
+                .dropped
+                .inc_by(u64::try_from(left).unwrap_or(u64::MAX));
             self.waiting.clear();
         }
     }
@@ -70,7 +76,6 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
 
     use super::{
         super::{
@@ -93,7 +98,7 @@ mod tests {
     }
 
     fn dropped(queue: &Queue) -> u64 {
-        queue.counts.dropped.load(Ordering::Relaxed)
+        queue.counts.dropped.get()
     }
 
     #[test]
