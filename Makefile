@@ -60,7 +60,7 @@ format: need-cargo ## Format the code
 
 .PHONY: crds
 crds: build ## Generate the files in crds/ from the types
-	@rm -f crds/*.yaml
+	@rm -f crds/dependency-watchdog.gardener.cloud_*.yaml
 	@target=$(target_dir) && "$$target/debug/dependency-watchdog" crd --output-dir crds
 
 .PHONY: check-crds

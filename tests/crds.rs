@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 #[test]
 fn files_are_up_to_date() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-    let shipped: BTreeMap<String, String> = fs::read_dir(&folder)
+    let mut shipped: BTreeMap<String, String> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -14,6 +14,7 @@ fn files_are_up_to_date() {
             (name, fs::read_to_string(path).unwrap())
         })
         .collect();
+    let listed = shipped.remove("kustomization.yaml").unwrap();
     let generated: BTreeMap<String, String> = crds()
         .iter()
         .map(|crd| (crd_file_name(crd), crd_yaml(crd).unwrap()))
@@ -21,5 +22,13 @@ fn files_are_up_to_date() {
     assert!(
         shipped == generated,
         "crds/ does not match the code: run `make crds` and commit"
+    );
+    let names: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.strip_prefix("  - "))
+        .collect();
+    assert!(
+        names.into_iter().eq(generated.keys()),
+        "crds/kustomization.yaml does not list the files beside it"
     );
 }

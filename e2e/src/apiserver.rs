@@ -19,6 +19,18 @@ use tokio::time::timeout;
 /// The user in system:masters.
 pub(crate) const ADMIN: &str = "admin";
 
+/// A user who may do nothing until RBAC says so.
+#[derive(Clone, Copy, Debug)]
+pub struct User {
+    /// By which it is known here, and in the audit log: its UID. Two may share a name, and with it
+    /// their rights.
+    pub id: &'static str,
+    /// Its name, to RBAC: `system:serviceaccount:<namespace>:<name>` for a ServiceAccount.
+    pub name: &'static str,
+    /// Its groups, beside `system:authenticated`.
+    pub groups: &'static [&'static str],
+}
+
 /// One answer to "are you ready"; a frozen server gives none.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -33,25 +45,32 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Starts one on a shared etcd, under a prefix of its own (its name), with an administrator
-    /// and the users named, who may do nothing until RBAC says so. Waits until it is ready.
+    /// and these users. Waits until it is ready.
     pub async fn start(
         assets: &Assets,
         root: &Path,
         name: &str,
         etcd: &Etcd,
-        users: &[&str],
+        users: &[User],
     ) -> Result<Self> {
         let directory = root.join(name);
         fs::create_dir_all(&directory)?;
         let port = free_port()?;
         let file = |name: &str| directory.join(name).display().to_string();
 
-        let tokens: BTreeMap<String, String> = users
-            .iter()
-            .chain([&ADMIN])
-            .map(|user| ((*user).to_owned(), format!("{:032x}", fastrand::u128(..))))
-            .collect();
-        fs::write(file("tokens.csv"), token_file(&tokens)?)?;
+        let admin = User {
+            id: ADMIN,
+            name: ADMIN,
+            groups: &["system:masters"],
+        };
+        let mut tokens = BTreeMap::new();
+        let mut lines = String::new();
+        for User { id, name, groups } in users.iter().chain([&admin]) {
+            let token = format!("{:032x}", fastrand::u128(..));
+            writeln!(lines, "{token},{name},{id},\"{}\"", groups.join(","))?;
+            tokens.insert((*id).to_owned(), token);
+        }
+        fs::write(file("tokens.csv"), lines)?;
         fs::write(file("audit-policy.yaml"), audit::policy(users))?;
 
         let process = Process::new(name, assets.binary("kube-apiserver"), &directory)
@@ -138,12 +157,12 @@ impl ApiServer {
             .context("the API server was never ready")
     }
 
-    /// A client of a user.
+    /// A client of a user, by its id.
     pub async fn client_of(&self, user: &str) -> Result<Client> {
         self.kubeconfig_of(user)?.client().await
     }
 
-    /// A kubeconfig of a user, with inline data.
+    /// A kubeconfig of a user, by its id, with inline data.
     pub fn kubeconfig_of(&self, user: &str) -> Result<Kubeconfig> {
         let token = self.tokens.get(user);
         let token = token.with_context(|| format!("{} has no user {user}", self.url()))?;
@@ -165,7 +184,8 @@ impl ApiServer {
         Ok(path)
     }
 
-    /// Every request that a user (not the administrator) has sent, in the order of the answers.
+    /// Every request that a user (not the administrator) has sent, by its id, in the order of the
+    /// answers.
     pub fn requests_of(&self, user: &str) -> Result<Vec<audit::Request>> {
         audit::requests(&self.directory, user)
     }
@@ -192,18 +212,4 @@ impl ApiServer {
         })
         .await
     }
-}
-
-/// Lines of `token,user,uid,"groups"`.
-fn token_file(tokens: &BTreeMap<String, String>) -> Result<String> {
-    let mut lines = String::new();
-    for (user, token) in tokens {
-        let groups = if user == ADMIN {
-            ",\"system:masters\""
-        } else {
-            ""
-        };
-        writeln!(lines, "{token},{user},{user}{groups}")?;
-    }
-    Ok(lines)
 }

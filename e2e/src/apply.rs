@@ -2,6 +2,7 @@
 
 use crate::wait::{self, Look, seen};
 use anyhow::{Context as _, Result};
+use dependency_watchdog::api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt as _,
@@ -54,6 +55,14 @@ async fn api_of(
         }))
     })
     .await
+}
+
+/// Waits until the product's own kinds are served.
+pub(crate) async fn served(client: &Client) -> Result<()> {
+    for crd in crds() {
+        established(client, &crd.name_any()).await?;
+    }
+    Ok(())
 }
 
 async fn established(client: &Client, name: &str) -> Result<()> {

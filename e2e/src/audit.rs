@@ -1,5 +1,6 @@
 //! What a user asked of an API server, from its audit log: who wrote what, when, and how often.
 
+use crate::apiserver::User;
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -36,11 +37,15 @@ impl Request {
 }
 
 /// Logs the requests of these users, without their bodies, and nobody else's.
-pub(crate) fn policy(users: &[&str]) -> String {
-    let recorded = if users.is_empty() {
+pub(crate) fn policy(users: &[User]) -> String {
+    let names: Vec<String> = users
+        .iter()
+        .map(|user| format!("{:?}", user.name))
+        .collect();
+    let recorded = if names.is_empty() {
         String::new()
     } else {
-        format!("- {{level: Metadata, users: [{}]}}\n", users.join(", "))
+        format!("- {{level: Metadata, users: [{}]}}\n", names.join(", "))
     };
     format!(
         "apiVersion: audit.k8s.io/v1
@@ -59,7 +64,7 @@ struct Event {
     #[serde(rename = "requestURI")]
     request_uri: String,
     verb: String,
-    user: User,
+    user: Who,
     #[serde(default)]
     object_ref: ObjectRef,
     #[serde(default)]
@@ -68,8 +73,8 @@ struct Event {
 }
 
 #[derive(Deserialize)]
-struct User {
-    username: String,
+struct Who {
+    uid: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,9 +109,7 @@ fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
         let event: Event = serde_json::from_str(line)
             .with_context(|| format!("not an event of an audit log: {line}"))?;
         // A watch is answered when it starts, and again when it ends.
-        if event.user.username != user
-            || (event.verb == "watch" && event.stage == "ResponseComplete")
-        {
+        if event.user.uid != user || (event.verb == "watch" && event.stage == "ResponseComplete") {
             continue;
         }
         let ObjectRef {
@@ -139,7 +142,7 @@ mod tests {
     fn a_log_tells_the_requests_of_one_user() {
         let event = |user: &str, verb: &str, stage: &str| {
             format!(
-                r#"{{"stage":"{stage}","requestURI":"/apis/x?y=1","verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":"deployments","subresource":"scale","namespace":"n","name":"kcm"}},"responseStatus":{{"code":200}},"requestReceivedTimestamp":"2026-01-02T03:04:05.678901Z"}}"#
+                r#"{{"stage":"{stage}","requestURI":"/apis/x?y=1","verb":"{verb}","user":{{"username":"system:serviceaccount:n:n","uid":"{user}"}},"objectRef":{{"resource":"deployments","subresource":"scale","namespace":"n","name":"kcm"}},"responseStatus":{{"code":200}},"requestReceivedTimestamp":"2026-01-02T03:04:05.678901Z"}}"#
             )
         };
         let log = [
@@ -170,7 +173,15 @@ mod tests {
 
     #[test]
     fn a_policy_records_nobody_but_the_users() {
-        assert!(policy(&["a", "b"]).contains("- {level: Metadata, users: [a, b]}\n- level: None"));
+        let user = |name| User {
+            id: "1",
+            name,
+            groups: &[],
+        };
+        assert!(
+            policy(&[user("a"), user("b:c")])
+                .contains("- {level: Metadata, users: [\"a\", \"b:c\"]}\n- level: None")
+        );
         assert!(policy(&[]).ends_with("rules:\n- level: None\n"));
     }
 }

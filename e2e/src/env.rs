@@ -3,7 +3,7 @@
 
 use crate::{
     ApiServer, Assets, ControlPlane, ControllerManager, Etcd, Kubectl, Operator, Seed,
-    ShootBuilder, kubelet::LEASE_NAMESPACE, shoot::PROBE_USER,
+    ShootBuilder, kubelet::LEASE_NAMESPACE, shoot::PROBE,
 };
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -88,7 +88,20 @@ impl Env {
         Ok(Arc::new(self.start_seed(&format!("seed-{name}")).await?))
     }
 
+    /// A seed of a scenario's own on which nothing is installed.
+    pub async fn bare_seed(&self, name: &str) -> Result<Arc<Seed>> {
+        let seed = self.start_bare_seed(&format!("seed-{name}")).await?;
+        Ok(Arc::new(seed))
+    }
+
     async fn start_seed(&self, name: &str) -> Result<Seed> {
+        let seed = self.start_bare_seed(name).await?;
+        let installed = seed.install().await;
+        installed.with_context(|| format!("cannot install on the seed {name}"))?;
+        Ok(seed)
+    }
+
+    async fn start_bare_seed(&self, name: &str) -> Result<Seed> {
         let (assets, root) = (&self.0.assets, &self.0.root);
         let seed = Seed::start(assets, root, name, self.etcd().await?).await;
         seed.with_context(|| format!("cannot start the seed {name}"))
@@ -111,7 +124,7 @@ impl Env {
         let number = self.0.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shoot-{number}");
         let (assets, root) = (&self.0.assets, &self.0.root);
-        let server = ApiServer::start(assets, root, &name, self.etcd().await?, &[PROBE_USER]);
+        let server = ApiServer::start(assets, root, &name, self.etcd().await?, &[PROBE]);
         let server = Arc::new(server.await?);
         self.lent().push(Arc::clone(&server));
         Ok(server)
@@ -133,7 +146,7 @@ impl Env {
         let (assets, root) = (&self.0.assets, &self.0.root);
         let etcd = Etcd::start(assets, root, &format!("etcd-{name}")).await?;
         let name = format!("shoot-{name}");
-        let server = ApiServer::start(assets, root, &name, &etcd, &[PROBE_USER]).await?;
+        let server = ApiServer::start(assets, root, &name, &etcd, &[PROBE]).await?;
         Ok((etcd, server))
     }
 

@@ -69,4 +69,9 @@ impl Kubectl {
         }
         Ok(output.stdout)
     }
+
+    /// Applies a directory of the repository that has a kustomization, as a user installs it.
+    pub async fn apply(&self, directory: &str) -> Result<String> {
+        self.run(&["apply", "--server-side", "-k", directory]).await
+    }
 }

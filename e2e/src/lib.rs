@@ -40,7 +40,7 @@ mod seed;
 mod shoot;
 pub mod wait;
 
-pub use apiserver::ApiServer;
+pub use apiserver::{ApiServer, User};
 pub use apply::apply;
 pub use assets::Assets;
 pub use audit::Request;

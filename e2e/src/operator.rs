@@ -35,6 +35,21 @@ impl Operator {
         Self::run(process.args(args))
     }
 
+    /// Starts it with these arguments and variables and no others, as the user of this kubeconfig.
+    pub fn exactly(
+        seed: &Seed,
+        name: &str,
+        kubeconfig: &Kubeconfig,
+        args: &[String],
+        env: Vec<(String, String)>,
+    ) -> Result<Self> {
+        let mut process = Self::process(seed, name, kubeconfig)?.args(args);
+        for (key, value) in env {
+            process = process.env(key, value);
+        }
+        Self::run(process)
+    }
+
     fn process(seed: &Seed, name: &str, kubeconfig: &Kubeconfig) -> Result<Process> {
         let path = seed.directory().join(format!("kubeconfig-{name}.yaml"));
         fs::write(&path, kubeconfig.to_string())?;

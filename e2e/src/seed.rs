@@ -1,6 +1,9 @@
 //! A seed: an API server with Gardener's kinds, and the controller of Deployments played.
 
-use crate::{ApiServer, Assets, DeploymentController, Etcd, Kubeconfig, Kubectl, Request, apply};
+use crate::{
+    ApiServer, Assets, DeploymentController, Etcd, Kubeconfig, Kubectl, Request, apiserver::User,
+    apply, apply::served,
+};
 use anyhow::{Context as _, Result};
 use kube::Client;
 use std::{
@@ -8,12 +11,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The user as whom the operator comes; RBAC grants it what the manifests say, and no more.
-pub(crate) const OPERATOR_USER: &str = "dependency-watchdog";
-/// Another of the same rights, for a second replica: so each can be told by what it asks.
-pub(crate) const OTHER_USER: &str = "dependency-watchdog-other";
+/// The operator comes as the ServiceAccount of the manifests, so it may do what they say, and no more.
+const OPERATOR: User = User {
+    id: "dependency-watchdog",
+    name: "system:serviceaccount:garden:dependency-watchdog-prober",
+    groups: &["system:serviceaccounts", "system:serviceaccounts:garden"],
+};
+/// The same, for a second replica: so each can be told by what it asks.
+const OTHER: User = User {
+    id: "dependency-watchdog-other",
+    ..OPERATOR
+};
 /// Where the operator is installed.
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: garden}\n";
+/// What is installed.
+const MANIFESTS: &str = "manifests";
 
 /// A seed cluster.
 pub struct Seed {
@@ -24,16 +36,14 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Starts one. The kinds that Gardener owns are there, and the product's own as far as the
-    /// repository's `crds/` has them.
+    /// Starts one. The kinds that Gardener owns are there; nothing is installed.
     pub(crate) async fn start(
         assets: &Assets,
         root: &Path,
         name: &str,
         etcd: &Etcd,
     ) -> Result<Self> {
-        let server =
-            ApiServer::start(assets, root, name, etcd, &[OPERATOR_USER, OTHER_USER]).await?;
+        let server = ApiServer::start(assets, root, name, etcd, &[OPERATOR, OTHER]).await?;
         let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
         let seed = Self {
@@ -44,12 +54,14 @@ impl Seed {
         };
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         seed.apply_directory(&here.join("crds")).await?;
-        seed.apply_directory(&here.join("../crds")).await?;
-        seed.apply(NAMESPACE).await?;
-        seed.apply(include_str!("../../manifests/prober-rbac.yaml"))
-            .await?;
-        seed.apply(include_str!("operator-binding.yaml")).await?;
         Ok(seed)
+    }
+
+    /// Installs the operator, short of running it.
+    pub(crate) async fn install(&self) -> Result<()> {
+        self.apply(NAMESPACE).await?;
+        self.kubectl.apply(MANIFESTS).await?;
+        served(&self.client()?).await
     }
 
     /// A client of the administrator.
@@ -95,22 +107,22 @@ impl Seed {
 
     /// The kubeconfig of the operator.
     pub fn operator_kubeconfig(&self) -> Result<Kubeconfig> {
-        self.server.kubeconfig_of(OPERATOR_USER)
+        self.server.kubeconfig_of(OPERATOR.id)
     }
 
     /// What the operator has asked of this seed so far.
     pub fn operator_requests(&self) -> Result<Vec<Request>> {
-        self.server.requests_of(OPERATOR_USER)
+        self.server.requests_of(OPERATOR.id)
     }
 
     /// The kubeconfig of another replica.
     pub fn other_kubeconfig(&self) -> Result<Kubeconfig> {
-        self.server.kubeconfig_of(OTHER_USER)
+        self.server.kubeconfig_of(OTHER.id)
     }
 
     /// What the other replica has asked of this seed so far.
     pub fn other_requests(&self) -> Result<Vec<Request>> {
-        self.server.requests_of(OTHER_USER)
+        self.server.requests_of(OTHER.id)
     }
 
     /// The stand-in for the Deployment controller.

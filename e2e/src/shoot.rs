@@ -2,7 +2,7 @@
 
 use crate::{
     ApiServer, ControlPlane, ControllerManager, Dependent, Env, Etcd, Kubectl, Kubelet, Request,
-    Seed, control_plane::WORKER_POOL, kubelet::Registration, wait,
+    Seed, apiserver::User, control_plane::WORKER_POOL, kubelet::Registration, wait,
 };
 use anyhow::{Context as _, Result};
 use futures::future::LocalBoxFuture;
@@ -11,8 +11,15 @@ use kube::Client;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
-/// The user of the kubeconfig in the seed: it may read nodes and their leases.
-pub(crate) const PROBE_USER: &str = "dependency-watchdog-probe";
+/// The user of the kubeconfig in the seed: the ServiceAccount of the manifests.
+pub(crate) const PROBE: User = User {
+    id: "dependency-watchdog-probe",
+    name: "system:serviceaccount:kube-system:dependency-watchdog-probe",
+    groups: &[
+        "system:serviceaccounts",
+        "system:serviceaccounts:kube-system",
+    ],
+};
 
 /// Short, so that a scenario sees an outage within seconds: kubelets renew every second.
 const LEASE_DURATION: Duration = Duration::from_secs(4);
@@ -20,8 +27,14 @@ const LEASE_DURATION: Duration = Duration::from_secs(4);
 /// The zones over which nodes are spread in turn.
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 
-/// What a shoot needs at the least, whoever had its API server before.
-const PROBE_RBAC: &str = include_str!("probe-rbac.yaml");
+/// The API server makes these itself, a moment after it is ready.
+const NAMESPACES: &str = "
+{apiVersion: v1, kind: Namespace, metadata: {name: kube-node-lease}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}
+";
+/// What a shoot grants, whoever had its API server before.
+const RIGHTS: &str = include_str!("../../manifests/shoot/rbac.yaml");
 
 /// A running shoot. At its end the kubelets stop, the seed forgets it, and its API server is lent
 /// to the next one.
@@ -158,7 +171,8 @@ impl ShootBuilder {
         let (seed, (own_etcd, server)) = tokio::try_join!(seed, server)?;
 
         let client = server.client()?;
-        crate::apply(&client, PROBE_RBAC)
+        crate::apply(&client, NAMESPACES).await?;
+        crate::apply(&client, RIGHTS)
             .await
             .context("cannot grant the probe its rights")?;
         let control_plane = ControlPlane::create(seed, &self.project, name, &self.labels).await?;
@@ -171,7 +185,7 @@ impl ShootBuilder {
             env: env.clone(),
             runtime: Handle::current(),
         };
-        let kubeconfig = shoot.server.kubeconfig_of(PROBE_USER)?.to_string();
+        let kubeconfig = shoot.server.kubeconfig_of(PROBE.id)?.to_string();
         shoot.control_plane.write_kubeconfig(&kubeconfig).await?;
         for (index, zone) in (0..self.nodes).zip(ZONES.iter().cycle()) {
             let node = format!("{name}-{index}");
@@ -229,7 +243,7 @@ impl Shoot {
 
     /// A client with the rights of the kubeconfig in the seed.
     pub async fn probe_client(&self) -> Result<Client> {
-        self.server.client_of(PROBE_USER).await
+        self.server.client_of(PROBE.id).await
     }
 
     /// kubectl as the administrator of its API server.
@@ -240,7 +254,7 @@ impl Shoot {
     /// What came with the kubeconfig in the seed so far. The API server may have served other
     /// shoots before: filter by time where it matters.
     pub fn probe_requests(&self) -> Result<Vec<Request>> {
-        self.server.requests_of(PROBE_USER)
+        self.server.requests_of(PROBE.id)
     }
 
     /// Its namespace on the seed.

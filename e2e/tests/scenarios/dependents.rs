@@ -28,6 +28,9 @@ use std::time::Duration;
 /// After so many looks at a dependent, what does not depend on it would have been done.
 const LOOKS: usize = 4;
 
+/// What a user grants the operator to scale more than the default dependents.
+const OTHER_DEPENDENTS: &str = "manifests/examples/other-dependents";
+
 /// Several verdicts are reached in this time.
 const A_WHILE: Duration = Duration::from_secs(2);
 
@@ -49,6 +52,7 @@ impl Etcd {
     async fn create(shoot: &Shoot, replicas: i32) -> Result<Self> {
         let seed = shoot.control_plane.seed();
         seed.apply(include_str!("etcd.yaml")).await?;
+        seed.kubectl().apply(OTHER_DEPENDENTS).await?;
         let kind = ApiResource {
             group: "druid.gardener.cloud".into(),
             version: "v1alpha1".into(),

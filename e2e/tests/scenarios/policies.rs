@@ -149,7 +149,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: dependency-watchdog-prober-another-secret}
 rules:
-  - {apiGroups: [''], resources: [secrets], resourceNames: [misspelt], verbs: [get, list, watch]}
+  - {apiGroups: [''], resources: [secrets], resourceNames: [misspelt], verbs: [list, watch]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -159,7 +159,7 @@ roleRef:
   kind: ClusterRole
   name: dependency-watchdog-prober-another-secret
 subjects:
-  - {apiGroup: rbac.authorization.k8s.io, kind: User, name: dependency-watchdog}
+  - {kind: ServiceAccount, name: dependency-watchdog-prober, namespace: garden}
 ";
 
 async fn e2e_a_policy_is_corrected_and_changed_while_it_protects(env: Env) -> Result<()> {

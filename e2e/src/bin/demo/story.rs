@@ -107,7 +107,7 @@ async fn start<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<Stag
         shoot.namespace()
     ))?;
     let operator = start_operator(&seed)?;
-    narrator.now("the operator starts, with the rights that manifests/prober-rbac.yaml grants")?;
+    narrator.now("the operator starts, with the rights that manifests/prober grants")?;
     Ok(Stage {
         at_seed: Prompt {
             cluster: "seed",
