@@ -11,7 +11,7 @@ use std::{
 use futures::{Stream, StreamExt};
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject},
+    api::{ApiResource, DynamicObject, ListParams},
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
@@ -35,7 +35,12 @@ use crate::{
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{Known, PolicyReport, Reporter, Writer},
-    runtime::{pulse::Pulse, seed::Seed, timer::until, watches::WatchState},
+    runtime::{
+        pulse::Pulse,
+        seed::{CallError, Seed},
+        timer::until,
+        watches::WatchState,
+    },
 };
 
 /// The kinds that are watched.
@@ -189,9 +194,11 @@ async fn listed<K: Send + 'static>(
 /// What the ClusterHealth of this name says, however long it takes to read.
 async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
     let api: Api<ClusterHealth> = Api::all(seed.client().clone());
+    // As a list, for which the right is there anyway.
+    let this = ListParams::default().fields(&format!("metadata.name={name}"));
     loop {
-        match seed.call(api.get_opt(name)).await {
-            Ok(health) => return health.and_then(|health| health.status),
+        match seed.call(api.list(&this)).await {
+            Ok(found) => return found.items.into_iter().next()?.status,
             Err(error) => {
                 tracing::warn!(cluster = name, %error, "its ClusterHealth could not be read");
                 sleep(RESTART).await;
@@ -449,19 +456,40 @@ where
     K: Send + 'static,
 {
     let stream = stream.default_backoff().filter_map(move |event| {
-        match &event {
+        let event = match event {
             Ok(event) => {
-                if state.told(event) {
+                if state.told(&event) {
                     tracing::info!("the watch of {what} is resumed");
                 }
+                Some(event)
             }
-            Err(error) if state.broke(error) => {
-                tracing::warn!(%error, "the watch of {what} broke; it is resumed");
+            Err(error) => {
+                let news = state.broke(&error);
+                let error = trouble(error);
+                if news {
+                    tracing::warn!(error, "the watch of {what} broke; it is resumed");
+                } else {
+                    // What is tried again and again is told once.
+                    tracing::debug!(error, "the watch of {what} is still broken");
+                }
+                None
             }
-            // What is tried again and again is told once.
-            Err(error) => tracing::debug!(%error, "the watch of {what} is still broken"),
-        }
-        std::future::ready(event.ok())
+        };
+        std::future::ready(event)
     });
     Box::pin(stream)
+}
+
+/// What went wrong with a watch, and what to do.
+fn trouble(error: watcher::Error) -> String {
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
+    match error {
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
+            CallError::from(error).to_string()
+        }
+        WatchError(status) => CallError::Refused(status).to_string(),
+        NoResourceVersion => error.to_string(),
+    }
 }

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::view::{Claim, Record, View};
-use super::seed::FIELD_MANAGER;
+use super::seed::{CallError, FIELD_MANAGER};
 
 /// Retries are lengthened by up to this share, so that candidates do not keep step.
 const JITTER: f64 = 0.2;
@@ -130,7 +130,7 @@ pub struct Lost(String);
 #[derive(Debug, thiserror::Error)]
 enum TryError {
     #[error("{0}")]
-    Request(#[from] kube::Error),
+    Request(CallError),
     #[error("no answer within {0:?}")]
     Late(Duration),
     #[error("{0} holds the Lease")]
@@ -139,6 +139,12 @@ enum TryError {
     Unversioned,
     #[error("the answer to the write is not the Lease that was written")]
     Unproven,
+}
+
+impl From<kube::Error> for TryError {
+    fn from(error: kube::Error) -> Self {
+        Self::Request(error.into())
+    }
 }
 
 /// A candidate for one Lease.

@@ -106,7 +106,7 @@ pub struct Seed {
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The seed refused it.
-    #[error("{} ({})", .0.message, .0.code)]
+    #[error("{} ({}){}", .0.message, .0.code, remedy(.0.code))]
     Refused(Box<kube::core::Status>),
     /// The seed could not be reached, or its answer cannot be read.
     #[error("{0}")]
@@ -117,6 +117,23 @@ pub enum CallError {
     /// Another replica may act by now.
     #[error("this replica does not lead any more")]
     NotLeading,
+}
+
+/// What to do about a refusal with this HTTP status, as the rest of the sentence.
+fn remedy(code: u16) -> &'static str {
+    match code {
+        403 => "; grant it to the operator's ServiceAccount, as manifests/prober/rbac.yaml does",
+        _ => "",
+    }
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            error => Self::Failed(error),
+        }
+    }
 }
 
 impl CallError {
@@ -225,8 +242,7 @@ impl Seed {
         });
         match answer.await {
             Some(Ok(Ok(answer))) => Ok(answer),
-            Some(Ok(Err(kube::Error::Api(status)))) => Err(CallError::Refused(status)),
-            Some(Ok(Err(error))) => Err(CallError::Failed(error)),
+            Some(Ok(Err(error))) => Err(error.into()),
             Some(Err(_)) => Err(CallError::Late),
             None => Err(CallError::NotLeading),
         }
