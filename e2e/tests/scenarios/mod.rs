@@ -16,6 +16,8 @@ mod letting_go;
 mod lifecycle;
 mod policies;
 mod prober;
+mod rights;
+
 mod silence;
 mod status;
 mod steps;
@@ -64,6 +66,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         lifecycle::all(),
         policies::all(),
         prober::all(),
+        rights::all(),
         silence::all(),
         status::all(),
     ]
