@@ -36,12 +36,37 @@ impl Kubectl {
 
     /// Runs it in the repository's root with these arguments, whatever comes of it.
     pub async fn try_run(&self, args: &[&str]) -> Result<Output> {
-        let output = tokio::process::Command::new(&self.path)
+        let mut command = tokio::process::Command::new(&self.path);
+        command
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .arg("--cache-dir")
             .arg(self.kubeconfig.with_extension("cache"))
-            .args(args)
+            .args(args);
+        self.output(command).await
+    }
+
+    /// Runs a script in the repository's root, in which `kubectl` is this one.
+    pub async fn script(&self, script: &str, variables: &[(&str, &str)]) -> Result<()> {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let ours = self.path.parent().map(Path::to_owned);
+        let paths = std::env::join_paths(ours.into_iter().chain(std::env::split_paths(&paths)))?;
+        let mut command = tokio::process::Command::new("sh");
+        command
+            .args(["-eu", "-c", script])
+            .env("PATH", paths)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"))
+            .envs(variables.iter().copied());
+        let output = self.output(command).await?;
+        if !output.success {
+            bail!("the script failed: {}", output.stderr.trim());
+        }
+        Ok(())
+    }
+
+    async fn output(&self, mut command: tokio::process::Command) -> Result<Output> {
+        let output = command
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
             .stdin(Stdio::null())
             // Ctrl-C is for this process, which then ends its children itself.

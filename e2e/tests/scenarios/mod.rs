@@ -11,6 +11,7 @@ mod events;
 mod evidence;
 mod failover;
 mod fleet;
+mod install;
 mod kinds;
 mod letting_go;
 mod lifecycle;
@@ -61,6 +62,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         endpoints::all(),
         events::all(),
         failover::all(),
+        install::all(),
         kinds::all(),
         letting_go::all(),
         lifecycle::all(),

@@ -1,0 +1,391 @@
+//! What is installed: by the commands of docs/install.md, and run as it is deployed.
+
+use super::{
+    Scenario,
+    prober::{COUNTS, all_are_restored},
+    steps::{KCM, are, staffed, taken},
+};
+use anyhow::{Context as _, Result, bail, ensure};
+use dependency_watchdog::api::{ProbePolicy, Protection};
+use dependency_watchdog_e2e::{
+    Env, Kubeconfig, Operator, Seed, Shoot,
+    wait::{self, seen},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    coordination::v1::Lease,
+    core::v1::{Container, Pod, PodTemplateSpec},
+    rbac::v1::ClusterRole,
+};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+const GUIDE: &str = include_str!("../../../docs/install.md");
+const PROBER: &str = "dependency-watchdog-prober";
+/// All that is installed has this label.
+const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
+/// The kinds that are installed.
+const KINDS: &str = "clusterrolebindings,clusterroles,customresourcedefinitions,deployments,\
+    networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services";
+/// A pod of the Deployment, as the downward API names it.
+const POD: &str = "dependency-watchdog-prober-0";
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_what_is_installed_as_documented_protects_and_is_uninstalled,
+        e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applied: 0,
+    ]
+}
+
+/// Runs a command of the guide, word by word.
+async fn documented(seed: &Seed, command: &str) -> Result<String> {
+    let mut lines = GUIDE.lines().map(str::trim);
+    ensure!(
+        lines.any(|line| line == command),
+        "docs/install.md does not have: {command}"
+    );
+    let mut words = command.split(' ').map(|word| word.trim_matches('\''));
+    ensure!(words.next() == Some("kubectl"), "{command}");
+    seed.kubectl().run(&words.collect::<Vec<_>>()).await
+}
+
+/// The commands of the guide in which this word occurs, as they stand together.
+fn script(word: &str) -> Result<&'static str> {
+    let mut blocks = GUIDE.split("```sh\n").skip(1);
+    blocks
+        .find_map(|block| Some(block.split_once("```")?.0).filter(|block| block.contains(word)))
+        .with_context(|| format!("docs/install.md has no commands with {word}"))
+}
+
+async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: Env) -> Result<()> {
+    let seed = env.bare_seed("install").await?;
+    let shoot = staffed(env.shoot("install").on(&seed)).await?;
+    // Of the Shoot itself, so that the policy of the guide need not be changed.
+    let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "8s"}});
+    let patch = json!({"spec": {"shoot": {"spec": {"kubernetes": grace}}}});
+    shoot.control_plane.patch_cluster(patch).await?;
+
+    let namespace = shoot.namespace();
+    let secret = shoot.control_plane.kubeconfig_secret();
+    let delete = ["-n", namespace, "delete", "secret", secret];
+    seed.kubectl().run(&delete).await?;
+    let administrator = shoot.api_server().kubeconfig_file_of("admin")?;
+    let administrator = administrator.display().to_string();
+    let variables = [("SHOOT", &*administrator), ("NAMESPACE", namespace)];
+    let create = script("create token")?;
+    seed.kubectl().script(create, &variables).await?;
+
+    seed.kubectl()
+        .run(&["create", "namespace", "garden"])
+        .await?;
+    documented(&seed, "kubectl apply --server-side -k manifests").await?;
+    documented(
+        &seed,
+        "kubectl -n garden rollout status deployment dependency-watchdog-prober",
+    )
+    .await?;
+    let operator = deployed(&seed).await?;
+    leads(&seed).await?;
+    documented(&seed, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
+    shoot.is_found("Healthy").await?;
+    let shown = documented(&seed, "kubectl get pp,ch").await?;
+    ensure!(
+        shown.contains(shoot.namespace()) && shown.contains("DryRun"),
+        "{shown}"
+    );
+    documented(
+        &seed,
+        r#"kubectl patch pp shoots --type merge -p '{"spec":{"mode":"Enforce"}}'"#,
+    )
+    .await?;
+
+    seed.kubectl()
+        .apply("manifests/examples/replicas-only")
+        .await?;
+    no_code_can_be_run(&seed, &shoot).await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    are(&shoot, COUNTS.map(taken)).await?;
+    // The policy stays until all is given back, and the command with it.
+    let delete = async || {
+        documented(&seed, "kubectl delete pp --all").await?;
+        all_are_restored(&shoot).await
+    };
+    let recover = async || {
+        is_being_deleted(&seed).await?;
+        are(&shoot, COUNTS.map(taken)).await?;
+        shoot.restore_all();
+        Ok(())
+    };
+    tokio::try_join!(delete(), recover())?;
+    documented(&seed, "kubectl delete -k manifests").await?;
+    let exit = operator.process.terminate(wait::LIMIT).await?;
+    ensure!(exit.success(), "{exit}");
+    documented(
+        &seed,
+        "kubectl -n garden delete lease dwd-prober-leader-election",
+    )
+    .await?;
+    nothing_is_left(&seed).await?;
+    all_are_restored(&shoot).await
+}
+
+async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applied(
+    env: Env,
+) -> Result<()> {
+    let seed = env.own_seed("applied").await?;
+    documented(
+        &seed,
+        "kubectl -n garden rollout status deployment dependency-watchdog-prober",
+    )
+    .await?;
+    let before = installed(&seed).await?;
+    ensure!(
+        before.contains("deployment.apps/dependency-watchdog-prober"),
+        "{before}"
+    );
+    documented(&seed, "kubectl apply --server-side -k manifests").await?;
+    let after = installed(&seed).await?;
+    ensure!(before == after, "before:\n{before}\nafter:\n{after}");
+
+    pod_security_is_satisfied(&seed).await?;
+    roles_are_right(&seed).await?;
+
+    documented(&seed, "kubectl apply --server-side -k manifests/standalone").await?;
+    let namespace = ["-n", "dependency-watchdog", "get", "deployment", PROBER];
+    seed.kubectl().run(&namespace).await?;
+    let binding = [
+        "get",
+        "clusterrolebinding",
+        PROBER,
+        "-o",
+        "jsonpath={.subjects[*].namespace}",
+    ];
+    let namespaces = seed.kubectl().run(&binding).await?;
+    ensure!(namespaces == "dependency-watchdog", "{namespaces}");
+    Ok(())
+}
+
+/// Starts the operator as its Deployment does: with this command line, these variables, and a token
+/// of its ServiceAccount.
+async fn deployed(seed: &Seed) -> Result<Operator> {
+    let pod = template(seed).await?.spec.context("no pod")?;
+    let account = pod.service_account_name.context("no ServiceAccount")?;
+    let token = ["-n", "garden", "create", "token", &account];
+    let token = seed.kubectl().run(&token).await?;
+    let kubeconfig = Kubeconfig {
+        token: token.trim().to_owned(),
+        ..seed.operator_kubeconfig()?
+    };
+    let container = pod.containers.into_iter().next().context("no container")?;
+    let command = container.command.clone().unwrap_or_default();
+    ensure!(
+        matches!(&*command, [binary] if binary.ends_with("/dependency-watchdog")),
+        "{command:?}"
+    );
+    let env = variables(&container)?;
+    let args = container.args.unwrap_or_default();
+    Operator::exactly(seed, PROBER, &kubeconfig, &args, env)
+}
+
+/// The container's variables, those of the downward API resolved.
+fn variables(container: &Container) -> Result<Vec<(String, String)>> {
+    let resolve = |name: &str, path: &str| match path {
+        "metadata.name" => Ok(POD.to_owned()),
+        "metadata.namespace" => Ok("garden".to_owned()),
+        path => bail!("{name} is from {path}"),
+    };
+    let variables = container.env.iter().flatten().map(|variable| {
+        let name = variable.name.clone();
+        let from = variable.value_from.as_ref();
+        let value = match from.and_then(|from| from.field_ref.as_ref()) {
+            Some(field) => resolve(&name, &field.field_path)?,
+            None => variable.value.clone().context("no value")?,
+        };
+        Ok((name, value))
+    });
+    variables.collect()
+}
+
+async fn template(seed: &Seed) -> Result<PodTemplateSpec> {
+    let deployments: Api<Deployment> = Api::namespaced(seed.client()?, "garden");
+    let deployment = deployments.get(PROBER).await?;
+    Ok(deployment.spec.context("no spec")?.template)
+}
+
+/// Waits until the pod holds the Lease in the namespace in which it runs.
+async fn leads(seed: &Seed) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
+    wait::until("the operator to lead", async || {
+        let lease = leases.get("dwd-prober-leader-election").await?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity);
+        let holder = holder.unwrap_or_default();
+        seen(holder.starts_with(&format!("{POD}_")), holder)
+    })
+    .await
+}
+
+/// Waits until the API server refuses the operator's user another image, though it may scale.
+async fn no_code_can_be_run(seed: &Seed, shoot: &Shoot) -> Result<()> {
+    let client = seed.operator_kubeconfig()?.client().await?;
+    let deployments: Api<Deployment> = Api::namespaced(client, shoot.namespace());
+    let containers = json!([{"name": KCM, "image": "another"}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    wait::until("another image to be refused", async || {
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let answer = deployments
+            .patch(KCM, &params, &Patch::Strategic(&patch))
+            .await;
+        let refused = matches!(&answer, Err(kube::Error::Api(status))
+            if status.message.contains("dependency-watchdog-replicas-only"));
+        seen(refused, format!("{answer:?}"))
+    })
+    .await
+}
+
+async fn is_being_deleted(seed: &Seed) -> Result<()> {
+    let policies: Api<ProbePolicy> = Api::all(seed.client()?);
+    wait::until("the policy to be held by what it protects", async || {
+        let policy = policies.get("shoots").await?;
+        let deleted = policy.metadata.deletion_timestamp.is_some();
+        seen(deleted, "its deletion was not asked for")
+    })
+    .await
+}
+
+/// Each object that is installed, with its version.
+async fn installed(seed: &Seed) -> Result<String> {
+    let columns = r#"jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{"\n"}{end}"#;
+    let get = ["get", KINDS, "-A", "-l", OURS, "-o"];
+    let names = seed.kubectl().run(&[&get[..], &["name"]].concat()).await?;
+    let versions = seed.kubectl().run(&[&get[..], &[columns]].concat()).await?;
+    Ok(names + &versions)
+}
+
+async fn nothing_is_left(seed: &Seed) -> Result<()> {
+    wait::until("nothing to be left", async || {
+        let left = ["get", KINDS, "-A", "-l", OURS, "-o", "name"];
+        let left = seed.kubectl().run(&left).await?;
+        let leases = seed
+            .kubectl()
+            .run(&["-n", "garden", "get", "leases", "-o", "name"]);
+        let leases = leases.await?;
+        seen(
+            left.is_empty() && leases.is_empty(),
+            format!("{left}{leases}"),
+        )
+    })
+    .await
+}
+
+/// Fails unless a pod of the Deployment may run where Pod Security is restricted.
+async fn pod_security_is_satisfied(seed: &Seed) -> Result<()> {
+    seed.apply(
+        "{apiVersion: v1, kind: Namespace, metadata: {name: restricted, \
+         labels: {pod-security.kubernetes.io/enforce: restricted}}}",
+    )
+    .await?;
+    let pods: Api<Pod> = Api::namespaced(seed.client()?, "restricted");
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let pod = |spec| Pod {
+        metadata: ObjectMeta {
+            name: Some(POD.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(spec),
+        status: None,
+    };
+    let shipped = template(seed).await?.spec.context("no pod")?;
+    let mut root = shipped.clone();
+    root.security_context = None;
+    pods.create(&dry_run, &pod(shipped)).await?;
+    // Another is refused, so that was asked.
+    match pods.create(&dry_run, &pod(root)).await {
+        Err(kube::Error::Api(status)) if status.message.contains("violates PodSecurity") => Ok(()),
+        other => bail!("{other:?}"),
+    }
+}
+
+/// What those may do to whom the roles view, edit and admin are given cluster-wide.
+const MAY: [(&str, &str, &str, [bool; 3]); 8] = [
+    ("get", "probepolicies", "", [true, true, true]),
+    ("list", "clusterhealths", "", [true, true, true]),
+    ("create", "probepolicies", "", [false, true, true]),
+    ("patch", "probepolicies", "", [false, true, true]),
+    ("patch", "probepolicies", "status", [false, false, false]),
+    ("delete", "clusterhealths", "", [false, false, true]),
+    ("patch", "clusterhealths", "", [false, false, false]),
+    ("patch", "clusterhealths", "status", [false, false, false]),
+];
+
+async fn roles_are_right(seed: &Seed) -> Result<()> {
+    let roles = ["view", "edit", "admin"];
+    for role in roles {
+        is_granted(seed, role).await?;
+    }
+    for (verb, resource, subresource, allowed) in MAY {
+        for (role, allowed) in roles.into_iter().zip(allowed) {
+            let what = format!("{role} to {verb} {resource}/{subresource}: {allowed}");
+            wait::until(&what, async || {
+                let answer = may(seed, role, verb, resource, subresource).await?;
+                seen(answer == allowed, answer)
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a user of the name of a role all that is aggregated into the role, as the controller for
+/// that would, which does not run here.
+async fn is_granted(seed: &Seed, role: &str) -> Result<()> {
+    let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}=true,{OURS}");
+    let roles: Api<ClusterRole> = Api::all(seed.client()?);
+    let roles = roles.list(&ListParams::default().labels(&label)).await?;
+    ensure!(!roles.items.is_empty(), "nothing is aggregated to {role}");
+    for part in roles {
+        let part = part.name_any();
+        let name = format!("{role}-{part}");
+        let user = format!("--user={role}");
+        let part = format!("--clusterrole={part}");
+        let create = ["create", "clusterrolebinding", &name, &part, &user];
+        seed.kubectl().run(&create).await?;
+    }
+    Ok(())
+}
+
+async fn may(
+    seed: &Seed,
+    user: &str,
+    verb: &str,
+    resource: &str,
+    subresource: &str,
+) -> Result<bool> {
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(user.to_owned()),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some("dependency-watchdog.gardener.cloud".to_owned()),
+                resource: Some(resource.to_owned()),
+                subresource: Some(subresource.to_owned()),
+                verb: Some(verb.to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews: Api<SubjectAccessReview> = Api::all(seed.client()?);
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    Ok(answer.status.context("no answer")?.allowed)
+}
