@@ -47,7 +47,10 @@ pub enum ScaleError {
     #[error("{0}; only namespaced kinds with a scale subresource can be dependents")]
     NotScalable(&'static str),
     /// A request was refused for lack of rights.
-    #[error("{verb} is forbidden, grant it to the operator's ServiceAccount: {message}")]
+    #[error(
+        "{verb} is forbidden, grant it to the operator's ServiceAccount as \
+         manifests/examples/other-dependents shows: {message}"
+    )]
     Forbidden {
         /// What was tried.
         verb: &'static str,

@@ -81,8 +81,8 @@ pub enum ReadError {
     },
     /// 403: the credentials lack a right.
     #[error(
-        "the user of the kubeconfig may not {verb} {resource}{} (403); grant it this right by RBAC \
-         in the shoot", .namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default()
+        "the user of the kubeconfig may not {verb} {resource}{} (403); grant it this right in \
+         the shoot, as manifests/shoot does", .namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default()
     )]
     Forbidden {
         /// The verb that must be granted.
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(
             Target::Leases.forbidden().to_string(),
             "the user of the kubeconfig may not list leases.coordination.k8s.io in namespace \
-             kube-node-lease (403); grant it this right by RBAC in the shoot"
+             kube-node-lease (403); grant it this right in the shoot, as manifests/shoot does"
         );
     }
 

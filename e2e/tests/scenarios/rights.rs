@@ -179,8 +179,8 @@ async fn e2e_rights_are_those_that_are_tried_and_documented(_: Env) -> Result<()
 }
 
 async fn e2e_each_right_is_needed_and_missed_aloud(env: Env) -> Result<()> {
-    let seed = env.own_seed("rights").await?;
-    let shoot = staffed(env.shoot("rights").on(&seed)).await?;
+    let seed = env.own_seed("withdrawn").await?;
+    let shoot = staffed(env.shoot("withdrawn").on(&seed)).await?;
     let bed = Bed { seed, shoot };
     bed.shoot.policy()?.apply().await?;
     bed.is_well("first").await?;
