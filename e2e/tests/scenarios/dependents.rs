@@ -15,12 +15,13 @@ use dependency_watchdog::{
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Shoot,
-    wait::{self, seen},
+    wait::{self, Look, seen},
 };
 use futures::future::try_join_all;
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Secret};
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+    api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -37,6 +38,7 @@ const A_WHILE: Duration = Duration::from_secs(2);
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
         e2e_a_custom_resource_with_scale_is_scaled_in_its_level,
+        e2e_other_dependents_are_scaled_by_the_rights_of_the_example,
         e2e_a_reference_that_cannot_be_scaled_is_named_with_the_remedy,
         e2e_a_missing_dependent_is_passed_if_it_is_optional,
         e2e_an_unreadable_record_holds_up_later_levels_until_it_is_mended,
@@ -150,6 +152,88 @@ async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Re
         "{resources:?}"
     );
     Ok(())
+}
+
+async fn e2e_other_dependents_are_scaled_by_the_rights_of_the_example(env: Env) -> Result<()> {
+    env.operator().await?;
+    let shoot = env.shoot("stateful").await?;
+    let seed = shoot.control_plane.seed();
+    seed.kubectl().apply(OTHER_DEPENDENTS).await?;
+    let secrets: Api<Secret> = Api::namespaced(seed.client()?, shoot.namespace());
+    let mut secret = secrets.get(shoot.control_plane.kubeconfig_secret()).await?;
+    secret.metadata = ObjectMeta {
+        name: Some("my-kubeconfig".to_owned()),
+        ..ObjectMeta::default()
+    };
+    secrets.create(&PostParams::default(), &secret).await?;
+    let set = Stateful::create(&shoot, 2).await?;
+    let level = json!({"level": 0, "timeout": "1m"});
+    let dependent = json!({
+        "ref": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": Stateful::NAME},
+        "optional": false,
+        "scaleDown": level,
+        "scaleUp": level,
+    });
+    let spec = json!({
+        "kubeConfigSecretName": "my-kubeconfig",
+        "dependentResourceInfos": [dependent],
+    });
+    shoot.policy()?.with(&spec).apply().await?;
+    shoot.is_found("Healthy").await?;
+
+    shoot.cut_all();
+    set.follows(0).await?;
+    shoot.is_protected(Protection::Active).await?;
+    shoot.restore_all();
+    set.follows(2).await?;
+    shoot.is_protected(Protection::None).await?;
+    Ok(())
+}
+
+/// A StatefulSet whose controller is the scenario.
+struct Stateful(Api<StatefulSet>);
+
+impl Stateful {
+    const NAME: &str = "my-controller";
+
+    async fn create(shoot: &Shoot, replicas: i32) -> Result<Self> {
+        let client = shoot.control_plane.seed().client()?;
+        let this = Self(Api::namespaced(client, shoot.namespace()));
+        let labels = json!({"app": Self::NAME});
+        let containers = json!([{"name": Self::NAME, "image": Self::NAME}]);
+        let set = serde_json::from_value(json!({
+            "metadata": {"name": Self::NAME},
+            "spec": {
+                "replicas": replicas,
+                "serviceName": Self::NAME,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+            },
+        }))?;
+        this.0.create(&PostParams::default(), &set).await?;
+        this.follows(replicas).await?;
+        Ok(this)
+    }
+
+    /// Waits until it is scaled to this, and has its pods come or go.
+    async fn follows(&self, replicas: i32) -> Result<()> {
+        let what = format!("{} to be scaled to {replicas}", Self::NAME);
+        let generation = wait::until(&what, async || {
+            let found = self.0.get(Self::NAME).await?;
+            let wanted = found.spec.and_then(|spec| spec.replicas);
+            Ok(match found.metadata.generation {
+                Some(generation) if wanted == Some(replicas) => Look::Met(generation),
+                _ => Look::Not(format!("{wanted:?} replicas")),
+            })
+        })
+        .await?;
+        let patch = Patch::Merge(json!({"status": {
+            "observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas,
+        }}));
+        let params = PatchParams::default();
+        self.0.patch_status(Self::NAME, &params, &patch).await?;
+        Ok(())
+    }
 }
 
 /// A reference that cannot be scaled, the reason that is given, and words of the remedy.
