@@ -14,7 +14,7 @@ use std::{
 /// The operator comes as the ServiceAccount of the manifests, so it may do what they say, and no more.
 const OPERATOR: User = User {
     id: "dependency-watchdog",
-    name: "system:serviceaccount:garden:dependency-watchdog-prober",
+    name: "system:serviceaccount:garden:dwd-prober",
     groups: &["system:serviceaccounts", "system:serviceaccounts:garden"],
 };
 /// The same, for a second replica: so each can be told by what it asks.

@@ -35,7 +35,7 @@ pub struct FilterError {
 /// If the filter is not valid.
 pub fn init(filter: &str, format: LogFormat) -> Result<(), FilterError> {
     // kube logs each failed request as an error of its own; what it means is logged here.
-    let quiet = format!("kube_client=off,tower_http=off,{filter}");
+    let quiet = format!("kube_client=off,kube_runtime=off,tower_http=off,{filter}");
     let parsed = EnvFilter::try_new(&quiet).map_err(|source| FilterError {
         filter: filter.to_owned(),
         source,

@@ -25,14 +25,14 @@ use kube::{
 use serde_json::json;
 
 const GUIDE: &str = include_str!("../../../docs/install.md");
-const PROBER: &str = "dependency-watchdog-prober";
+const PROBER: &str = "dwd-prober";
 /// All that is installed has this label.
 const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
 /// The kinds that are installed.
 const KINDS: &str = "clusterrolebindings,clusterroles,customresourcedefinitions,deployments,\
     networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services";
 /// A pod of the Deployment, as the downward API names it.
-const POD: &str = "dependency-watchdog-prober-0";
+const POD: &str = "dwd-prober-0";
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -85,7 +85,7 @@ async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: En
     documented(&seed, "kubectl apply --server-side -k manifests").await?;
     documented(
         &seed,
-        "kubectl -n garden rollout status deployment dependency-watchdog-prober",
+        "kubectl -n garden rollout status deployment dwd-prober",
     )
     .await?;
     let operator = deployed(&seed).await?;
@@ -140,14 +140,11 @@ async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applie
     let seed = env.own_seed("applied").await?;
     documented(
         &seed,
-        "kubectl -n garden rollout status deployment dependency-watchdog-prober",
+        "kubectl -n garden rollout status deployment dwd-prober",
     )
     .await?;
     let before = installed(&seed).await?;
-    ensure!(
-        before.contains("deployment.apps/dependency-watchdog-prober"),
-        "{before}"
-    );
+    ensure!(before.contains("deployment.apps/dwd-prober"), "{before}");
     documented(&seed, "kubectl apply --server-side -k manifests").await?;
     let after = installed(&seed).await?;
     ensure!(before == after, "before:\n{before}\nafter:\n{after}");

@@ -147,19 +147,19 @@ async fn conflicts(policy: &Policy, winner: &str) -> Result<()> {
 const ANOTHER_SECRET: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: dependency-watchdog-prober-another-secret}
+metadata: {name: dwd-prober-another-secret}
 rules:
   - {apiGroups: [''], resources: [secrets], resourceNames: [misspelt], verbs: [list, watch]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: dependency-watchdog-prober-another-secret}
+metadata: {name: dwd-prober-another-secret}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
-  name: dependency-watchdog-prober-another-secret
+  name: dwd-prober-another-secret
 subjects:
-  - {kind: ServiceAccount, name: dependency-watchdog-prober, namespace: garden}
+  - {kind: ServiceAccount, name: dwd-prober, namespace: garden}
 ";
 
 async fn e2e_a_policy_is_corrected_and_changed_while_it_protects(env: Env) -> Result<()> {

@@ -20,8 +20,8 @@ use kube::{
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-use Given::{Deselected, Elected, Nothing, Outage, Unrecorded};
-use Told::{Degraded, InLog, Nowhere, Undetermined};
+use Given::{Deselected, Elected, Nothing, Outage, Outages, Unrecorded};
+use Told::{Degraded, InLog, Undetermined};
 
 const ON_SEED: &str = include_str!("../../../manifests/prober/rbac.yaml");
 const IN_SHOOT: &str = include_str!("../../../manifests/shoot/rbac.yaml");
@@ -45,6 +45,8 @@ enum Given {
     Deselected,
     /// Its nodes are silent.
     Outage,
+    /// They are silent twice while it runs, so that what is told is told again.
+    Outages,
     /// The operator stands for election. The Lease is there, and free, if so it says.
     Elected { free: bool },
 }
@@ -57,8 +59,6 @@ enum Told {
     Undetermined(&'static str),
     /// In the ClusterHealth: this is amiss with a dependent.
     Degraded(&'static str),
-    /// Nowhere: all else goes on.
-    Nowhere,
 }
 
 struct Row(&'static str, &'static str, Given, Told);
@@ -79,8 +79,8 @@ const SEED: [Row; 22] = [
     Row("probepolicies", "patch", Outage, InLog),
     Row("probepolicies", "watch", Nothing, InLog),
     Row("probepolicies/status", "patch", Unrecorded, InLog),
-    Row("events", "create", Unrecorded, Nowhere),
-    Row("events", "patch", Unrecorded, Nowhere),
+    Row("events", "create", Outage, InLog),
+    Row("events", "patch", Outages, InLog),
     Row("clusters", "list", Nothing, InLog),
     Row("clusters", "watch", Nothing, InLog),
     Row("machines", "list", Nothing, Undetermined("SeedUnreadable")),
@@ -229,6 +229,14 @@ impl Bed {
             }
             _ => Operator::start(&self.seed, name, "prober", &[])?,
         };
+        if let Outages = given {
+            for _ in 0..2 {
+                self.shoot.cut_all();
+                self.shoot.is_protected(Protection::Active).await?;
+                self.shoot.restore_all();
+                self.shoot.is_protected(Protection::None).await?;
+            }
+        }
         let words = [&*format!("cannot {verb} resource \"{resource}\""), "grant"];
         self.is_told(told, &words, &operator).await?;
         // The same process goes on when it has the right, or the next that is started.
@@ -245,7 +253,7 @@ impl Bed {
             Unrecorded => {
                 self.shoot.is_found("Healthy").await?;
             }
-            Nothing => {}
+            Nothing | Outages => {}
         }
         Ok(())
     }
@@ -265,7 +273,7 @@ impl Bed {
 
     async fn prepare(&self, given: &Given, place: usize) -> Result<()> {
         match given {
-            Nothing => {}
+            Nothing | Outages => {}
             Unrecorded => {
                 let healths: Api<ClusterHealth> = Api::all(self.seed.client()?);
                 healths
@@ -320,9 +328,6 @@ impl Bed {
                 };
                 reported(reason, &degraded).await?;
             }
-            Nowhere => {
-                self.shoot.is_found("Healthy").await?;
-            }
         }
         Ok(())
     }
@@ -341,7 +346,7 @@ async fn delete_lease(seed: &Seed) -> Result<()> {
 }
 
 /// The ServiceAccounts: on the seed, and in the shoot.
-const PROBER: &str = "system:serviceaccount:garden:dependency-watchdog-prober";
+const PROBER: &str = "system:serviceaccount:garden:dwd-prober";
 const PROBE: &str = "system:serviceaccount:kube-system:dependency-watchdog-probe";
 
 /// Waits until the API server grants a right of these roles, or does not any more.
