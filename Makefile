@@ -34,6 +34,11 @@ release: need-cargo ## Build the operator for use: target/release/dependency-wat
 demo: controlplane build ## See a cluster lose its network, and be protected
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/demo"
 
+.PHONY: bench
+bench: controlplane build release ## Measure what the operator costs on a farm of shoots; ARGS="--shoots 50"
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
+		exec "$$target/debug/bench" $(ARGS)
+
 .PHONY: test
 test: need-cargo controlplane check-alerts ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast

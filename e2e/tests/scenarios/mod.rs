@@ -2,6 +2,7 @@
 
 mod access;
 mod acting;
+mod bench;
 mod candidates;
 mod clocks;
 mod control_plane;
@@ -55,6 +56,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         fleet::all(),
         access::all(),
         acting::all(),
+        bench::all(),
         candidates::all(),
         clocks::all(),
         control_plane::all(),

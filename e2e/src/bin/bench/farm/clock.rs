@@ -1,0 +1,52 @@
+//! Moments on the clock that the farm and the seed's API server share: this machine's.
+
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// Microseconds since the unix epoch, as precise as a lease's `renewTime`.
+pub(crate) type Micros = i64;
+
+/// The present.
+pub(crate) fn now() -> Micros {
+    Timestamp::now().as_microsecond()
+}
+
+/// A length of time.
+pub(crate) fn micros(duration: Duration) -> Micros {
+    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
+}
+
+/// As `renewTime` is written.
+pub(crate) fn micro_time(moment: Micros) -> String {
+    format("%Y-%m-%dT%H:%M:%S%.6fZ", moment)
+}
+
+/// As the API server stamps what it writes: in whole seconds.
+pub(crate) fn stamp(moment: Micros) -> String {
+    format("%Y-%m-%dT%H:%M:%SZ", moment)
+}
+
+/// As the header `Date` is written.
+pub(crate) fn http_date(moment: Micros) -> String {
+    format("%a, %d %b %Y %H:%M:%S GMT", moment)
+}
+
+fn format(form: &str, moment: Micros) -> String {
+    let moment = Timestamp::from_microsecond(moment).unwrap_or(Timestamp::MAX);
+    moment.strftime(form).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_as_api_servers_do() {
+        let moment: Timestamp = "2026-11-20T17:05:01.020304Z".parse().unwrap();
+        let moment = moment.as_microsecond();
+        assert_eq!(micro_time(moment), "2026-11-20T17:05:01.020304Z");
+        assert_eq!(stamp(moment + 900_000), "2026-11-20T17:05:01Z");
+        assert_eq!(http_date(moment), "Fri, 20 Nov 2026 17:05:01 GMT");
+        assert_eq!(micro_time(moment - 20_304), "2026-11-20T17:05:01.000000Z");
+    }
+}

@@ -1,0 +1,131 @@
+//! What a shoot of the farm was asked for.
+
+use super::clock::Micros;
+use serde::{Deserialize, Serialize};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// The counters of one shoot. Bytes are those on the wire, TLS included.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) nodes: AtomicU64,
+    pub(super) version: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) received: AtomicU64,
+    pub(super) sent: AtomicU64,
+    pub(super) connections: AtomicU64,
+    pub(super) handshakes: AtomicU64,
+    leases: Mutex<Leases>,
+}
+
+#[derive(Debug, Default)]
+struct Leases {
+    cached: u64,
+    consistent: u64,
+    /// When each list was asked for: few enough to be kept.
+    asked: Vec<Micros>,
+}
+
+/// The counters of one shoot at one moment, or their difference over a time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Count {
+    /// Lists of leases from the cache.
+    pub(crate) cached: u64,
+    /// Consistent lists of leases.
+    pub(crate) consistent: u64,
+    /// Lists of Nodes.
+    pub(crate) nodes: u64,
+    /// Requests for the version.
+    pub(crate) version: u64,
+    /// Requests for anything else, or without the token.
+    pub(crate) refused: u64,
+    /// Bytes from the client.
+    pub(crate) received: u64,
+    /// Bytes to the client.
+    pub(crate) sent: u64,
+    /// TCP connections.
+    pub(crate) connections: u64,
+    /// TLS handshakes that succeeded.
+    pub(crate) handshakes: u64,
+    /// When leases were listed.
+    pub(crate) asked: Vec<Micros>,
+}
+
+impl Counters {
+    /// A list of leases was asked for.
+    pub(super) fn leases(&self, cached: bool, at: Micros) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached {
+            leases.cached += 1;
+        } else {
+            leases.consistent += 1;
+        }
+        leases.asked.push(at);
+    }
+
+    /// What there is by now.
+    pub(super) fn read(&self) -> Count {
+        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Count {
+            cached: leases.cached,
+            consistent: leases.consistent,
+            nodes: of(&self.nodes),
+            version: of(&self.version),
+            refused: of(&self.refused),
+            received: of(&self.received),
+            sent: of(&self.sent),
+            connections: of(&self.connections),
+            handshakes: of(&self.handshakes),
+            asked: leases.asked.clone(),
+        }
+    }
+}
+
+impl Count {
+    /// What has come since an earlier count.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let asked = self.asked.get(earlier.asked.len()..).unwrap_or_default();
+        Self {
+            cached: self.cached - earlier.cached,
+            consistent: self.consistent - earlier.consistent,
+            nodes: self.nodes - earlier.nodes,
+            version: self.version - earlier.version,
+            refused: self.refused - earlier.refused,
+            received: self.received - earlier.received,
+            sent: self.sent - earlier.sent,
+            connections: self.connections - earlier.connections,
+            handshakes: self.handshakes - earlier.handshakes,
+            asked: asked.to_vec(),
+        }
+    }
+
+    /// All requests.
+    pub(crate) fn requests(&self) -> u64 {
+        self.cached + self.consistent + self.nodes + self.version + self.refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_holds_what_came_between() {
+        let counters = Counters::default();
+        counters.leases(true, 1);
+        counters.sent.fetch_add(10, Ordering::Relaxed);
+        let before = counters.read();
+        counters.leases(false, 2);
+        counters.leases(true, 3);
+        counters.nodes.fetch_add(1, Ordering::Relaxed);
+        counters.sent.fetch_add(5, Ordering::Relaxed);
+        let difference = counters.read().since(&before);
+        assert_eq!((difference.cached, difference.consistent), (1, 1));
+        assert_eq!((difference.requests(), difference.sent), (3, 5));
+        assert_eq!(difference.asked, [2, 3]);
+    }
+}

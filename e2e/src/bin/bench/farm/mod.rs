@@ -1,0 +1,125 @@
+//! A farm of shoots, simulated in a process of its own, so that its work is not the operator's.
+//!
+//! To the operator each is a shoot like any other: an HTTPS server with a port of its own, whose
+//! leases are renewed and stamped, and whose Nodes are as large as real ones. What they do is a
+//! function of time, so that hundreds of them cost little.
+
+mod bodies;
+mod clock;
+mod control;
+mod count;
+mod kubelets;
+mod server;
+mod template;
+mod tls;
+
+pub(crate) use self::{
+    bodies::node_name,
+    clock::{Micros, micros, now},
+    control::{Control, Description},
+    count::Count,
+    kubelets::Kubelets,
+    server::TOKEN,
+};
+
+use self::{
+    control::{Order, receive, send},
+    server::Server,
+};
+use anyhow::{Context as _, Result};
+use clap::Args;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use tokio::{
+    io::BufReader,
+    net::{TcpListener, UnixListener, UnixStream},
+};
+
+/// A kubelet renews its lease so many times in the lease's duration.
+pub(crate) const RENEWALS_PER_LEASE: u32 = 4;
+
+/// What a farm consists of.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FarmArgs {
+    /// Where it takes orders: the path of a socket
+    #[arg(long)]
+    pub(crate) socket: PathBuf,
+    /// How many shoots
+    #[arg(long)]
+    pub(crate) shoots: usize,
+    /// Nodes of each
+    #[arg(long)]
+    pub(crate) nodes: usize,
+    /// `leaseDurationSeconds` of the leases, of which kubelets renew every quarter
+    #[arg(long)]
+    pub(crate) lease_seconds: u64,
+}
+
+/// Serves the shoots until the process is ended.
+pub(crate) async fn run(args: FarmArgs) -> Result<()> {
+    let (authority, acceptor) = tls::identity()?;
+    let started = now();
+    let period = Duration::from_secs(args.lease_seconds) / RENEWALS_PER_LEASE;
+    let (mut ports, mut servers) = (Vec::new(), Vec::new());
+    for shoot in 0..args.shoots {
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.context("no port for a shoot of the farm")?;
+        ports.push(listener.local_addr()?.port());
+        let kubelets = Kubelets::new(shoot, args.nodes, period, started);
+        let server = Arc::new(Server::new(shoot, args.nodes, args.lease_seconds, kubelets));
+        tokio::spawn(Arc::clone(&server).run(listener, acceptor.clone()));
+        servers.push(server);
+    }
+    let farm = Farm {
+        description: Description {
+            started,
+            authority,
+            ports,
+        },
+        servers,
+    };
+    let listener = UnixListener::bind(&args.socket)
+        .with_context(|| format!("cannot listen at {}", args.socket.display()))?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        farm.obey(stream).await?;
+    }
+}
+
+struct Farm {
+    description: Description,
+    servers: Vec<Arc<Server>>,
+}
+
+impl Farm {
+    async fn obey(&self, stream: UnixStream) -> Result<()> {
+        let mut stream = BufReader::new(stream);
+        while let Some(order) = receive(&mut stream).await? {
+            match order {
+                Order::Describe => send(&mut stream, &self.description).await?,
+                Order::Count => {
+                    let counts: Vec<Count> =
+                        self.servers.iter().map(|it| it.counters.read()).collect();
+                    send(&mut stream, &counts).await?;
+                }
+                Order::Cut { shoots, at } => {
+                    self.each(&shoots, |kubelets| kubelets.cut(at))?;
+                    send(&mut stream, &()).await?;
+                }
+                Order::Restore { shoots, at } => {
+                    self.each(&shoots, |kubelets| kubelets.restore(at))?;
+                    send(&mut stream, &()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn each(&self, shoots: &[usize], change: impl Fn(&mut Kubelets)) -> Result<()> {
+        for shoot in shoots {
+            let server = self.servers.get(*shoot);
+            let server = server.with_context(|| format!("the farm has no shoot {shoot}"))?;
+            change(&mut server.kubelets());
+        }
+        Ok(())
+    }
+}

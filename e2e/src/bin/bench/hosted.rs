@@ -1,0 +1,280 @@
+//! The seed's side of the farm's shoots: what Gardener keeps there for each, in realistic sizes.
+
+use crate::farm::{Description, TOKEN, node_name};
+use anyhow::{Context as _, Result};
+use dependency_watchdog_e2e::{DEPENDENTS, Kubeconfig};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// How many requests are under way at once.
+const AT_ONCE: usize = 16;
+/// The Secret that the documented policy names.
+const SECRET: &str = "shoot-access-dependency-watchdog-probe";
+/// What each dependent has before an outage, in the order of [`DEPENDENTS`].
+pub(crate) const REPLICAS: [i32; 3] = [2, 3, 1];
+
+/// The name of a shoot's Cluster and of its namespace.
+pub(crate) fn namespace(shoot: usize) -> String {
+    format!("shoot--bench--s{shoot:04}")
+}
+
+/// Creates all that the seed has of the farm's shoots, with so many nodes each.
+pub(crate) async fn create(client: &Client, farm: &Description, nodes: usize) -> Result<()> {
+    let embedded = Embedded::new();
+    let shoots: Vec<Requests> = farm
+        .ports
+        .iter()
+        .enumerate()
+        .map(|(shoot, port)| requests(shoot, *port, nodes, &farm.authority, &embedded))
+        .collect();
+    // What a namespace holds needs it to be there.
+    let (first, rest): (Vec<_>, Vec<_>) = shoots.into_iter().map(|it| (it.first, it.rest)).unzip();
+    send(client, first.into_iter().flatten()).await?;
+    send(client, rest.into_iter().flatten()).await
+}
+
+/// What is sent for one shoot: paths and bodies.
+struct Requests {
+    first: Vec<(String, String)>,
+    rest: Vec<(String, String)>,
+}
+
+async fn send(client: &Client, requests: impl Iterator<Item = (String, String)>) -> Result<()> {
+    stream::iter(requests)
+        .map(|(path, body)| async move {
+            let request = http::Request::post(&path)
+                .header("Content-Type", "application/json")
+                .body(body.into_bytes())?;
+            let answer = client.request_text(request).await;
+            answer.with_context(|| format!("POST {path} on the seed"))?;
+            anyhow::Ok(())
+        })
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
+}
+
+fn requests(
+    shoot: usize,
+    port: u16,
+    nodes: usize,
+    authority: &str,
+    embedded: &Embedded,
+) -> Requests {
+    let namespace = namespace(shoot);
+    let kubeconfig = Kubeconfig {
+        server: format!("https://127.0.0.1:{port}"),
+        certificate_authority: authority.as_bytes().to_vec(),
+        user: "dependency-watchdog-probe".to_owned(),
+        token: TOKEN.to_owned(),
+    };
+    let secret = json!({
+        "metadata": {"name": SECRET},
+        "stringData": {"kubeconfig": kubeconfig.to_string()},
+    });
+    let core = format!("/api/v1/namespaces/{namespace}");
+    let mut rest = vec![
+        (format!("{core}/secrets"), secret.to_string()),
+        (
+            "/apis/extensions.gardener.cloud/v1alpha1/clusters".to_owned(),
+            embedded.cluster(shoot, &namespace),
+        ),
+    ];
+    for (name, replicas) in DEPENDENTS.iter().zip(REPLICAS) {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+        rest.push((path, deployment(name, replicas).to_string()));
+    }
+    for node in 0..nodes {
+        let path = format!("/apis/machine.sapcloud.io/v1alpha1/namespaces/{namespace}/machines");
+        rest.push((path, machine(&node_name(shoot, node)).to_string()));
+    }
+    let own = json!({"metadata": {"name": namespace}}).to_string();
+    Requests {
+        first: vec![("/api/v1/namespaces".to_owned(), own)],
+        rest,
+    }
+}
+
+/// Its phase, a status, is left out: to the operator that is the same as `Running`, and it would
+/// double the writes.
+fn machine(node: &str) -> Value {
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1",
+        "kind": "Machine",
+        "metadata": {
+            "name": node,
+            "labels": {"node": node, "name": "worker-z1", "machine-template-hash": "5d7f9"},
+            "annotations": {"node.machine.sapcloud.io/trigger-deletion-by-mcm": "false"},
+            "finalizers": ["machine.sapcloud.io/machine-controller-manager"],
+        },
+        "spec": {
+            "class": {"apiGroup": "machine.sapcloud.io", "kind": "MachineClass", "name": "worker-z1-5d7f9"},
+            "nodeTemplate": {
+                "metadata": {"labels": {
+                    "node.kubernetes.io/role": "node",
+                    "worker.gardener.cloud/cri-name": "containerd",
+                    "worker.gardener.cloud/pool": "worker",
+                    "worker.gardener.cloud/system-components": "true",
+                }},
+                "spec": {},
+            },
+            "providerID": format!("aws:///eu-west-1/{node}"),
+        },
+    })
+}
+
+fn deployment(name: &str, replicas: i32) -> Value {
+    let labels = json!({"app": name});
+    let args: Vec<String> = (0..60)
+        .map(|number| format!("--some-flag-of-a-control-plane-{number}=its-value"))
+        .collect();
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"gardener.cloud/role": "controlplane"}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": name, "image": name, "command": args}]},
+            },
+        },
+    })
+}
+
+/// What every Cluster embeds alike: a cloud profile with all machine types, and the Seed.
+struct Embedded {
+    cloud_profile: String,
+    seed: String,
+}
+
+impl Embedded {
+    fn new() -> Self {
+        let types: Vec<Value> = (0..320)
+            .map(|number| {
+                json!({
+                    "name": format!("m{number}.{}xlarge", number % 24),
+                    "cpu": "4", "gpu": "0", "memory": "16Gi", "usable": true,
+                    "architecture": "amd64", "storage": {"class": "standard", "type": "default"},
+                })
+            })
+            .collect();
+        let versions: Vec<Value> = (0..120)
+            .map(|number| {
+                json!({
+                    "version": format!("1877.{number}.0"),
+                    "architectures": ["amd64", "arm64"],
+                    "classification": "supported",
+                    "cri": [{"name": "containerd", "containerRuntimes": [{"type": "gvisor"}]}],
+                    "kubeletVersionConstraint": ">= 1.30.0",
+                })
+            })
+            .collect();
+        let regions: Vec<Value> = (0..24)
+            .map(|number| {
+                let zones = ["a", "b", "c"].map(|zone| json!({"name": format!("region-{number}{zone}")}));
+                let images: Vec<Value> = (0..12)
+                    .map(|image| json!({"version": format!("1877.{image}.0"), "ami": format!("ami-{number:08x}{image:09x}")}))
+                    .collect();
+                json!({"name": format!("region-{number}"), "zones": zones, "images": images})
+            })
+            .collect();
+        let cloud_profile = json!({
+            "apiVersion": "core.gardener.cloud/v1beta1",
+            "kind": "CloudProfile",
+            "metadata": {"name": "aws"},
+            "spec": {
+                "type": "aws",
+                "machineTypes": types,
+                "machineImages": [{"name": "gardenlinux", "versions": versions}],
+                "regions": regions,
+            },
+        });
+        let seed = json!({
+            "apiVersion": "core.gardener.cloud/v1beta1",
+            "kind": "Seed",
+            "metadata": {"name": "bench"},
+            "spec": {"provider": {"type": "aws", "region": "eu-west-1", "zones": ["a", "b", "c"]}},
+        });
+        Self {
+            cloud_profile: cloud_profile.to_string(),
+            seed: seed.to_string(),
+        }
+    }
+
+    /// A whole Cluster.
+    fn cluster(&self, shoot: usize, namespace: &str) -> String {
+        let mut addons = String::new();
+        for number in 0..120 {
+            // Writing to a String does not fail.
+            let _ = write!(
+                addons,
+                "resource {number} of the shoot is as it should be; "
+            );
+        }
+        let shoot = json!({
+            "apiVersion": "core.gardener.cloud/v1beta1",
+            "kind": "Shoot",
+            "metadata": {
+                "name": format!("s{shoot:04}"),
+                "namespace": "garden-bench",
+                "labels": {"shoot.gardener.cloud/status": "healthy"},
+            },
+            "spec": {
+                "kubernetes": {"version": "1.36.3"},
+                "provider": {"type": "aws", "workers": [{
+                    "name": "worker", "minimum": 1, "maximum": 200,
+                    "machine": {"type": "m5.xlarge", "image": {"name": "gardenlinux"}},
+                    "zones": ["eu-west-1a", "eu-west-1b", "eu-west-1c"],
+                }]},
+            },
+            "status": {
+                "conditions": [{"type": "SystemComponentsHealthy", "status": "True", "message": addons}],
+                "hibernated": false,
+                "lastOperation": {
+                    "type": "Reconcile", "state": "Succeeded", "progress": 100,
+                    "lastUpdateTime": "2026-01-01T00:00:00Z",
+                },
+            },
+        });
+        let Self {
+            cloud_profile,
+            seed,
+        } = self;
+        format!(
+            r#"{{"apiVersion":"extensions.gardener.cloud/v1alpha1","kind":"Cluster","metadata":{{"name":"{namespace}"}},"spec":{{"cloudProfile":{cloud_profile},"seed":{seed},"shoot":{shoot}}}}}"#
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dependency_watchdog::gardener::{Cluster, Machine};
+
+    #[test]
+    fn a_cluster_is_as_large_as_a_real_one_and_probed() {
+        let body = Embedded::new().cluster(7, &namespace(7));
+        assert!((90_000..130_000).contains(&body.len()), "{}", body.len());
+        let cluster: Cluster = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            cluster.metadata.name.as_deref(),
+            Some("shoot--bench--s0007")
+        );
+        let shoot = cluster.shoot.unwrap();
+        assert_eq!(shoot.workers[0].name, "worker");
+        assert_eq!(
+            shoot.last_operation.unwrap().to_string(),
+            "Reconcile Succeeded"
+        );
+    }
+
+    #[test]
+    fn a_machine_is_that_of_its_node() {
+        let machine: Machine = serde_json::from_value(machine("n1")).unwrap();
+        assert_eq!((machine.node(), &machine.phase), (Some("n1"), &None));
+    }
+}

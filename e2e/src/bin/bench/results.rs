@@ -1,0 +1,123 @@
+//! What a run of the bench has measured. Times are in seconds, sizes in bytes.
+
+use crate::{delay::Delay, stats::Spread};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// All runs, and what they ran on.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    pub(crate) host: Host,
+    pub(crate) settings: BTreeMap<&'static str, String>,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// The machine, and the programs on it.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Host {
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory: u64,
+    pub(crate) kernel: String,
+    pub(crate) operator: String,
+    pub(crate) api_server: String,
+}
+
+/// One number of shoots.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Run {
+    pub(crate) shoots: usize,
+    pub(crate) nodes: usize,
+    pub(crate) start: Start,
+    pub(crate) steady: Steady,
+    pub(crate) outage: Outage,
+    pub(crate) recovery: Recovery,
+}
+
+/// From the start of the operator until nothing is left to be learned.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Start {
+    /// Until the leases of each shoot were asked for once.
+    pub(crate) asked: f64,
+    /// Until each ClusterHealth says that its cluster is healthy.
+    pub(crate) judged: f64,
+    /// Until the Nodes of each shoot were asked for once, too.
+    pub(crate) settled: f64,
+    /// What it has computed until it was settled.
+    pub(crate) computed: f64,
+    pub(crate) peak: u64,
+    /// What it has asked of the seed until then, by verb.
+    pub(crate) seed_requests: BTreeMap<String, usize>,
+}
+
+/// While nothing is wrong.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Steady {
+    pub(crate) length: f64,
+    pub(crate) cores: f64,
+    pub(crate) farm_cores: f64,
+    pub(crate) api_server_cores: f64,
+    /// Of all processes on the machine, those of others included.
+    pub(crate) machine_cores: f64,
+    /// At the end.
+    pub(crate) resident: u64,
+    pub(crate) peak: u64,
+    pub(crate) per_shoot_minute: PerShootMinute,
+    /// A minute, by verb.
+    pub(crate) seed_requests: BTreeMap<String, f64>,
+    /// Between two lists of leases of one shoot.
+    pub(crate) gaps: Option<Spread>,
+}
+
+/// What a shoot is asked for in a minute.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PerShootMinute {
+    pub(crate) requests: f64,
+    pub(crate) lists_of_leases: f64,
+    pub(crate) lists_of_nodes: f64,
+    /// Bytes from the shoot to the operator.
+    pub(crate) to_operator: f64,
+    /// Bytes from the operator to the shoot.
+    pub(crate) from_operator: f64,
+    pub(crate) handshakes: f64,
+}
+
+/// Some shoots lose their network at once.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Outage {
+    pub(crate) shoots: usize,
+    /// One a shoot.
+    pub(crate) delays: Vec<Delay>,
+    /// From the cut until each ClusterHealth says that its cluster is protected.
+    pub(crate) reported: f64,
+    pub(crate) cores: f64,
+    pub(crate) machine_cores: f64,
+    pub(crate) peak: u64,
+    /// What was asked of each shoot that was cut.
+    pub(crate) requests: f64,
+    /// Bytes to the operator from each of them.
+    pub(crate) to_operator: f64,
+    /// What was asked of the seed.
+    pub(crate) seed_requests: usize,
+    /// Between two lists of leases of a shoot that was not cut; none if all were.
+    pub(crate) gaps_of_others: Option<Spread>,
+}
+
+/// They get it back.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Recovery {
+    /// From then on to the first write that restores.
+    pub(crate) first: Option<Spread>,
+    /// To the last one.
+    pub(crate) last: Option<Spread>,
+    /// Until each ClusterHealth says that it is over.
+    pub(crate) reported: f64,
+}

@@ -1,0 +1,253 @@
+//! One run: start, a while in which nothing is wrong, an outage, recovery.
+
+use crate::{
+    Settings,
+    farm::{Count, Micros, now},
+    gaps::gaps,
+    host,
+    results::{Host, Outage, PerShootMinute, Recovery, Run, Start, Steady},
+    stats::Spread,
+    usage::{self, Usage},
+    world::{World, looked},
+};
+use anyhow::{Context as _, Result};
+use dependency_watchdog::api::Protection;
+use dependency_watchdog_e2e::{Env, Operator, wait};
+use std::{collections::BTreeMap, path::Path, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// From an order until it takes effect, so that the farm has it in time.
+const NOTICE: Micros = 500_000;
+
+/// Runs so many shoots, and tells what it has measured. Fails only if something does not happen.
+pub(crate) async fn run(
+    env: &Env,
+    root: &Path,
+    settings: &Settings,
+    shoots: usize,
+) -> Result<(Run, Host)> {
+    let begun = Instant::now();
+    let say = |what: String| {
+        eprintln!(
+            "{shoots} shoots, {:4.0} s: {what}",
+            begun.elapsed().as_secs_f64()
+        );
+    };
+    say(format!(
+        "starting a seed and a farm, {} nodes a shoot",
+        settings.nodes
+    ));
+    let mut world = World::start(env, root, settings, shoots).await?;
+    say("starting the operator".to_owned());
+    let operator = Operator::start(&world.seed, "prober", "prober", &[])?;
+    let pid = operator.process.pid().context("the operator has ended")?;
+    let mut bench = Bench {
+        limit: settings.limit(shoots),
+        pid,
+        world: &mut world,
+    };
+    let start = bench.start().await?;
+    say(format!("measuring for {:?}", settings.measure));
+    let steady = bench.steady(settings.measure).await?;
+    let cut: Vec<usize> = (0..settings.outage)
+        .map(|number| number * shoots / settings.outage)
+        .collect();
+    say(format!("cutting {} shoots off", cut.len()));
+    let outage = bench.outage(&cut).await?;
+    say("letting them back".to_owned());
+    let recovery = bench.recovery(&cut).await?;
+    operator.process.ensure_running()?;
+    say("done".to_owned());
+    let run = Run {
+        shoots,
+        nodes: settings.nodes,
+        start,
+        steady,
+        outage,
+        recovery,
+    };
+    let server = world.client.apiserver_version().await?.git_version;
+    Ok((run, host::describe(pid, server)?))
+}
+
+struct Bench<'a> {
+    world: &'a mut World,
+    /// Of the operator.
+    pid: u32,
+    limit: Duration,
+}
+
+impl Bench<'_> {
+    async fn start(&mut self) -> Result<Start> {
+        let begun = Instant::now();
+        let asked = self.asked("leases", |count| count.cached + count.consistent > 0);
+        asked.await?;
+        let asked = begun.elapsed();
+        let all: Vec<usize> = (0..self.world.shoots).collect();
+        let judged = self.world.report(
+            self.limit,
+            "every ClusterHealth to say Healthy",
+            &all,
+            |status| status.reason.as_deref() == Some("Healthy"),
+        );
+        judged.await?;
+        let judged = begun.elapsed();
+        self.asked("Nodes", |count| count.nodes > 0).await?;
+        Ok(Start {
+            asked: asked.as_secs_f64(),
+            judged: judged.as_secs_f64(),
+            settled: begun.elapsed().as_secs_f64(),
+            computed: usage::computed(self.pid)?.as_secs_f64(),
+            peak: usage::memory(self.pid)?.peak,
+            seed_requests: self.seed_requests(0, Micros::MAX)?,
+        })
+    }
+
+    /// Waits until each shoot was asked for this.
+    async fn asked(&mut self, what: &str, met: impl Fn(&Count) -> bool) -> Result<()> {
+        let what = format!("the {what} of each shoot to be asked for");
+        let control = &mut self.world.control;
+        looked(self.limit, &what, async || {
+            let counts = control.count().await?;
+            let asked = counts.iter().filter(|count| met(count)).count();
+            let all = counts.len();
+            wait::seen(asked == all, format!("{asked} of {all}"))
+        })
+        .await
+    }
+
+    async fn steady(&mut self, length: Duration) -> Result<Steady> {
+        let farm = self.world.farm.pid().context("the farm has ended")?;
+        let server = self.world.seed.server().process().pid();
+        let server = server.context("the seed's API server has ended")?;
+        let pids = [self.pid, farm, server];
+        let (from, before) = (now(), self.world.control.count().await?);
+        let usage = Usage::of(&pids)?;
+        sleep(length).await;
+        let (cores, machine_cores) = Usage::of(&pids)?.cores_since(&usage);
+        let (to, after) = (now(), self.world.control.count().await?);
+        let memory = usage::memory(self.pid)?;
+        let seconds = (to - from) as f64 / 1e6;
+        let counts: Vec<Count> = after.iter().zip(&before).map(|(a, b)| a.since(b)).collect();
+        let seed_requests = self.seed_requests(from, to)?.into_iter();
+        let core = |place: usize| cores.get(place).copied().unwrap_or(f64::NAN);
+        Ok(Steady {
+            length: seconds,
+            cores: core(0),
+            farm_cores: core(1),
+            api_server_cores: core(2),
+            machine_cores,
+            resident: memory.resident,
+            peak: memory.peak,
+            per_shoot_minute: per_shoot_minute(&counts, seconds),
+            seed_requests: seed_requests
+                .map(|(verb, count)| (verb, count as f64 * 60.0 / seconds))
+                .collect(),
+            gaps: Spread::of(after.iter().flat_map(|count| gaps(&count.asked, from, to))),
+        })
+    }
+
+    async fn outage(&mut self, shoots: &[usize]) -> Result<Outage> {
+        let before = self.world.control.count().await?;
+        let usage = Usage::of(&[self.pid])?;
+        let cut = now() + NOTICE;
+        self.world.control.cut(shoots, cut).await?;
+        let writes = self.world.written(self.limit, shoots, cut).await?;
+        let protected = self.world.report(
+            self.limit,
+            "the ClusterHealths of the silent shoots to say Active",
+            shoots,
+            |status| status.protection == Protection::Active,
+        );
+        protected.await?;
+        let (cores, machine_cores) = Usage::of(&[self.pid])?.cores_since(&usage);
+        let (to, after) = (now(), self.world.control.count().await?);
+        self.world.ensure_at_zero(shoots).await?;
+        let delays = writes.iter().map(|(shoot, writes)| {
+            let certain = self.world.rules.certain(&self.world.kubelets(*shoot), cut);
+            certain.and_then(|certain| certain.delay(writes))
+        });
+        let delays: Option<Vec<_>> = delays.collect();
+        let counts = after.iter().zip(&before).map(|(a, b)| a.since(b));
+        let (silent, others): (Vec<_>, Vec<_>) = after
+            .iter()
+            .zip(counts)
+            .enumerate()
+            .partition(|(shoot, _)| shoots.contains(shoot));
+        let each = |of: fn(&Count) -> u64| {
+            let sum: u64 = silent.iter().map(|(_, (_, count))| of(count)).sum();
+            sum as f64 / silent.len() as f64
+        };
+        let others = others
+            .iter()
+            .flat_map(|(_, (count, _))| gaps(&count.asked, cut, to));
+        Ok(Outage {
+            shoots: shoots.len(),
+            delays: delays.context("a silent shoot has no nodes")?,
+            reported: (to - cut) as f64 / 1e6,
+            cores: cores.first().copied().unwrap_or(f64::NAN),
+            machine_cores,
+            peak: usage::memory(self.pid)?.peak,
+            requests: each(Count::requests),
+            to_operator: each(|count| count.sent),
+            seed_requests: self.seed_requests(cut, to)?.values().sum(),
+            gaps_of_others: Spread::of(others),
+        })
+    }
+
+    async fn recovery(&mut self, shoots: &[usize]) -> Result<Recovery> {
+        let back = now() + NOTICE;
+        self.world.control.restore(shoots, back).await?;
+        let writes = self.world.written(self.limit, shoots, back).await?;
+        let over = self.world.report(
+            self.limit,
+            "the ClusterHealths of the restored shoots to say None",
+            shoots,
+            |status| status.protection == Protection::None,
+        );
+        over.await?;
+        let reported = (now() - back) as f64 / 1e6;
+        self.world.ensure_at_zero(&[]).await?;
+        let after =
+            |time: Option<&jiff::Timestamp>| Some((time?.as_microsecond() - back) as f64 / 1e6);
+        Ok(Recovery {
+            first: Spread::of(
+                writes
+                    .values()
+                    .filter_map(|times| after(times.iter().min())),
+            ),
+            last: Spread::of(
+                writes
+                    .values()
+                    .filter_map(|times| after(times.iter().max())),
+            ),
+            reported,
+        })
+    }
+
+    /// What the operator has asked of the seed in a time, by verb.
+    fn seed_requests(&self, from: Micros, to: Micros) -> Result<BTreeMap<String, usize>> {
+        let mut counts = BTreeMap::new();
+        for request in self.world.seed.operator_requests()? {
+            if (from..to).contains(&request.received.as_microsecond()) {
+                *counts.entry(request.verb).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
+}
+
+fn per_shoot_minute(counts: &[Count], seconds: f64) -> PerShootMinute {
+    let rate = |of: fn(&Count) -> u64| {
+        let sum: u64 = counts.iter().map(of).sum();
+        sum as f64 / counts.len() as f64 * 60.0 / seconds
+    };
+    PerShootMinute {
+        requests: rate(Count::requests),
+        lists_of_leases: rate(|count| count.cached + count.consistent),
+        lists_of_nodes: rate(|count| count.nodes),
+        to_operator: rate(|count| count.sent),
+        from_operator: rate(|count| count.received),
+        handshakes: rate(|count| count.handshakes),
+    }
+}

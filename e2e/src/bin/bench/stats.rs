@@ -1,0 +1,50 @@
+//! What many values come to.
+
+use serde::Serialize;
+
+/// The median, the 99th percentile and the greatest of some values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) p99: f64,
+    pub(crate) worst: f64,
+}
+
+impl Spread {
+    /// Of these values; none of none.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Some(Self {
+            median: percentile(&values, 50)?,
+            p99: percentile(&values, 99)?,
+            worst: percentile(&values, 100)?,
+        })
+    }
+}
+
+/// The least value that so many of a hundred do not exceed (the nearest rank).
+fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_there() {
+        let spread = |count: u32| Spread::of((1..=count).rev().map(f64::from)).unwrap();
+        for (count, median, p99, worst) in [
+            (1, 1.0, 1.0, 1.0),
+            (2, 1.0, 2.0, 2.0),
+            (20, 10.0, 20.0, 20.0),
+            (200, 100.0, 198.0, 200.0),
+        ] {
+            let expected = Spread { median, p99, worst };
+            assert_eq!(spread(count), expected, "{count}");
+        }
+        assert_eq!(Spread::of([]), None);
+    }
+}
