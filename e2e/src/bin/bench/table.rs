@@ -181,13 +181,15 @@ fn tenths(value: f64) -> String {
 }
 
 fn hundredths(value: f64) -> String {
-    format!("{value:.2}")
+    // To add zero takes the sign from a zero.
+    let rounded = (value * 100.0).round() / 100.0 + 0.0;
+    format!("{rounded:.2}")
 }
 
 /// The median, the 99th percentile and the greatest.
 fn spread(spread: Option<Spread>) -> String {
     match spread {
-        Some(Spread { median, p99, worst }) => format!("{median:.2} / {p99:.2} / {worst:.2}"),
+        Some(Spread { median, p99, worst }) => [median, p99, worst].map(hundredths).join(" / "),
         None => "none".to_owned(),
     }
 }
@@ -261,6 +263,12 @@ mod tests {
                 reported: 9.0,
             },
         }
+    }
+
+    #[test]
+    fn no_zero_has_a_sign() {
+        let values = [-0.004, 0.004, -0.006, 1.005];
+        assert_eq!(values.map(hundredths), ["0.00", "0.00", "-0.01", "1.00"]);
     }
 
     #[test]
