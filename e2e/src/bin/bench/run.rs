@@ -12,12 +12,15 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use dependency_watchdog::api::Protection;
-use dependency_watchdog_e2e::{Env, Operator, wait};
+use dependency_watchdog_e2e::{Env, Operator, Process, wait};
 use std::{collections::BTreeMap, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// From an order until it takes effect, so that the farm has it in time.
 const NOTICE: Micros = 500_000;
+
+/// Between two looks whether the operator still runs.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs so many shoots, and tells what it has measured. Fails only if something does not happen.
 pub(crate) async fn run(
@@ -27,18 +30,13 @@ pub(crate) async fn run(
     shoots: usize,
 ) -> Result<(Run, Host)> {
     let begun = Instant::now();
-    let say = |what: String| {
-        eprintln!(
-            "{shoots} shoots, {:4.0} s: {what}",
-            begun.elapsed().as_secs_f64()
-        );
+    let say = |what: &str| {
+        let seconds = begun.elapsed().as_secs_f64();
+        eprintln!("{shoots} shoots, {seconds:4.0} s: {what}");
     };
-    say(format!(
-        "starting a seed and a farm, {} nodes a shoot",
-        settings.nodes
-    ));
+    say("starting a seed and a farm");
     let mut world = World::start(env, root, settings, shoots).await?;
-    say("starting the operator".to_owned());
+    say("starting the operator");
     let operator = Operator::start(&world.seed, "prober", "prober", &[])?;
     let pid = operator.process.pid().context("the operator has ended")?;
     let mut bench = Bench {
@@ -46,28 +44,24 @@ pub(crate) async fn run(
         pid,
         world: &mut world,
     };
-    let start = bench.start().await?;
-    say(format!("measuring for {:?}", settings.measure));
-    let steady = bench.steady(settings.measure).await?;
-    let cut: Vec<usize> = (0..settings.outage)
-        .map(|number| number * shoots / settings.outage)
-        .collect();
-    say(format!("cutting {} shoots off", cut.len()));
-    let outage = bench.outage(&cut).await?;
-    say("letting them back".to_owned());
-    let recovery = bench.recovery(&cut).await?;
-    operator.process.ensure_running()?;
-    say("done".to_owned());
-    let run = Run {
-        shoots,
-        nodes: settings.nodes,
-        start,
-        steady,
-        outage,
-        recovery,
+    let run = tokio::select! {
+        run = bench.phases(settings, say) => run?,
+        ended = end(&operator.process) => return Err(ended),
     };
     let server = world.client.apiserver_version().await?.git_version;
-    Ok((run, host::describe(pid, server)?))
+    let host = host::describe(pid, server)?;
+    say("done");
+    Ok((run, host))
+}
+
+/// Waits for the end of a process, which is a failure here.
+async fn end(process: &Process) -> anyhow::Error {
+    loop {
+        if let Err(ended) = process.ensure_running() {
+            return ended;
+        }
+        sleep(LOOK).await;
+    }
 }
 
 struct Bench<'a> {
@@ -78,6 +72,28 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    async fn phases(&mut self, settings: &Settings, say: impl Fn(&str)) -> Result<Run> {
+        let shoots = self.world.shoots;
+        let cut: Vec<usize> = (0..settings.outage)
+            .map(|number| number * shoots / settings.outage)
+            .collect();
+        let start = self.start().await?;
+        say("measuring while nothing is wrong");
+        let steady = self.steady(settings.measure).await?;
+        say("cutting some off");
+        let outage = self.outage(&cut).await?;
+        say("letting them back");
+        let recovery = self.recovery(&cut).await?;
+        Ok(Run {
+            shoots,
+            nodes: settings.nodes,
+            start,
+            steady,
+            outage,
+            recovery,
+        })
+    }
+
     async fn start(&mut self) -> Result<Start> {
         let begun = Instant::now();
         let asked = self.asked("leases", |count| count.cached + count.consistent > 0);
