@@ -264,6 +264,54 @@ fn a_stopped_flow_sends_no_further_write() {
     }
 }
 
+/// Whoever ends the process may not start another: no dependent is left marked and up.
+#[test]
+fn the_end_of_the_process_leaves_no_step_half_written() {
+    for target in TARGETS {
+        run(shut_down(target));
+    }
+}
+
+async fn shut_down(target: Target) {
+    let mut stage = Stage::new(&[
+        info(target.kind, "first", 0),
+        info("Deployment", "second", 1),
+    ]);
+    let release = stage.seed.hold(move |call| call.brief() == target.request);
+    stage.guard.act(stage.order(Aim::Protect), String::new);
+    stage.until_asked(target.request).await;
+    let ended = stage.guard.shut_down();
+    let ((), answered) = tokio::join!(ended, async { release.send(()) });
+    answered.unwrap();
+    let replicas = if target.writes { 0 } else { 3 };
+    assert_eq!(stage.replicas(target.resource, "first"), replicas, "{target:?}");
+    let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
+    assert_eq!(annotations[MARK] == "", target.writes, "{target:?}");
+    assert_eq!(stage.replicas("deployments", "second"), 3, "{target:?}");
+    assert_eq!(stage.guard.is_engaged(), target.writes, "{target:?}");
+}
+
+/// A seed that does not answer keeps the process from its end for so long, and no longer.
+#[test]
+fn the_end_of_the_process_does_not_wait_for_a_turn_for_ever() {
+    run(async {
+        let mut stage = Stage::new(&[info("Etcd", "first", 0)]);
+        let release = stage.seed.hold(|call| call.brief() == "PATCH etcds/first");
+        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.until_asked("PATCH etcds/first").await;
+        let began = Instant::now();
+        let late = async {
+            tokio::time::sleep(Duration::from_secs(8)).await;
+            release.send(()).unwrap();
+        };
+        tokio::join!(stage.guard.shut_down(), late);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!(stage.replicas("etcds", "first"), 3);
+        // Its record tells the number, and the next verdict takes it up.
+        assert!(stage.guard.is_engaged());
+    });
+}
+
 async fn stopped(target: Target) {
     let mut stage = Stage::new(&[
         info(target.kind, "first", 0),

@@ -34,6 +34,8 @@ const SELDOM: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_secs(10);
 /// ... and each try is over after this.
 const TRY: Duration = Duration::from_secs(3600);
+/// At the end of the process, what is left of a step is sent within this.
+const FINISH: Duration = Duration::from_secs(5);
 
 /// Protects one cluster's dependents, and restores them.
 pub struct Guard {
@@ -244,9 +246,13 @@ impl Guard {
         }
     }
 
-    /// Ends a flow under way, waits until it has ended, and takes down what it did last.
+    /// Ends a flow under way, though not in the middle of a step: nobody may come to finish it. Waits
+    /// until it has ended, and takes down what it did last.
     pub async fn shut_down(&mut self) {
-        self.stop();
+        self.next = Next::Nothing;
+        if let Some(running) = &self.flow {
+            running.grant.finish(FINISH);
+        }
         while self.flow.is_some() {
             self.progress(Duration::ZERO).await;
         }

@@ -332,8 +332,9 @@ impl Scaler {
                 .request
                 .patch_subresource("scale", &target.name, &params, patch)
         };
-        for write in found.map(|found| step.writes(found)).unwrap_or_default() {
-            if !warrant.turn(&self.writes).await {
+        let writes = found.map(|found| step.writes(found)).unwrap_or_default();
+        for (place, write) in writes.into_iter().enumerate() {
+            if !warrant.turn(&self.writes, place > 0).await {
                 return Ok(Written::Stopped);
             }
             let with_test = matches!(write, Write::ScaleJson(_));

@@ -3,6 +3,8 @@
 //! A request may wait for its turn behind those of a thousand other clusters, and a process may be
 //! frozen at any moment. So what a flow is about to do is measured by this right before it is done.
 
+use std::time::Duration;
+
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
@@ -14,7 +16,10 @@ use crate::runtime::seed::Seed;
 /// The warrant of one flow. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Warrant {
+    /// Nothing more is to be sent.
     stop: CancellationToken,
+    /// Nothing more is to be begun.
+    ending: CancellationToken,
     valid_until: watch::Receiver<Instant>,
 }
 
@@ -22,6 +27,7 @@ pub struct Warrant {
 #[derive(Debug)]
 pub struct Grant {
     stop: CancellationToken,
+    ending: CancellationToken,
     valid_until: watch::Sender<Instant>,
 }
 
@@ -30,12 +36,15 @@ pub struct Grant {
 pub fn grant(valid_until: Instant) -> (Grant, Warrant) {
     let (sender, receiver) = watch::channel(valid_until);
     let stop = CancellationToken::new();
+    let ending = stop.child_token();
     let warrant = Warrant {
         stop: stop.clone(),
+        ending: ending.clone(),
         valid_until: receiver,
     };
     let grant = Grant {
         stop,
+        ending,
         valid_until: sender,
     };
     (grant, warrant)
@@ -52,9 +61,16 @@ impl Grant {
         self.stop.cancel();
     }
 
+    /// Nothing more is to be begun; a step of which a part is written may be finished within this.
+    pub fn finish(&self, within: Duration) {
+        let end = Instant::now() + within;
+        self.valid_until.send_modify(|until| *until = end.min(*until));
+        self.ending.cancel();
+    }
+
     /// Whether it was withdrawn.
     pub fn is_withdrawn(&self) -> bool {
-        self.stop.is_cancelled()
+        self.ending.is_cancelled()
     }
 }
 
@@ -67,17 +83,25 @@ impl Drop for Grant {
 impl Warrant {
     /// Whether it is valid at this moment.
     pub fn holds(&self) -> bool {
-        !self.stop.is_cancelled() && Instant::now() <= *self.valid_until.borrow()
+        self.is_before(&self.ending)
+    }
+
+    fn is_before(&self, end: &CancellationToken) -> bool {
+        !end.is_cancelled() && Instant::now() <= *self.valid_until.borrow()
     }
 
     /// Waits until it is not.
     pub async fn lapsed(&self) {
+        self.reaches(&self.ending).await;
+    }
+
+    async fn reaches(&self, end: &CancellationToken) {
         let mut valid_until = self.valid_until.clone();
-        while self.holds() {
-            let end = *valid_until.borrow_and_update();
+        while self.is_before(end) {
+            let latest = *valid_until.borrow_and_update();
             tokio::select! {
-                () = self.stop.cancelled() => {}
-                () = sleep_until(end + std::time::Duration::from_nanos(1)) => {}
+                () = end.cancelled() => {}
+                () = sleep_until(latest + Duration::from_nanos(1)) => {}
                 // Without a sender it is withdrawn.
                 _ = valid_until.changed() => {}
             }
@@ -93,9 +117,15 @@ impl Warrant {
         }
     }
 
-    /// Waits for a turn on the seed, and tells whether it is still valid then.
-    pub async fn turn(&self, seed: &Seed) -> bool {
-        self.during(seed.turn()).await.is_some() && self.holds()
+    /// Waits for a turn on the seed, and tells whether it is still valid then: for what is begun, or
+    /// for what is left of a step of which a part is written.
+    pub async fn turn(&self, seed: &Seed, begun: bool) -> bool {
+        let end = if begun { &self.stop } else { &self.ending };
+        tokio::select! {
+            biased;
+            () = self.reaches(end) => false,
+            () = seed.turn() => self.is_before(end),
+        }
     }
 }
 
