@@ -284,7 +284,11 @@ async fn shut_down(target: Target) {
     let ((), answered) = tokio::join!(ended, async { release.send(()) });
     answered.unwrap();
     let replicas = if target.writes { 0 } else { 3 };
-    assert_eq!(stage.replicas(target.resource, "first"), replicas, "{target:?}");
+    assert_eq!(
+        stage.replicas(target.resource, "first"),
+        replicas,
+        "{target:?}"
+    );
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     assert_eq!(annotations[MARK] == "", target.writes, "{target:?}");
     assert_eq!(stage.replicas("deployments", "second"), 3, "{target:?}");
@@ -305,7 +309,11 @@ fn the_end_of_the_process_does_not_wait_for_a_turn_for_ever() {
             release.send(()).unwrap();
         };
         tokio::join!(stage.guard.shut_down(), late);
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            began.elapsed()
+        );
         assert_eq!(stage.replicas("etcds", "first"), 3);
         // Its record tells the number, and the next verdict takes it up.
         assert!(stage.guard.is_engaged());

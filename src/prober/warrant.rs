@@ -64,7 +64,8 @@ impl Grant {
     /// Nothing more is to be begun; a step of which a part is written may be finished within this.
     pub fn finish(&self, within: Duration) {
         let end = Instant::now() + within;
-        self.valid_until.send_modify(|until| *until = end.min(*until));
+        self.valid_until
+            .send_modify(|until| *until = end.min(*until));
         self.ending.cancel();
     }
 

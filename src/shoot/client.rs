@@ -1,16 +1,29 @@
 //! One kept connection to the API server of a shoot.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, header};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt as _};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
+use tower::ServiceBuilder;
 
 use super::kubeconfig::Access;
 use super::text::clean;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("dependency-watchdog/", env!("CARGO_PKG_VERSION")));
+
+/// The time for a connection to be made, if nobody gives it up before.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// The buffer of a connection grows up to this while a list is read, and stays so large: by default it
+/// is twelve times that, for each of a thousand shoots.
+const READ_BUFFER: usize = 32 * 1024;
 
 /// The API server of one shoot.
 ///
@@ -50,7 +63,7 @@ impl Shoot {
 }
 
 fn client(access: &Access) -> Result<Client, ConnectError> {
-    Client::try_from(config(access)).map_err(|error| {
+    build(&config(access)).map_err(|error| {
         // Parsing has vetted the PEM, so what is left are rustls' messages, which quote no data.
         let source = std::error::Error::source(&error);
         let problem = source.map_or_else(|| error.to_string(), ToString::to_string);
@@ -59,6 +72,22 @@ fn client(access: &Access) -> Result<Client, ConnectError> {
             problem: clean(&problem, 70),
         }
     })
+}
+
+/// What kube would build, but for the read buffer.
+fn build(config: &Config) -> kube::Result<Client> {
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector()?);
+    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    let connections = legacy::Client::builder(TokioExecutor::new())
+        .http1_max_buf_size(READ_BUFFER)
+        .build::<_, Body>(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(tower::BoxError::from)
+        .service(connections);
+    Ok(Client::new(service, &*config.default_namespace))
 }
 
 /// Everything that could come from the environment is set here.

@@ -198,9 +198,12 @@ impl World {
         Ok(self.deployments().await?.iter().filter(ready).count())
     }
 
+    /// The dependents of all shoots; the operator's own installation is none.
     async fn deployments(&self) -> Result<Vec<Deployment>> {
         let deployments: Api<Deployment> = Api::all(self.client.clone());
-        Ok(deployments.list(&ListParams::default()).await?.items)
+        let mut all = deployments.list(&ListParams::default()).await?.items;
+        all.retain(|it| normal(it).is_some());
+        Ok(all)
     }
 }
 
