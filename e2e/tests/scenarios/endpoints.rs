@@ -32,7 +32,8 @@ async fn get(port: u16, path: &str) -> Result<(u16, String)> {
     Ok((code, body.to_owned()))
 }
 
-async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
+/// Waits until it is answered by this code.
+pub(super) async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
     wait::until(&format!("{path} to be {code}"), async || {
         let (answered, body) = get(port, path).await?;
         seen(answered == code, format!("{answered}: {body}"))
@@ -41,7 +42,7 @@ async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
 }
 
 /// Waits until the metrics have this line.
-async fn counts(port: u16, line: &str) -> Result<()> {
+pub(super) async fn counts(port: u16, line: &str) -> Result<()> {
     let line = format!("dependency_watchdog_{line}");
     wait::until(&line, async || {
         let (_, body) = get(port, "/metrics").await?;

@@ -2,13 +2,14 @@
 
 use super::{
     Scenario,
+    endpoints::{answers, counts},
     prober::{COUNTS, all_are_restored},
     steps::{are, becomes, staffed, taken},
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Operator, Process, Proxy, Request, Seed, Shoot,
+    DEPENDENTS, Env, Operator, Process, Proxy, Request, Seed, Shoot, free_port,
     wait::{self, Look, seen},
 };
 use jiff::Timestamp;
@@ -39,6 +40,8 @@ struct Pair {
     seed: Arc<Seed>,
     first: Operator,
     second: Operator,
+    /// Of the second's endpoints.
+    port: u16,
     proxy: Proxy,
     shoot: Shoot,
 }
@@ -53,7 +56,11 @@ impl Pair {
         kubeconfig.server = proxy.url();
         let first = Operator::replica(&seed, FIRST, &kubeconfig, &TIMES)?;
         leads(&seed, FIRST).await?;
-        let second = Operator::replica(&seed, SECOND, &seed.other_kubeconfig()?, &TIMES)?;
+        let port = free_port()?;
+        let endpoints =
+            ["metrics", "health"].map(|it| format!("--{it}-bind-addr=127.0.0.1:{port}"));
+        let args = [&TIMES[..], &endpoints.each_ref().map(String::as_str)].concat();
+        let second = Operator::replica(&seed, SECOND, &seed.other_kubeconfig()?, &args)?;
         let shoot = staffed(env.shoot(name).on(&seed)).await?;
         shoot.policy()?.apply().await?;
         shoot.is_found("Healthy").await?;
@@ -62,6 +69,7 @@ impl Pair {
             seed,
             first,
             second,
+            port,
             proxy,
             shoot,
         })
@@ -91,12 +99,18 @@ async fn e2e_a_leader_that_is_killed_is_followed_and_protection_stays(env: Env) 
     pair.shoot.cut_all();
     pair.shoot.is_protected(Protection::Active).await?;
     is_quiet("the second", &pair.seed.other_requests()?)?;
+    // It stands by: ready, so that a rollout goes on, and said not to act.
+    for path in ["/healthz", "/readyz"] {
+        answers(pair.port, path, 200).await?;
+    }
+    counts(pair.port, "leader 0").await?;
     pair.first.process.kill();
     wait::until("the second to lead, all being protected", async || {
         are(&pair.shoot, COUNTS.map(taken)).await?;
         is_held_by(&pair.seed, SECOND).await
     })
     .await?;
+    counts(pair.port, "leader 1").await?;
     pair.is_finished_by_the_second().await
 }
 
