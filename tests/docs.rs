@@ -1,0 +1,169 @@
+//! The documentation names what there is: links, files, commands of make, flags.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::{Arg, CommandFactory as _};
+use dependency_watchdog::cli::Cli;
+use regex::Regex;
+
+/// Where documents are.
+const FOLDERS: [&str; 2] = ["", "docs"];
+/// A backticked path that begins like this is one from the root.
+const ROOTS: &str = r"`((?:\.ci|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Each document: its path from the root, and its text.
+fn documents() -> Vec<(PathBuf, String)> {
+    let entries = FOLDERS.iter().flat_map(|folder| {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        entries.map(move |entry| Path::new(folder).join(entry.unwrap().file_name()))
+    });
+    let documents: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|it| it == "md"))
+        .map(|path| {
+            (
+                path.clone(),
+                fs::read_to_string(root().join(&path)).unwrap(),
+            )
+        })
+        .collect();
+    assert!(documents.len() > 10, "{documents:?}");
+    documents
+}
+
+/// The text without what stands between fences.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let outside = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fence && !fenced
+    });
+    outside.collect::<Vec<_>>().join("\n")
+}
+
+/// What a heading is called in a link.
+fn anchor(heading: &str) -> String {
+    let heading = heading.trim().to_lowercase().replace(' ', "-");
+    let kept = |it: &char| it.is_alphanumeric() || ['-', '_'].contains(it);
+    heading.chars().filter(kept).collect()
+}
+
+fn anchors(path: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let text = prose(&text);
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| anchor(line.trim_start_matches('#')))
+        .collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let mut followed = 0;
+    for (path, text) in documents() {
+        for link in link.captures_iter(&prose(&text)) {
+            let link = &link[1];
+            if link.contains("://") {
+                continue;
+            }
+            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let source = root().join(&path);
+            let target = match file {
+                "" => source,
+                file => source.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}: {link}", path.display());
+            let there = fragment.is_empty() || anchors(&target).contains(fragment);
+            assert!(there, "{}: no heading for {link}", path.display());
+            followed += 1;
+        }
+    }
+    assert!(followed > 50, "{followed}");
+}
+
+#[test]
+fn each_document_is_listed() {
+    let list = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for (path, _) in documents() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let listed = name == "README.md" || list.contains(&format!("({name})"));
+        assert!(!path.starts_with("docs") || listed, "{}", path.display());
+    }
+}
+
+#[test]
+fn files_that_are_named_are_there() {
+    let named = Regex::new(ROOTS).unwrap();
+    let mut seen = 0;
+    for (path, text) in documents() {
+        for file in named.captures_iter(&text) {
+            let file = &file[1];
+            assert!(root().join(file).exists(), "{}: {file}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}
+
+#[test]
+fn what_make_is_asked_for_it_can_do() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let named = Regex::new(r"(?m)(?:`|^)make ([a-z][a-z0-9-]*)").unwrap();
+    let mut seen = 0;
+    for (path, text) in documents() {
+        for target in named.captures_iter(&text) {
+            let target = format!("\n{}:", &target[1]);
+            assert!(makefile.contains(&target), "{}: {target}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+/// The row of a flag in docs/flags.md, up to what it says.
+fn row(flag: &Arg) -> String {
+    let name = flag.get_long().unwrap();
+    let variable = flag.get_env().unwrap().to_str().unwrap();
+    let defaults = flag.get_default_values().iter();
+    let default: Vec<&str> = defaults.map(|it| it.to_str().unwrap()).collect();
+    let default = match (name, &default[..]) {
+        ("kubeconfig", []) => "as kubectl",
+        (_, [default]) => default,
+        other => panic!("{other:?}"),
+    };
+    format!("--{name} | {variable} | {default} |")
+}
+
+#[test]
+fn each_flag_of_the_prober_is_described() {
+    let command = Cli::command();
+    let prober = command.find_subcommand("prober").unwrap();
+    let flags = prober.get_arguments().filter(|flag| !flag.is_hide_set());
+    let rows: Vec<String> = flags.map(row).collect();
+    assert!(rows.len() > 10, "{rows:?}");
+    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
+    let guide = guide.replace('`', "");
+    let described = guide.lines().filter_map(|line| line.strip_prefix("| "));
+    let described: Vec<&str> = described.filter(|line| line.starts_with("--")).collect();
+    for row in &rows {
+        let there = described.iter().any(|line| line.starts_with(row.as_str()));
+        assert!(there, "docs/flags.md has no row that begins: | {row}");
+    }
+    assert_eq!(described.len(), rows.len(), "{described:#?}");
+}
