@@ -25,6 +25,8 @@ use Told::{Degraded, InLog, Undetermined};
 
 const ON_SEED: &str = include_str!("../../../manifests/prober/rbac.yaml");
 const IN_SHOOT: &str = include_str!("../../../manifests/shoot/rbac.yaml");
+const REPLICAS_ONLY: &str =
+    include_str!("../../../manifests/examples/replicas-only/admissionpolicy.yaml");
 const GUIDE: &str = include_str!("../../../docs/security.md");
 const LEASE: &str = "dwd-prober-leader-election";
 
@@ -175,6 +177,15 @@ async fn e2e_rights_are_those_that_are_tried_and_documented(_: Env) -> Result<()
             );
         }
     }
+    // Whatever of apps/v1 can be granted, since each has a pod template.
+    let objects: Vec<Value> = serde_saphyr::from_multiple(REPLICAS_ONLY)?;
+    let guarded = objects
+        .iter()
+        .find_map(|it| it.pointer("/spec/matchConstraints/resourceRules/0/resources"));
+    ensure!(
+        guarded == Some(&json!(["deployments", "replicasets", "statefulsets"])),
+        "{guarded:?}"
+    );
     Ok(())
 }
 
