@@ -25,6 +25,7 @@ use kube::{
 use serde_json::json;
 
 const GUIDE: &str = include_str!("../../../docs/install.md");
+const RUNBOOKS: &str = include_str!("../../../docs/alerts.md");
 const PROBER: &str = "dwd-prober";
 /// All that is installed has this label.
 const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
@@ -151,6 +152,7 @@ async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applie
 
     pod_security_is_satisfied(&seed).await?;
     roles_are_right(&seed).await?;
+    the_runbooks_find_the_rights(&seed).await?;
 
     documented(&seed, "kubectl apply --server-side -k manifests/standalone").await?;
     let namespace = ["-n", "dependency-watchdog", "get", "deployment", PROBER];
@@ -311,6 +313,20 @@ async fn pod_security_is_satisfied(seed: &Seed) -> Result<()> {
         Err(kube::Error::Api(status)) if status.message.contains("violates PodSecurity") => Ok(()),
         other => bail!("{other:?}"),
     }
+}
+
+/// Fails unless what the runbooks ask about the operator's rights is answered with yes.
+async fn the_runbooks_find_the_rights(seed: &Seed) -> Result<()> {
+    let asked = RUNBOOKS.lines().filter(|line| line.contains("auth can-i"));
+    let asked: Vec<&str> = asked.collect();
+    ensure!(!asked.is_empty(), "docs/alerts.md asks for no right");
+    for question in asked {
+        let words = question.strip_prefix("kubectl ").context("no command")?;
+        // It ends with an error where the answer is no.
+        let words: Vec<&str> = words.split(' ').collect();
+        seed.kubectl().run(&words).await?;
+    }
+    Ok(())
 }
 
 /// What those may do to whom the roles view, edit and admin are given cluster-wide.
