@@ -71,6 +71,26 @@ fn rules_name_metrics_that_there_are() {
 }
 
 #[test]
+fn runbooks_name_metrics_that_there_are() {
+    let series = series();
+    let named = Regex::new(r"\b(dependency_watchdog|process)_\w+").unwrap();
+    let runbooks = read(RUNBOOKS);
+    let found: Vec<&str> = named.find_iter(&runbooks).map(|it| it.as_str()).collect();
+    assert!(found.len() > 5, "{found:?}");
+    for name in found {
+        let histogram = series.contains(&format!("{name}_bucket"));
+        assert!(histogram || series.contains(name), "{RUNBOOKS}: {name}");
+    }
+}
+
+#[test]
+fn the_prometheus_of_a_gardener_seed_takes_what_is_installed() {
+    let kustomization = yaml(&format!("{MONITORING}/kustomization.yaml"));
+    let pairs = &kustomization["labels"][0]["pairs"];
+    assert_eq!(pairs["prometheus"], "seed");
+}
+
+#[test]
 fn each_alert_has_a_severity_a_duration_and_a_runbook() {
     let runbooks = read(RUNBOOKS);
     let headings: BTreeSet<&str> = runbooks
@@ -83,6 +103,14 @@ fn each_alert_has_a_severity_a_duration_and_a_runbook() {
         let name = alert(rule);
         let severity = rule["labels"]["severity"].as_str().unwrap();
         assert!(["critical", "warning"].contains(&severity), "{name}");
+        // By these Gardener's Alertmanager of the seed groups it, and passes it on.
+        for (label, value) in [
+            ("service", "dependency-watchdog"),
+            ("type", "seed"),
+            ("visibility", "operator"),
+        ] {
+            assert_eq!(rule["labels"][label], *value, "{name} {label}");
+        }
         assert!(rule["for"].is_string(), "{name}");
         for annotation in ["summary", "description"] {
             assert!(

@@ -22,7 +22,7 @@ use kube::{
     Api, ResourceExt as _,
     api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const GUIDE: &str = include_str!("../../../docs/install.md");
 const RUNBOOKS: &str = include_str!("../../../docs/alerts.md");
@@ -153,6 +153,10 @@ async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applie
     pod_security_is_satisfied(&seed).await?;
     roles_are_right(&seed).await?;
     the_runbooks_find_the_rights(&seed).await?;
+
+    monitoring_is_for_this_namespace(&seed, "manifests/monitoring", "garden").await?;
+    let standalone = "manifests/standalone/monitoring";
+    monitoring_is_for_this_namespace(&seed, standalone, "dependency-watchdog").await?;
 
     documented(&seed, "kubectl apply --server-side -k manifests/standalone").await?;
     let namespace = ["-n", "dependency-watchdog", "get", "deployment", PROBER];
@@ -325,6 +329,27 @@ async fn the_runbooks_find_the_rights(seed: &Seed) -> Result<()> {
         // It ends with an error where the answer is no.
         let words: Vec<&str> = words.split(' ').collect();
         seed.kubectl().run(&words).await?;
+    }
+    Ok(())
+}
+
+/// Fails unless what is scraped, and the alerts, are in the namespace of the Service, and have the label
+/// by which the Prometheus of a Gardener seed takes them. Their kinds are not served here.
+async fn monitoring_is_for_this_namespace(
+    seed: &Seed,
+    folder: &str,
+    namespace: &str,
+) -> Result<()> {
+    let rendered = seed.kubectl().run(&["kustomize", folder]).await?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered)?;
+    ensure!(objects.len() == 2, "{rendered}");
+    for object in objects {
+        let has = |pointer: &str, text: &str| {
+            let found = object.pointer(pointer).and_then(Value::as_str);
+            found == Some(text)
+        };
+        ensure!(has("/metadata/namespace", namespace), "{object}");
+        ensure!(has("/metadata/labels/prometheus", "seed"), "{object}");
     }
     Ok(())
 }
