@@ -23,6 +23,7 @@ mod rights;
 mod silence;
 mod status;
 mod steps;
+mod uninstall;
 
 use anyhow::Result;
 use dependency_watchdog_e2e::Env;
@@ -73,6 +74,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         rights::all(),
         silence::all(),
         status::all(),
+        uninstall::all(),
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,57 @@
+//! What is uninstalled in the wrong order: the manifests first, while a policy protects a cluster.
+
+use super::{
+    Scenario,
+    prober::{COUNTS, all_are_restored},
+    steps::{are, staffed, taken},
+};
+use anyhow::Result;
+use dependency_watchdog::api::Protection;
+use dependency_watchdog_e2e::{
+    Env, Operator,
+    wait::{self, seen},
+};
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![e2e_what_is_uninstalled_too_soon_is_restored_once_installed_again]
+}
+
+async fn e2e_what_is_uninstalled_too_soon_is_restored_once_installed_again(env: Env) -> Result<()> {
+    let seed = env.own_seed("too-soon").await?;
+    let shoot = staffed(env.shoot("too-soon").on(&seed)).await?;
+    let operator = Operator::start(&seed, "prober", "prober", &[])?;
+    shoot.policy()?.apply().await?;
+    shoot.is_found("Healthy").await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+
+    let kubectl = seed.kubectl();
+    kubectl
+        .run(&["delete", "-k", "manifests", "--wait=false"])
+        .await?;
+    operator.process.terminate(wait::LIMIT).await?;
+    wait::until("all but the policy to be gone", async || {
+        let kinds = kubectl.run(&["get", "crds", "-o", "name"]).await?;
+        let policy = shoot.policy()?.exists().await?;
+        let ours = kinds.lines().filter(|it| it.contains("watchdog"));
+        seen(policy && ours.count() == 1, kinds)
+    })
+    .await?;
+    are(&shoot, COUNTS.map(taken)).await?;
+
+    // Installed again, and from the top.
+    kubectl.apply("manifests").await?;
+    let _operator = Operator::start(&seed, "prober-again", "prober", &[])?;
+    let delete = async || {
+        kubectl.run(&["delete", "pp", "--all"]).await?;
+        all_are_restored(&shoot).await
+    };
+    let recover = async || {
+        shoot.is_protected(Protection::Active).await?;
+        are(&shoot, COUNTS.map(taken)).await?;
+        shoot.restore_all();
+        Ok(())
+    };
+    tokio::try_join!(delete(), recover())?;
+    Ok(())
+}
