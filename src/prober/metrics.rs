@@ -100,7 +100,7 @@ impl Default for ProberMetrics {
         for result in ["failure", "throttled"] {
             drop(probes.get_or_create(&ResultLabel { result }));
         }
-        for direction in ["down", "up", "release"] {
+        for direction in ["down", "up", "release", "look"] {
             for result in ["success", "failure", "late", "interrupted"] {
                 drop(operations.get_or_create(&OperationLabels { direction, result }));
             }
