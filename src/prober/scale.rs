@@ -217,7 +217,7 @@ impl Scaler {
     }
 
     async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
-        let (family, resource) = self.resource(dependent).await?;
+        let (family, resource) = self.resources.find(&self.seed, dependent).await?;
         let path = format!(
             "{}/namespaces/{}/{}",
             api_path(&resource),
@@ -230,47 +230,6 @@ impl Scaler {
             request: Request::new(path),
             name: dependent.name.clone(),
         })
-    }
-
-    async fn resource(
-        &self,
-        dependent: &DependentRef,
-    ) -> Result<(Family, ApiResource), ScaleError> {
-        let version: GroupVersion = dependent
-            .api_version
-            .parse()
-            .map_err(|error| ScaleError::UnknownKind(format!("{error}")))?;
-        let kind = version.with_kind(&dependent.kind);
-        if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
-            return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
-        }
-        if let Some(resource) = self.resources.get(&kind) {
-            return Ok((Family::Scalable, resource));
-        }
-        let looked_up = discovery::pinned_kind(self.seed.client(), &kind);
-        let looked_up = self.seed.call(looked_up).await.map_err(Failure::Call);
-        let (resource, capabilities) = match looked_up {
-            Err(Failure::Call(CallError::Failed(error @ kube::Error::Discovery(_)))) => {
-                return Err(ScaleError::UnknownKind(error.to_string()));
-            }
-            Err(failure) if failure.code() == Some(404) => {
-                return Err(ScaleError::UnknownKind(dependent.api_version.clone()));
-            }
-            other => other.map_err(|failure| failure.explain("discovery"))?,
-        };
-        if capabilities.scope == Scope::Cluster {
-            return Err(ScaleError::NotScalable("the kind is cluster-scoped"));
-        }
-        let scale = format!("{}/scale", resource.plural);
-        let scalable = capabilities
-            .subresources
-            .iter()
-            .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
-        if !scalable {
-            return Err(ScaleError::NotScalable("the kind has no scale subresource"));
-        }
-        self.resources.put(kind, resource.clone());
-        Ok((Family::Scalable, resource))
     }
 
     async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
@@ -402,6 +361,53 @@ impl Scaler {
 }
 
 impl Resources {
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be looked up, or cannot be scaled.
+    pub(super) async fn find(
+        &self,
+        seed: &Seed,
+        dependent: &DependentRef,
+    ) -> Result<(Family, ApiResource), ScaleError> {
+        let version: GroupVersion = dependent
+            .api_version
+            .parse()
+            .map_err(|error| ScaleError::UnknownKind(format!("{error}")))?;
+        let kind = version.with_kind(&dependent.kind);
+        if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
+            return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
+        }
+        if let Some(resource) = self.get(&kind) {
+            return Ok((Family::Scalable, resource));
+        }
+        let looked_up = discovery::pinned_kind(seed.client(), &kind);
+        let looked_up = seed.call(looked_up).await.map_err(Failure::Call);
+        let (resource, capabilities) = match looked_up {
+            Err(Failure::Call(CallError::Failed(error @ kube::Error::Discovery(_)))) => {
+                return Err(ScaleError::UnknownKind(error.to_string()));
+            }
+            Err(failure) if failure.code() == Some(404) => {
+                return Err(ScaleError::UnknownKind(dependent.api_version.clone()));
+            }
+            other => other.map_err(|failure| failure.explain("discovery"))?,
+        };
+        if capabilities.scope == Scope::Cluster {
+            return Err(ScaleError::NotScalable("the kind is cluster-scoped"));
+        }
+        let scale = format!("{}/scale", resource.plural);
+        let scalable = capabilities
+            .subresources
+            .iter()
+            .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
+        if !scalable {
+            return Err(ScaleError::NotScalable("the kind has no scale subresource"));
+        }
+        self.put(kind, resource.clone());
+        Ok((Family::Scalable, resource))
+    }
+
     fn get(&self, kind: &GroupVersionKind) -> Option<ApiResource> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(kind).cloned()
