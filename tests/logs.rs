@@ -142,6 +142,38 @@ async fn each_transition_is_one_line_with_its_evidence() {
 }
 
 #[tokio::test]
+async fn a_right_that_is_missing_is_told_once_and_so_is_that_it_is_granted() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let mut world = World::new(&["a"]).await;
+    world.seed.deny(|asked| asked["name"] == "kcm");
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.clock.pass(5 * LONG).await;
+    let told = || {
+        let lines = log.take().into_iter();
+        let lines: Vec<Value> = lines.filter(|line| line["policy"] == "p").collect();
+        let [line] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        let text = |field: &str| line[field].as_str().unwrap().to_owned();
+        (text("level"), text("message"))
+    };
+    let (level, message) = told();
+    assert_eq!(level, "WARN");
+    for part in [
+        "patch deployments.apps/kcm in a",
+        "manifests/prober/rbac.yaml",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    world.seed.deny(|_| false);
+    world.clock.pass(5 * LONG).await;
+    let (level, message) = told();
+    assert_eq!(level, "INFO");
+    assert!(message.contains("has all rights"), "{message}");
+}
+
+#[tokio::test]
 async fn no_secret_is_logged() {
     let (log, _guard) = Log::begin(Level::TRACE);
     let mut world = World::new(&["a"]).await;

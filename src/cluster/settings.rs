@@ -145,6 +145,11 @@ impl Template {
         }))
     }
 
+    /// What is scaled, whichever the cluster.
+    pub fn dependents(&self) -> &Arc<[Dependent]> {
+        &self.0.dependents
+    }
+
     /// The settings for `cluster`: its own grace period wins over the policy's, and its worker
     /// pools bring their node conditions.
     ///

@@ -99,6 +99,7 @@ impl Book {
                 self.concerns_policies = true;
             }
             Update::Policies(reports) => self.take_policies(reports),
+            Update::Rights(policy, uid, missing) => self.take_rights(&policy, &uid, &missing),
             Update::ClusterHealth(event) => self.take_event(*event),
         }
     }
@@ -151,6 +152,23 @@ impl Book {
             };
             self.policies.insert(name, record);
         }
+    }
+
+    fn take_rights(&mut self, name: &str, uid: &str, missing: &[String]) {
+        let record = self.policies.get_mut(name);
+        let Some(record) = record.filter(|it| *it.report.uid == *uid) else {
+            return;
+        };
+        let lacking = policy::lacking(missing);
+        if record.lacking == lacking {
+            return;
+        }
+        match &lacking {
+            Some(lacking) => tracing::warn!(policy = name, "{lacking}"),
+            None => tracing::info!(policy = name, "{}", policy::LACKS_NONE),
+        }
+        record.lacking = lacking;
+        record.schedule.hurry(Instant::now());
     }
 
     fn take_event(&mut self, event: Event<PartialObjectMeta<ClusterHealth>>) {
@@ -320,6 +338,7 @@ impl Book {
             policy: &record.report,
             held: record.finalizer.is_on(),
             holding: &record.holding,
+            lacking: record.lacking.as_deref(),
             widespread: self.widespread.as_ref(),
         };
         let summary = |name: &str| self.clusters.get(name)?.summary();

@@ -30,6 +30,14 @@ pub(super) const DELETING: &str = "Deleting";
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
 pub(super) const LETTING_GO: &str = "LettingGo";
 
+/// How it begins, what a policy says of rights that are missing. It stands in a condition with other
+/// parts, which are divided by semicolons.
+const LACKS: &str = "the operator lacks rights that an outage calls for";
+/// What is said when none is missing any more.
+pub(super) const LACKS_NONE: &str = "the operator has all rights that the policy calls for";
+/// How many of them are named.
+const RIGHTS: usize = 8;
+
 /// What is known of one policy.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -40,6 +48,8 @@ pub struct View<'a> {
     /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
     /// while it is being deleted also those that have not been looked at.
     pub holding: &'a BTreeSet<Arc<str>>,
+    /// What is to be said of rights that are missing.
+    pub lacking: Option<&'a str>,
     /// Clusters that fell silent at once, of whichever policy.
     pub widespread: Option<&'a Widespread>,
 }
@@ -165,7 +175,7 @@ fn wanted(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
         wanted.extend(ready(view.policy, tally));
     }
     wanted.push(protecting(view.policy.brake, tally));
-    wanted.push(degraded(tally));
+    wanted.push(degraded(tally, view.lacking));
     wanted.push(conflicted(view.policy));
     let affected = view.widespread.filter(|spread| {
         let mut clusters = view.policy.selected.iter().chain(view.holding);
@@ -278,9 +288,9 @@ fn protecting(brake: Brake, tally: &Tally<'_>) -> Wanted {
 
 /// All that is amiss; the reason is that of the gravest, which comes first: a cluster that has been
 /// without its controllers for too long, then one whose dependents are not where they should be,
-/// then one that could not be protected if it had to be.
-fn degraded(tally: &Tally<'_>) -> Wanted {
-    let mut parts = Vec::with_capacity(3);
+/// then what could not be protected if it had to be: all of them, or one.
+fn degraded(tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
+    let mut parts = Vec::with_capacity(4);
     if !tally.overdue.is_empty() {
         let message = format!(
             "{} clusters have been protected for too long: {}",
@@ -297,6 +307,7 @@ fn degraded(tally: &Tally<'_>) -> Wanted {
         );
         parts.push(("ScalingTrouble", message));
     }
+    parts.extend(lacking.map(|message| ("RightsMissing", message.to_owned())));
     if !tally.doubtful.is_empty() {
         let message = format!(
             "{} of {} clusters cannot be judged: {}",
@@ -313,6 +324,30 @@ fn degraded(tally: &Tally<'_>) -> Wanted {
         }
         None => Wanted::new(DEGRADED, false, "AsExpected", ""),
     }
+}
+
+/// What is to be said of rights that are missing.
+pub(super) fn lacking(missing: &[String]) -> Option<String> {
+    if missing.is_empty() {
+        return None;
+    }
+    let named = missing.get(..RIGHTS).unwrap_or(missing).join(", ");
+    let mut text = format!(
+        "{LACKS}, grant them to its ServiceAccount as manifests/prober/rbac.yaml or \
+         manifests/examples/other-dependents does: {named}"
+    );
+    if let Some(more @ 1..) = missing.len().checked_sub(RIGHTS) {
+        let _ = write!(text, " and {more} more");
+    }
+    Some(text)
+}
+
+/// What a status says of rights that are missing.
+pub(super) fn told_lacking(status: &ProbePolicyStatus) -> Option<&str> {
+    let mut conditions = status.conditions.iter();
+    let degraded = conditions.find(|known| known.type_ == DEGRADED)?;
+    let mut parts = degraded.message.split("; ");
+    parts.find(|part| part.starts_with(LACKS))
 }
 
 fn conflicted(policy: &PolicyReport) -> Wanted {

@@ -76,6 +76,9 @@ pub(super) struct PolicyRecord {
     /// The clusters for which it needs the finalizer.
     pub(super) holding: BTreeSet<Arc<str>>,
     pub(super) finalizer: Finalizer,
+    /// What is to be said of rights that are missing; before they are asked for, what an earlier run
+    /// has left.
+    pub(super) lacking: Option<String>,
     /// A write of the status failed, and may have been carried out all the same; or one meant for a
     /// predecessor of the same name may have been carried out on it.
     unsure: bool,
@@ -301,6 +304,7 @@ impl PolicyRecord {
         schedule.hurry(Instant::now());
         Self {
             finalizer: Finalizer::new(report.held),
+            lacking: policy::told_lacking(&status).map(str::to_owned),
             report,
             status,
             schedule,

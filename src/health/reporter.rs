@@ -1,4 +1,5 @@
-//! What is handed to the writer, and by whom: loops, the fleet, and the watch of ClusterHealths.
+//! What is handed to the writer, and by whom: loops, the fleet, who asks for rights, and the watch of
+//! ClusterHealths.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,6 +33,7 @@ pub(super) enum Update {
     ClusterUnselected(Arc<str>),
     ClusterGone(Arc<str>),
     Policies(Vec<PolicyReport>),
+    Rights(Arc<str>, Arc<str>, Vec<String>),
     ClusterHealth(Box<Event<PartialObjectMeta<ClusterHealth>>>),
 }
 
@@ -60,6 +62,11 @@ impl Reporter {
     /// All policies that there are.
     pub fn policies(&self, policies: Vec<PolicyReport>) {
         self.send(Update::Policies(policies));
+    }
+
+    /// The rights that the operator lacks for what the policy of this UID needs in an outage.
+    pub fn rights(&self, policy: &Arc<str>, uid: &Arc<str>, missing: Vec<String>) {
+        self.send(Update::Rights(policy.clone(), uid.clone(), missing));
     }
 
     /// What the watch of ClusterHealths tells: one that somebody deletes is created anew, one with

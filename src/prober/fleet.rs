@@ -27,6 +27,7 @@ use super::{
     instruments::Instruments,
     moment::Origin,
     probe::{Probe, Shared},
+    rights::{AllNeeds, Needs, Reviewer},
     scale::Resources,
     stance::Presence,
 };
@@ -112,19 +113,29 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), watched.healths.clone());
     tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
+    let resources = Resources::default();
+    let (needs, needed) = watch::channel(AllNeeds::default());
+    let reviewer = Reviewer {
+        seed: seed.clone(),
+        resources: resources.clone(),
+        reporter: reporter.clone(),
+    };
+    tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
+
     let fleet = Fleet {
         seed: seed.clone(),
         index: Index::new(policies),
         shared: Shared {
             evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts(SECRETS)),
             scale,
-            resources: Resources::default(),
+            resources,
             reporter: reporter.clone(),
             metrics: instruments.prober.clone(),
             origin: Origin::new(Instant::now().into_std()),
             overdue_after,
         },
         reporter,
+        needs,
         recalled,
         loops: BTreeMap::new(),
         gone: BTreeMap::new(),
@@ -230,6 +241,8 @@ struct Fleet {
     index: Index,
     shared: Shared,
     reporter: Reporter,
+    /// What is reviewed ahead.
+    needs: watch::Sender<AllNeeds>,
     /// What an earlier run has left in ClusterHealths.
     recalled: BTreeMap<Arc<str>, ClusterHealthStatus>,
     /// What the index says goes to each loop.
@@ -427,8 +440,10 @@ impl Fleet {
     }
 
     fn report_policies(&self) {
+        let mut needs = AllNeeds::new();
         let reports = self.index.policies().filter_map(|policy| {
             let view = self.index.policy_view(&policy.name)?;
+            needs.insert(policy.name.clone(), Needs::new(&view));
             Some(PolicyReport {
                 name: policy.name.clone(),
                 uid: policy.uid.clone(),
@@ -443,6 +458,11 @@ impl Fleet {
             })
         });
         self.reporter.policies(reports.collect());
+        self.needs.send_if_modified(|known| {
+            let changed = *known != needs;
+            *known = needs;
+            changed
+        });
     }
 }
 

@@ -4,8 +4,8 @@
 //! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
 //! [`schedule`] (when to read next), [`watch`] (these together), [`plan`] (what is done to each
 //! dependent), [`ledger`] (what is owed). At the ends: [`evidence`] reads, with the kubeconfigs of
-//! [`secrets`], [`scale`] and [`flow`] write, [`probe`] is one cluster's loop and [`fleet`] runs
-//! them all.
+//! [`secrets`], [`scale`] and [`flow`] write, [`rights`] asks ahead whether they may, [`probe`] is
+//! one cluster's loop and [`fleet`] runs them all.
 
 pub mod candidates;
 pub mod evidence;
@@ -24,6 +24,7 @@ pub mod observe;
 pub mod plan;
 pub mod probe;
 pub mod proof;
+pub mod rights;
 pub mod scale;
 pub mod schedule;
 pub mod secrets;

@@ -48,6 +48,8 @@ const RESOURCES: [(&str, &str, &str); 8] = [
 
 /// What the operator tells, which is taken and not kept.
 const EVENTS: &str = "events";
+/// By which the operator asks what it may do.
+const REVIEWS: &str = "selfsubjectaccessreviews";
 
 /// A request as it came.
 #[derive(Clone, Debug)]
@@ -105,6 +107,7 @@ impl Call {
 }
 
 type Predicate = Box<dyn Fn(&Call) -> bool + Send>;
+type Denied = Box<dyn Fn(&Value) -> bool + Send>;
 
 struct Fault {
     matches: Predicate,
@@ -152,6 +155,8 @@ struct State {
     /// Requests that are answered only when the test says so.
     held: Vec<(Predicate, oneshot::Receiver<()>)>,
     calls: Vec<Call>,
+    /// What the operator is told that it may not do; nothing is denied when it does it.
+    denied: Option<Denied>,
     /// Names of objects whose status does not follow.
     stuck: BTreeSet<String>,
     /// The finalizers that each field manager has applied, and nobody else.
@@ -316,6 +321,11 @@ impl Seed {
             .push((Box::new(matches), count, Box::new(change)));
     }
 
+    /// The operator is told that it may not do this, by `resourceAttributes`, and may do all else.
+    pub fn deny(&self, denied: impl Fn(&Value) -> bool + Send + 'static) {
+        self.lock().denied = Some(Box::new(denied));
+    }
+
     /// The next request that matches is carried out, but answered only when the sender says so.
     pub fn hold(&self, matches: impl Fn(&Call) -> bool + Send + 'static) -> oneshot::Sender<()> {
         let (release, held) = oneshot::channel();
@@ -445,6 +455,13 @@ impl State {
         }
         if plural == EVENTS {
             return Outcome::Json(201, call.body.clone());
+        }
+        if plural == REVIEWS {
+            let mut review = call.body.clone();
+            let asked = &review["spec"]["resourceAttributes"];
+            let denied = self.denied.as_ref().is_some_and(|denied| denied(asked));
+            review["status"] = json!({"allowed": !denied});
+            return Outcome::Json(201, review);
         }
         let Some((_, kind, version)) = RESOURCES.iter().find(|it| it.0 == plural) else {
             return status(404, "the server could not find the requested resource");

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{ClusterHealth, ClusterHealthStatus, Protection};
 use dependency_watchdog_e2e::{
     Env, Operator, Seed, Shoot, apply,
-    wait::{self, seen},
+    wait::{self, Look, seen},
 };
 use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
 use Given::{Deselected, Elected, Nothing, Outage, Outages, Unrecorded};
-use Told::{Degraded, InLog, Undetermined};
+use Told::{Ahead, Degraded, InLog, Undetermined};
 
 const ON_SEED: &str = include_str!("../../../manifests/prober/rbac.yaml");
 const IN_SHOOT: &str = include_str!("../../../manifests/shoot/rbac.yaml");
@@ -61,15 +61,18 @@ enum Told {
     Undetermined(&'static str),
     /// In the ClusterHealth: this is amiss with a dependent.
     Degraded(&'static str),
+    /// On the policy, while nothing is amiss yet.
+    Ahead,
 }
 
 struct Row(&'static str, &'static str, Given, Told);
 
 /// By resource and verb, in the order of the roles.
-const SEED: [Row; 22] = [
+const SEED: [Row; 24] = [
     Row("secrets", "list", Nothing, Undetermined("SeedUnreadable")),
     Row("secrets", "watch", Nothing, InLog),
     Row("deployments", "get", Nothing, Degraded("ScalingForbidden")),
+    Row("deployments", "patch", Nothing, Ahead),
     Row("deployments", "patch", Outage, Degraded("ScalingForbidden")),
     Row("clusterhealths", "create", Unrecorded, InLog),
     Row("clusterhealths", "delete", Deselected, InLog),
@@ -78,6 +81,7 @@ const SEED: [Row; 22] = [
     Row("clusterhealths", "watch", Nothing, InLog),
     Row("clusterhealths/status", "patch", Unrecorded, InLog),
     Row("probepolicies", "list", Nothing, InLog),
+    Row("probepolicies", "patch", Nothing, Ahead),
     Row("probepolicies", "patch", Outage, InLog),
     Row("probepolicies", "watch", Nothing, InLog),
     Row("probepolicies/status", "patch", Unrecorded, InLog),
@@ -207,6 +211,7 @@ async fn e2e_each_right_is_needed_and_missed_aloud(env: Env) -> Result<()> {
             .await
             .with_context(what)?;
     }
+    bed.may_be_granted_by_namespace().await?;
     bed.is_well("last").await?;
     all_are_restored(&bed.shoot).await
 }
@@ -223,6 +228,7 @@ impl Bed {
         let _operator = Operator::start(&self.seed, name, "prober", &[])?;
         self.shoot.is_found("Healthy").await?;
         self.shoot.is_protected(Protection::None).await?;
+        self.shoot.policy()?.says("Degraded", "AsExpected").await?;
         Ok(())
     }
 
@@ -248,7 +254,11 @@ impl Bed {
                 self.shoot.is_protected(Protection::None).await?;
             }
         }
-        let words = [&*format!("cannot {verb} resource \"{resource}\""), "grant"];
+        let lacks = match told {
+            Ahead => format!("{verb} {resource}."),
+            _ => format!("cannot {verb} resource \"{resource}\""),
+        };
+        let words = [&*lacks, "grant"];
         self.is_told(told, &words, &operator).await?;
         // The same process goes on when it has the right, or the next that is started.
         apply(&client, ON_SEED).await?;
@@ -280,6 +290,39 @@ impl Bed {
         is_granted(&client, PROBE, (IN_SHOOT, resource, verb), true).await?;
         self.shoot.is_found("Healthy").await?;
         Ok(())
+    }
+
+    /// What is not granted in all namespaces is granted in that of the shoot, and the policy changed.
+    async fn may_be_granted_by_namespace(&self) -> Result<()> {
+        let client = self.seed.client()?;
+        let right = (ON_SEED, "deployments", "patch");
+        apply(&client, &without(ON_SEED, right.1, right.2)?).await?;
+        is_granted(&client, PROBER, right, false).await?;
+        let _operator = Operator::start(&self.seed, "by-namespace", "prober", &[])?;
+        let (policy, namespace) = (self.shoot.policy()?, self.shoot.namespace());
+        let told = policy.says("Degraded", "RightsMissing").await?;
+        let lacks = format!("patch deployments.apps/kube-controller-manager in {namespace}");
+        ensure!(told.contains(&lacks), "{told}");
+
+        let kubectl = self.seed.kubectl();
+        let role = "create role own --verb=patch --resource=deployments.apps -n";
+        let binding = "create rolebinding own --role=own --serviceaccount=garden:dwd-prober -n";
+        for command in [role, binding] {
+            let command: Vec<&str> = command.split(' ').chain([namespace]).collect();
+            kubectl.run(&command).await?;
+        }
+        let question =
+            format!("auth can-i patch deployments.apps/any --as {PROBER} -n {namespace}");
+        let question: Vec<&str> = question.split(' ').collect();
+        wait::until("the right to be granted", async || {
+            kubectl.run(&question).await.map(Look::Met)
+        })
+        .await?;
+        let interval = json!({"probeInterval": "1.5s"});
+        policy.with(&interval).apply().await?;
+        self.shoot.policy()?.says("Degraded", "AsExpected").await?;
+        apply(&client, ON_SEED).await?;
+        is_granted(&client, PROBER, right, true).await
     }
 
     async fn prepare(&self, given: &Given, place: usize) -> Result<()> {
@@ -338,6 +381,15 @@ impl Bed {
                     conditions.any(|it| it.type_ == "Degraded" && it.reason == *reason)
                 };
                 reported(reason, &degraded).await?;
+            }
+            Ahead => {
+                let policy = self.shoot.policy()?;
+                wait::until(&format!("the policy to tell: {words:?}"), async || {
+                    let message = policy.says("Degraded", "RightsMissing").await?;
+                    let told = words.iter().all(|word| message.contains(word));
+                    seen(told, message)
+                })
+                .await?;
             }
         }
         Ok(())

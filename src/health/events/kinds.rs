@@ -55,6 +55,8 @@ kinds! {
     NONE_PROTECTED: ProbePolicy Normal "NoneProtected" "ScaleUp",
     WIDESPREAD_OUTAGE: ProbePolicy Warning "WidespreadOutage" "Observe",
     WIDESPREAD_OUTAGE_OVER: ProbePolicy Normal "WidespreadOutageOver" "Observe",
+    RIGHTS_MISSING: ProbePolicy Warning "RightsMissing" "Review",
+    RIGHTS_SUFFICE: ProbePolicy Normal "RightsSuffice" "Review",
     FINALIZER_ADDED: ProbePolicy Normal "FinalizerAdded" "AddFinalizer",
     FINALIZER_REMOVED: ProbePolicy Normal "FinalizerRemoved" "RemoveFinalizer",
     LETTING_GO: ProbePolicy Normal "LettingGo" "Wait",

@@ -8,7 +8,8 @@ use super::{
     Event, Kind, holding,
     kinds::{
         CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID, LETTING_GO,
-        NONE_PROTECTED, NOT_CONFLICTED, VALID, WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
+        NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID, WIDESPREAD_OUTAGE,
+        WIDESPREAD_OUTAGE_OVER,
     },
 };
 use crate::{
@@ -68,9 +69,14 @@ pub(in crate::health) fn transitions(
             (None, None) | (Some(_), Some(_)) => None,
         }
     });
+    let rights = match (policy::told_lacking(before), policy::told_lacking(after)) {
+        (None, Some(now)) => Some(Event::new(&RIGHTS_MISSING, now)),
+        (Some(_), None) => Some(Event::new(&RIGHTS_SUFFICE, policy::LACKS_NONE)),
+        (None, None) | (Some(_), Some(_)) => None,
+    };
     let waits = letting_go(after).filter(|_| letting_go(before).is_none());
     let waits = waits.map(|now| Event::new(&LETTING_GO, &*now.message));
-    changes.chain(waits).collect()
+    changes.chain(rights).chain(waits).collect()
 }
 
 /// The finalizer was put on, for these clusters, or taken off.
@@ -161,6 +167,7 @@ mod tests {
         cluster: ClusterReport,
         holding: bool,
         widespread: bool,
+        lacking: Option<&'static str>,
     }
 
     fn case(policy: PolicyReport) -> Case {
@@ -170,6 +177,7 @@ mod tests {
             cluster: report(Finding::Judged(Verdict::Healthy, seen)),
             holding: false,
             widespread: false,
+            lacking: None,
         }
     }
 
@@ -192,6 +200,13 @@ mod tests {
         }
     }
 
+    fn lacking(right: &'static str) -> Case {
+        Case {
+            lacking: Some(right),
+            ..case(sound())
+        }
+    }
+
     fn status(case: &Case, before: &ProbePolicyStatus) -> ProbePolicyStatus {
         let name: Arc<str> = "a".into();
         let holding: BTreeSet<Arc<str>> = [name.clone()].into();
@@ -201,10 +216,13 @@ mod tests {
             first: Timestamp::UNIX_EPOCH,
             probed: 4,
         };
+        let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
+        let lacking = policy::lacking(&missing);
         let view = View {
             policy: &case.policy,
             held: case.policy.held,
             holding: if case.holding { &holding } else { &none },
+            lacking: lacking.as_deref(),
             widespread: case.widespread.then_some(&spread),
         };
         let summary = |_: &str| Some(Summary::of(&case.cluster));
@@ -220,6 +238,8 @@ mod tests {
     #[case::has_restored(protecting(sound()), case(sound()), &[&NONE_PROTECTED])]
     #[case::many(case(sound()), widespread(), &[&WIDESPREAD_OUTAGE])]
     #[case::few(widespread(), case(sound()), &[&WIDESPREAD_OUTAGE_OVER])]
+    #[case::lacks_rights(case(sound()), lacking("patch a"), &[&RIGHTS_MISSING])]
+    #[case::is_granted_them(lacking("patch a"), case(sound()), &[&RIGHTS_SUFFICE])]
     #[case::waits(protecting(sound()), protecting(deleting(sound())), &[&LETTING_GO])]
     #[case::goes(protecting(deleting(sound())), case(deleting(sound())), &[&NONE_PROTECTED])]
     fn what_is_told(#[case] before: Case, #[case] now: Case, #[case] expected: &[&Kind]) {
@@ -236,6 +256,7 @@ mod tests {
     #[rstest]
     #[case::another_mistake(case(invalid("a")), case(invalid("b")))]
     #[case::another_conflict(case(conflicted(&["b"])), case(conflicted(&["b", "c"])))]
+    #[case::lacks_another_right(lacking("patch a"), lacking("patch b"))]
     #[case::is_deleted(case(sound()), case(deleting(sound())))]
     #[case::is_deleted_instead_of_corrected(case(invalid("a")), case(deleting(invalid("a"))))]
     #[case::waits_on(protecting(deleting(sound())), protecting(deleting(sound())))]

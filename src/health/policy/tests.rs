@@ -97,6 +97,15 @@ fn policy(selected: usize) -> PolicyReport {
 }
 
 fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
+    written_by_one_that_lacks(&[], policy, reports)
+}
+
+/// By an operator that lacks these rights.
+fn written_by_one_that_lacks(
+    missing: &[String],
+    policy: &PolicyReport,
+    reports: Vec<ClusterReport>,
+) -> ProbePolicyStatus {
     let clusters: BTreeMap<_, _> = policy
         .selected
         .iter()
@@ -105,6 +114,7 @@ fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicySta
         .zip(reports)
         .collect();
     let of = |name: &str| Some(Summary::of(clusters.get(name)?));
+    let lacking = lacking(missing);
     let holding = clusters.keys().filter(|name| {
         let seen = of(name).unwrap();
         seen.protected || policy.deleting && !seen.looked_at
@@ -113,6 +123,7 @@ fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicySta
         policy,
         held: policy.held,
         holding: &holding.cloned().collect(),
+        lacking: lacking.as_deref(),
         widespread: None,
     };
     let before = ProbePolicyStatus::default();
@@ -237,6 +248,37 @@ fn degraded_tells_all_that_is_amiss() {
     );
 }
 
+/// In its place among what else is amiss, and so that a successor finds it there.
+#[rstest]
+#[case::alone(vec![healthy()], "RightsMissing")]
+#[case::before_doubt(vec![unread()], "RightsMissing")]
+#[case::after_trouble(vec![troubled()], "ScalingTrouble")]
+#[case::amid_all(vec![doubtful(), troubled(), overdue()], "ProtectedTooLong")]
+fn rights_that_are_missing_are_told_and_found_again(
+    #[case] reports: Vec<ClusterReport>,
+    #[case] reason: &str,
+    #[values(1, 8, 9, 64)] count: usize,
+) {
+    let policy = policy(reports.len());
+    let missing: Vec<String> = (0..count).map(|n| format!("patch a/{n}")).collect();
+    let without = written(&policy, reports.clone());
+    assert_eq!(told_lacking(&without), None);
+
+    let status = written_by_one_that_lacks(&missing, &policy, reports);
+    assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
+    let told = lacking(&missing);
+    assert_eq!(told_lacking(&status), told.as_deref());
+    let told = told.unwrap();
+    assert!(told.contains("patch a/0"), "{told}");
+    let more = format!("{} more", count - count.min(8));
+    assert_eq!(told.ends_with(&more), count > 8, "{told}");
+    assert_eq!(
+        condition(&status, READY),
+        condition(&without, READY),
+        "it is as ready as before"
+    );
+}
+
 #[test]
 fn what_is_not_selected_any_more_is_still_protected() {
     let lost = keeping(&["a", "b"]);
@@ -339,6 +381,7 @@ fn clusters_that_fell_silent_at_once_are_told_where_they_belong() {
             policy,
             held: false,
             holding: &holding.iter().copied().map(Arc::from).collect(),
+            lacking: None,
             widespread: Some(&spread),
         };
         let before = ProbePolicyStatus::default();
