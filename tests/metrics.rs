@@ -310,6 +310,38 @@ async fn readiness_follows_the_watches() {
     assert_eq!(failing(&checks), []);
 }
 
+/// A watch that has to start over, and cannot list: what is known grows old.
+#[tokio::test]
+async fn a_watch_that_cannot_list_again_is_not_ready() {
+    let mut run = Run::new(&["a"]).await;
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    let checks = run.world.instruments.checks.clone();
+    for failure in [Failure::Status(403), Failure::Hang] {
+        let list = |call: &support::Call| call.resource == "clusters" && !call.is_watch();
+        run.world.seed.fail(failure, (0, usize::MAX), list);
+        run.world.seed.compact();
+        run.world.seed.end_watches("clusters");
+        let lists = || {
+            let calls = run.world.seed.calls();
+            calls.iter().filter(|call| list(call)).count()
+        };
+        let before = lists();
+        run.world.clock.pass(300 * SECOND).await;
+        let [(name, message)] = &failing(&checks)[..] else {
+            panic!("{failure:?}: {:?}", failing(&checks));
+        };
+        assert_eq!(*name, "watch-clusters");
+        assert!(message.starts_with("broken for "), "{message}");
+        assert!(lists() - before <= 20, "{} lists", lists() - before);
+        if failure != Failure::Hang {
+            run.world.seed.heal();
+            run.world.clock.pass(2 * LONG).await;
+            assert_eq!(failing(&checks), []);
+        }
+    }
+}
+
 #[tokio::test]
 async fn idle_loops_have_a_pulse_and_ended_ones_have_none() {
     let mut run = Run::new(&["a"]).await;

@@ -13,7 +13,7 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, ListParams},
     core::{DeserializeGuard, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
 use tokio::{
     sync::watch,
@@ -40,7 +40,7 @@ use crate::{
         pulse::Pulse,
         seed::{CallError, Seed},
         timer::until,
-        watches::WatchState,
+        watches::{WatchState, patient},
     },
 };
 
@@ -475,7 +475,7 @@ fn events<K>(
 where
     K: Send + 'static,
 {
-    let stream = stream.default_backoff().filter_map(move |event| {
+    let stream = patient(stream).filter_map(move |event| {
         let event = match event {
             Ok(event) => {
                 if state.told(&event) {

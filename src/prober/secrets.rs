@@ -12,17 +12,16 @@ use std::{
 };
 
 use futures::{Stream, StreamExt};
-use kube::{
-    Api, Client, ResourceExt as _,
-    core::Status,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Client, ResourceExt as _, core::Status, runtime::watcher};
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::slim::{KEY, Secret};
-use crate::shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES};
+use crate::{
+    runtime::watches::patient,
+    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
+};
 
 mod slim;
 #[cfg(test)]
@@ -256,7 +255,7 @@ async fn keep(client: Client, teller: Teller) {
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={}", teller.name))
             .page_size(SECRETS_PER_PAGE);
-        let events = Box::pin(watcher(api, config).default_backoff());
+        let events = Box::pin(patient(watcher(api, config)));
         let trouble = follow(events, &teller).await;
         teller.troubled(&trouble);
     }

@@ -1,11 +1,19 @@
 //! How the watches on the seed fare: counted when they break, and not ready while they are broken.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use kube::runtime::watcher;
+use futures::{Stream, StreamExt};
+use kube::runtime::{
+    WatchStreamExt,
+    utils::Backoff,
+    watcher::{self, DefaultBackoff},
+};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -16,8 +24,10 @@ use super::{metrics::Registry, readiness::Checks};
 
 /// A watch that breaks is resumed; one that cannot be for longer than this is broken.
 const BROKEN: Duration = Duration::from_secs(60);
+/// One that fails again and again is tried so seldom.
+const SELDOM: Duration = Duration::from_secs(30);
 /// A watch that works again says nothing until something changes. One that does not is tried
-/// again after 30 s at the latest, which takes another 30 s to connect at the most: if it has not
+/// again after [`SELDOM`] at the latest, which takes another 30 s to connect at the most: if it has not
 /// failed for longer than this, it works.
 const QUIET: Duration = Duration::from_secs(90);
 
@@ -43,6 +53,8 @@ pub struct WatchState {
 #[derive(Debug, Default)]
 struct State {
     listed: bool,
+    /// Since when a list is tried that is not complete yet.
+    listing: Option<Instant>,
     trouble: Option<Trouble>,
 }
 
@@ -51,6 +63,12 @@ struct Trouble {
     first: Instant,
     last: Instant,
     remedy: &'static str,
+}
+
+impl Trouble {
+    fn is_recent(&self) -> bool {
+        self.last.elapsed() <= QUIET
+    }
 }
 
 impl Watches {
@@ -90,10 +108,19 @@ impl Watches {
 }
 
 impl WatchState {
-    /// It has told something; tells whether it was broken until then.
+    /// It has told something; tells whether it was broken until then. That a list begins is told
+    /// before it is asked for, and a part of one is of no use: only the whole counts.
     pub fn told<K>(&self, event: &watcher::Event<K>) -> bool {
         let mut state = self.lock();
-        state.listed |= matches!(event, watcher::Event::InitDone);
+        match event {
+            watcher::Event::Init => {
+                state.listing.get_or_insert_with(Instant::now);
+                return false;
+            }
+            watcher::Event::InitApply(_) => return false,
+            watcher::Event::InitDone => (state.listed, state.listing) = (true, None),
+            watcher::Event::Apply(_) | watcher::Event::Delete(_) => {}
+        }
         state.trouble.take().is_some()
     }
 
@@ -103,7 +130,7 @@ impl WatchState {
         let now = Instant::now();
         let mut state = self.lock();
         let before = state.trouble.take();
-        let before = before.filter(|trouble| trouble.last.elapsed() <= QUIET);
+        let before = before.filter(|trouble| state.listing.is_some() || trouble.is_recent());
         state.trouble = Some(Trouble {
             first: before.as_ref().map_or(now, |trouble| trouble.first),
             last: now,
@@ -115,24 +142,67 @@ impl WatchState {
     fn check(&self) -> Result<(), String> {
         let state = self.lock();
         let trouble = state.trouble.as_ref();
-        let trouble = trouble.filter(|trouble| trouble.last.elapsed() <= QUIET);
-        match trouble {
-            None if state.listed => Ok(()),
-            None => Err("not listed yet".to_owned()),
-            Some(Trouble { remedy, .. }) if !state.listed => {
-                Err(format!("not listed yet: {remedy}"))
+        let trouble = trouble.filter(|trouble| state.listing.is_some() || trouble.is_recent());
+        if !state.listed {
+            return Err(match trouble {
+                None => "not listed yet".to_owned(),
+                Some(trouble) => format!("not listed yet: {}", trouble.remedy),
+            });
+        }
+        let began = trouble.map(|trouble| trouble.first);
+        let began = began.into_iter().chain(state.listing).min();
+        match began.map(|began| began.elapsed()) {
+            Some(since) if since > BROKEN => {
+                let remedy = trouble.map_or("the list is not complete yet", |it| it.remedy);
+                Err(format!("broken for {} s: {remedy}", since.as_secs()))
             }
-            Some(Trouble { first, remedy, .. }) => match first.elapsed() {
-                since if since > BROKEN => {
-                    Err(format!("broken for {} s: {remedy}", since.as_secs()))
-                }
-                _ => Ok(()),
-            },
+            _ => Ok(()),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stream of a watcher, asked again ever more seldom while it fails, up to [`SELDOM`]. That a list begins is no
+/// success: a watcher says so each time before it asks.
+pub(crate) fn patient<K>(
+    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send {
+    let succeeded = Arc::new(AtomicBool::new(false));
+    let patience = Patience {
+        backoff: DefaultBackoff::default(),
+        succeeded: succeeded.clone(),
+    };
+    let stream = stream.inspect(move |event| {
+        if !matches!(event, Err(_) | Ok(watcher::Event::Init)) {
+            succeeded.store(true, Ordering::Relaxed);
+        }
+    });
+    stream.backoff(patience)
+}
+
+/// Starts over only after a success.
+struct Patience {
+    backoff: DefaultBackoff,
+    succeeded: Arc<AtomicBool>,
+}
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        // Its jitter doubles what it says is the longest.
+        self.backoff.next().map(|pause| pause.min(SELDOM))
+    }
+}
+
+impl Backoff for Patience {
+    fn reset(&mut self) {
+        if self.succeeded.swap(false, Ordering::Relaxed) {
+            self.backoff.reset();
+        }
     }
 }
 
@@ -199,6 +269,41 @@ mod tests {
         watch.told(&watcher::Event::<()>::InitDone);
         assert_eq!(result(&checks), Ok(()));
         assert_eq!(watch.restarts.get(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_tried_again_and_again_is_no_success() {
+        let (watch, checks) = begun();
+        watch.told(&watcher::Event::<()>::InitDone);
+        for time in 0..4 {
+            assert!(!watch.told(&watcher::Event::<()>::Init));
+            watch.told(&watcher::Event::InitApply(()));
+            assert_eq!(watch.broke(&refused(403)), time == 0);
+            advance(STEP).await;
+        }
+        let message = result(&checks).unwrap_err();
+        let expected = "broken for 100 s: it is forbidden (403): grant list and watch";
+        assert_eq!(message, expected);
+        // Nor is one that is never answered.
+        watch.told(&watcher::Event::<()>::Init);
+        advance(QUIET * 2).await;
+        assert!(result(&checks).is_err());
+        assert!(watch.told(&watcher::Event::<()>::InitDone));
+        assert_eq!(result(&checks), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_is_asked_ever_more_seldom_until_it_succeeds() {
+        use watcher::Event::{Init, InitDone};
+        let failing = (0..20).flat_map(|_| [Ok(Init::<()>), Err(refused(403))]);
+        let events = failing.chain([Ok(Init), Ok(InitDone), Err(refused(403)), Ok(Init)]);
+        let mut events = Box::pin(patient(futures::stream::iter(events)));
+        let start = tokio::time::Instant::now();
+        while !matches!(events.next().await, Some(Ok(InitDone))) {}
+        assert!(start.elapsed() > 15 * Duration::from_secs(30));
+        let start = tokio::time::Instant::now();
+        while events.next().await.is_some() {}
+        assert!(start.elapsed() < Duration::from_secs(2));
     }
 
     #[tokio::test(start_paused = true)]
