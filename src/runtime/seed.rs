@@ -26,6 +26,10 @@ pub const MOST_QPS: f64 = 100_000.0;
 /// The time that one request may take, once it is its turn.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
+/// A connection on which nothing is answered for this long is given up. Lists and watches have no
+/// other limit, and a server that is gone may never say so. A watch ends, or tells something, sooner.
+const SILENCE: Duration = Duration::from_secs(300);
+
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -78,6 +82,8 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     };
     // Whoever asks knows better when to ask again.
     config.default_retry = false;
+    config.read_timeout = Some(SILENCE);
+    config.reset_reader_on_write = true;
     Ok(config)
 }
 
@@ -300,6 +306,31 @@ mod tests {
             join_all(calls).await;
             assert_eq!(served.into_inner(), 200);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_never_answered_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let kubeconfig = serde_json::json!({
+            "current-context": "seed",
+            "contexts": [{"name": "seed", "context": {"cluster": "seed", "user": "seed"}}],
+            "clusters": [{"name": "seed", "cluster": {
+                "server": format!("http://{}", listener.local_addr().unwrap()),
+            }}],
+            "users": [{"name": "seed", "user": {"token": "t"}}],
+        });
+        let path = std::env::temp_dir().join(format!("seed-{}.yaml", std::process::id()));
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        let config = config(Some(&path)).await;
+        std::fs::remove_file(&path).unwrap();
+        let client = client(config.unwrap(), &RequestMetrics::default()).unwrap();
+        let asked = Instant::now();
+        let request = Request::get("/").body(Vec::new()).unwrap();
+        let request = client.request::<serde_json::Value>(request);
+        let answer = timeout(Duration::from_secs(3_600), request).await;
+        assert!(matches!(answer, Ok(Err(_))), "{answer:?}");
+        let after = asked.elapsed();
+        assert!(SILENCE <= after && after < SILENCE * 2, "{after:?}");
     }
 
     #[tokio::test(start_paused = true)]
