@@ -202,7 +202,7 @@ async fn clients_are_bounded() {
     }
     // All places are taken by clients that say nothing, or half of it.
     let mut idle = Vec::new();
-    for _ in 0..16 {
+    for _ in 0..64 {
         let mut stream = TcpStream::connect(health).await.unwrap();
         stream
             .write_all(b"GET /healthz HTTP/1.1\r\n")
@@ -218,6 +218,30 @@ async fn clients_are_bounded() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    }
+}
+
+/// Clients that hold connections on either address do not keep the kubelet waiting, which would end
+/// the process.
+#[tokio::test]
+async fn nobody_keeps_others_out() {
+    let served = serve("127.0.0.1:0", ":0").await;
+    let [metrics, health] = served.addresses[..] else {
+        panic!("two listeners");
+    };
+    let health = SocketAddr::from(([127, 0, 0, 1], health.port()));
+    let mut idle = Vec::new();
+    for address in [metrics, health] {
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let half = stream.write_all(b"GET /healthz HTTP/1.1\r\n");
+            half.await.unwrap();
+            idle.push(stream);
+        }
+    }
+    for (address, path) in [(health, "/healthz"), (metrics, "/metrics")] {
+        let answered = tokio::time::timeout(Duration::from_secs(2), get(address, path));
+        assert_eq!(answered.await.unwrap().0, 200, "{path}");
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! They are for the cluster's own network and carry nothing secret. Whoever connects can neither
 //! keep the process busy nor fill it: a connection carries one request without a body, has a few
-//! seconds in all, and there are only so many at once.
+//! seconds in all, and there are only so many at once. Nor can anybody keep others out, such as the
+//! kubelet, which would then end the process: a new connection takes the place of the oldest.
 
 mod address;
 
 pub use self::address::BindAddress;
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -18,6 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
+    task::{AbortHandle, yield_now},
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -35,8 +39,10 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// The time for the head of a request, and that for all of a connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// So many are served at once; others wait.
-const CONNECTIONS: usize = 16;
+/// So many are served at once on each address.
+const CONNECTIONS: usize = 64;
+/// So many answers with metrics are put into text at once: that goes on when its client is gone.
+const RENDERINGS: usize = 4;
 const MAX_HEADERS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// After a connection could not be accepted, for instance since there is no file descriptor left.
@@ -68,7 +74,13 @@ pub struct Endpoints {
 #[derive(Debug)]
 pub struct Admin {
     listeners: Vec<(TcpListener, Served)>,
-    endpoints: Arc<Endpoints>,
+    shown: Arc<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    endpoints: Endpoints,
+    renderings: Arc<Semaphore>,
 }
 
 /// What one listener serves.
@@ -119,7 +131,10 @@ impl Admin {
         }
         Ok(Self {
             listeners,
-            endpoints: Arc::new(endpoints),
+            shown: Arc::new(Shown {
+                endpoints,
+                renderings: Arc::new(Semaphore::new(RENDERINGS)),
+            }),
         })
     }
 
@@ -132,19 +147,12 @@ impl Admin {
     /// Serves until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let connections = TaskTracker::new();
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
         for (listener, served) in self.listeners {
             if let Ok(address) = listener.local_addr() {
                 let Served { metrics, health } = served;
                 tracing::info!(%address, metrics, health, "serving");
             }
-            let accepting = accept(
-                listener,
-                served,
-                self.endpoints.clone(),
-                room.clone(),
-                connections.clone(),
-            );
+            let accepting = accept(listener, served, self.shown.clone(), connections.clone());
             connections.spawn(stop.clone().run_until_cancelled_owned(accepting));
         }
         stop.cancelled().await;
@@ -157,14 +165,12 @@ impl Admin {
 async fn accept(
     listener: TcpListener,
     served: Served,
-    endpoints: Arc<Endpoints>,
-    room: Arc<Semaphore>,
+    shown: Arc<Shown>,
     connections: TaskTracker,
 ) {
+    // Those that are open, the oldest first.
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok(place) = room.clone().acquire_owned().await else {
-            return;
-        };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -173,21 +179,30 @@ async fn accept(
                 continue;
             }
         };
-        let endpoints = endpoints.clone();
-        connections.spawn(async move {
+        open.retain(|connection| !connection.is_finished());
+        while open.len() >= CONNECTIONS {
+            // Whoever asks at once is answered at once: the oldest has had its time.
+            if let Some(oldest) = open.pop_front() {
+                oldest.abort();
+            }
+        }
+        let shown = shown.clone();
+        let connection = connections.spawn(async move {
             // One that is too slow is closed.
-            let _ = timeout(CONNECTION_LIMIT, serve(stream, served, endpoints)).await;
-            drop(place);
+            let _ = timeout(CONNECTION_LIMIT, serve(stream, served, shown)).await;
         });
+        open.push_back(connection.abort_handle());
+        // However many wait to be accepted: what was asked already is answered first.
+        yield_now().await;
     }
 }
 
-async fn serve(stream: TcpStream, served: Served, endpoints: Arc<Endpoints>) {
+async fn serve(stream: TcpStream, served: Served, shown: Arc<Shown>) {
     let service = service_fn(|request: http::Request<Incoming>| {
-        let endpoints = endpoints.clone();
+        let shown = shown.clone();
         async move {
             let (method, path) = (request.method(), request.uri().path());
-            Ok::<_, Infallible>(answer(method, path, served, endpoints).await)
+            Ok::<_, Infallible>(answer(method, path, served, shown).await)
         }
     });
     // An error is the client's: it went away, or sent something else than HTTP.
@@ -205,7 +220,7 @@ async fn answer(
     method: &Method,
     path: &str,
     served: Served,
-    endpoints: Arc<Endpoints>,
+    shown: Arc<Shown>,
 ) -> Response<Full<Bytes>> {
     if method != Method::GET {
         let mut answer = text(
@@ -217,9 +232,9 @@ async fn answer(
         return answer;
     }
     match path {
-        "/metrics" if served.metrics => metrics(endpoints).await,
-        "/healthz" if served.health => healthz(&endpoints.pulses),
-        "/readyz" if served.health => readyz(&endpoints.checks),
+        "/metrics" if served.metrics => metrics(shown).await,
+        "/healthz" if served.health => healthz(&shown.endpoints.pulses),
+        "/readyz" if served.health => readyz(&shown.endpoints.checks),
         _ => text(
             StatusCode::NOT_FOUND,
             format!("served here: {}\n", served.paths()),
@@ -227,9 +242,16 @@ async fn answer(
     }
 }
 
-async fn metrics(endpoints: Arc<Endpoints>) -> Response<Full<Bytes>> {
+async fn metrics(shown: Arc<Shown>) -> Response<Full<Bytes>> {
+    // It is never closed.
+    let room = shown.renderings.clone().acquire_owned().await;
     // Thousands of series take milliseconds, in which a worker would do nothing else.
-    let rendered = tokio::task::spawn_blocking(move || endpoints.registry.render()).await;
+    let rendered = tokio::task::spawn_blocking(move || {
+        let rendered = shown.endpoints.registry.render();
+        drop(room);
+        rendered
+    });
+    let rendered = rendered.await;
     match rendered {
         Ok(Ok(body)) => respond(StatusCode::OK, OPEN_METRICS, body),
         Ok(Err(_)) | Err(_) => {
