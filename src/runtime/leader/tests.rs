@@ -312,6 +312,19 @@ async fn a_leader_that_is_cut_off_stops_before_another_can_lead() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_does_not_make_a_second_leader() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    for _ in 0..20 {
+        server.0.lock().unwrap().lease = None;
+        for _ in 0..50 {
+            sleep(Duration::from_millis(70)).await;
+            assert!(first.leads() && !second.leads());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_is_stopped_while_it_waits_leaves_the_lease_alone() {
     let server = Server::default();
     let (first, second) = two(&server).await;

@@ -50,23 +50,25 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Takes in what was read.
+    /// Takes in what was read. A Lease that somebody has deleted tells nothing of its holder, who
+    /// acts until it finds out: what was seen last counts on.
     pub(super) fn saw(&mut self, found: Option<Record>, now: Instant) {
-        let same = match (&self.seen, &found) {
-            (Some((known, _)), Some(found)) => known == found,
-            _ => false,
+        let Some(found) = found else {
+            return;
         };
-        if !same {
-            self.seen = found.map(|found| (found, now));
+        if self.seen.as_ref().is_none_or(|(known, _)| *known != found) {
+            self.seen = Some((found, now));
         }
     }
 
     /// Takes in what was read, and tells what may be done.
     pub(super) fn claim(&mut self, who: &str, found: Option<Record>, now: Instant) -> Claim {
+        let there = found.is_some();
         self.saw(found, now);
         match &self.seen {
             None => Claim::Take,
-            Some((record, _)) if record.holder == who => Claim::Renew,
+            Some((record, _)) if record.holder == who && there => Claim::Renew,
+            Some((record, _)) if record.holder == who => Claim::Take,
             Some((record, _)) if record.holder.is_empty() => Claim::Take,
             Some((record, since)) if now.duration_since(*since) >= record.duration => Claim::Take,
             Some((record, _)) => Claim::Wait(record.holder.clone()),
@@ -109,6 +111,26 @@ mod tests {
         // Another was faster.
         let wait = Claim::Wait("third".to_owned());
         assert_eq!(view.claim("me", record("third", 9), at(31)), wait);
+    }
+
+    #[test]
+    fn a_lease_that_is_deleted_is_not_free_before_its_holder_must_have_stopped() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let wait = Claim::Wait("other".to_owned());
+        let mut view = View::default();
+        assert_eq!(view.claim("me", record("other", 0), at(0)), wait);
+        assert_eq!(view.claim("me", None, at(2)), wait);
+        assert_eq!(view.claim("me", None, at(14)), wait);
+        assert_eq!(view.claim("me", None, at(15)), Claim::Take);
+        // Its holder has created it anew.
+        assert_eq!(view.claim("me", record("other", 16), at(16)), wait);
+        // Ours is taken up at once, and one that was given back too.
+        for holder in ["me", ""] {
+            let mut view = View::default();
+            view.saw(record(holder, 0), at(0));
+            assert_eq!(view.claim("me", None, at(1)), Claim::Take, "{holder}");
+        }
     }
 
     #[rstest]
