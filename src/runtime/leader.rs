@@ -28,6 +28,9 @@ use super::seed::{CallError, FIELD_MANAGER};
 /// Retries are lengthened by up to this share, so that candidates do not keep step.
 const JITTER: f64 = 0.2;
 
+/// To give the Lease back may take this long: the process is about to be killed.
+const RELEASE_LIMIT: Duration = Duration::from_secs(5);
+
 /// For how long a Lease holds, and how it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -371,7 +374,8 @@ impl Elector {
             };
             self.write(Some(lease), spec).await.map(|_| ())
         };
-        match timeout(self.times.renew_deadline / 2, released).await {
+        let limit = RELEASE_LIMIT.min(self.times.renew_deadline / 2);
+        match timeout(limit, released).await {
             Ok(Ok(())) => tracing::info!(lease = &*self.name, "gave the Lease back"),
             Ok(Err(error)) => tracing::warn!(lease = &*self.name, %error, "kept the Lease"),
             Err(_) => tracing::warn!(lease = &*self.name, "kept the Lease: no answer"),

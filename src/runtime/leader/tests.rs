@@ -365,6 +365,25 @@ async fn who_cannot_read_the_lease_is_not_ready() {
     stands.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn to_give_the_lease_back_does_not_outlast_the_grace_of_the_pod() {
+    let server = Server::default();
+    let hour = Duration::from_secs(3_600);
+    let times = Times::new(2 * hour, hour, Duration::from_secs(2)).unwrap();
+    let elector = Elector::new(server.client(), "garden", "lease", times);
+    let lost = server.clone();
+    let lead = elector.lead(CancellationToken::new(), async |_| {
+        lost.set(Fate::AnswerLost);
+    });
+    let began = Instant::now();
+    assert_eq!(lead.await, Ok(()));
+    assert!(
+        began.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
 #[test]
 fn times_must_fit_together() {
     let new = |lease, deadline, retry| {
