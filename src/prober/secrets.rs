@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::slim::{KEY, Secret};
 use crate::{
-    runtime::watches::patient,
+    runtime::{seed::with_causes, watches::patient},
     shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
 };
 
@@ -338,7 +338,7 @@ fn problem(error: &watcher::Error, name: &str) -> String {
         | WatchFailed(kube::Error::SerdeError(_))
         | NoResourceVersion => "what came are no Secrets; check what answers there".to_owned(),
         InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-            error.to_string()
+            with_causes(error)
         }
     }
 }

@@ -3,7 +3,8 @@
 mod turns;
 
 use std::{
-    future::poll_fn, num::NonZeroU32, path::Path, pin::pin, sync::Arc, task::Poll, time::Duration,
+    error::Error as _, future::poll_fn, num::NonZeroU32, path::Path, pin::pin, sync::Arc,
+    task::Poll, time::Duration,
 };
 
 use self::turns::Turns;
@@ -115,7 +116,7 @@ pub enum CallError {
     #[error("{} ({}){}", .0.message, .0.code, remedy(.0.code))]
     Refused(Box<kube::core::Status>),
     /// The seed could not be reached, or its answer cannot be read.
-    #[error("{0}")]
+    #[error("{}", with_causes(.0))]
     Failed(kube::Error),
     /// It was the request's turn, but no answer came in time.
     #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
@@ -123,6 +124,22 @@ pub enum CallError {
     /// Another replica may act by now.
     #[error("this replica does not lead any more")]
     NotLeading,
+}
+
+/// What the client says of a request that failed, and what it leaves to the causes: why there was no
+/// connection.
+pub(crate) fn with_causes(error: &kube::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// What to do about a refusal with this HTTP status, as the rest of the sentence.
@@ -257,7 +274,10 @@ impl Seed {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        net::TcpListener,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
 
     use futures::future::join_all;
     use http::{Request, Response};
@@ -308,9 +328,8 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_list_that_is_never_answered_is_given_up() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    /// A client of what listens there, by a kubeconfig of its own.
+    async fn client_of(listener: &TcpListener, test: &str) -> Client {
         let kubeconfig = serde_json::json!({
             "current-context": "seed",
             "contexts": [{"name": "seed", "context": {"cluster": "seed", "user": "seed"}}],
@@ -319,11 +338,17 @@ mod tests {
             }}],
             "users": [{"name": "seed", "user": {"token": "t"}}],
         });
-        let path = std::env::temp_dir().join(format!("seed-{}.yaml", std::process::id()));
+        let path = std::env::temp_dir().join(format!("seed-{test}-{}", std::process::id()));
         std::fs::write(&path, kubeconfig.to_string()).unwrap();
         let config = config(Some(&path)).await;
         std::fs::remove_file(&path).unwrap();
-        let client = client(config.unwrap(), &RequestMetrics::default()).unwrap();
+        client(config.unwrap(), &RequestMetrics::default()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_never_answered_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = client_of(&listener, "silent").await;
         let asked = Instant::now();
         let request = Request::get("/").body(Vec::new()).unwrap();
         let request = client.request::<serde_json::Value>(request);
@@ -331,6 +356,16 @@ mod tests {
         assert!(matches!(answer, Ok(Err(_))), "{answer:?}");
         let after = asked.elapsed();
         assert!(SILENCE <= after && after < SILENCE * 2, "{after:?}");
+    }
+
+    #[tokio::test]
+    async fn a_failure_tells_its_cause() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = client_of(&listener, "refused").await;
+        drop(listener);
+        let error = ask(&Seed::unlimited(client)).await.unwrap_err().to_string();
+        assert!(error.contains("Connection refused"), "{error}");
+        assert_eq!(error.matches("Connect)").count(), 1, "{error}");
     }
 
     #[tokio::test(start_paused = true)]
