@@ -15,6 +15,7 @@ use dependency_watchdog::{
     prober::instruments::Instruments,
     runtime::{metrics::Registry, readiness::Checks},
 };
+use serde_json::json;
 use support::{Exposition, Failure, LONG, Read, World};
 
 const P: &str = "dependency_watchdog_";
@@ -308,6 +309,32 @@ async fn readiness_follows_the_watches() {
     run.world.seed.heal();
     run.world.clock.pass(2 * LONG).await;
     assert_eq!(failing(&checks), []);
+}
+
+/// What was not to be acted on is no slow reaction; the next outage is measured again.
+#[tokio::test]
+async fn an_outage_that_was_left_alone_is_no_slow_reaction() {
+    let mut run = Run::new(&["a"]).await;
+    let mode = |run: &Run, mode: &'static str| {
+        support::change_policy(&run.world, "p", move |policy| {
+            policy["spec"]["mode"] = json!(mode);
+        });
+    };
+    mode(&run, "DryRun");
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    run.world.shoot("a").silence(0);
+    run.world.reason("a", "Outage").await;
+    run.world.clock.pass(10 * LONG).await;
+    mode(&run, "Enforce");
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
+    run.world.shoot("a").renew();
+    run.world.protection("a", "None").await;
+    run.world.shoot("a").silence(0);
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
+    assert!(run.value("reaction_seconds_sum", &[]).await < 1.0);
 }
 
 /// A watch that has to start over, and cannot list: what is known grows old.

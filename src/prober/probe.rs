@@ -78,6 +78,9 @@ pub struct Probe {
     probed: Option<Timestamp>,
     /// Nothing is scaled before.
     act_from: Instant,
+    /// When a verdict was last reached in mode DryRun: what was provable by then was not to be acted
+    /// on.
+    dry_run_at: Option<Instant>,
     /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
     from_the_start: bool,
     /// How many reads in a row an API server that is being hibernated has not answered, and since
@@ -129,6 +132,7 @@ impl Probe {
             held_back: None,
             probed: None,
             act_from: Instant::now(),
+            dry_run_at: None,
             from_the_start,
             unanswered: None,
             overdue_at: None,
@@ -337,6 +341,7 @@ impl Probe {
         };
         if settings.mode == Mode::DryRun {
             self.guard.stop();
+            self.dry_run_at = Some(Instant::now());
         } else if Instant::now() < self.act_from {
             self.held_back = Some("the policy's initialDelay has not passed yet");
         } else if aim == Aim::Protect && matches!(self.stance, Stance::LetGo(_)) {
@@ -353,7 +358,8 @@ impl Probe {
                 restore: settings.restore,
                 provable: conclusion
                     .provable
-                    .map(|moment| Instant::from_std(self.shared.origin.instant(moment))),
+                    .map(|moment| Instant::from_std(self.shared.origin.instant(moment)))
+                    .filter(|provable| self.dry_run_at < Some(*provable)),
                 valid_until: Instant::now() + valid_for,
             };
             let (expired, all) = (seen.expired, seen.candidates);
