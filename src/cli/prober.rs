@@ -1,5 +1,7 @@
 //! `dependency-watchdog prober`
 
+use std::time::Duration;
+
 use clap::Args;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +21,10 @@ use crate::{
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and
 /// new never act at once.
 const LEASE: &str = "dwd-prober-leader-election";
+
+/// A leader that has not listed what it acts on after this long gives way to others: a new version
+/// may lack a right or a kind that an old one does not need.
+const BLIND: Duration = Duration::from_secs(5 * 60);
 
 /// Flags of the prober.
 #[derive(Debug, Args)]
@@ -54,6 +60,11 @@ pub(super) enum ProberError {
     Times(#[from] TimesError),
     #[error(transparent)]
     Lost(#[from] Lost),
+    #[error(
+        "this replica led, and could not list {0} within {BLIND:?}, as its log tells; it gave the \
+         Lease back, since another may be able to"
+    )]
+    Blind(String),
 }
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
@@ -86,11 +97,18 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
                 .register("leader-election", elector.check());
             let work = |leadership| {
                 leader.set(true);
-                fleet::run(args.prober(client, leadership, instruments), stop.clone())
+                let watches = instruments.watches.clone();
+                let fleet = fleet::run(args.prober(client, leadership, instruments), stop.clone());
+                async move {
+                    tokio::select! {
+                        () = fleet => Ok(()),
+                        kinds = watches.blind(BLIND) => Err(ProberError::Blind(kinds.join(", "))),
+                    }
+                }
             };
             let ended = elector.lead(stop.clone(), work).await;
             leader.set(false);
-            ended
+            ended.map_or_else(|lost| Err(lost.into()), |done| done.unwrap_or(Ok(())))
         }
         None => {
             let leadership = Leadership::unopposed();
@@ -101,7 +119,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ProberError> {
     last.cancel();
     // The server does not panic; if it did, there is nobody left to tell.
     let _ = serving.await;
-    Ok(ended?)
+    ended
 }
 
 impl ProberArgs {

@@ -193,36 +193,32 @@ impl Elector {
     }
 
     /// Waits until this process leads, then does the work, and gives the Lease back when that is
-    /// done. Work that is under way when leadership is lost is dropped.
+    /// done; `None` if it is stopped before it leads. Work that is under way when leadership is lost is dropped.
     ///
     /// # Errors
     ///
     /// If leadership is lost.
-    pub async fn lead<F: Future<Output = ()>>(
+    pub async fn lead<F: Future>(
         mut self,
         stop: CancellationToken,
         work: impl FnOnce(Leadership) -> F,
-    ) -> Result<(), Lost> {
+    ) -> Result<Option<F::Output>, Lost> {
         if stop.run_until_cancelled(self.acquire()).await.is_none() {
             // The Lease may have been ours for a moment.
             self.release().await;
-            return Ok(());
+            return Ok(None);
         }
         let leadership = Leadership(Some(self.until.subscribe()));
-        let lost = tokio::select! {
+        let done = tokio::select! {
             // What is done is done, even if the Lease is lost at the same moment.
             biased;
-            () = work(leadership) => None,
-            lost = self.keep() => Some(lost),
+            done = work(leadership) => Ok(done),
+            lost = self.keep() => Err(lost),
         };
         self.until.send_replace(None);
-        match lost {
-            Some(lost) => Err(lost),
-            None => {
-                self.release().await;
-                Ok(())
-            }
-        }
+        let done = done?;
+        self.release().await;
+        Ok(Some(done))
     }
 
     /// Tries until it holds the Lease.

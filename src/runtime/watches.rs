@@ -18,7 +18,7 @@ use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{metrics::Registry, readiness::Checks};
 
@@ -36,6 +36,7 @@ const QUIET: Duration = Duration::from_secs(90);
 pub struct Watches {
     restarts: Family<Kind, Counter>,
     checks: Checks,
+    begun: Arc<Mutex<Vec<(&'static str, WatchState)>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -77,6 +78,7 @@ impl Watches {
         Self {
             restarts: Family::default(),
             checks,
+            begun: Arc::default(),
         }
     }
 
@@ -103,7 +105,25 @@ impl Watches {
         };
         let asked = watch.clone();
         self.checks.register(check, move || asked.check());
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push((kind, watch.clone()));
         watch
+    }
+
+    /// Waits until some kinds have not been listed for so long; for ever if all are by then.
+    pub async fn blind(&self, limit: Duration) -> Vec<&'static str> {
+        sleep(limit).await;
+        match self.unlisted() {
+            listed if listed.is_empty() => std::future::pending().await,
+            unlisted => unlisted,
+        }
+    }
+
+    /// The kinds that have been begun and never listed.
+    fn unlisted(&self) -> Vec<&'static str> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let unlisted = begun.iter().filter(|(_, watch)| !watch.lock().listed);
+        unlisted.map(|(kind, _)| *kind).collect()
     }
 }
 
@@ -229,7 +249,7 @@ fn remedy(error: &watcher::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
-    use tokio::time::advance;
+    use tokio::time::{advance, timeout};
 
     use super::*;
 
@@ -241,6 +261,21 @@ mod tests {
             ..Status::failure("no", "Refused")
         };
         watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_lists_a_kind_is_blind() {
+        let watches = Watches::new(Checks::default());
+        let (one, two) = (watches.begin("Ones", "one"), watches.begin("Twos", "two"));
+        one.told(&watcher::Event::<()>::InitDone);
+        two.told(&watcher::Event::<()>::Init);
+        let began = Instant::now();
+        assert_eq!(watches.blind(STEP).await, ["Twos"]);
+        assert_eq!(began.elapsed(), STEP);
+        two.told(&watcher::Event::<()>::InitDone);
+        // What breaks later was seen: whoever leads knows what to do.
+        one.broke(&refused(403));
+        assert!(timeout(STEP * 2, watches.blind(STEP)).await.is_err());
     }
 
     fn begun() -> (WatchState, Checks) {

@@ -161,7 +161,7 @@ struct Replica {
     leadership: Arc<Mutex<Option<Leadership>>>,
     frozen: Arc<AtomicBool>,
     waker: Arc<Mutex<Option<Waker>>>,
-    task: JoinHandle<Result<(), Lost>>,
+    task: JoinHandle<Result<Option<()>, Lost>>,
 }
 
 impl Replica {
@@ -227,7 +227,7 @@ async fn a_clean_end_hands_over_at_once() {
     let server = Server::default();
     let (first, second) = two(&server).await;
     first.stop.cancel();
-    assert_eq!(first.task.await.unwrap(), Ok(()));
+    assert_eq!(first.task.await.unwrap(), Ok(Some(())));
     let after = until(|| second.leads()).await;
     assert!(after < Duration::from_secs(3), "{after:?}");
     let transitions = server.0.lock().unwrap().lease.clone().unwrap();
@@ -330,7 +330,7 @@ async fn whoever_is_stopped_while_it_waits_leaves_the_lease_alone() {
     let (first, second) = two(&server).await;
     let holder = server.holder();
     second.stop.cancel();
-    assert_eq!(second.task.await.unwrap(), Ok(()));
+    assert_eq!(second.task.await.unwrap(), Ok(None));
     assert_eq!(server.holder(), holder);
     assert!(first.leads());
 }
@@ -376,7 +376,7 @@ async fn to_give_the_lease_back_does_not_outlast_the_grace_of_the_pod() {
         lost.set(Fate::AnswerLost);
     });
     let began = Instant::now();
-    assert_eq!(lead.await, Ok(()));
+    assert_eq!(lead.await, Ok(Some(())));
     assert!(
         began.elapsed() < Duration::from_secs(6),
         "{:?}",
