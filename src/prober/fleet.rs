@@ -8,17 +8,16 @@ use std::{
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, ListParams},
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::watcher,
 };
 use tokio::{
     sync::watch,
     task::{Id, JoinError, JoinSet},
-    time::{Instant, sleep},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -27,28 +26,24 @@ use super::{
     instruments::Instruments,
     moment::Origin,
     probe::{Probe, Shared},
+    recall,
     rights::{AllNeeds, Needs, Reviewer},
     scale::Resources,
     stance::Presence,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
-    health::{Known, PolicyReport, Reporter, Writer},
+    health::{PolicyReport, Reporter, Writer},
     runtime::{
         pulse::Pulse,
-        seed::{CallError, Seed},
+        seed::Seed,
         timer::until,
-        watches::{WatchState, patient},
+        watches::{WatchState, events},
     },
 };
 
-/// The kinds that are watched.
-const POLICIES: &str = "ProbePolicies";
-const HEALTHS: &str = "ClusterHealths";
-const CLUSTERS: &str = "Clusters";
-const SECRETS: &str = "Secrets";
 /// A Cluster embeds a cloud profile of hundreds of kilobytes, so few are listed at a time.
 const CLUSTERS_PER_PAGE: u32 = 20;
 /// The name of the fleet's pulse.
@@ -86,11 +81,12 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     } = prober;
     let watches = &instruments.watches;
     let watched = Watched {
-        policies: watches.begin(POLICIES, "watch-probepolicies"),
-        healths: watches.begin(HEALTHS, "watch-clusterhealths"),
-        clusters: watches.begin(CLUSTERS, "watch-clusters"),
+        policies: watches.begin("ProbePolicies", "watch-probepolicies"),
+        healths: watches.begin("ClusterHealths", "watch-clusterhealths"),
+        clusters: watches.begin("Clusters", "watch-clusters"),
     };
-    let Some(known) = stop.run_until_cancelled(known(&seed, &watched)).await else {
+    let known = recall::known(&seed, &watched.policies, &watched.healths);
+    let Some(known) = stop.run_until_cancelled(known).await else {
         return;
     };
     let recalled: BTreeMap<Arc<str>, ClusterHealthStatus> = known
@@ -126,7 +122,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         seed: seed.clone(),
         index: Index::new(policies),
         shared: Shared {
-            evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts(SECRETS)),
+            evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts("Secrets")),
             scale,
             resources,
             reporter: reporter.clone(),
@@ -153,75 +149,10 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let _ = writing.await;
 }
 
-/// What an earlier run has left in statuses, however long it takes to list them. One that cannot be
-/// read keeps nobody from starting: the marks on the dependents tell what is owed.
-async fn known(seed: &Seed, watched: &Watched) -> Known {
-    let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.client().clone());
-    let stream = watcher(api, watcher::Config::default());
-    let clusters = listed(HEALTHS, stream, &watched.healths).await;
-    let clusters = clusters.into_iter().map(|DeserializeGuard(health)| {
-        health.unwrap_or_else(|invalid| {
-            let name = invalid.metadata.name.unwrap_or_default();
-            tracing::warn!(name, error = %invalid.error, "a ClusterHealth is unreadable");
-            ClusterHealth::new(&name, ClusterHealthSpec::default())
-        })
-    });
-    // Whatever the spec of a policy is like, its status is what we have written.
-    let kind = ApiResource::erase::<ProbePolicy>(&());
-    let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &kind);
-    let stream = watcher(api, watcher::Config::default());
-    let policies = listed(POLICIES, stream, &watched.policies).await;
-    let policies = policies.into_iter().filter_map(|mut policy| {
-        let status = policy.data.get_mut("status")?.take();
-        let status: ProbePolicyStatus = serde_json::from_value(status).ok()?;
-        Some((policy.metadata.name?.into(), status))
-    });
-    Known {
-        clusters: clusters.collect(),
-        policies: policies.collect(),
-    }
-}
-
-/// All objects of a kind, once.
-async fn listed<K: Send + 'static>(
-    what: &'static str,
-    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-    state: &WatchState,
-) -> Vec<K> {
-    let mut listed = Vec::new();
-    let mut events = events(what, stream, state.clone());
-    while let Some(event) = events.next().await {
-        match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(object) => listed.push(object),
-            watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
-                break;
-            }
-        }
-    }
-    listed
-}
-
-/// What the ClusterHealth of this name says, however long it takes to read.
-async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
-    let api: Api<ClusterHealth> = Api::all(seed.client().clone());
-    // As a list, for which the right is there anyway.
-    let this = ListParams::default().fields(&format!("metadata.name={name}"));
-    loop {
-        match seed.call(api.list(&this)).await {
-            Ok(found) => return found.items.into_iter().next()?.status,
-            Err(error) => {
-                tracing::warn!(cluster = name, %error, "its ClusterHealth could not be read");
-                sleep(RESTART).await;
-            }
-        }
-    }
-}
-
 /// Tells the writer of ClusterHealths that somebody else deletes.
 async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState) {
     let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
-    let mut events = events(HEALTHS, watcher(api, watcher::Config::default()), state);
+    let mut events = events(watcher(api, watcher::Config::default()), state);
     while let Some(event) = events.next().await {
         reporter.cluster_health(event);
     }
@@ -277,9 +208,9 @@ impl Fleet {
         let clusters: Api<Cluster> = Api::all(client.clone());
         let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
         let policies = watcher(policies, watcher::Config::default());
-        let mut policies = events(POLICIES, policies, self.watched.policies.clone());
+        let mut policies = events(policies, self.watched.policies.clone());
         let clusters = watcher(clusters, small_pages);
-        let mut clusters = events(CLUSTERS, clusters, self.watched.clusters.clone());
+        let mut clusters = events(clusters, self.watched.clusters.clone());
         loop {
             self.pulse.beat();
             let restart = self.restarts.values().min().copied();
@@ -386,7 +317,10 @@ impl Fleet {
         let task = self.tasks.spawn(async move {
             let known = match recall {
                 Recall::Known(known) => known,
-                Recall::Read => match stop.run_until_cancelled(read(&seed, &name_of)).await {
+                Recall::Read => match stop
+                    .run_until_cancelled(recall::read(&seed, &name_of))
+                    .await
+                {
                     Some(read) => read.map(Box::new),
                     None => return,
                 },
@@ -463,53 +397,5 @@ impl Fleet {
             *known = needs;
             changed
         });
-    }
-}
-
-/// The events of a watch that is taken up again whenever it breaks.
-fn events<K>(
-    what: &'static str,
-    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-    state: WatchState,
-) -> impl Stream<Item = watcher::Event<K>> + Unpin
-where
-    K: Send + 'static,
-{
-    let stream = patient(stream).filter_map(move |event| {
-        let event = match event {
-            Ok(event) => {
-                if state.told(&event) {
-                    tracing::info!("the watch of {what} is resumed");
-                }
-                Some(event)
-            }
-            Err(error) => {
-                let news = state.broke(&error);
-                let error = trouble(error);
-                if news {
-                    tracing::warn!(error, "the watch of {what} broke; it is resumed");
-                } else {
-                    // What is tried again and again is told once.
-                    tracing::debug!(error, "the watch of {what} is still broken");
-                }
-                None
-            }
-        };
-        std::future::ready(event)
-    });
-    Box::pin(stream)
-}
-
-/// What went wrong with a watch, and what to do.
-fn trouble(error: watcher::Error) -> String {
-    use watcher::Error::{
-        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
-    };
-    match error {
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-            CallError::from(error).to_string()
-        }
-        WatchError(status) => CallError::Refused(status).to_string(),
-        NoResourceVersion => error.to_string(),
     }
 }

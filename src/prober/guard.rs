@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver},
     task::JoinHandle,
@@ -11,6 +10,7 @@ use tokio::{
 };
 
 use super::{
+    account::Account,
     flow::{Ending, Flow, FlowEvent, What},
     ledger::Ledger,
     log,
@@ -21,7 +21,7 @@ use super::{
     warrant::{Grant, grant},
 };
 use crate::{
-    api::{Action, ClusterHealthStatus, LastAction, Protection, Restore},
+    api::{ClusterHealthStatus, LastAction, Protection, Restore},
     cluster::Dependent,
     health::{Deed, DependentNews},
     runtime::seed::Seed,
@@ -45,11 +45,7 @@ pub struct Guard {
     ledger: Ledger,
     protection: Protection,
     protected_since: Option<Since>,
-    last_action: Option<LastAction>,
-    /// The dependents of the last action.
-    acted_on: Vec<String>,
-    /// What was done since it was last asked for.
-    news: Vec<DependentNews>,
+    account: Account,
     /// Whether the dependents have been seen as a healthy cluster wants them.
     restored: bool,
     /// When the dependents are looked at again with this aim although nothing is known to be left
@@ -127,9 +123,7 @@ impl Guard {
                 let since = known.protected_since.as_ref();
                 since.map_or_else(Since::now, |since| Since::of(since.0))
             }),
-            last_action: known.and_then(|known| known.last_action.clone()),
-            acted_on: Vec::new(),
-            news: Vec::new(),
+            account: Account::recall(known),
             ledger,
             restored: false,
             look_again: None,
@@ -168,12 +162,12 @@ impl Guard {
 
     /// What was last done to the dependents.
     pub fn last_action(&self) -> Option<&LastAction> {
-        self.last_action.as_ref()
+        self.account.last_action()
     }
 
     /// What was done to dependents, or found to be amiss with them, since this was last asked.
     pub fn take_news(&mut self) -> Vec<DependentNews> {
-        std::mem::take(&mut self.news)
+        self.account.take_news()
     }
 
     /// Whether something is owed, or being scaled.
@@ -406,75 +400,35 @@ impl Guard {
     }
 
     fn note(&mut self, event: &FlowEvent) {
-        let dependent = &event.dependent.reference;
-        if let Some(running) = &self.flow {
-            self.metrics.did(running.aim, &event.what);
+        let running = self
+            .flow
+            .as_ref()
+            .map(|running| (running.aim, &*running.why));
+        if let Some((aim, _)) = running {
+            self.metrics.did(aim, &event.what);
         }
-        if let What::Did(step, _) = &event.what {
-            if let (Step::ScaleDown { .. }, Some(provable)) = (step, self.provable) {
-                self.provable = None;
-                self.metrics.reacted(event.at.duration_since(provable));
-            }
-            self.acted(*step, &dependent.name);
-        }
-        let before = self.ledger.problem(dependent).cloned();
-        if let What::Did(step, found) = &event.what
-            && let Some(deed) = Deed::of(*step, found.as_ref())
+        if let What::Did(Step::ScaleDown { .. }, _) = &event.what
+            && let Some(provable) = self.provable.take()
         {
-            self.tell(event, deed);
+            self.metrics.reacted(event.at.duration_since(provable));
         }
+        let dependent = &event.dependent.reference;
+        let before = self.ledger.problem(dependent).cloned();
         self.ledger
             .note(&event.dependent, &event.what, Instant::now());
-        let problem = self.ledger.problem(dependent).cloned();
+        let problem = self.ledger.problem(dependent);
         // What is tried again and again is told once.
-        let known = before.is_some() && before == problem;
-        let why = self.flow.as_ref().map(|running| &*running.why);
-        log::did(&self.cluster, event, why, known);
+        let known = before.is_some() && before.as_ref() == problem;
+        log::did(&self.cluster, event, running.map(|(_, why)| why), known);
+        if let (What::Did(step, found), Some((aim, why))) = (&event.what, running) {
+            self.account.did(event, aim, (*step, found.as_ref()), why);
+        }
         let reason = before.map(|before| before.reason);
         if let Some(problem) = problem.filter(|problem| reason != Some(problem.reason)) {
-            self.tell(event, Deed::Trouble(problem));
+            let why = running.map_or("", |(_, why)| why);
+            self.account
+                .tell(event, Deed::Trouble(problem.clone()), why);
         }
-    }
-
-    fn tell(&mut self, event: &FlowEvent, what: Deed) {
-        let why = self.flow.as_ref().map(|running| running.why.clone());
-        self.news.push(DependentNews {
-            reference: event.dependent.reference.clone(),
-            uid: event.uid.clone(),
-            what,
-            why: why.unwrap_or_default(),
-        });
-    }
-
-    /// Takes down what was done, and why.
-    fn acted(&mut self, step: Step, name: &str) {
-        let Some(running) = &self.flow else {
-            return;
-        };
-        let (action, did) = match (running.aim, step) {
-            (_, Step::ScaleDown { .. }) => (Action::ScaledDown, "scaled to zero"),
-            (_, Step::ScaleUp { .. }) => (Action::Restored, "scaled back"),
-            (Aim::Restore, Step::DropMark) => (
-                Action::Restored,
-                "found scaled up by somebody else, and left so",
-            ),
-            _ => (
-                Action::Released,
-                "mark removed and replicas left as they are",
-            ),
-        };
-        let last = self.last_action.as_ref();
-        if last.is_none_or(|last| last.action != action) {
-            self.acted_on.clear();
-        }
-        if !self.acted_on.iter().any(|known| known == name) {
-            self.acted_on.push(name.to_owned());
-        }
-        self.last_action = Some(LastAction {
-            time: Time(Timestamp::now()),
-            action,
-            message: format!("{did}: {}; {}", self.acted_on.join(", "), running.why),
-        });
     }
 
     fn ended(&mut self, aim: Aim, ending: Ending) {

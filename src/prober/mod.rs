@@ -7,6 +7,7 @@
 //! [`secrets`], [`scale`] and [`flow`] write, [`rights`] asks ahead whether they may, [`probe`] is
 //! one cluster's loop and [`fleet`] runs them all.
 
+mod account;
 pub mod candidates;
 pub mod evidence;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub mod observe;
 pub mod plan;
 pub mod probe;
 pub mod proof;
+mod recall;
 pub mod rights;
 pub mod scale;
 pub mod schedule;

@@ -1,19 +1,15 @@
 //! How the watches on the seed fare: counted when they break, and not ready while they are broken.
 
+mod stream;
+
+pub(crate) use self::stream::{events, patient};
+
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
-use kube::runtime::{
-    WatchStreamExt,
-    utils::Backoff,
-    watcher::{self, DefaultBackoff},
-};
+use kube::runtime::watcher;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -24,10 +20,8 @@ use super::{metrics::Registry, readiness::Checks};
 
 /// A watch that breaks is resumed; one that cannot be for longer than this is broken.
 const BROKEN: Duration = Duration::from_secs(60);
-/// One that fails again and again is tried so seldom.
-const SELDOM: Duration = Duration::from_secs(30);
 /// A watch that works again says nothing until something changes. One that does not is tried
-/// again after [`SELDOM`] at the latest, which takes another 30 s to connect at the most: if it has not
+/// again after [`stream::SELDOM`] at the latest, which takes another 30 s to connect at the most: if it has not
 /// failed for longer than this, it works.
 const QUIET: Duration = Duration::from_secs(90);
 
@@ -36,7 +30,7 @@ const QUIET: Duration = Duration::from_secs(90);
 pub struct Watches {
     restarts: Family<Kind, Counter>,
     checks: Checks,
-    begun: Arc<Mutex<Vec<(&'static str, WatchState)>>>,
+    begun: Arc<Mutex<Vec<WatchState>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,6 +41,7 @@ struct Kind {
 /// The watch of one kind. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct WatchState {
+    kind: &'static str,
     state: Arc<Mutex<State>>,
     restarts: Counter,
 }
@@ -100,13 +95,14 @@ impl Watches {
     /// The watch of this kind, without which the process is not ready; `check` names it there.
     pub fn begin(&self, kind: &'static str, check: &'static str) -> WatchState {
         let watch = WatchState {
+            kind,
             state: Arc::default(),
             restarts: self.restarts(kind),
         };
         let asked = watch.clone();
         self.checks.register(check, move || asked.check());
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.push((kind, watch.clone()));
+        begun.push(watch.clone());
         watch
     }
 
@@ -122,12 +118,17 @@ impl Watches {
     /// The kinds that have been begun and never listed.
     fn unlisted(&self) -> Vec<&'static str> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let unlisted = begun.iter().filter(|(_, watch)| !watch.lock().listed);
-        unlisted.map(|(kind, _)| *kind).collect()
+        let unlisted = begun.iter().filter(|watch| !watch.lock().listed);
+        unlisted.map(|watch| watch.kind).collect()
     }
 }
 
 impl WatchState {
+    /// What is watched.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
     /// It has told something; tells whether it was broken until then. That a list begins is told
     /// before it is asked for, and a part of one is of no use: only the whole counts.
     pub fn told<K>(&self, event: &watcher::Event<K>) -> bool {
@@ -185,47 +186,6 @@ impl WatchState {
     }
 }
 
-/// The stream of a watcher, asked again ever more seldom while it fails, up to [`SELDOM`]. That a list begins is no
-/// success: a watcher says so each time before it asks.
-pub(crate) fn patient<K>(
-    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
-) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send {
-    let succeeded = Arc::new(AtomicBool::new(false));
-    let patience = Patience {
-        backoff: DefaultBackoff::default(),
-        succeeded: succeeded.clone(),
-    };
-    let stream = stream.inspect(move |event| {
-        if !matches!(event, Err(_) | Ok(watcher::Event::Init)) {
-            succeeded.store(true, Ordering::Relaxed);
-        }
-    });
-    stream.backoff(patience)
-}
-
-/// Starts over only after a success.
-struct Patience {
-    backoff: DefaultBackoff,
-    succeeded: Arc<AtomicBool>,
-}
-
-impl Iterator for Patience {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        // Its jitter doubles what it says is the longest.
-        self.backoff.next().map(|pause| pause.min(SELDOM))
-    }
-}
-
-impl Backoff for Patience {
-    fn reset(&mut self) {
-        if self.succeeded.swap(false, Ordering::Relaxed) {
-            self.backoff.reset();
-        }
-    }
-}
-
 /// What to do about a watch that breaks. What the error says may quote what was read.
 fn remedy(error: &watcher::Error) -> &'static str {
     use watcher::Error::{
@@ -248,6 +208,7 @@ fn remedy(error: &watcher::Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt;
     use kube::core::Status;
     use tokio::time::{advance, timeout};
 

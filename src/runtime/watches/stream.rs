@@ -1,0 +1,111 @@
+//! The streams of watches, which go on whatever happens to them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt};
+use kube::runtime::{
+    WatchStreamExt,
+    utils::Backoff,
+    watcher::{self, DefaultBackoff},
+};
+
+use super::WatchState;
+use crate::runtime::seed::CallError;
+
+/// One that fails again and again is tried so seldom.
+pub(super) const SELDOM: Duration = Duration::from_secs(30);
+
+/// The events of a watch that is taken up again whenever it breaks.
+pub(crate) fn events<K>(
+    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    state: WatchState,
+) -> impl Stream<Item = watcher::Event<K>> + Unpin
+where
+    K: Send + 'static,
+{
+    let what = state.kind();
+    let stream = patient(stream).filter_map(move |event| {
+        let event = match event {
+            Ok(event) => {
+                if state.told(&event) {
+                    tracing::info!("the watch of {what} is resumed");
+                }
+                Some(event)
+            }
+            Err(error) => {
+                let news = state.broke(&error);
+                let error = trouble(error);
+                if news {
+                    tracing::warn!(error, "the watch of {what} broke; it is resumed");
+                } else {
+                    // What is tried again and again is told once.
+                    tracing::debug!(error, "the watch of {what} is still broken");
+                }
+                None
+            }
+        };
+        std::future::ready(event)
+    });
+    Box::pin(stream)
+}
+
+/// What went wrong with a watch, and what to do.
+fn trouble(error: watcher::Error) -> String {
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
+    match error {
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
+            CallError::from(error).to_string()
+        }
+        WatchError(status) => CallError::Refused(status).to_string(),
+        NoResourceVersion => error.to_string(),
+    }
+}
+
+/// The stream of a watcher, asked again ever more seldom while it fails, up to [`SELDOM`]. That a list
+/// begins is no success: a watcher says so each time before it asks.
+pub(crate) fn patient<K>(
+    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send {
+    let succeeded = Arc::new(AtomicBool::new(false));
+    let patience = Patience {
+        backoff: DefaultBackoff::default(),
+        succeeded: succeeded.clone(),
+    };
+    let stream = stream.inspect(move |event| {
+        if !matches!(event, Err(_) | Ok(watcher::Event::Init)) {
+            succeeded.store(true, Ordering::Relaxed);
+        }
+    });
+    stream.backoff(patience)
+}
+
+/// Starts over only after a success.
+struct Patience {
+    backoff: DefaultBackoff,
+    succeeded: Arc<AtomicBool>,
+}
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        // Its jitter doubles what it says is the longest.
+        self.backoff.next().map(|pause| pause.min(SELDOM))
+    }
+}
+
+impl Backoff for Patience {
+    fn reset(&mut self) {
+        if self.succeeded.swap(false, Ordering::Relaxed) {
+            self.backoff.reset();
+        }
+    }
+}
