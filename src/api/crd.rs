@@ -1,14 +1,14 @@
 //! The definitions of the kinds, and the files they are shipped in.
 
-use super::{ClusterHealth, ProbePolicy};
+use super::{ClusterHealth, ProbePolicy, WeedPolicy};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 
 /// The definitions of all kinds of this group, by plural.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![ClusterHealth::crd(), ProbePolicy::crd()];
+    let mut crds = vec![ClusterHealth::crd(), ProbePolicy::crd(), WeedPolicy::crd()];
     for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
         if let Some(schema) = version
             .schema
@@ -51,5 +51,8 @@ fn join_lines(schema: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
         join_lines(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        join_lines(values);
     }
 }

@@ -59,6 +59,14 @@ impl Duration {
         }
     }
 
+    /// A duration of whole minutes.
+    pub fn from_mins(minutes: u16) -> Self {
+        Self {
+            written: format!("{minutes}m"),
+            value: Span::from_secs(u64::from(minutes) * 60),
+        }
+    }
+
     /// A duration of whole milliseconds; more than the grammar can write is cut to 99999 s.
     pub fn from_millis(millis: u64) -> Self {
         let millis = millis.min(LONGEST_SECONDS * 1_000);
@@ -303,10 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn whole_seconds_read_back() {
-        for seconds in [0, 1, 30, u16::MAX] {
-            let duration = Duration::from_secs(seconds);
-            assert_eq!(duration.as_str().parse(), Ok(duration.clone()));
+    fn whole_seconds_and_minutes_read_back() {
+        for count in [0, 1, 30, u16::MAX] {
+            for duration in [Duration::from_secs(count), Duration::from_mins(count)] {
+                assert_eq!(duration.as_str().parse(), Ok(duration.clone()));
+            }
         }
     }
 

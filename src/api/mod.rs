@@ -19,10 +19,12 @@ mod condition;
 mod crd;
 mod dependent;
 mod duration;
+mod mode;
 mod probe_policy;
 mod selector;
 #[cfg(test)]
 mod tests;
+mod weed_policy;
 
 pub use cluster_health::{
     Action, ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentStatus, LastAction,
@@ -31,11 +33,16 @@ pub use cluster_health::{
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo};
 pub use duration::{Duration, DurationError};
+pub use mode::Mode;
 pub use probe_policy::{
-    ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, Mode, ProbePolicy, ProbePolicySpec,
-    ProbePolicyStatus, Restore,
+    ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
+    Restore,
 };
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
+pub use weed_policy::{
+    DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, ServiceCounts,
+    WeedPolicy, WeedPolicySpec, WeedPolicyStatus,
+};
 
 /// The API group of every kind in this module.
 pub const GROUP: &str = "dependency-watchdog.gardener.cloud";

@@ -7,7 +7,7 @@ use super::check::{entries, range, readable_problems};
 use super::condition::conditions_schema;
 use super::dependent::{MAX_NAME, NAME_PATTERN, check_name};
 use super::duration::{Bounds, Duration};
-use super::{DependentResourceInfo, LabelSelector};
+use super::{DependentResourceInfo, LabelSelector, Mode};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::Rule;
@@ -33,16 +33,6 @@ const PROBE_TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
 const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
-
-/// Whether the operator acts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Mode {
-    /// Observe, judge, report and scale dependents.
-    #[default]
-    Enforce,
-    /// Observe, judge and report; write to no dependent.
-    DryRun,
-}
 
 /// Which dependents found at 0 are scaled up on a healthy cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

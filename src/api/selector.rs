@@ -92,6 +92,11 @@ pub enum LabelSelectorOperator {
 }
 
 impl LabelSelector {
+    /// Whether it requires nothing, so that it selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
     /// Whether an object with these labels is selected.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.match_labels

@@ -93,6 +93,7 @@ mod tests {
             [
                 "dependency-watchdog.gardener.cloud_clusterhealths.yaml",
                 "dependency-watchdog.gardener.cloud_probepolicies.yaml",
+                "dependency-watchdog.gardener.cloud_weedpolicies.yaml",
             ]
         );
     }

@@ -1,0 +1,337 @@
+//! `WeedPolicy`: which pods are deleted while they crash, once the service that they need is back.
+//!
+//! The fields and defaults are those of the configuration file of the weeder of Gardener's
+//! dependency-watchdog, so that its content can be pasted under `spec`.
+
+use super::check::{entries, readable_problems};
+use super::condition::conditions_schema;
+use super::duration::{Bounds, Duration};
+use super::{LabelSelector, Mode};
+use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::core::Rule;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most services of a policy.
+const MAX_SERVICES: usize = 64;
+/// Most pod selectors of a service.
+const MAX_SELECTORS: usize = 16;
+/// Most entries of [`WeedPolicyStatus::last_weeds`].
+pub const MAX_LAST_WEEDS: usize = 10;
+/// Most entries of [`WeedPolicyStatus::left_alone`].
+pub const MAX_LEFT_ALONE: usize = 10;
+
+/// A day is far beyond the back-off of a pod that crashes, which ends at five minutes.
+const WATCH_DURATION: Bounds = Bounds::from_secs(1, 24 * 3600);
+
+/// DNS label by RFC 1035, which names of Services are.
+const SERVICE_PATTERN: &str = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$";
+const MAX_SERVICE_NAME: usize = 63;
+
+const SERVICE_MESSAGE: &str = "must be the name of a Service: at most 63 lower case letters, digits \
+     or '-', beginning with a letter and ending with a letter or digit";
+const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty one would match \
+     every pod of the namespace";
+
+/// Which services to watch, and which pods to delete while they are in CrashLoopBackOff after one of
+/// these has become ready.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema, Validate)]
+#[kube(
+    group = "dependency-watchdog.gardener.cloud",
+    version = "v1alpha1",
+    kind = "WeedPolicy",
+    plural = "weedpolicies",
+    shortname = "wp",
+    category = "dwd",
+    status = "WeedPolicyStatus",
+    derive = "PartialEq",
+    doc = "WeedPolicy says which services are watched, and which pods that need them are deleted if \
+           they are in CrashLoopBackOff when such a service becomes ready, so that they restart at \
+           once and not after minutes of back-off.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status",
+        description = "Whether the policy is valid and obeyed."
+    ),
+    printcolumn(
+        name = "Mode",
+        type_ = "string",
+        json_path = ".spec.mode",
+        description = "Enforce, or DryRun: reports without deleting."
+    ),
+    printcolumn(
+        name = "Services",
+        type_ = "integer",
+        json_path = ".status.services.watched",
+        description = "Services that this policy watches, of all namespaces."
+    ),
+    printcolumn(
+        name = "Ready services",
+        type_ = "integer",
+        json_path = ".status.services.ready",
+        description = "Services of these that are ready."
+    ),
+    printcolumn(
+        name = "Windows",
+        type_ = "integer",
+        json_path = ".status.openWindows",
+        description = "Services of these that became ready a short while ago, so that pods are deleted."
+    ),
+    printcolumn(
+        name = "Weeded",
+        type_ = "integer",
+        json_path = ".status.weeded",
+        description = "Pods that were deleted for this policy."
+    ),
+    printcolumn(
+        name = "Last weed",
+        type_ = "date",
+        json_path = ".status.lastWeeds[0].time",
+        description = "For how long no pod has been deleted for this policy."
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Since when the policy exists."
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason",
+        description = "Why it is ready or not.",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        description = "Why it is ready or not, in words.",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WeedPolicySpec {
+    /// Selects, by their labels, the namespaces in which services are watched and pods deleted.
+    /// Selects all namespaces when left out or empty.
+    #[serde(default)]
+    #[garde(dive)]
+    pub namespace_selector: LabelSelector,
+
+    /// For how long after a service has become ready the pods that need it are deleted if they are
+    /// in CrashLoopBackOff. 1s to 24h. It begins anew whenever the service becomes ready again.
+    #[serde(default = "default_watch_duration")]
+    #[x_kube(validation = WATCH_DURATION.rule())]
+    #[garde(custom(WATCH_DURATION.check()))]
+    pub watch_duration: Duration,
+
+    /// The services that are watched, by name, and the pods in the same namespace that need them.
+    /// 1 to 64 services.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = MAX_SERVICES))]
+    #[x_kube(validation = service_names_rule())]
+    #[garde(custom(entries(1, MAX_SERVICES)), custom(check_service_names), dive)]
+    pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
+
+    /// Enforce, or DryRun: observes and reports, but deletes no pod.
+    #[serde(default)]
+    #[garde(skip)]
+    pub mode: Mode,
+
+    /// Emergency brake: while true, no service is watched and no pod is deleted for this policy.
+    #[serde(default)]
+    #[garde(skip)]
+    pub suspend: bool,
+}
+
+/// The pods that need a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[serde(rename_all = "camelCase")]
+pub struct DependantSelectors {
+    /// Selects these pods by their labels: those that any of the selectors matches. 1 to 16
+    /// selectors, none of them empty.
+    #[schemars(length(min = 1, max = MAX_SELECTORS))]
+    #[x_kube(validation = selectors_rule())]
+    #[garde(custom(entries(1, MAX_SELECTORS)), custom(check_selectors), dive)]
+    pub pod_selectors: Vec<LabelSelector>,
+}
+
+/// How many services a policy watches, and how they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceCounts {
+    /// Services with a name of the policy in the namespaces that it selects, as far as they have an
+    /// EndpointSlice.
+    #[schemars(range(min = 0))]
+    pub watched: i32,
+    /// Those that are ready: at least one endpoint is.
+    #[schemars(range(min = 0))]
+    pub ready: i32,
+}
+
+/// A pod that was deleted, or that would have been if the mode were not DryRun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastWeed {
+    /// When it was deleted.
+    pub time: Time,
+
+    /// The namespace of the pod.
+    pub namespace: String,
+
+    /// The name of the pod.
+    pub pod: String,
+
+    /// The controller of the pod, which replaces it, as kind and name, such as
+    /// ReplicaSet/kube-apiserver-6b7.
+    pub owner: String,
+
+    /// The service that had become ready.
+    pub service: String,
+
+    /// The containers that were in CrashLoopBackOff.
+    #[serde(default)]
+    pub containers: Vec<String>,
+
+    /// Present and true if the pod was not deleted, since the mode was DryRun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// A pod that is in CrashLoopBackOff and was not deleted all the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftAlone {
+    /// When that was found.
+    pub time: Time,
+
+    /// The namespace of the pod.
+    pub namespace: String,
+
+    /// The name of the pod.
+    pub pod: String,
+
+    /// The service that had become ready.
+    pub service: String,
+
+    /// Why the pod was left alone, as one CamelCase word for programs.
+    pub reason: String,
+
+    /// Why the pod was left alone, as a sentence for people.
+    pub message: String,
+}
+
+/// What the operator last saw of a policy's services and did to the pods that need them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WeedPolicyStatus {
+    /// The metadata.generation that this status describes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+
+    /// How many services the policy watches, and how they are.
+    #[serde(default)]
+    pub services: ServiceCounts,
+
+    /// How many of them became ready less than watchDuration ago, so that pods that need them are
+    /// deleted.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub open_windows: i32,
+
+    /// How many pods were deleted for this policy since it exists.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub weeded: i64,
+
+    /// The last 10 pods that were deleted, or in mode DryRun would have been, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_LAST_WEEDS))]
+    pub last_weeds: Vec<LastWeed>,
+
+    /// The last 10 pods that are in CrashLoopBackOff and were not deleted all the same, the newest
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_LEFT_ALONE))]
+    pub left_alone: Vec<LeftAlone>,
+
+    /// Ready, Weeding and Degraded always; Stalled while true.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+impl WeedPolicySpec {
+    /// What is wrong with the policy: each entry names the field and what is allowed.
+    ///
+    /// The schema makes the API server refuse the same; this finds it in objects that were stored
+    /// under an older schema, and in files that no API server has seen.
+    pub fn problems(&self) -> Vec<String> {
+        match self.validate() {
+            Ok(()) => Vec::new(),
+            Err(report) => readable_problems("spec", &report),
+        }
+    }
+}
+
+/// As in the configuration file of Gardener's dependency-watchdog.
+fn default_watch_duration() -> Duration {
+    Duration::from_mins(5)
+}
+
+fn service_names_rule() -> Rule {
+    Rule::new(format!("self.all(name, name.matches('{SERVICE_PATTERN}'))"))
+        .message(format!("every key {SERVICE_MESSAGE}").as_str())
+}
+
+fn selectors_rule() -> Rule {
+    Rule::new(
+        "self.all(s, has(s.matchLabels) && size(s.matchLabels) > 0 || has(s.matchExpressions) && \
+         size(s.matchExpressions) > 0)",
+    )
+    .message(EMPTY_SELECTOR_MESSAGE)
+}
+
+fn check_service_names<T>(services: &BTreeMap<String, T>, _: &()) -> garde::Result {
+    match services.keys().find(|name| !is_service_name(name)) {
+        None => Ok(()),
+        Some(name) => Err(garde::Error::new(format_args!(
+            "key {name:?} {SERVICE_MESSAGE}"
+        ))),
+    }
+}
+
+fn check_selectors(selectors: &[LabelSelector], _: &()) -> garde::Result {
+    if selectors.iter().any(LabelSelector::is_empty) {
+        return Err(garde::Error::new(EMPTY_SELECTOR_MESSAGE));
+    }
+    Ok(())
+}
+
+fn is_service_name(text: &str) -> bool {
+    text.len() <= MAX_SERVICE_NAME
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+        && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use regex::Regex;
+
+    proptest! {
+        #[test]
+        fn service_names_are_those_of_the_schema(name in "[a-z0-9A_.-]{0,3}[a-z0-9-]{0,66}") {
+            let pattern = Regex::new(SERVICE_PATTERN).unwrap();
+            prop_assert_eq!(is_service_name(&name), pattern.is_match(&name));
+        }
+    }
+}
