@@ -22,6 +22,7 @@ mod reporter;
 mod request;
 mod schedule;
 pub mod summary;
+pub mod weed;
 pub mod widespread;
 mod wording;
 pub mod writer;
@@ -33,5 +34,6 @@ pub use events::{
 pub use metrics::HealthMetrics;
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
+pub use weed::{PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble};
 pub use wording::evidence;
 pub use writer::Writer;
