@@ -13,3 +13,4 @@ pub mod health;
 pub mod prober;
 pub mod runtime;
 pub mod shoot;
+pub mod weeder;

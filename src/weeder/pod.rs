@@ -1,0 +1,342 @@
+//! A slim view of `Pod`, and what may become of one that crashes.
+//!
+//! Of a Pod the looping containers matter, who would replace it, and what identifies this very
+//! version of it; the rest, some ten kilobytes, is dropped while decoding.
+
+use std::{borrow::Cow, sync::Arc};
+
+use k8s_openapi::{
+    NamespaceResourceScope,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
+use kube::Resource;
+use serde::Deserialize;
+
+use crate::health::PodOwner;
+
+/// The reason for which a kubelet waits before it starts a container that crashed again.
+const CRASH_LOOP: &str = "CrashLoopBackOff";
+
+/// What is read of a Pod.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "Received")]
+pub struct Pod {
+    /// Name, namespace, UID, resourceVersion and deletionTimestamp.
+    pub metadata: ObjectMeta,
+    /// The owner with `controller: true`: it replaces the pod.
+    pub controller: Option<PodOwner>,
+    /// The containers, init containers first, that wait in `CrashLoopBackOff`.
+    pub looping: Vec<Arc<str>>,
+}
+
+/// What becomes of a looping pod that a window claims.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate<'a> {
+    /// It is deleted: its controller replaces it.
+    Deleted(&'a PodOwner),
+    /// It is left alone.
+    LeftAlone(Reason),
+}
+
+/// Why a looping pod is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// No owner is its controller: nothing would bring it back.
+    NoController,
+    /// It mirrors a static pod, which its kubelet alone starts and ends: deleting the mirror
+    /// restarts nothing.
+    StaticPod,
+}
+
+impl Pod {
+    /// Whether it is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether a container waits in `CrashLoopBackOff` and the pod is to stay.
+    pub fn is_looping(&self) -> bool {
+        !self.looping.is_empty() && !self.is_terminating()
+    }
+}
+
+/// What becomes of a looping pod with this controller.
+pub fn fate(controller: Option<&PodOwner>) -> Fate<'_> {
+    match controller {
+        None => Fate::LeftAlone(Reason::NoController),
+        Some(owner) if &*owner.kind == "Node" && &*owner.api_version == "v1" => {
+            Fate::LeftAlone(Reason::StaticPod)
+        }
+        Some(owner) => Fate::Deleted(owner),
+    }
+}
+
+impl Reason {
+    /// The reason in one word, for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoController => "NoController",
+            Self::StaticPod => "StaticPod",
+        }
+    }
+
+    /// The reason in a sentence, for people.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::NoController => {
+                "it is in CrashLoopBackOff, but no controller owns it: nothing would create it \
+                 anew, so it is not deleted"
+            }
+            Self::StaticPod => {
+                "it is in CrashLoopBackOff, but it mirrors a static pod: to delete the mirror \
+                 restarts nothing"
+            }
+        }
+    }
+}
+
+impl Resource for Pod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// A Pod as it is written. Every field may be absent or null: one odd object must not break the
+/// watch.
+#[derive(Deserialize)]
+struct Received {
+    metadata: Meta,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<Time>,
+    owner_references: Option<Vec<Option<Owner>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    api_version: Option<String>,
+    kind: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    controller: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    init_container_statuses: Option<Vec<Option<Container>>>,
+    container_statuses: Option<Vec<Option<Container>>>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    name: Option<String>,
+    state: Option<ContainerState>,
+}
+
+#[derive(Deserialize)]
+struct ContainerState {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Deserialize)]
+struct Waiting {
+    reason: Option<String>,
+}
+
+impl Container {
+    fn is_looping(&self) -> bool {
+        let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref());
+        waiting.and_then(|waiting| waiting.reason.as_deref()) == Some(CRASH_LOOP)
+    }
+}
+
+impl From<Owner> for PodOwner {
+    fn from(owner: Owner) -> Self {
+        let text = |field: Option<String>| field.unwrap_or_default().into();
+        Self {
+            api_version: text(owner.api_version),
+            kind: text(owner.kind),
+            name: text(owner.name),
+            uid: text(owner.uid),
+        }
+    }
+}
+
+impl From<Received> for Pod {
+    fn from(Received { metadata, status }: Received) -> Self {
+        let owners = metadata.owner_references.into_iter().flatten().flatten();
+        let status = status.unwrap_or_default();
+        let init = status.init_container_statuses.into_iter().flatten();
+        let containers = init.chain(status.container_statuses.into_iter().flatten());
+        let looping = containers.flatten().filter(Container::is_looping);
+        Self {
+            metadata: ObjectMeta {
+                name: metadata.name,
+                namespace: metadata.namespace,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                deletion_timestamp: metadata.deletion_timestamp,
+                ..ObjectMeta::default()
+            },
+            controller: owners
+                .filter(|owner| owner.controller == Some(true))
+                .map(PodOwner::from)
+                .next(),
+            looping: looping
+                .map(|container| container.name.unwrap_or_default().into())
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectList;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(change: impl FnOnce(&mut Value)) -> Pod {
+        let mut object = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "shoot--a--b", "uid": "u", "resourceVersion": "7"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+            "status": {"containerStatuses": [waiting("c", "CrashLoopBackOff")]},
+        });
+        change(&mut object);
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn waiting(name: &str, reason: &str) -> Value {
+        json!({"name": name, "ready": false, "state": {"waiting": {"reason": reason}}})
+    }
+
+    fn owner(kind: &str, controller: Value) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "x", "controller": controller})
+    }
+
+    #[rstest]
+    #[case::container(json!({"containerStatuses": [waiting("a", CRASH_LOOP)]}), &["a"])]
+    #[case::init_container(json!({"initContainerStatuses": [waiting("i", CRASH_LOOP)]}), &["i"])]
+    #[case::both(
+        json!({
+            "containerStatuses": [waiting("a", CRASH_LOOP), waiting("b", "PodInitializing")],
+            "initContainerStatuses": [waiting("i", CRASH_LOOP)],
+        }),
+        &["i", "a"]
+    )]
+    #[case::other_reason(json!({"containerStatuses": [waiting("a", "ImagePullBackOff")]}), &[])]
+    #[case::crashed_and_not_waiting_yet(
+        json!({"containerStatuses": [{"name": "a", "state": {"terminated": {"reason": "Error"}}}]}),
+        &[]
+    )]
+    #[case::crashed_before(
+        json!({"containerStatuses": [{
+            "name": "a",
+            "state": {"running": {}},
+            "lastState": {"waiting": {"reason": CRASH_LOOP}},
+        }]}),
+        &[]
+    )]
+    #[case::nulls(
+        json!({
+            "containerStatuses": [null, {"name": null, "state": null}, {"state": {"waiting": null}}],
+            "initContainerStatuses": null,
+        }),
+        &[]
+    )]
+    #[case::no_status(json!(null), &[])]
+    fn looping(#[case] status: Value, #[case] expected: &[&str]) {
+        let pod = pod(|it| it["status"] = status);
+        let looping: Vec<_> = pod.looping.iter().map(|name| &**name).collect();
+        assert_eq!(looping, expected);
+        assert_eq!(pod.is_looping(), !expected.is_empty());
+    }
+
+    #[test]
+    fn one_that_is_being_deleted_does_not_loop() {
+        let pod = pod(|it| it["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+        assert!(!pod.looping.is_empty() && !pod.is_looping());
+    }
+
+    #[rstest]
+    #[case::replica_set(json!([owner("ReplicaSet", json!(true))]), None)]
+    #[case::second(json!([owner("A", json!(false)), owner("ReplicaSet", json!(true))]), None)]
+    #[case::owner_that_controls_nothing(
+        json!([owner("ReplicaSet", json!(false))]),
+        Some(Reason::NoController)
+    )]
+    #[case::unset(json!([owner("ReplicaSet", json!(null))]), Some(Reason::NoController))]
+    #[case::no_owner(json!([]), Some(Reason::NoController))]
+    #[case::null(json!(null), Some(Reason::NoController))]
+    #[case::null_owner(json!([null]), Some(Reason::NoController))]
+    #[case::static_pod(
+        json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x", "controller": true}]),
+        Some(Reason::StaticPod)
+    )]
+    #[case::another_kind_of_node(json!([owner("Node", json!(true))]), None)]
+    fn fates(#[case] owners: Value, #[case] left_alone: Option<Reason>) {
+        let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);
+        match (fate(pod.controller.as_ref()), left_alone) {
+            (Fate::Deleted(owner), None) => assert_eq!(&*owner.name, "o"),
+            (Fate::LeftAlone(reason), Some(expected)) => assert_eq!(reason, expected),
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_list_keeps_only_what_is_read() {
+        let list: ObjectList<Pod> = serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "PodList",
+            "metadata": {"resourceVersion": "42"},
+            "items": [{"metadata": {
+                "name": "p",
+                "labels": {"a": "b"},
+                "annotations": {"a": "b"},
+                "managedFields": [{"manager": "kubelet", "operation": "Update"}],
+            }}],
+        }))
+        .unwrap();
+        let expected = ObjectMeta {
+            name: Some("p".to_owned()),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(list.items[0].metadata, expected);
+    }
+}
