@@ -1,6 +1,6 @@
 //! What is worth telling: windows that open and close, and what is done to pods.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::health::PodNews;
 
@@ -69,6 +69,12 @@ pub enum Closing {
     Withdrawn,
     /// The namespace is being deleted, or gone.
     NamespaceGone,
+}
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.service)
+    }
 }
 
 impl Opening {

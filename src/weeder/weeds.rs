@@ -1,10 +1,23 @@
-//! Deleting looping pods: what is asked of the API server.
+//! What was tried on each pod, and what is tried again.
+//!
+//! A pod is deleted once. What is refused is tried again, ever more slowly. An answer that was lost
+//! is no success, unless the pod turns out to be gone.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
+use super::pod::Reason;
 use crate::health::PodOwner;
+
+/// The first time after which a refused deletion is tried again; it doubles with each refusal.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest time after which it is tried again, whatever the server asks for.
+const MAX_RETRY: Duration = Duration::from_secs(30);
 
 /// A pod that is to be deleted now. It counts as in flight until its end is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,14 +36,14 @@ pub struct Deletion {
     pub containers: Vec<Arc<str>>,
     /// The policy for which it is deleted.
     pub policy: Arc<str>,
+    /// The UID of the policy.
+    pub policy_uid: Arc<str>,
     /// The service that has become ready.
     pub service: Arc<str>,
     /// When the service was first seen ready.
     pub ready_since: Instant,
     /// When the pod was first seen looping.
     pub looping_since: Instant,
-    /// The UID of the policy.
-    pub(super) policy_uid: Arc<str>,
 }
 
 /// Why a pod was not deleted.
@@ -47,4 +60,219 @@ pub enum DeletionError {
     /// It did not answer in time, or the connection broke: what was tried and what failed. The pod
     /// may have been deleted.
     Unanswered(String),
+}
+
+/// What was tried, by the UID of the pod.
+#[derive(Debug, Default)]
+pub struct Weeds {
+    pods: BTreeMap<Arc<str>, Record>,
+    retries: BTreeSet<(Instant, Arc<str>)>,
+}
+
+/// What is told of a pod no more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Told {
+    /// That it would have been deleted.
+    WouldWeed,
+    /// That it is left alone.
+    LeftAlone(Reason),
+    /// That its deletion was refused.
+    Refused,
+    /// That the server asked for fewer requests.
+    Throttled,
+    /// That there was no answer.
+    Unanswered,
+}
+
+/// What follows from the end of a deletion.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    /// The pod was deleted by this deletion.
+    Weeded(Box<Deletion>),
+    /// The pod has changed: another version is awaited.
+    Changed,
+    /// It failed and is tried again. What failed, if it has not been told of this pod before.
+    Failed(Option<String>),
+    /// The pod is gone without us.
+    Gone,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    in_flight: bool,
+    /// It is deleted, or gone: nothing is left to do.
+    over: bool,
+    /// It was seen terminating, or gone, while a deletion was in flight.
+    went: bool,
+    /// A deletion whose answer was lost.
+    unanswered: Option<Box<Deletion>>,
+    failures: u32,
+    /// It is not tried again before.
+    not_before: Option<Instant>,
+    /// Why it could not be deleted, until it can.
+    trouble: Option<String>,
+    told: BTreeSet<Told>,
+}
+
+impl Weeds {
+    /// Whether a pod could be deleted now. If only its time has not come, it is called by
+    /// [`Weeds::woken`] when it has.
+    pub fn may(&mut self, uid: &Arc<str>, now: Instant) -> bool {
+        let Some(record) = self.pods.get(uid) else {
+            return true;
+        };
+        if record.in_flight || record.over {
+            return false;
+        }
+        match record.not_before {
+            Some(at) if at > now => {
+                self.retries.insert((at, uid.clone()));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Nothing is to be tried again on a pod for the moment.
+    pub fn rest(&mut self, uid: &Arc<str>) {
+        let at = self.pods.get(uid).and_then(|record| record.not_before);
+        if let Some(at) = at {
+            self.retries.remove(&(at, uid.clone()));
+        }
+    }
+
+    /// A deletion of this pod begins.
+    pub fn begun(&mut self, uid: &Arc<str>) {
+        let record = self.record(uid);
+        record.in_flight = true;
+        record.went = false;
+    }
+
+    /// A deletion has ended. `terminating` tells whether the pod is known to be.
+    pub fn ended(
+        &mut self,
+        deletion: Deletion,
+        result: Result<(), DeletionError>,
+        terminating: bool,
+        now: Instant,
+    ) -> Outcome {
+        let record = self.record(&deletion.uid);
+        record.in_flight = false;
+        if record.over {
+            // It went meanwhile, which an earlier deletion is credited with.
+            return Outcome::Gone;
+        }
+        let what = format!("delete pod {}/{}", deletion.namespace, deletion.pod);
+        let (told, message, wait) = match result {
+            Ok(()) => {
+                record.done();
+                return Outcome::Weeded(Box::new(deletion));
+            }
+            Err(DeletionError::Gone) => {
+                record.done();
+                let lost = record.unanswered.take();
+                return lost.map_or(Outcome::Gone, Outcome::Weeded);
+            }
+            Err(DeletionError::Changed) => return Outcome::Changed,
+            Err(DeletionError::Unanswered(_)) if terminating || record.went => {
+                record.done();
+                return Outcome::Weeded(Box::new(deletion));
+            }
+            Err(DeletionError::Unanswered(message)) => {
+                let uid = deletion.uid.clone();
+                record.unanswered = Some(Box::new(deletion));
+                return self.failed(
+                    &uid,
+                    Told::Unanswered,
+                    format!("{what}: {message}"),
+                    None,
+                    now,
+                );
+            }
+            Err(DeletionError::Throttled(wait)) => {
+                let message = "the API server asks for fewer requests (429)".to_owned();
+                (Told::Throttled, message, wait)
+            }
+            Err(DeletionError::Refused(message)) => (Told::Refused, message, None),
+        };
+        self.failed(&deletion.uid, told, format!("{what}: {message}"), wait, now)
+    }
+
+    /// A pod was seen terminating, or gone. Returns the deletion that did it, if its answer was lost.
+    pub fn went(&mut self, uid: &str) -> Option<Box<Deletion>> {
+        let record = self.pods.get_mut(uid)?;
+        record.went = true;
+        let lost = record.unanswered.take()?;
+        record.done();
+        Some(lost)
+    }
+
+    /// No watch shows a pod any more. What is in flight is remembered until it ends.
+    pub fn forget(&mut self, uid: &Arc<str>) {
+        self.rest(uid);
+        if self.pods.get(uid).is_some_and(|record| !record.in_flight) {
+            self.pods.remove(uid);
+        }
+    }
+
+    /// Whether this has not been told of a pod before; it is now.
+    pub fn tell(&mut self, uid: &Arc<str>, what: Told) -> bool {
+        self.record(uid).told.insert(what)
+    }
+
+    /// The pods whose time to be tried again has come.
+    pub fn woken(&mut self, now: Instant) -> Vec<Arc<str>> {
+        let mut woken = Vec::new();
+        while let Some((at, _)) = self.retries.first()
+            && *at <= now
+            && let Some((_, uid)) = self.retries.pop_first()
+        {
+            woken.push(uid);
+        }
+        woken
+    }
+
+    /// When the next of them comes.
+    pub fn due(&self) -> Option<Instant> {
+        self.retries.first().map(|(at, _)| *at)
+    }
+
+    /// The pods that could not be deleted, with what failed.
+    pub fn troubles(&self) -> impl Iterator<Item = (&Arc<str>, &str)> {
+        let pods = self.pods.iter();
+        pods.filter_map(|(uid, record)| Some((uid, record.trouble.as_deref()?)))
+    }
+
+    /// How many pods are remembered.
+    pub fn count(&self) -> usize {
+        self.pods.len()
+    }
+
+    fn record(&mut self, uid: &Arc<str>) -> &mut Record {
+        self.pods.entry(uid.clone()).or_default()
+    }
+
+    fn failed(
+        &mut self,
+        uid: &Arc<str>,
+        told: Told,
+        message: String,
+        wait: Option<Duration>,
+        now: Instant,
+    ) -> Outcome {
+        let record = self.record(uid);
+        let doubled = FIRST_RETRY.saturating_mul(1 << record.failures.min(8));
+        record.failures = record.failures.saturating_add(1);
+        record.not_before = now.checked_add(wait.unwrap_or(doubled).clamp(FIRST_RETRY, MAX_RETRY));
+        record.trouble = Some(message.clone());
+        Outcome::Failed(record.told.insert(told).then_some(message))
+    }
+}
+
+impl Record {
+    fn done(&mut self) {
+        self.over = true;
+        self.trouble = None;
+        self.not_before = None;
+    }
 }
