@@ -113,3 +113,77 @@ impl Budget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A budget for which these pods wait: their namespaces, their UIDs, and when they were first
+    /// seen looping, in seconds.
+    fn waiting(pods: &[(&str, &str, u64)]) -> Budget {
+        let start = Instant::now();
+        let mut budget = Budget::default();
+        for (namespace, uid, since) in pods {
+            let since = start + Duration::from_secs(*since);
+            budget.enqueue(&Arc::from(*namespace), &Arc::from(*uid), since);
+        }
+        budget
+    }
+
+    fn take_all(budget: &mut Budget) -> Vec<String> {
+        let turns = std::iter::from_fn(|| budget.take());
+        turns.map(|(_, uid)| uid.to_string()).collect()
+    }
+
+    #[test]
+    fn the_namespace_with_the_fewest_goes_first_and_then_who_has_waited_longest() {
+        let mut budget = waiting(&[
+            ("a", "a1", 1),
+            ("a", "a2", 2),
+            ("b", "b5", 5),
+            ("b", "b4", 4),
+            ("c", "c3", 3),
+        ]);
+        assert_eq!(take_all(&mut budget), ["a1", "c3", "b4", "a2", "b5"]);
+        assert!(!budget.is_free());
+    }
+
+    #[test]
+    fn a_namespace_has_few_at_once() {
+        let pods: Vec<String> = (0..6).map(|pod| format!("a{pod}")).collect();
+        let pods: Vec<_> = pods.iter().map(|uid| ("a", &**uid, 0)).collect();
+        let mut budget = waiting(&pods);
+        assert_eq!(take_all(&mut budget).len(), MAX_IN_NAMESPACE);
+        assert!(!budget.is_free());
+        budget.ended(&Arc::from("a"));
+        assert_eq!(take_all(&mut budget), ["a4"]);
+    }
+
+    #[test]
+    fn all_namespaces_have_few_at_once() {
+        let names: Vec<String> = (0..40).map(|name| format!("n{name}")).collect();
+        let pods: Vec<_> = names.iter().map(|name| (&**name, &**name, 0)).collect();
+        let mut budget = waiting(&pods);
+        let taken = take_all(&mut budget);
+        assert_eq!((taken.len(), budget.waiting()), (MAX_IN_FLIGHT, 8));
+        assert!(!budget.is_free());
+        for name in taken {
+            budget.ended(&name.into());
+        }
+        assert_eq!((take_all(&mut budget).len(), budget.waiting()), (8, 0));
+    }
+
+    #[test]
+    fn who_does_not_wait_any_more_is_passed_over() {
+        let mut budget = waiting(&[("a", "a1", 1), ("a", "a2", 2), ("b", "b3", 3)]);
+        budget.withdraw("a1");
+        budget.withdraw("unknown");
+        assert_eq!(take_all(&mut budget), ["a2", "b3"]);
+        budget.ended(&Arc::from("a"));
+        budget.ended(&Arc::from("b"));
+        assert_eq!(budget.in_flight(), 0);
+        assert!(budget.namespaces.is_empty() && budget.open.is_empty());
+    }
+}

@@ -864,6 +864,15 @@ impl World {
             let of_it = wanted.iter().filter(|it| it.selector.as_str() == *selector);
             let scopes: Vec<_> = of_it.map(|it| it.namespace.as_deref()).collect();
             assert!(scopes.len() <= MAX_WATCHES, "{} watches", scopes.len());
+            let all = wanted.iter().find(|it| {
+                it.selector.as_str() == *selector
+                    && it.namespace.is_none()
+                    && self.pod_streams[*it].position.is_some()
+            });
+            assert!(
+                all.is_none() || scopes.len() == 1,
+                "others stay: {scopes:?}"
+            );
             for namespace in namespaces {
                 let served = scopes.contains(&None) || scopes.contains(&Some(namespace));
                 assert!(served, "nobody watches {selector} in {namespace}");
