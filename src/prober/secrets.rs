@@ -19,7 +19,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::slim::{KEY, Secret};
 use crate::{
-    runtime::{seed::with_causes, watches::patient},
+    runtime::{
+        seed::with_causes,
+        watches::{Cause, patient},
+    },
     shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
 };
 
@@ -324,22 +327,10 @@ async fn follow(
 
 /// What went wrong with a watch, without anything that a Secret may hold.
 fn problem(error: &watcher::Error, name: &str) -> String {
-    use watcher::Error::{
-        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
-    };
-    match error {
-        InitialListFailed(kube::Error::Api(status))
-        | WatchStartFailed(kube::Error::Api(status))
-        | WatchFailed(kube::Error::Api(status))
-        | WatchError(status) => refusal(status, name),
-        // What cannot be decoded is quoted in the decoder's message.
-        InitialListFailed(kube::Error::SerdeError(_))
-        | WatchStartFailed(kube::Error::SerdeError(_))
-        | WatchFailed(kube::Error::SerdeError(_))
-        | NoResourceVersion => "what came are no Secrets; check what answers there".to_owned(),
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-            with_causes(error)
-        }
+    match Cause::of(error) {
+        Cause::Refused(status) => refusal(status, name),
+        Cause::Unreadable(_) => "what came are no Secrets; check what answers there".to_owned(),
+        Cause::Failed(error) => with_causes(error),
     }
 }
 

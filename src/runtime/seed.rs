@@ -113,7 +113,7 @@ pub struct Seed {
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The seed refused it.
-    #[error("{} ({}){}", .0.message, .0.code, remedy(.0.code))]
+    #[error("{}", refusal(.0))]
     Refused(Box<kube::core::Status>),
     /// The seed could not be reached, or its answer cannot be read.
     #[error("{}", with_causes(.0))]
@@ -142,12 +142,17 @@ pub(crate) fn with_causes(error: &kube::Error) -> String {
     text
 }
 
-/// What to do about a refusal with this HTTP status, as the rest of the sentence.
-fn remedy(code: u16) -> &'static str {
-    match code {
-        403 => "; grant it to the operator's ServiceAccount, as manifests/prober/rbac.yaml does",
+/// What the seed says of what it refuses, and what to do. It names the user, who is the prober or the
+/// weeder.
+pub(crate) fn refusal(status: &kube::core::Status) -> String {
+    let remedy = match status.code {
+        403 => {
+            "; grant it to the operator's ServiceAccount, as manifests/prober/rbac.yaml or \
+             manifests/weeder/rbac.yaml does"
+        }
         _ => "",
-    }
+    };
+    format!("{} ({}){remedy}", status.message, status.code)
 }
 
 impl From<kube::Error> for CallError {

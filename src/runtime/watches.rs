@@ -1,8 +1,12 @@
 //! How the watches on the seed fare: counted when they break, and not ready while they are broken.
 
+mod cause;
 mod stream;
 
-pub(crate) use self::stream::{events, patient};
+pub(crate) use self::{
+    cause::Cause,
+    stream::{events, patient},
+};
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,7 +18,7 @@ use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use super::{metrics::Registry, readiness::Checks};
 
@@ -46,12 +50,25 @@ pub struct WatchState {
     restarts: Counter,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    /// Since when it is needed; one that is not is neither broken nor blind.
+    needed: Option<Instant>,
     listed: bool,
     /// Since when a list is tried that is not complete yet.
     listing: Option<Instant>,
     trouble: Option<Trouble>,
+}
+
+impl State {
+    fn of(needed: bool) -> Self {
+        Self {
+            needed: needed.then(Instant::now),
+            listed: false,
+            listing: None,
+            trouble: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -94,9 +111,18 @@ impl Watches {
 
     /// The watch of this kind, without which the process is not ready; `check` names it there.
     pub fn begin(&self, kind: &'static str, check: &'static str) -> WatchState {
+        self.enter(kind, check, true)
+    }
+
+    /// The same for a watch that is needed only from [`WatchState::needed`] on.
+    pub fn begin_idle(&self, kind: &'static str, check: &'static str) -> WatchState {
+        self.enter(kind, check, false)
+    }
+
+    fn enter(&self, kind: &'static str, check: &'static str, needed: bool) -> WatchState {
         let watch = WatchState {
             kind,
-            state: Arc::default(),
+            state: Arc::new(Mutex::new(State::of(needed))),
             restarts: self.restarts(kind),
         };
         let asked = watch.clone();
@@ -106,20 +132,30 @@ impl Watches {
         watch
     }
 
-    /// Waits until some kinds have not been listed for so long; for ever if all are by then.
+    /// Waits until some kinds have been needed for so long and not been listed.
     pub async fn blind(&self, limit: Duration) -> Vec<&'static str> {
-        sleep(limit).await;
-        match self.unlisted() {
-            listed if listed.is_empty() => std::future::pending().await,
-            unlisted => unlisted,
+        loop {
+            let now = Instant::now();
+            let unlisted = self.unlisted();
+            let blind = unlisted.iter().filter(|(_, since)| now - *since >= limit);
+            let blind: Vec<_> = blind.map(|(kind, _)| *kind).collect();
+            if !blind.is_empty() {
+                return blind;
+            }
+            // One that is needed later is not due before this either.
+            let since = unlisted.iter().map(|(_, since)| *since).min();
+            sleep_until(since.unwrap_or(now) + limit).await;
         }
     }
 
-    /// The kinds that have been begun and never listed.
-    fn unlisted(&self) -> Vec<&'static str> {
+    /// The kinds that are needed, since when, and have not been listed.
+    fn unlisted(&self) -> Vec<(&'static str, Instant)> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let unlisted = begun.iter().filter(|watch| !watch.lock().listed);
-        unlisted.map(|watch| watch.kind).collect()
+        let unlisted = begun.iter().filter_map(|watch| {
+            let state = watch.lock();
+            Some((watch.kind, state.needed.filter(|_| !state.listed)?))
+        });
+        unlisted.collect()
     }
 }
 
@@ -127,6 +163,14 @@ impl WatchState {
     /// What is watched.
     pub(crate) fn kind(&self) -> &'static str {
         self.kind
+    }
+
+    /// It is needed from now on, or not any more. What is needed anew has to be listed anew.
+    pub fn needed(&self, needed: bool) {
+        let mut state = self.lock();
+        if state.needed.is_some() != needed {
+            *state = State::of(needed);
+        }
     }
 
     /// It has told something; tells whether it was broken until then. That a list begins is told
@@ -155,13 +199,16 @@ impl WatchState {
         state.trouble = Some(Trouble {
             first: before.as_ref().map_or(now, |trouble| trouble.first),
             last: now,
-            remedy: remedy(error),
+            remedy: Cause::of(error).remedy(),
         });
         before.is_none()
     }
 
     fn check(&self) -> Result<(), String> {
         let state = self.lock();
+        if state.needed.is_none() {
+            return Ok(());
+        }
         let trouble = state.trouble.as_ref();
         let trouble = trouble.filter(|trouble| state.listing.is_some() || trouble.is_recent());
         if !state.listed {
@@ -183,26 +230,6 @@ impl WatchState {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What to do about a watch that breaks. What the error says may quote what was read.
-fn remedy(error: &watcher::Error) -> &'static str {
-    use watcher::Error::{
-        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
-    };
-    let code = match error {
-        InitialListFailed(kube::Error::Api(status))
-        | WatchStartFailed(kube::Error::Api(status))
-        | WatchFailed(kube::Error::Api(status))
-        | WatchError(status) => Some(status.code),
-        InitialListFailed(_) | WatchStartFailed(_) | WatchFailed(_) | NoResourceVersion => None,
-    };
-    match code {
-        Some(401) => "the credentials are not accepted (401)",
-        Some(403) => "it is forbidden (403): grant list and watch",
-        Some(404) => "the kind is not served (404): apply its CustomResourceDefinition",
-        _ => "the log says why",
     }
 }
 
@@ -237,6 +264,30 @@ mod tests {
         // What breaks later was seen: whoever leads knows what to do.
         one.broke(&refused(403));
         assert!(timeout(STEP * 2, watches.blind(STEP)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_needed_is_neither_broken_nor_blind() {
+        let checks = Checks::default();
+        let watches = Watches::new(checks.clone());
+        let watch = watches.begin_idle("Widgets", "watch-widgets");
+        assert_eq!(result(&checks), Ok(()));
+        assert!(timeout(STEP * 5, watches.blind(STEP)).await.is_err());
+        watch.needed(true);
+        assert_eq!(result(&checks), Err("not listed yet".to_owned()));
+        let began = Instant::now();
+        assert_eq!(watches.blind(STEP).await, ["Widgets"]);
+        assert_eq!(began.elapsed(), STEP);
+        watch.told(&watcher::Event::<()>::InitDone);
+        // What is needed as before is as before.
+        watch.needed(true);
+        assert_eq!(result(&checks), Ok(()));
+        watch.told(&watcher::Event::<()>::Init);
+        watch.broke(&refused(403));
+        advance(QUIET).await;
+        assert!(result(&checks).is_err());
+        watch.needed(false);
+        assert_eq!(result(&checks), Ok(()));
     }
 
     fn begun() -> (WatchState, Checks) {

@@ -15,8 +15,7 @@ use kube::runtime::{
     watcher::{self, DefaultBackoff},
 };
 
-use super::WatchState;
-use crate::runtime::seed::CallError;
+use super::{Cause, WatchState};
 
 /// One that fails again and again is tried so seldom.
 pub(super) const SELDOM: Duration = Duration::from_secs(30);
@@ -40,7 +39,7 @@ where
             }
             Err(error) => {
                 let news = state.broke(&error);
-                let error = trouble(error);
+                let error = Cause::of(&error).words();
                 if news {
                     tracing::warn!(error, "the watch of {what} broke; it is resumed");
                 } else {
@@ -53,20 +52,6 @@ where
         std::future::ready(event)
     });
     Box::pin(stream)
-}
-
-/// What went wrong with a watch, and what to do.
-fn trouble(error: watcher::Error) -> String {
-    use watcher::Error::{
-        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
-    };
-    match error {
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-            CallError::from(error).to_string()
-        }
-        WatchError(status) => CallError::Refused(status).to_string(),
-        NoResourceVersion => error.to_string(),
-    }
 }
 
 /// The stream of a watcher, asked again ever more seldom while it fails, up to [`SELDOM`]. That a list
