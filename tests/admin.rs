@@ -42,16 +42,16 @@ async fn serve(metrics: &str, health: &str) -> Served {
     let (instruments, registry) = Instruments::new(false);
     let endpoints = Endpoints {
         registry,
-        pulses: instruments.pulses.clone(),
-        checks: instruments.checks.clone(),
+        pulses: instruments.common.pulses.clone(),
+        checks: instruments.common.checks.clone(),
     };
     let (metrics, health) = (address(metrics), address(health));
     let admin = Admin::bind(&metrics, &health, endpoints).await.unwrap();
     let stop = CancellationToken::new();
     Served {
         addresses: admin.addresses(),
-        pulses: instruments.pulses,
-        checks: instruments.checks,
+        pulses: instruments.common.pulses,
+        checks: instruments.common.checks,
         task: tokio::spawn(admin.run(stop.clone())),
         stop,
     }

@@ -266,7 +266,7 @@ fn failing(checks: &Checks) -> Vec<(&'static str, String)> {
 #[tokio::test]
 async fn readiness_follows_the_watches() {
     let mut run = Run::new(&["a"]).await;
-    let checks = run.world.instruments.checks.clone();
+    let checks = run.world.instruments.common.checks.clone();
     assert_eq!(failing(&checks), []);
     let absent = |call: &support::Call| call.resource == "clusterhealths";
     run.world
@@ -343,7 +343,7 @@ async fn a_watch_that_cannot_list_again_is_not_ready() {
     let mut run = Run::new(&["a"]).await;
     run.world.start();
     run.world.reason("a", "Healthy").await;
-    let checks = run.world.instruments.checks.clone();
+    let checks = run.world.instruments.common.checks.clone();
     for failure in [Failure::Status(403), Failure::Hang] {
         let list = |call: &support::Call| call.resource == "clusters" && !call.is_watch();
         run.world.seed.fail(failure, (0, usize::MAX), list);
@@ -372,7 +372,7 @@ async fn a_watch_that_cannot_list_again_is_not_ready() {
 #[tokio::test]
 async fn idle_loops_have_a_pulse_and_ended_ones_have_none() {
     let mut run = Run::new(&["a"]).await;
-    let pulses = run.world.instruments.pulses.clone();
+    let pulses = run.world.instruments.common.pulses.clone();
     run.world.clock.pass(2 * LONG).await;
     assert_eq!(pulses.stale(), []);
     run.world.start();

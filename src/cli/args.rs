@@ -86,7 +86,12 @@ pub(super) struct AdminArgs {
         default_value = ":9644"
     )]
     pub(super) health_bind_addr: BindAddress,
+}
 
+/// What metrics show beyond what all clusters have in common.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Metrics and health")]
+pub(super) struct ClusterMetricsArgs {
     /// Show metrics of each cluster: some five series for each
     #[arg(
         long,
@@ -104,13 +109,37 @@ pub(super) struct AdminArgs {
 /// Flags of Gardener's dependency-watchdog that have no meaning here.
 #[derive(Debug, Args)]
 pub(super) struct FormerArgs {
-    /// Taken from what was deployed before: clusters are not worked off one after another
+    /// Taken from what was deployed before: nothing is worked off one after another
     #[arg(long, value_name = "COUNT", hide = true)]
     concurrent_reconciles: Option<NonZeroU32>,
 
     /// Policies have taken its place
-    #[arg(long, value_name = "FILE", hide = true, value_parser = no_config_file)]
-    config_file: Option<String>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    config_file: Option<PathBuf>,
+}
+
+/// What is said of the flags of [`FormerArgs`].
+pub(super) struct Former {
+    /// The kind that holds what was in the file.
+    pub(super) policy: &'static str,
+    /// Of which none waits for another.
+    pub(super) unit: &'static str,
+}
+
+/// A flag is given whose time is over.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FormerError {
+    #[error(
+        "--config-file {file}: there is no configuration file any more; put what is in it under \
+         `spec` of a {policy}, whose fields have the same names, and apply that; then leave this \
+         flag out"
+    )]
+    ConfigFile {
+        /// Its path.
+        file: PathBuf,
+        /// What has taken its place.
+        policy: &'static str,
+    },
 }
 
 /// Which of several replicas acts.
@@ -243,21 +272,22 @@ impl Election {
 }
 
 impl FormerArgs {
-    /// Tells which flags make no difference.
-    pub(super) fn warn(&self) {
+    /// Refuses what cannot be done any more, and tells which flags make no difference.
+    pub(super) fn check(&self, former: &Former) -> Result<(), FormerError> {
+        let Former { policy, unit } = former;
+        if let Some(file) = &self.config_file {
+            return Err(FormerError::ConfigFile {
+                file: file.clone(),
+                policy,
+            });
+        }
         if self.concurrent_reconciles.is_some() {
             tracing::warn!(
-                "--concurrent-reconciles makes no difference: no cluster waits for another"
+                "--concurrent-reconciles makes no difference: no {unit} waits for another"
             );
         }
+        Ok(())
     }
-}
-
-/// Says what takes the place of a configuration file.
-fn no_config_file(_: &str) -> Result<String, String> {
-    Err("there is no configuration file any more: put what is in it under `spec` of a ProbePolicy, \
-         whose fields have the same names, and apply that; then leave this flag out"
-        .to_owned())
 }
 
 /// A name as RFC 1123 has it for a label.
@@ -298,6 +328,24 @@ fn qps(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_configuration_file_is_refused_by_the_kind_that_took_its_place() {
+        let former = Former {
+            policy: "WeedPolicy",
+            unit: "service",
+        };
+        let args = |file: Option<&str>| FormerArgs {
+            concurrent_reconciles: NonZeroU32::new(5),
+            config_file: file.map(PathBuf::from),
+        };
+        assert!(args(None).check(&former).is_ok());
+        let error = args(Some("/etc/c")).check(&former).unwrap_err().to_string();
+        assert!(
+            error.contains("/etc/c") && error.contains("WeedPolicy"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn durations_are_bounded() {

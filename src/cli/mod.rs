@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand, one group of flags a concern.
 
 mod args;
+mod component;
 pub mod crd;
 mod prober;
 

@@ -79,7 +79,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         overdue_after,
         instruments,
     } = prober;
-    let watches = &instruments.watches;
+    let watches = &instruments.common.watches;
     let watched = Watched {
         policies: watches.begin("ProbePolicies", "watch-probepolicies"),
         healths: watches.begin("ClusterHealths", "watch-clusterhealths"),
@@ -102,7 +102,10 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         .filter_map(|(name, status)| Some((name.clone(), status.policy.as_deref()?.into())))
         .collect();
     let (writer, reporter) = Writer::new(seed.clone(), known);
-    let writer = writer.measured(instruments.health.clone(), instruments.pulses.clone());
+    let writer = writer.measured(
+        instruments.health.clone(),
+        instruments.common.pulses.clone(),
+    );
     // Its last reports may be about the end of the loops, so the writer outlives them.
     let last = CancellationToken::new();
     let writing = tokio::spawn(writer.run(last.clone()));
@@ -141,7 +144,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         restarts: BTreeMap::new(),
         started: false,
         watched,
-        pulse: instruments.pulses.begin(PULSE),
+        pulse: instruments.common.pulses.begin(PULSE),
     };
     fleet.run(stop).await;
     last.cancel();

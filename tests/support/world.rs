@@ -61,7 +61,7 @@ impl World {
 
     /// Starts the prober.
     pub fn start(&mut self) {
-        self.start_on(self.seed.counted(&self.instruments.requests));
+        self.start_on(self.seed.counted(&self.instruments.common.requests));
     }
 
     /// Starts the prober; what can wait goes to the seed by this way.
@@ -69,7 +69,7 @@ impl World {
         self.stop = CancellationToken::new();
         let prober = fleet::Prober {
             seed,
-            scale: self.seed.counted(&self.instruments.requests),
+            scale: self.seed.counted(&self.instruments.common.requests),
             overdue_after: Duration::from_secs(30 * 60),
             instruments: self.instruments.clone(),
         };

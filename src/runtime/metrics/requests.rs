@@ -224,11 +224,12 @@ impl Default for BudgetMetrics {
 }
 
 impl BudgetMetrics {
-    /// Those of the budgets of these names, shown.
+    /// Those of the budget of this name and of others, shown.
     pub fn register<const N: usize>(
         registry: &mut Registry,
-        budgets: [&'static str; N],
-    ) -> [Self; N] {
+        budget: &'static str,
+        others: [&'static str; N],
+    ) -> (Self, [Self; N]) {
         let waiting: Family<Budget, Gauge> = Family::default();
         let waited: Family<Budget, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(WAIT_SECONDS));
@@ -244,10 +245,11 @@ impl BudgetMetrics {
             "Time for which a request to the seed's API server has waited for its turn",
             waited.clone(),
         );
-        budgets.map(|budget| Self {
+        let of = |budget| Self {
             waiting: waiting.get_or_create_owned(&Budget { budget }),
             waited: waited.get_or_create_owned(&Budget { budget }),
-        })
+        };
+        (of(budget), others.map(of))
     }
 
     pub(crate) fn wait(&self) -> Waiting<'_> {
@@ -340,7 +342,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_seen_while_it_lasts_and_measured_when_it_is_over() {
         let mut registry = Registry::default();
-        let [metrics] = BudgetMetrics::register(&mut registry, ["scale"]);
+        let (metrics, []) = BudgetMetrics::register(&mut registry, "scale", []);
         let waiting = metrics.wait();
         sleep(Duration::from_secs(2)).await;
         let text = registry.render().unwrap();

@@ -1,0 +1,161 @@
+//! What every component that runs on the seed has around its work: logs, signals, endpoints, the
+//! client, the election, and the end.
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use super::args::{AdminArgs, ClientArgs, Former, FormerArgs, FormerError, LeaderArgs, LogArgs};
+use crate::runtime::{
+    admin::{Admin, BindError, Endpoints},
+    instruments::Common,
+    leader::{Leadership, Lost, TimesError},
+    metrics::Registry,
+    seed::{self, ClientError, Seed},
+    shutdown,
+    telemetry::{self, FilterError},
+};
+
+/// A leader that has not listed what it acts on after this long gives way to others: a new version
+/// may lack a right or a kind that an old one does not need.
+const BLIND: Duration = Duration::from_secs(5 * 60);
+
+/// Flags that every component has.
+#[derive(Debug, Args)]
+pub(super) struct ComponentArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    leader: LeaderArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    former: FormerArgs,
+}
+
+/// What tells one component from another.
+pub(super) struct Component {
+    /// As in its command.
+    pub(super) name: &'static str,
+    /// The Lease for which its replicas stand.
+    pub(super) lease: &'static str,
+    /// What is said of flags that it does not have any more.
+    pub(super) former: Former,
+    /// By which others see how it fares.
+    pub(super) instruments: Common,
+    /// All that it shows.
+    pub(super) registry: Registry,
+}
+
+/// What a component works with, once it may.
+pub(super) struct Post {
+    /// The seed, within the budget of the flags.
+    pub(super) seed: Seed,
+    /// As long as it holds, the component acts.
+    pub(super) leadership: Leadership,
+    /// Ends the work.
+    pub(super) stop: CancellationToken,
+}
+
+/// Why a component does not run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ComponentError {
+    #[error(transparent)]
+    Former(#[from] FormerError),
+    #[error(transparent)]
+    Log(#[from] FilterError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error("signals cannot be listened for: {0}")]
+    Signals(#[from] std::io::Error),
+    #[error(transparent)]
+    Times(#[from] TimesError),
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    #[error(
+        "this replica led, and could not list {0} within {BLIND:?}, as its log tells; it gave the \
+         Lease back, since another may be able to"
+    )]
+    Blind(String),
+}
+
+impl Component {
+    /// Works until it is told to stop, or does not lead any more.
+    pub(super) async fn run<F: Future<Output = ()>>(
+        self,
+        args: &ComponentArgs,
+        work: impl FnOnce(Post) -> F,
+    ) -> Result<(), ComponentError> {
+        let Self {
+            name,
+            lease,
+            former,
+            instruments,
+            registry,
+        } = self;
+        telemetry::init(&args.log.log, args.log.log_format)?;
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "the {name} starts");
+        args.former.check(&former)?;
+        let election = args.leader.election()?;
+        let stop = shutdown::on_signal()?;
+        instruments.checks.stopped_by(stop.clone());
+        let endpoints = Endpoints {
+            registry,
+            pulses: instruments.pulses.clone(),
+            checks: instruments.checks.clone(),
+        };
+        let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
+        let admin = Admin::bind(metrics, health, endpoints).await?;
+        let config = seed::config(args.client.kubeconfig.as_deref()).await?;
+        let client = seed::client(config, &instruments.requests)?;
+        let seed = Seed::new(client.clone(), args.client.budget())
+            .measured(instruments.seed_budget.clone());
+        let work = |leadership: Leadership| {
+            work(Post {
+                seed: seed.led_by(leadership.clone()),
+                leadership,
+                stop: stop.clone(),
+            })
+        };
+        // The endpoints tell about the end, so they outlive it.
+        let last = CancellationToken::new();
+        let serving = tokio::spawn(admin.run(last.clone()));
+        let ended = match election {
+            Some(election) => {
+                let elector = election.elector(client, lease);
+                let leader = instruments.leader.clone();
+                leader.set(false);
+                let checks = &instruments.checks;
+                checks.register("leader-election", elector.check());
+                let work = |leadership| {
+                    leader.set(true);
+                    let working = work(leadership);
+                    async move {
+                        tokio::select! {
+                            () = working => Ok(()),
+                            kinds = instruments.watches.blind(BLIND) => {
+                                Err(ComponentError::Blind(kinds.join(", ")))
+                            }
+                        }
+                    }
+                };
+                let ended = elector.lead(stop.clone(), work).await;
+                leader.set(false);
+                ended.map_or_else(|lost| Err(lost.into()), |done| done.unwrap_or(Ok(())))
+            }
+            None => {
+                work(Leadership::unopposed()).await;
+                Ok(())
+            }
+        };
+        last.cancel();
+        // The server does not panic; if it did, there is nobody left to tell.
+        let _ = serving.await;
+        ended
+    }
+}
