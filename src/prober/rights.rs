@@ -1,22 +1,10 @@
-//! Whether the operator may do what a policy needs in an outage, asked before there is one: a right
-//! to write is otherwise missed when there is something to write, and then it is late.
+//! Whether the operator may do what a policy needs in an outage, asked before there is one.
 //!
 //! What is missing is reported. Nothing is withheld for it, nor told where it cannot be asked.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Display},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use kube::{
-    Api,
-    api::{ApiResource, PostParams},
-};
+use kube::api::ApiResource;
 use tokio::{sync::watch, time::Instant};
 
 use super::{plan::Family, scale::Resources};
@@ -25,17 +13,14 @@ use crate::{
     cluster::{Dependent, PolicyView},
     health::Reporter,
     runtime::{
-        seed::{CallError, Seed},
+        rights::{Review, Right, Unanswered},
+        seed::Seed,
         timer::until,
     },
 };
 
 /// All that is needed of rights is to patch: what is only read is missed at once.
 const VERB: &str = "patch";
-/// The rights of a policy that stays the same are asked for again after this long ...
-const AGAIN: Duration = Duration::from_secs(15 * 60);
-/// ... and so soon if one is missing, since somebody may be granting it, or could not be asked.
-const SOON: Duration = Duration::from_secs(2 * 60);
 /// Rights may be granted in each namespace by itself; they are asked for in so many of them.
 const NAMESPACES: usize = 3;
 
@@ -63,38 +48,6 @@ pub struct Reviewer {
     pub reporter: Reporter,
 }
 
-/// A right to patch an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Right {
-    group: String,
-    /// The plural.
-    resource: String,
-    subresource: Option<&'static str>,
-    name: String,
-    namespaced: bool,
-}
-
-/// A right that is not granted, in this of the namespaces that were asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Missing(Right, Option<Arc<str>>);
-
-/// What came of asking for the rights that a policy needs.
-#[derive(Default)]
-struct Review {
-    missing: Vec<Missing>,
-    /// Some could not be asked for.
-    unanswered: bool,
-}
-
-/// Why a right could not be asked for.
-#[derive(Debug, thiserror::Error)]
-enum Unanswered {
-    #[error(transparent)]
-    Call(#[from] CallError),
-    #[error("the seed's answer does not say")]
-    NoStatus,
-}
-
 /// Which policy is reviewed next.
 #[derive(Default)]
 struct Agenda(BTreeMap<Arc<str>, (Needs, Instant)>);
@@ -115,92 +68,18 @@ impl Needs {
     }
 }
 
-impl Right {
-    fn new(resource: &ApiResource, subresource: Option<&'static str>, name: &str) -> Self {
-        Self {
-            group: resource.group.clone(),
-            resource: resource.plural.clone(),
-            subresource,
-            name: name.to_owned(),
-            namespaced: true,
-        }
-    }
-
-    /// To put the finalizer on a policy, and to take it off.
-    fn finalizer(policy: &str) -> Self {
-        let resource = ApiResource::erase::<ProbePolicy>(&());
-        Self {
-            namespaced: false,
-            ..Self::new(&resource, None, policy)
-        }
-    }
-
-    /// To scale a dependent: see [`Family`].
-    fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Self> {
-        let object = Self::new(resource, None, name);
-        match family {
-            Family::Apps => vec![object],
-            Family::Scalable => vec![object, Self::new(resource, Some("scale"), name)],
-        }
-    }
-
-    fn question(&self, namespace: Option<&str>) -> SelfSubjectAccessReview {
-        let attributes = ResourceAttributes {
-            group: Some(self.group.clone()),
-            resource: Some(self.resource.clone()),
-            subresource: self.subresource.map(str::to_owned),
-            name: Some(self.name.clone()),
-            namespace: namespace.map(str::to_owned),
-            verb: Some(VERB.to_owned()),
-            ..ResourceAttributes::default()
-        };
-        SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
-        }
-    }
+/// To put the finalizer on a policy, and to take it off.
+fn finalizer(policy: &str) -> Right {
+    let resource = ApiResource::erase::<ProbePolicy>(&());
+    Right::new(VERB, &resource).on(policy)
 }
 
-/// `patch etcds.druid.gardener.cloud/etcd-main/scale`
-impl Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{VERB} {}", self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        write!(f, "/{}", self.name)?;
-        match self.subresource {
-            Some(subresource) => write!(f, "/{subresource}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(right, namespace) = self;
-        match namespace {
-            Some(namespace) => write!(f, "{right} in {namespace}"),
-            None => write!(f, "{right}"),
-        }
-    }
-}
-
-impl Review {
-    /// What is to be told. That nothing is missing can only be said if all was answered.
-    fn news(&self) -> Option<Vec<String>> {
-        let is_clear = self.missing.is_empty() && self.unanswered;
-        (!is_clear).then(|| self.missing.iter().map(Missing::to_string).collect())
-    }
-
-    fn again(&self) -> Duration {
-        match self.missing.is_empty() && !self.unanswered {
-            true => AGAIN,
-            false => SOON,
-        }
+/// To scale a dependent: see [`Family`].
+fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
+    let object = Right::new(VERB, resource).on(name);
+    match family {
+        Family::Apps => vec![object],
+        Family::Scalable => vec![object.clone(), object.of("scale")],
     }
 }
 
@@ -257,12 +136,13 @@ impl Reviewer {
 
     async fn review(&self, policy: &str, needs: &Needs) -> Review {
         let mut review = Review::default();
-        let mut rights = vec![Right::finalizer(policy)];
+        let mut rights = vec![(finalizer(policy), &[][..])];
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
             match self.resources.find(&self.seed, reference).await {
                 Ok((family, resource)) => {
-                    rights.extend(Right::scaling(family, &resource, &reference.name));
+                    let scaling = scaling(family, &resource, &reference.name).into_iter();
+                    rights.extend(scaling.map(|right| (right, &*needs.namespaces)));
                 }
                 // It is told of the dependent.
                 Err(error) if error.is_about_the_kind() => {}
@@ -272,10 +152,9 @@ impl Reviewer {
                 }
             }
         }
-        for right in rights {
-            match self.ask(&right, &needs.namespaces).await {
-                Ok(None) => {}
-                Ok(Some(missing)) => review.missing.push(missing),
+        for (right, namespaces) in rights {
+            match self.missing(&right, namespaces).await {
+                Ok(missing) => review.missing.extend(missing),
                 Err(error) => {
                     tracing::debug!(policy, %right, %error, "it could not be asked for a right");
                     review.unanswered = true;
@@ -287,40 +166,38 @@ impl Reviewer {
         review
     }
 
-    /// Asks for a right in all namespaces at once; if it is not granted so, in each of these.
-    async fn ask(
+    /// Asks for a right in all namespaces at once; if it is not granted so, in each of these. Without
+    /// any, what it is a right on is in none.
+    async fn missing(
         &self,
         right: &Right,
         namespaces: &[Arc<str>],
-    ) -> Result<Option<Missing>, Unanswered> {
-        if self.is_granted(right, None).await? {
+    ) -> Result<Option<Right>, Unanswered> {
+        if right.is_granted(&self.seed).await? {
             return Ok(None);
         }
-        if !right.namespaced {
-            return Ok(Some(Missing(right.clone(), None)));
+        if namespaces.is_empty() {
+            return Ok(Some(right.clone()));
         }
         for namespace in namespaces {
-            if !self.is_granted(right, Some(namespace)).await? {
-                return Ok(Some(Missing(right.clone(), Some(namespace.clone()))));
+            let right = right.clone().within(namespace);
+            if !right.is_granted(&self.seed).await? {
+                return Ok(Some(right));
             }
         }
         Ok(None)
-    }
-
-    async fn is_granted(&self, right: &Right, namespace: Option<&str>) -> Result<bool, Unanswered> {
-        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.seed.client().clone());
-        let (question, params) = (right.question(namespace), PostParams::default());
-        let answer = self.seed.call(reviews.create(&params, &question)).await?;
-        let status = answer.status.ok_or(Unanswered::NoStatus)?;
-        Ok(status.allowed)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rstest::rstest;
 
     use super::*;
+
+    const LATER: Duration = Duration::from_secs(2 * 60);
 
     fn needs(generation: i64) -> Needs {
         Needs {
@@ -349,20 +226,20 @@ mod tests {
         assert_eq!(next(&agenda), None);
         agenda.adopt(all(&[("a", 1), ("b", 1)]), start);
         assert_eq!(next(&agenda), Some(("a".to_owned(), start)));
-        agenda.postpone("a", start + AGAIN);
+        agenda.postpone("a", start + LATER * 2);
         assert_eq!(next(&agenda), Some(("b".to_owned(), start)));
-        agenda.postpone("b", start + SOON);
+        agenda.postpone("b", start + LATER);
 
         // The same again changes nothing.
         agenda.adopt(all(&[("a", 1), ("b", 1)]), start);
-        assert_eq!(next(&agenda), Some(("b".to_owned(), start + SOON)));
+        assert_eq!(next(&agenda), Some(("b".to_owned(), start + LATER)));
 
         // A change goes before what is due later; what is gone is forgotten.
-        let later = start + Duration::from_secs(1);
+        let later = start + LATER / 2;
         agenda.adopt(all(&[("a", 2), ("b", 1)]), later);
         assert_eq!(next(&agenda), Some(("a".to_owned(), later)));
         agenda.adopt(all(&[("b", 1)]), later);
-        assert_eq!(next(&agenda), Some(("b".to_owned(), start + SOON)));
+        assert_eq!(next(&agenda), Some(("b".to_owned(), start + LATER)));
     }
 
     fn resource(group: &str, plural: &str) -> ApiResource {
@@ -391,28 +268,8 @@ mod tests {
         #[case] plural: &str,
         #[case] expected: &[&str],
     ) {
-        let rights = Right::scaling(family, &resource(group, plural), "x");
+        let rights = scaling(family, &resource(group, plural), "x");
         let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
         assert_eq!(rights, expected);
-    }
-
-    #[rstest]
-    #[case::all_granted(false, false, Some(0), AGAIN)]
-    #[case::missing(true, false, Some(1), SOON)]
-    #[case::missing_and_unanswered(true, true, Some(1), SOON)]
-    #[case::unanswered(false, true, None, SOON)]
-    fn what_is_told_and_when_it_is_asked_again(
-        #[case] missing: bool,
-        #[case] unanswered: bool,
-        #[case] told: Option<usize>,
-        #[case] again: Duration,
-    ) {
-        let missing = missing.then(|| Missing(Right::finalizer("p"), None));
-        let review = Review {
-            missing: missing.into_iter().collect(),
-            unanswered,
-        };
-        assert_eq!(review.news().map(|missing| missing.len()), told);
-        assert_eq!(review.again(), again);
     }
 }

@@ -6,6 +6,7 @@ pub mod leader;
 pub mod metrics;
 pub mod pulse;
 pub mod readiness;
+pub(crate) mod rights;
 pub mod seed;
 pub mod shutdown;
 pub mod telemetry;

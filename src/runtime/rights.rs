@@ -1,0 +1,229 @@
+//! Whether the operator may do something, asked of the seed before it is needed: a right to write is
+//! otherwise missed when there is something to write, and then it is late.
+
+use std::{
+    fmt::{self, Display},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::{
+    Api,
+    api::{ApiResource, PostParams},
+};
+
+use super::seed::{CallError, Seed};
+
+/// Rights are asked for again after this long ...
+const AGAIN: Duration = Duration::from_secs(15 * 60);
+/// ... and so soon if one is missing, since somebody may be granting it, or could not be asked.
+const SOON: Duration = Duration::from_secs(2 * 60);
+
+/// A right on objects of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Right {
+    verb: &'static str,
+    group: String,
+    /// The plural.
+    resource: String,
+    subresource: Option<&'static str>,
+    /// On all of them, without it.
+    name: Option<String>,
+    /// In all of them, without it, or on what is in none.
+    namespace: Option<Arc<str>>,
+}
+
+/// What came of asking for rights.
+#[derive(Debug, Default)]
+pub(crate) struct Review {
+    /// Those that are not granted.
+    pub(crate) missing: Vec<Right>,
+    /// Some could not be asked for.
+    pub(crate) unanswered: bool,
+}
+
+/// Why a right could not be asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("the seed's answer does not say")]
+    NoStatus,
+}
+
+impl Right {
+    /// On all objects of a resource, wherever they are.
+    pub(crate) fn new(verb: &'static str, resource: &ApiResource) -> Self {
+        Self {
+            verb,
+            group: resource.group.clone(),
+            resource: resource.plural.clone(),
+            subresource: None,
+            name: None,
+            namespace: None,
+        }
+    }
+
+    /// On the object of this name alone.
+    pub(crate) fn on(self, name: &str) -> Self {
+        let name = Some(name.to_owned());
+        Self { name, ..self }
+    }
+
+    /// On this subresource of it.
+    pub(crate) fn of(self, subresource: &'static str) -> Self {
+        let subresource = Some(subresource);
+        Self {
+            subresource,
+            ..self
+        }
+    }
+
+    /// In this namespace alone.
+    pub(crate) fn within(self, namespace: &Arc<str>) -> Self {
+        let namespace = Some(namespace.clone());
+        Self { namespace, ..self }
+    }
+
+    /// Asks the seed whether the operator has it.
+    ///
+    /// # Errors
+    ///
+    /// If the seed does not answer, or its answer does not say.
+    pub(crate) async fn is_granted(&self, seed: &Seed) -> Result<bool, Unanswered> {
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(seed.client().clone());
+        let (question, params) = (self.question(), PostParams::default());
+        let answer = seed.call(reviews.create(&params, &question)).await?;
+        let status = answer.status.ok_or(Unanswered::NoStatus)?;
+        Ok(status.allowed)
+    }
+
+    fn question(&self) -> SelfSubjectAccessReview {
+        let attributes = ResourceAttributes {
+            group: Some(self.group.clone()),
+            resource: Some(self.resource.clone()),
+            subresource: self.subresource.map(str::to_owned),
+            name: self.name.clone(),
+            namespace: self.namespace.as_deref().map(str::to_owned),
+            verb: Some(self.verb.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        }
+    }
+}
+
+/// `patch etcds.druid.gardener.cloud/etcd-main/scale in shoot--foo--bar`
+impl Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        for part in [self.name.as_deref(), self.subresource].iter().flatten() {
+            write!(f, "/{part}")?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in {namespace}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Review {
+    /// What is to be told. That nothing is missing can only be said if all was answered.
+    pub(crate) fn news(&self) -> Option<Vec<String>> {
+        let is_clear = self.missing.is_empty() && self.unanswered;
+        (!is_clear).then(|| self.missing.iter().map(Right::to_string).collect())
+    }
+
+    /// When the same is to be asked again.
+    pub(crate) fn again(&self) -> Duration {
+        match self.missing.is_empty() && !self.unanswered {
+            true => AGAIN,
+            false => SOON,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn pods() -> Right {
+        Right::new(
+            "delete",
+            &ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&()),
+        )
+    }
+
+    fn deployments() -> Right {
+        Right::new(
+            "patch",
+            &ApiResource::erase::<k8s_openapi::api::apps::v1::Deployment>(&()),
+        )
+    }
+
+    #[rstest]
+    #[case::core(pods(), "delete pods")]
+    #[case::group(deployments(), "patch deployments.apps")]
+    #[case::name(deployments().on("x"), "patch deployments.apps/x")]
+    #[case::subresource(deployments().on("x").of("scale"), "patch deployments.apps/x/scale")]
+    #[case::namespace(pods().within(&"a".into()), "delete pods in a")]
+    fn how_it_is_told(#[case] right: Right, #[case] expected: &str) {
+        assert_eq!(right.to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_asked() {
+        let asked = |right: Right| right.question().spec.resource_attributes.unwrap();
+        let some = |text: &str| Some(text.to_owned());
+        let everywhere = ResourceAttributes {
+            verb: some("delete"),
+            group: some(""),
+            resource: some("pods"),
+            ..ResourceAttributes::default()
+        };
+        assert_eq!(asked(pods()), everywhere);
+        let scale = deployments().on("x").of("scale").within(&"a".into());
+        let expected = ResourceAttributes {
+            verb: some("patch"),
+            group: some("apps"),
+            resource: some("deployments"),
+            subresource: some("scale"),
+            name: some("x"),
+            namespace: some("a"),
+            ..ResourceAttributes::default()
+        };
+        assert_eq!(asked(scale), expected);
+    }
+
+    #[rstest]
+    #[case::all_granted(false, false, Some(0), AGAIN)]
+    #[case::missing(true, false, Some(1), SOON)]
+    #[case::missing_and_unanswered(true, true, Some(1), SOON)]
+    #[case::unanswered(false, true, None, SOON)]
+    fn what_is_told_and_when_it_is_asked_again(
+        #[case] missing: bool,
+        #[case] unanswered: bool,
+        #[case] told: Option<usize>,
+        #[case] again: Duration,
+    ) {
+        let review = Review {
+            missing: missing.then(pods).into_iter().collect(),
+            unanswered,
+        };
+        assert_eq!(review.news().map(|missing| missing.len()), told);
+        assert_eq!(review.again(), again);
+    }
+}
