@@ -16,6 +16,7 @@ pub mod news;
 pub mod now;
 pub mod pod;
 pub mod policy;
+pub mod rights;
 pub mod scopes;
 pub mod selector;
 pub mod services;
