@@ -5,20 +5,23 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
+use k8s_openapi::{
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp,
+};
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use tokio::time::Instant;
 
 use super::{
     events::{
+        self,
         dependent::{self, DependentNews},
-        queue::Queue,
     },
     metrics::{Census, HealthMetrics},
     policy,
     record::{ClusterRecord, PolicyRecord},
     report::PolicyReport,
     reporter::{Known, Update},
+    rights::OUTAGE,
     summary::Standing,
     widespread::{Widespread, widespread},
 };
@@ -37,7 +40,7 @@ pub(super) struct Book {
     /// Something has changed that concerns policies.
     pub(super) concerns_policies: bool,
     /// What is to be told.
-    pub(super) events: Queue,
+    pub(super) news: Vec<(ObjectReference, events::Event)>,
 }
 
 /// What can be written.
@@ -62,7 +65,7 @@ impl Book {
             widespread: None,
             metrics: HealthMetrics::default(),
             concerns_policies: false,
-            events: Queue::default(),
+            news: Vec::new(),
         }
     }
 
@@ -75,7 +78,7 @@ impl Book {
                 let entry = self.clusters.entry(name.clone());
                 let record = entry.or_insert_with(ClusterRecord::new);
                 if let Some(event) = record.look_at(&report) {
-                    self.events.push(record.regarding(&name), event);
+                    self.news.push((record.regarding(&name), event));
                 }
                 let policy = report.policy.clone();
                 if record.take(*report) {
@@ -111,13 +114,13 @@ impl Book {
             None => dependent::event(news, None, None),
         };
         if let Some(event) = event {
-            self.events.push(dependent::regarding(cluster, news), event);
+            self.news.push((dependent::regarding(cluster, news), event));
         }
     }
 
     fn hurry_policy(&mut self, name: Option<Arc<str>>) {
         if let Some(policy) = name.and_then(|name| self.policies.get_mut(&name)) {
-            policy.schedule.hurry(Instant::now());
+            policy.kept.schedule.hurry(Instant::now());
         }
     }
 
@@ -128,20 +131,19 @@ impl Book {
             let name = report.name.clone();
             let known = before.remove(&name);
             let news = known.as_ref().is_none_or(|known| known.report != report);
-            if news && !report.problems.is_empty() {
-                let problems = report.problems.join("; ");
-                tracing::warn!(policy = &*name, "the policy is not obeyed: {problems}");
+            if news {
+                policy::log_problems(&name, &report.problems);
             }
             // One that was created anew under its name is another.
             let record = match known.filter(|known| known.report.uid == report.uid) {
                 Some(mut record) => {
                     if news {
-                        record.schedule.hurry(Instant::now());
+                        record.kept.schedule.hurry(Instant::now());
                     }
                     record.finalizer.seen(report.held);
                     record.report = report;
                     if let Some(event) = record.finalizer_event() {
-                        self.events.push(record.regarding(), event);
+                        self.news.push((record.regarding(), event));
                     }
                     record
                 }
@@ -159,16 +161,16 @@ impl Book {
         let Some(record) = record.filter(|it| *it.report.uid == *uid) else {
             return;
         };
-        let lacking = policy::lacking(missing);
+        let lacking = OUTAGE.lacking(missing);
         if record.lacking == lacking {
             return;
         }
         match &lacking {
             Some(lacking) => tracing::warn!(policy = name, "{lacking}"),
-            None => tracing::info!(policy = name, "{}", policy::LACKS_NONE),
+            None => tracing::info!(policy = name, "{}", OUTAGE.suffice),
         }
         record.lacking = lacking;
-        record.schedule.hurry(Instant::now());
+        record.kept.schedule.hurry(Instant::now());
     }
 
     fn take_event(&mut self, event: Event<PartialObjectMeta<ClusterHealth>>) {
@@ -259,7 +261,7 @@ impl Book {
             }
             if policy.holding != clusters {
                 policy.holding = clusters;
-                policy.schedule.hurry(now);
+                policy.kept.schedule.hurry(now);
             }
             if policy.finalizer_change().is_some() {
                 policy.finalizer.schedule.hurry(now);
@@ -285,7 +287,7 @@ impl Book {
         self.metrics.widespread(clusters);
         self.widespread = found;
         for policy in self.policies.values_mut() {
-            policy.schedule.hurry(Instant::now());
+            policy.kept.schedule.hurry(Instant::now());
         }
     }
 
@@ -307,7 +309,8 @@ impl Book {
             .iter()
             .filter(|(_, record)| record.unwanted || record.report.is_some())
             .filter_map(|(name, record)| Some((record.schedule.due()?, name)));
-        let policies = policies.filter_map(|(name, record)| Some((record.schedule.due()?, name)));
+        let policies =
+            policies.filter_map(|(name, record)| Some((record.kept.schedule.due()?, name)));
         let soonest = [
             finalizer.map(|(due, name)| (due, Object::Finalizer(name.clone()))),
             clusters
@@ -324,7 +327,7 @@ impl Book {
     pub(super) fn due(&self) -> usize {
         let now = Instant::now();
         let clusters = self.clusters.values().map(|record| record.schedule.due());
-        let policies = self.policies.values().map(|record| record.schedule.due());
+        let policies = self.policies.values().map(|it| it.kept.schedule.due());
         let finalizers = self.policies.values();
         let finalizers = finalizers.map(|record| record.finalizer.schedule.due());
         let all = clusters.chain(policies).chain(finalizers).flatten();
@@ -343,6 +346,6 @@ impl Book {
         };
         let summary = |name: &str| self.clusters.get(name)?.summary();
         let now = Timestamp::now();
-        Some(policy::status(&view, summary, &record.status, now))
+        Some(policy::status(&view, summary, &record.kept.status, now))
     }
 }

@@ -1,16 +1,18 @@
 //! Events: what has just become otherwise, told on the object that it is about.
 //!
 //! Pure functions compare the status that was there with the one that was just written ([`cluster`],
-//! [`policy`]), or put into words what was done to a dependent ([`dependent`]). So a refresh tells
-//! nothing, nor does a restart. What they yield waits in a bounded [`queue`] until the [`publisher`]
-//! has sent what came before: an event may be late, or lost, but holds up nothing else.
+//! [`policy`]), or put into words what was done to a dependent ([`dependent`]). So a refresh tells nothing, nor does a restart. What they yield waits in the bounded
+//! [`queue`] of the [`outbox`] until the [`publisher`] has sent what came before: an event may be
+//! late, or lost, but holds up nothing else.
 
 pub(super) mod cluster;
 pub(super) mod dependent;
 mod kinds;
+pub(super) mod outbox;
 pub(super) mod policy;
-pub(super) mod publisher;
-pub(super) mod queue;
+mod publisher;
+mod queue;
+mod rules;
 pub(super) mod sight;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
@@ -39,11 +41,13 @@ enum On {
 }
 
 /// An event, yet without the object that it is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Event {
     kind: &'static Kind,
     /// For people.
     note: String,
+    /// What else it is about. Events on one object that differ in it are not counted as one.
+    related: Option<Box<ObjectReference>>,
 }
 
 /// How many events were written, and how many were not.
@@ -57,12 +61,15 @@ pub struct EventCounts {
 
 impl Event {
     fn new(kind: &'static Kind, note: impl Into<String>) -> Self {
-        let note = note.into();
-        Self { kind, note }
+        Self {
+            kind,
+            note: note.into(),
+            related: None,
+        }
     }
 }
 
-/// An object of a kind of ours.
+/// An object of this kind.
 pub(super) fn regarding<K: Resource<DynamicType = ()>>(
     name: &str,
     uid: Option<&str>,

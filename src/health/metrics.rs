@@ -1,4 +1,6 @@
-//! What the writer shows in metrics: how the clusters fare, and how its writes do.
+//! What writers show in metrics: how the clusters fare, and how the writes do.
+
+mod writes;
 
 use std::{
     collections::BTreeMap,
@@ -8,18 +10,18 @@ use std::{
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
-    metrics::{MetricType, counter::Counter, family::Family, gauge::Gauge},
+    metrics::{MetricType, family::Family, gauge::Gauge},
 };
 
+pub use self::writes::WriterMetrics;
 use super::{
     cluster,
-    events::EventCounts,
     report::{ClusterReport, Finding},
     summary::Standing,
 };
 use crate::{api::Protection, runtime::metrics::Registry};
 
-/// The writer's metrics. Clones are the same.
+/// The metrics of the prober's writer. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct HealthMetrics {
     clusters: Family<StateLabel, Gauge>,
@@ -27,10 +29,7 @@ pub struct HealthMetrics {
     overdue: Gauge,
     owed: Gauge,
     widespread: Gauge,
-    writes: Family<WriteLabels, Counter>,
-    writing: Gauge,
-    due: Gauge,
-    events: EventCounts,
+    writer: WriterMetrics,
     /// `None` without series for each cluster.
     each: Option<Each>,
 }
@@ -38,12 +37,6 @@ pub struct HealthMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {
     state: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    kind: &'static str,
-    result: &'static str,
 }
 
 /// How many clusters are in which state.
@@ -112,46 +105,15 @@ impl HealthMetrics {
              cause is likely; else 0",
             self.widespread.clone(),
         );
-        registry.register(
-            "status_writes",
-            &["kind", "result"],
-            "Writes of statuses and finalizers that ended",
-            self.writes.clone(),
-        );
-        registry.register(
-            "status_writes_in_flight",
-            &[],
-            "Writes of statuses and finalizers that are under way",
-            self.writing.clone(),
-        );
-        registry.register(
-            "status_writes_due",
-            &[],
-            "Objects whose status is due to be written and is not being written yet, as of the last \
-             five seconds",
-            self.due.clone(),
-        );
-        registry.register(
-            "events_written",
-            &[],
-            "Kubernetes events that the seed has taken",
-            self.events.written.clone(),
-        );
-        registry.register(
-            "events_dropped",
-            &[],
-            "Kubernetes events that the seed refused or did not answer, or for which there was no room \
-             or no time",
-            self.events.dropped.clone(),
-        );
+        self.writer.register(registry);
         if let Some(each) = &self.each {
             each.register(registry);
         }
     }
 
-    /// How many events were written, and how many were not.
-    pub(super) fn events(&self) -> &EventCounts {
-        &self.events
+    /// How its writes fare.
+    pub(super) fn writer(&self) -> &WriterMetrics {
+        &self.writer
     }
 
     /// So many clusters are in which state.
@@ -172,24 +134,6 @@ impl HealthMetrics {
     /// So many clusters fell silent at once.
     pub(super) fn widespread(&self, clusters: usize) {
         set(&self.widespread, clusters);
-    }
-
-    /// A write of this kind ended.
-    pub(super) fn wrote(&self, kind: &'static str, succeeded: bool) {
-        let result = if succeeded { "success" } else { "failure" };
-        self.writes
-            .get_or_create(&WriteLabels { kind, result })
-            .inc();
-    }
-
-    /// So many are under way.
-    pub(super) fn writing(&self, writes: usize) {
-        set(&self.writing, writes);
-    }
-
-    /// So many are due.
-    pub(super) fn due(&self, writes: usize) {
-        set(&self.due, writes);
     }
 
     /// This is known of a cluster.

@@ -13,6 +13,7 @@ mod events;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
+mod kept;
 mod metrics;
 pub mod news;
 pub mod policy;
@@ -20,7 +21,9 @@ mod record;
 pub mod report;
 mod reporter;
 mod request;
+mod rights;
 mod schedule;
+mod scribe;
 pub mod summary;
 pub mod weed;
 pub mod widespread;
@@ -31,7 +34,7 @@ pub use events::{
     EventCounts,
     dependent::{Deed, DependentNews},
 };
-pub use metrics::HealthMetrics;
+pub use metrics::{HealthMetrics, WriterMetrics};
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
 pub use weed::{PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble};

@@ -14,6 +14,7 @@ use super::{
         Wanted,
     },
     report::PolicyReport,
+    rights::RIGHTS_MISSING,
     summary::{Standing, Summary},
     widespread::Widespread,
 };
@@ -29,14 +30,6 @@ const EXAMPLES: usize = 3;
 pub(super) const DELETING: &str = "Deleting";
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
 pub(super) const LETTING_GO: &str = "LettingGo";
-
-/// How it begins, what a policy says of rights that are missing. It stands in a condition with other
-/// parts, which are divided by semicolons.
-const LACKS: &str = "the operator lacks rights that an outage calls for";
-/// What is said when none is missing any more.
-pub(super) const LACKS_NONE: &str = "the operator has all rights that the policy calls for";
-/// How many of them are named.
-const RIGHTS: usize = 8;
 
 /// What is known of one policy.
 #[derive(Clone, Copy, Debug)]
@@ -307,7 +300,7 @@ fn degraded(tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
         );
         parts.push(("ScalingTrouble", message));
     }
-    parts.extend(lacking.map(|message| ("RightsMissing", message.to_owned())));
+    parts.extend(lacking.map(|message| (RIGHTS_MISSING, message.to_owned())));
     if !tally.doubtful.is_empty() {
         let message = format!(
             "{} of {} clusters cannot be judged: {}",
@@ -324,30 +317,6 @@ fn degraded(tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
         }
         None => Wanted::new(DEGRADED, false, "AsExpected", ""),
     }
-}
-
-/// What is to be said of rights that are missing.
-pub(super) fn lacking(missing: &[String]) -> Option<String> {
-    if missing.is_empty() {
-        return None;
-    }
-    let named = missing.get(..RIGHTS).unwrap_or(missing).join(", ");
-    let mut text = format!(
-        "{LACKS}, grant them to its ServiceAccount as manifests/prober/rbac.yaml or \
-         manifests/examples/other-dependents does: {named}"
-    );
-    if let Some(more @ 1..) = missing.len().checked_sub(RIGHTS) {
-        let _ = write!(text, " and {more} more");
-    }
-    Some(text)
-}
-
-/// What a status says of rights that are missing.
-pub(super) fn told_lacking(status: &ProbePolicyStatus) -> Option<&str> {
-    let mut conditions = status.conditions.iter();
-    let degraded = conditions.find(|known| known.type_ == DEGRADED)?;
-    let mut parts = degraded.message.split("; ");
-    parts.find(|part| part.starts_with(LACKS))
 }
 
 fn conflicted(policy: &PolicyReport) -> Wanted {
@@ -367,6 +336,14 @@ fn conflicted(policy: &PolicyReport) -> Wanted {
         winners.join(", ")
     );
     Wanted::new(CONFLICTED, true, "Outranked", message)
+}
+
+/// Says in the log what is wrong with a policy.
+pub(super) fn log_problems(policy: &str, problems: &[String]) {
+    if !problems.is_empty() {
+        let problems = problems.join("; ");
+        tracing::warn!(policy, "the policy is not obeyed: {problems}");
+    }
 }
 
 fn examples(clusters: &[(&str, impl Display)]) -> String {

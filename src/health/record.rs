@@ -16,8 +16,10 @@ use super::{
         sight::Sight,
     },
     finalizer::Finalizer,
+    kept::Kept,
     news, policy,
     report::{ClusterReport, Finding, PolicyReport},
+    rights::OUTAGE,
     schedule::Schedule,
     summary::Summary,
     widespread,
@@ -33,8 +35,6 @@ use crate::{
 const REWORD: Duration = Duration::from_secs(60);
 /// A ClusterHealth that is deleted again and again is created anew at most this often.
 const RECREATE: Duration = Duration::from_secs(1);
-/// A policy's status is written at most this often.
-const POLICY_PAUSE: Duration = Duration::from_secs(5);
 
 /// A ClusterHealth.
 pub(super) struct ClusterRecord {
@@ -70,18 +70,13 @@ pub(super) struct ClusterRecord {
 /// A ProbePolicy.
 pub(super) struct PolicyRecord {
     pub(super) report: PolicyReport,
-    /// The status that is there, as far as is known.
-    pub(super) status: ProbePolicyStatus,
-    pub(super) schedule: Schedule,
+    pub(super) kept: Kept<ProbePolicyStatus>,
     /// The clusters for which it needs the finalizer.
     pub(super) holding: BTreeSet<Arc<str>>,
     pub(super) finalizer: Finalizer,
     /// What is to be said of rights that are missing; before they are asked for, what an earlier run
     /// has left.
     pub(super) lacking: Option<String>,
-    /// A write of the status failed, and may have been carried out all the same; or one meant for a
-    /// predecessor of the same name may have been carried out on it.
-    unsure: bool,
 }
 
 impl ClusterRecord {
@@ -300,60 +295,24 @@ impl ClusterRecord {
 impl PolicyRecord {
     /// One of which the watch tells for the first time; `status` is what an earlier run has left.
     pub(super) fn new(report: PolicyReport, status: ProbePolicyStatus) -> Self {
-        let mut schedule = Schedule::refreshed();
-        schedule.hurry(Instant::now());
         Self {
             finalizer: Finalizer::new(report.held),
-            lacking: policy::told_lacking(&status).map(str::to_owned),
+            lacking: OUTAGE.told(&status.conditions).map(str::to_owned),
             report,
-            status,
-            schedule,
+            kept: Kept::new(status),
             holding: BTreeSet::new(),
-            unsure: false,
         }
     }
 
-    /// Whether this status has to be written: it says something new, or it is not known what is
-    /// there, or it is time to show that somebody keeps it.
+    /// Whether this status has to be written.
     pub(super) fn calls_for(&self, status: &ProbePolicyStatus) -> bool {
-        self.unsure || self.schedule.is_stale() || policy::differs(&self.status, status)
-    }
-
-    /// A write of what is known now begins.
-    pub(super) fn begin(&mut self) {
-        self.unsure = false;
-        self.schedule.begin();
+        self.kept.is_doubtful() || policy::differs(&self.kept.status, status)
     }
 
     /// The policy, as events refer to it.
     pub(super) fn regarding(&self) -> ObjectReference {
         let PolicyReport { name, uid, .. } = &self.report;
         events::regarding::<ProbePolicy>(name, Some(uid))
-    }
-
-    /// This status was written; tells what is new in it.
-    pub(super) fn wrote(&mut self, status: ProbePolicyStatus) -> Vec<Event> {
-        let events = events::policy::transitions(&self.status, &status);
-        self.status = status;
-        let outdated = self.schedule.settle(POLICY_PAUSE);
-        self.schedule.refresh();
-        if outdated {
-            // Whether there is anything new is seen when its turn comes.
-            self.schedule.hurry(Instant::now());
-        }
-        events
-    }
-
-    /// It could not be written.
-    pub(super) fn failed(&mut self) {
-        self.unsure = true;
-        self.schedule.failed();
-    }
-
-    /// A status meant for a predecessor of the same name was on its way until now.
-    pub(super) fn predecessor_ended(&mut self) {
-        self.unsure = true;
-        self.schedule.hurry(Instant::now());
     }
 
     /// What has become of the finalizer.

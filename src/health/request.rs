@@ -8,6 +8,7 @@ use kube::{
 use serde::Serialize;
 use serde_json::json;
 
+use super::schedule::Schedule;
 use crate::{
     api::{ClusterHealth, FINALIZER, ProbePolicy},
     gardener::Cluster,
@@ -39,6 +40,21 @@ impl WriteError {
     /// Whether the object is not there.
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self, Self::Call(error) if error.code() == Some(404))
+    }
+}
+
+/// Says that a write failed; what is tried again and again is told once.
+pub(super) fn complain(
+    tried: &str,
+    kind: &str,
+    name: &str,
+    schedule: &Schedule,
+    error: &WriteError,
+) {
+    if schedule.is_failing() {
+        tracing::debug!(kind, name, %error, "could still not {tried} it");
+    } else {
+        tracing::warn!(kind, name, %error, "could not {tried} it; that is tried again");
     }
 }
 

@@ -5,26 +5,18 @@ use std::{collections::BTreeSet, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
-    Event, Kind, holding,
+    Event, holding,
     kinds::{
         CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID, LETTING_GO,
         NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID, WIDESPREAD_OUTAGE,
         WIDESPREAD_OUTAGE_OVER,
     },
+    rules::{self, Rule},
 };
 use crate::{
     api::{FINALIZER, ProbePolicyStatus},
-    health::{conditions, policy},
+    health::{conditions, policy, rights::OUTAGE},
 };
-
-/// What is told when a condition begins to hold, and when it ends.
-struct Rule {
-    condition: &'static str,
-    begins: &'static Kind,
-    ends: &'static Kind,
-    /// What is told then.
-    ended: &'static str,
-}
 
 const RULES: [Rule; 4] = [
     Rule {
@@ -58,22 +50,9 @@ pub(in crate::health) fn transitions(
     before: &ProbePolicyStatus,
     after: &ProbePolicyStatus,
 ) -> Vec<Event> {
-    let deleting = letting_go(after).is_some() || is_deleting(after);
-    let changes = RULES.iter().filter_map(|rule| {
-        let said = holding(&before.conditions, rule.condition);
-        match (said, holding(&after.conditions, rule.condition)) {
-            (None, Some(now)) => Some(Event::new(rule.begins, &*now.message)),
-            // One that is being deleted is obeyed no more than before.
-            (Some(_), None) if deleting && rule.condition == conditions::STALLED => None,
-            (Some(_), None) => Some(Event::new(rule.ends, rule.ended)),
-            (None, None) | (Some(_), Some(_)) => None,
-        }
-    });
-    let rights = match (policy::told_lacking(before), policy::told_lacking(after)) {
-        (None, Some(now)) => Some(Event::new(&RIGHTS_MISSING, now)),
-        (Some(_), None) => Some(Event::new(&RIGHTS_SUFFICE, policy::LACKS_NONE)),
-        (None, None) | (Some(_), Some(_)) => None,
-    };
+    let (said, now) = (&*before.conditions, &*after.conditions);
+    let changes = rules::changes(&RULES, said, now);
+    let rights = rules::rights(&OUTAGE, (&RIGHTS_MISSING, &RIGHTS_SUFFICE), said, now);
     let waits = letting_go(after).filter(|_| letting_go(before).is_none());
     let waits = waits.map(|now| Event::new(&LETTING_GO, &*now.message));
     changes.chain(rights).chain(waits).collect()
@@ -99,17 +78,12 @@ fn letting_go(status: &ProbePolicyStatus) -> Option<&Condition> {
     reconciling.filter(|known| known.reason == policy::LETTING_GO)
 }
 
-fn is_deleting(status: &ProbePolicyStatus) -> bool {
-    let mut conditions = status.conditions.iter();
-    conditions.any(|known| known.type_ == conditions::READY && known.reason == policy::DELETING)
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::jiff::Timestamp;
     use rstest::rstest;
 
-    use super::*;
+    use super::{super::Kind, *};
     use crate::{
         cluster::Brake,
         health::{
@@ -217,7 +191,7 @@ mod tests {
             probed: 4,
         };
         let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
-        let lacking = policy::lacking(&missing);
+        let lacking = OUTAGE.lacking(&missing);
         let view = View {
             policy: &case.policy,
             held: case.policy.held,

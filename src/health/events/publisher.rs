@@ -13,8 +13,6 @@ use tokio::time::Instant;
 use super::{Event, EventCounts};
 use crate::runtime::seed::{CallError, Seed};
 
-/// By which name the operator tells events.
-const CONTROLLER: &str = "dependency-watchdog-prober";
 /// The longest note that the API server takes, in bytes.
 const MAX_NOTE: usize = 1_024;
 /// The longest name of an instance that it takes, in bytes.
@@ -38,11 +36,11 @@ struct Complaints(BTreeMap<Option<u16>, Instant>);
 pub(in crate::health) type Publishing = BoxFuture<'static, Result<(), CallError>>;
 
 impl Publisher {
-    /// Sends events to this seed, within its budget.
-    pub(in crate::health) fn new(seed: Seed, counts: EventCounts) -> Self {
+    /// Sends events to this seed, within its budget, by the name of this controller.
+    pub(in crate::health) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
         let reporter = events::Reporter {
-            controller: CONTROLLER.to_owned(),
-            instance: instance(),
+            controller: controller.to_owned(),
+            instance: instance(controller),
         };
         Self {
             recorder: Recorder::new(seed.client().clone(), reporter),
@@ -50,11 +48,6 @@ impl Publisher {
             counts,
             complaints: Complaints::default(),
         }
-    }
-
-    /// Counts by these from now on.
-    pub(in crate::health) fn count_by(&mut self, counts: EventCounts) {
-        self.counts = counts;
     }
 
     /// Sends an event about this object. The same one of the last minutes is counted in a series,
@@ -65,13 +58,17 @@ impl Publisher {
         event: Event,
     ) -> Publishing {
         let (seed, recorder) = (self.seed.clone(), self.recorder.clone());
-        let Event { kind, note } = event;
+        let Event {
+            kind,
+            note,
+            related,
+        } = event;
         let event = events::Event {
             type_: kind.type_,
             reason: kind.reason.to_owned(),
             note: Some(cut(note, MAX_NOTE)),
             action: kind.action.to_owned(),
-            secondary: None,
+            secondary: related.map(|related| *related),
         };
         Box::pin(async move { seed.call(recorder.publish(&event, &regarding)).await })
     }
@@ -118,11 +115,11 @@ impl Complaints {
 }
 
 /// Which replica of the operator this is: its pod.
-fn instance() -> Option<String> {
+fn instance(controller: &str) -> Option<String> {
     let named = ["POD_NAME", "HOSTNAME"].into_iter();
     let mut named = named.filter_map(|name| env::var(name).ok().filter(|it| !it.is_empty()));
     let instance = named.next();
-    let instance = instance.or_else(|| events::Reporter::from(CONTROLLER).instance);
+    let instance = instance.or_else(|| events::Reporter::from(controller).instance);
     instance.map(|name| cut(name, MAX_INSTANCE))
 }
 

@@ -12,7 +12,7 @@ use super::{Event, EventCounts};
 pub(in crate::health) const LIMIT: usize = 1_000;
 
 /// Events that wait, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::health) struct Queue {
     waiting: VecDeque<(ObjectReference, Event)>,
     counts: EventCounts,
@@ -21,14 +21,13 @@ pub(in crate::health) struct Queue {
 }
 
 impl Queue {
-    /// How many were written, and how many were not.
-    pub(in crate::health) fn counts(&self) -> &EventCounts {
-        &self.counts
-    }
-
-    /// Counts by these from now on.
-    pub(in crate::health) fn count_by(&mut self, counts: EventCounts) {
-        self.counts = counts;
+    /// One that counts what it drops.
+    pub(in crate::health) fn new(counts: EventCounts) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            counts,
+            overflows: false,
+        }
     }
 
     /// Takes up an event about this object. If there is no room, the oldest one that only informs
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_oldest_that_only_informs_gives_way() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(EventCounts::default());
         push(&mut queue, &SCALED_DOWN, 0);
         push(&mut queue, &SCALED_UP, 1);
         for number in 2..LIMIT {
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_counted() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(EventCounts::default());
         for number in 0..3 {
             push(&mut queue, &SCALED_UP, number);
         }

@@ -12,6 +12,7 @@ use crate::{
     health::{
         ClusterReport, Finding,
         fixtures::{assessment, owed, report},
+        rights::OUTAGE,
     },
     prober::{
         ledger::Problem,
@@ -114,7 +115,7 @@ fn written_by_one_that_lacks(
         .zip(reports)
         .collect();
     let of = |name: &str| Some(Summary::of(clusters.get(name)?));
-    let lacking = lacking(missing);
+    let lacking = OUTAGE.lacking(missing);
     let holding = clusters.keys().filter(|name| {
         let seen = of(name).unwrap();
         seen.protected || policy.deleting && !seen.looked_at
@@ -262,12 +263,12 @@ fn rights_that_are_missing_are_told_and_found_again(
     let policy = policy(reports.len());
     let missing: Vec<String> = (0..count).map(|n| format!("patch a/{n}")).collect();
     let without = written(&policy, reports.clone());
-    assert_eq!(told_lacking(&without), None);
+    assert_eq!(OUTAGE.told(&without.conditions), None);
 
     let status = written_by_one_that_lacks(&missing, &policy, reports);
     assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
-    let told = lacking(&missing);
-    assert_eq!(told_lacking(&status), told.as_deref());
+    let told = OUTAGE.lacking(&missing);
+    assert_eq!(OUTAGE.told(&status.conditions), told.as_deref());
     let told = told.unwrap();
     assert!(told.contains("patch a/0"), "{told}");
     let more = format!("{} more", count - count.min(8));
