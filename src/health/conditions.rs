@@ -9,7 +9,9 @@ use k8s_openapi::{
 pub const READY: &str = "Ready";
 /// True while dependents are scaled down.
 pub const PROTECTING: &str = "Protecting";
-/// True while something cannot be judged or scaled.
+/// True while pods are deleted if they crash, since a service that they need became ready.
+pub const WEEDING: &str = "Weeding";
+/// True while something cannot be judged, scaled or deleted.
 pub const DEGRADED: &str = "Degraded";
 /// True while another policy applies to a cluster that this one selects as well.
 pub const CONFLICTED: &str = "Conflicted";

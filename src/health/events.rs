@@ -1,7 +1,8 @@
 //! Events: what has just become otherwise, told on the object that it is about.
 //!
 //! Pure functions compare the status that was there with the one that was just written ([`cluster`],
-//! [`policy`]), or put into words what was done to a dependent ([`dependent`]). So a refresh tells nothing, nor does a restart. What they yield waits in the bounded
+//! [`policy`], [`weed_policy`]), or put into words what was done to a dependent ([`dependent`]) or a
+//! pod ([`pod`]). So a refresh tells nothing, nor does a restart. What they yield waits in the bounded
 //! [`queue`] of the [`outbox`] until the [`publisher`] has sent what came before: an event may be
 //! late, or lost, but holds up nothing else.
 
@@ -9,11 +10,13 @@ pub(super) mod cluster;
 pub(super) mod dependent;
 mod kinds;
 pub(super) mod outbox;
+pub(super) mod pod;
 pub(super) mod policy;
 mod publisher;
 mod queue;
 mod rules;
 pub(super) mod sight;
+pub(super) mod weed_policy;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Resource, runtime::events::EventType};
@@ -38,6 +41,9 @@ enum On {
     Dependent,
     ClusterHealth,
     ProbePolicy,
+    PodOwner,
+    Pod,
+    WeedPolicy,
 }
 
 /// An event, yet without the object that it is about.

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{ClusterReport, Finding};
+use super::{ClusterReport, Finding, WeedReport};
 use crate::{
-    api::{self, DependentRef, DependentStatus, Mode, Protection},
+    api::{self, DependentRef, DependentStatus, Mode, Protection, WeedPolicyStatus},
     prober::{moment::Moment, verdict::Assessment},
 };
 
@@ -63,5 +63,28 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         roster: true,
         machines: None,
         protected: false,
+    }
+}
+
+/// A policy that watches two services, of which both are ready, and has nothing to do.
+pub(super) fn weed_report() -> WeedReport {
+    WeedReport {
+        name: "etcd".into(),
+        uid: "uid".into(),
+        generation: 7,
+        deleting: false,
+        mode: Mode::Enforce,
+        suspend: false,
+        problems: vec![],
+        services: 2,
+        ready: 2,
+        not_ready: vec![],
+        windows: 0,
+        open: vec![],
+        troubles: vec![],
+        weeded: 0,
+        last_weeds: vec![],
+        left_alone: vec![],
+        recorded: WeedPolicyStatus::default(),
     }
 }

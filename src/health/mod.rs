@@ -37,6 +37,6 @@ pub use events::{
 pub use metrics::{HealthMetrics, WriterMetrics};
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
-pub use weed::{PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble};
+pub use weed::{PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble, WeedWriter};
 pub use wording::evidence;
 pub use writer::Writer;

@@ -60,6 +60,21 @@ kinds! {
     FINALIZER_ADDED: ProbePolicy Normal "FinalizerAdded" "AddFinalizer",
     FINALIZER_REMOVED: ProbePolicy Normal "FinalizerRemoved" "RemoveFinalizer",
     LETTING_GO: ProbePolicy Normal "LettingGo" "Wait",
+
+    POD_WEEDED: PodOwner Normal "PodWeeded" "DeletePod",
+    WOULD_WEED: PodOwner Normal "WouldWeed" "Observe",
+
+    LEFT_ALONE: Pod Warning "LeftAlone" "Leave",
+    DELETION_REFUSED: Pod Warning "DeletionRefused" "DeletePod",
+
+    WEED_INVALID: WeedPolicy Warning "Invalid" "Validate",
+    WEED_VALID: WeedPolicy Normal "Valid" "Validate",
+    WEEDING: WeedPolicy Normal "Weeding" "DeletePods",
+    WEEDING_OVER: WeedPolicy Normal "WeedingOver" "Wait",
+    WEEDING_TROUBLE: WeedPolicy Warning "WeedingTrouble" "DeletePods",
+    WEEDING_UNTROUBLED: WeedPolicy Normal "WeedingUntroubled" "DeletePods",
+    WEED_RIGHTS_MISSING: WeedPolicy Warning "RightsMissing" "Review",
+    WEED_RIGHTS_SUFFICE: WeedPolicy Normal "RightsSuffice" "Review",
 }
 
 /// That a dependent is not where it should be, for the reason that its ClusterHealth gives.
@@ -113,6 +128,9 @@ mod tests {
                 "## Dependents" => Some(On::Dependent),
                 "## ClusterHealth" => Some(On::ClusterHealth),
                 "## ProbePolicy" => Some(On::ProbePolicy),
+                "## Controllers of pods" => Some(On::PodOwner),
+                "## Pods" => Some(On::Pod),
+                "## WeedPolicy" => Some(On::WeedPolicy),
                 heading if heading.starts_with("## ") => None,
                 _ => on,
             };

@@ -1,0 +1,159 @@
+//! From a [`WeedReport`] to the status of a WeedPolicy.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::report::{DELETION_REFUSED, PODS_UNWATCHED, WeedReport};
+use crate::{
+    api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
+    health::{
+        conditions::{self, DEGRADED, READY, STALLED, WEEDING, Wanted},
+        policy::DELETING,
+        rights::RIGHTS_MISSING,
+    },
+};
+
+/// How many services, or failures, a message names.
+const EXAMPLES: usize = 3;
+
+/// What keeps pods from being deleted, from the gravest to the least, and how it is told.
+const TROUBLES: [(&str, &str); 2] = [
+    (
+        PODS_UNWATCHED,
+        "pods that need a service cannot be watched, so that none is deleted",
+    ),
+    (DELETION_REFUSED, "pods could not be deleted"),
+];
+
+/// The status that a policy asks for, given the one before and what is to be said of rights that are
+/// missing.
+pub(in crate::health) fn status(
+    report: &WeedReport,
+    lacking: Option<&str>,
+    before: &WeedPolicyStatus,
+    now: Timestamp,
+) -> WeedPolicyStatus {
+    let generation = Some(report.generation);
+    let mut wanted = ready(report);
+    wanted.push(weeding(report));
+    wanted.push(degraded(report, lacking));
+    WeedPolicyStatus {
+        observed_generation: generation,
+        services: ServiceCounts {
+            watched: count(report.services),
+            ready: count(report.ready),
+        },
+        open_windows: count(report.windows),
+        weeded: report.weeded,
+        last_weeds: first(&report.last_weeds, MAX_LAST_WEEDS),
+        left_alone: first(&report.left_alone, MAX_LEFT_ALONE),
+        conditions: conditions::conditions(wanted, &before.conditions, generation, now),
+    }
+}
+
+/// Whether the second status says something that the first did not.
+pub(in crate::health) fn differs(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> bool {
+    before.observed_generation != after.observed_generation
+        || before.services != after.services
+        || before.open_windows != after.open_windows
+        || before.weeded != after.weeded
+        || before.last_weeds != after.last_weeds
+        || before.left_alone != after.left_alone
+        || !conditions::same_words(&before.conditions, &after.conditions)
+}
+
+/// Whether a reason of the condition Degraded is that pods are not deleted that should be.
+pub(in crate::health) fn is_trouble(reason: &str) -> bool {
+    TROUBLES.iter().any(|(known, _)| *known == reason)
+}
+
+fn ready(report: &WeedReport) -> Vec<Wanted> {
+    let WeedReport {
+        services, ready, ..
+    } = *report;
+    if report.deleting {
+        let message = "the policy is being deleted, and no pod is deleted for it any more";
+        return vec![Wanted::new(READY, false, DELETING, message)];
+    }
+    if !report.problems.is_empty() {
+        let problems = report.problems.join("; ");
+        return vec![
+            Wanted::new(READY, false, "Invalid", &*problems),
+            Wanted::new(STALLED, true, "Invalid", problems),
+        ];
+    }
+    if report.suspend {
+        let message = "the policy is suspended: no service is watched and no pod deleted for it";
+        return vec![Wanted::new(READY, true, "Suspended", message)];
+    }
+    let message = if services == 0 {
+        "no service of a name in the policy has an EndpointSlice in the namespaces that it selects"
+            .to_owned()
+    } else if ready >= services {
+        format!("all {services} services are ready")
+    } else {
+        format!(
+            "{ready} of {services} services are ready; not ready: {}",
+            named(&report.not_ready, services - ready)
+        )
+    };
+    vec![Wanted::new(READY, true, "Watching", message)]
+}
+
+fn weeding(report: &WeedReport) -> Wanted {
+    if report.windows == 0 {
+        return match report.suspend {
+            true => Wanted::new(WEEDING, false, "Suspended", "the policy is suspended"),
+            false => Wanted::new(WEEDING, false, "NoRecovery", ""),
+        };
+    }
+    let done = match report.mode {
+        Mode::Enforce => "pods that need them are deleted while they are in CrashLoopBackOff",
+        Mode::DryRun => "the policy's mode is DryRun, so no pod that needs them is deleted",
+    };
+    let message = format!(
+        "{} services became ready, or were found so, less than watchDuration ago: {}; {done}",
+        report.windows,
+        named(&report.open, report.windows)
+    );
+    Wanted::new(WEEDING, true, "Recovery", message)
+}
+
+/// All that is amiss; the reason is that of the gravest, which comes first.
+fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
+    let troubles = TROUBLES.iter().filter_map(|(reason, what)| {
+        let of_it = report.troubles.iter().filter(|it| it.reason == *reason);
+        let told: Vec<&str> = of_it.map(|it| &*it.message).collect();
+        let message = || format!("{what}: {}", named(&told, told.len()));
+        (!told.is_empty()).then(|| (*reason, message()))
+    });
+    let rights = lacking.map(|message| (RIGHTS_MISSING, message.to_owned()));
+    let parts: Vec<(&str, String)> = troubles.chain(rights).collect();
+    match parts.first() {
+        Some((reason, _)) => {
+            let messages: Vec<&str> = parts.iter().map(|(_, message)| &**message).collect();
+            Wanted::new(DEGRADED, true, reason, messages.join("; "))
+        }
+        None => Wanted::new(DEGRADED, false, "AsExpected", ""),
+    }
+}
+
+/// The first of these, and how many more of all there are.
+fn named(known: &[impl AsRef<str>], all: usize) -> String {
+    let first: Vec<&str> = known.iter().take(EXAMPLES).map(AsRef::as_ref).collect();
+    let text = first.join(", ");
+    match all.saturating_sub(first.len()) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+fn count(all: usize) -> i32 {
+    i32::try_from(all).unwrap_or(i32::MAX)
+}
+
+fn first<T: Clone>(all: &[T], most: usize) -> Vec<T> {
+    all.iter().take(most).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;
