@@ -4,6 +4,7 @@ mod args;
 mod component;
 pub mod crd;
 mod prober;
+mod weeder;
 
 use std::{io, process::ExitCode};
 
@@ -22,6 +23,9 @@ enum Command {
     /// Watch the node leases of every cluster that a ProbePolicy selects, and protect those whose
     /// nodes lose their way to the API server
     Prober(Box<prober::ProberArgs>),
+    /// Delete pods that are stuck in CrashLoopBackOff when a service that a WeedPolicy names becomes
+    /// ready, so that they restart at once
+    Weeder(Box<weeder::WeederArgs>),
     /// Print the CustomResourceDefinitions
     Crd(crd::CrdArgs),
 }
@@ -30,6 +34,7 @@ enum Command {
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Command::Prober(args) => prober::run(*args).await.map_err(|error| error.to_string()),
+        Command::Weeder(args) => weeder::run(*args).await.map_err(|error| error.to_string()),
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }

@@ -7,16 +7,24 @@
 //! [`scopes`] (which pods are watched), [`looping`] (which of these crash), [`weeds`] (what was tried
 //! on them), [`budget`] (which is next), [`account`] (what a policy has to show), [`state`] (these
 //! together).
+//!
+//! At the ends: [`run`] (the loop: watches in, requests out) and [`rights`] (whether it may).
 
 pub mod account;
 pub mod budget;
 pub mod coverage;
+mod delete;
+pub mod instruments;
+mod log;
 pub mod looping;
+pub mod metrics;
 pub mod news;
 pub mod now;
 pub mod pod;
+mod pods;
 pub mod policy;
 pub mod rights;
+pub mod run;
 pub mod scopes;
 pub mod selector;
 pub mod services;

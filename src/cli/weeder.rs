@@ -1,0 +1,41 @@
+//! `dependency-watchdog weeder`
+
+use clap::Args;
+
+use super::{
+    args::Former,
+    component::{Component, ComponentArgs, ComponentError, Post},
+};
+use crate::weeder::{
+    instruments::Instruments,
+    run::{self, Weeder},
+};
+
+/// The Lease for which weeders stand, those of Gardener's dependency-watchdog among them.
+const LEASE: &str = "dwd-weeder-leader-election";
+
+/// Flags of the weeder.
+#[derive(Debug, Args)]
+pub(super) struct WeederArgs {
+    #[command(flatten)]
+    component: ComponentArgs,
+}
+
+pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
+    let (instruments, registry) = Instruments::new();
+    let component = Component {
+        name: "weeder",
+        lease: LEASE,
+        former: Former {
+            policy: "WeedPolicy",
+            unit: "service",
+        },
+        instruments: instruments.common.clone(),
+        registry,
+    };
+    let work = |post: Post| {
+        let seed = post.seed;
+        run::run(Weeder { seed, instruments }, post.stop)
+    };
+    component.run(&args.component, work).await
+}

@@ -1,0 +1,99 @@
+//! Deleting one pod, and nothing else that may have its name by now.
+
+use std::time::Duration;
+
+use kube::{
+    Api,
+    api::{DeleteParams, Preconditions},
+};
+
+use super::{
+    pod::Pod,
+    weeds::{Deletion, DeletionError},
+};
+use crate::runtime::seed::{CallError, Seed};
+
+/// Deletes the pod, whose turn it is, if it is still the one, and the version of it, that was judged.
+/// It has its own grace period to end.
+///
+/// # Errors
+///
+/// If it was not deleted, or nobody knows.
+pub(super) async fn delete(seed: &Seed, deletion: &Deletion) -> Result<(), DeletionError> {
+    let api: Api<Pod> = Api::namespaced(seed.client().clone(), &deletion.namespace);
+    let params = DeleteParams::default().preconditions(Preconditions {
+        uid: Some(deletion.uid.to_string()),
+        resource_version: Some(deletion.resource_version.to_string()),
+    });
+    let answer = seed.call_at_turn(api.delete(&deletion.pod, &params)).await;
+    answer.map(drop).map_err(outcome)
+}
+
+/// What an answer says of the pod.
+fn outcome(error: CallError) -> DeletionError {
+    let text = error.to_string();
+    let CallError::Refused(status) = error else {
+        return DeletionError::Unanswered(text);
+    };
+    match status.code {
+        404 => DeletionError::Gone,
+        409 => DeletionError::Changed,
+        429 => {
+            let seconds = status.details.map(|details| details.retry_after_seconds);
+            let asked = seconds.filter(|seconds| *seconds > 0);
+            DeletionError::Throttled(asked.map(|seconds| Duration::from_secs(seconds.into())))
+        }
+        // The API server gave up waiting for its etcd, which may have taken it.
+        504 => DeletionError::Unanswered(text),
+        _ => DeletionError::Refused(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{Status, response::StatusDetails};
+    use rstest::rstest;
+
+    use super::*;
+
+    fn refused(code: u16, retry_after_seconds: Option<u32>) -> CallError {
+        let details = retry_after_seconds.map(|retry_after_seconds| StatusDetails {
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds,
+        });
+        let status = Status {
+            code,
+            details,
+            ..Status::failure("no", "Refused")
+        };
+        CallError::Refused(Box::new(status))
+    }
+
+    #[rstest]
+    #[case::gone(refused(404, None), DeletionError::Gone)]
+    #[case::changed(refused(409, None), DeletionError::Changed)]
+    #[case::throttled(refused(429, None), DeletionError::Throttled(None))]
+    #[case::throttled_for_no_time(refused(429, Some(0)), DeletionError::Throttled(None))]
+    #[case::throttled_for_a_time(
+        refused(429, Some(7)),
+        DeletionError::Throttled(Some(Duration::from_secs(7)))
+    )]
+    #[case::timed_out(refused(504, None), DeletionError::Unanswered("no (504)".to_owned()))]
+    #[case::failed(refused(500, None), DeletionError::Refused("no (500)".to_owned()))]
+    #[case::late(CallError::Late, DeletionError::Unanswered(CallError::Late.to_string()))]
+    fn what_an_answer_says(#[case] error: CallError, #[case] expected: DeletionError) {
+        assert_eq!(outcome(error), expected);
+    }
+
+    #[test]
+    fn a_missing_right_is_named() {
+        let DeletionError::Refused(text) = outcome(refused(403, None)) else {
+            panic!("not refused");
+        };
+        assert!(text.contains("manifests/weeder/rbac.yaml"), "{text}");
+    }
+}

@@ -1,0 +1,217 @@
+//! The watches of pods: one task each, as long as it is wanted.
+//!
+//! They go past the budget, as all watches do: there are few, and a pod that is to be deleted at once
+//! must not wait for statuses to be written. What they tell goes through one channel that holds
+//! little, so that a list of many pods waits for whoever takes it in, and not in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt};
+use kube::{
+    Api, Client,
+    runtime::watcher::{self, Event, watcher},
+};
+use prometheus_client::metrics::counter::Counter;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{pod::Pod, scopes::PodWatch};
+use crate::runtime::watches::{Cause, patient};
+
+/// A Pod has some ten kilobytes, of which little is kept.
+const PODS_PER_PAGE: u32 = 200;
+/// A watch ends after this long, in seconds, and is taken up again: a connection that was lost in
+/// silence is found out soon enough for a window of minutes.
+const WATCH_SECONDS: u32 = 60;
+/// For one page of a list, which nothing else limits.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
+/// A watch that was taken up again may have nothing to tell. It works if it does not break for so
+/// long: one that is tried ever more seldom is tried within this.
+const QUIET: Duration = Duration::from_secs(90);
+/// So many events wait to be taken in.
+const WAITING: usize = 64;
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// This has changed.
+    Event(Event<Pod>),
+    /// It cannot be begun, or not be taken up again; and why.
+    Broke(String),
+    /// It works again.
+    Works,
+}
+
+/// The watches that are wanted. They end with it.
+pub(super) struct PodWatches {
+    client: Client,
+    restarts: Counter,
+    tasks: BTreeMap<PodWatch, AbortOnDropHandle<()>>,
+    sender: mpsc::Sender<(PodWatch, Told)>,
+    told: mpsc::Receiver<(PodWatch, Told)>,
+}
+
+impl PodWatches {
+    /// None yet. Those that break are counted by `restarts`.
+    pub(super) fn new(client: Client, restarts: Counter) -> Self {
+        let (sender, told) = mpsc::channel(WAITING);
+        Self {
+            client,
+            restarts,
+            tasks: BTreeMap::new(),
+            sender,
+            told,
+        }
+    }
+
+    /// These are wanted, and no others; tells whether that is new.
+    pub(super) fn want(&mut self, wanted: &BTreeSet<PodWatch>) -> bool {
+        if self.tasks.keys().eq(wanted) {
+            return false;
+        }
+        self.tasks.retain(|watch, _| wanted.contains(watch));
+        for watch in wanted {
+            if self.tasks.contains_key(watch) {
+                continue;
+            }
+            let teller = Teller {
+                watch: watch.clone(),
+                sender: self.sender.clone(),
+                restarts: self.restarts.clone(),
+                failures: 0,
+            };
+            let task = tokio::spawn(keep(self.client.clone(), teller));
+            self.tasks
+                .insert(watch.clone(), AbortOnDropHandle::new(task));
+        }
+        true
+    }
+
+    /// What one of them tells. What others told that are not wanted any more is dropped.
+    pub(super) async fn next(&mut self) -> Option<(PodWatch, Told)> {
+        loop {
+            let (watch, told) = self.told.recv().await?;
+            if self.tasks.contains_key(&watch) {
+                return Some((watch, told));
+            }
+        }
+    }
+}
+
+/// One watch's end of the channel.
+struct Teller {
+    watch: PodWatch,
+    sender: mpsc::Sender<(PodWatch, Told)>,
+    restarts: Counter,
+    /// How often it has failed since it last worked.
+    failures: u32,
+}
+
+impl Teller {
+    async fn tell(&self, told: Told) {
+        // Nobody listens any more only when this task is about to be ended.
+        let _ = self.sender.send((self.watch.clone(), told)).await;
+    }
+
+    async fn event(&mut self, event: Event<Pod>) {
+        // That a list begins is told before it is asked for.
+        if !matches!(event, Event::Init) {
+            self.works().await;
+        }
+        self.tell(Told::Event(event)).await;
+    }
+
+    async fn works(&mut self) {
+        if std::mem::take(&mut self.failures) > 0 {
+            self.tell(Told::Works).await;
+        }
+    }
+
+    async fn broke(&mut self, listing: bool, message: String) {
+        self.restarts.inc();
+        self.failures += 1;
+        let PodWatch {
+            namespace,
+            selector,
+            ..
+        } = &self.watch;
+        let (namespace, selector) = (namespace.as_deref(), selector.as_str());
+        if self.failures == 1 {
+            tracing::warn!(
+                namespace,
+                selector,
+                error = message,
+                "a watch of pods broke; it is resumed"
+            );
+        } else {
+            tracing::debug!(
+                namespace,
+                selector,
+                error = message,
+                "a watch of pods is still broken"
+            );
+        }
+        // One that breaks after a list is taken up where it was, within a second or two.
+        if listing || self.failures > 1 {
+            self.tell(Told::Broke(message)).await;
+        }
+    }
+}
+
+/// Follows the pods for ever.
+async fn keep(client: Client, mut teller: Teller) {
+    let PodWatch {
+        namespace,
+        selector,
+        ..
+    } = &teller.watch;
+    let api: Api<Pod> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let config = watcher::Config::default()
+        .labels(selector.as_str())
+        .page_size(PODS_PER_PAGE)
+        .timeout(WATCH_SECONDS);
+    loop {
+        let stream = Box::pin(patient(watcher(api.clone(), config.clone())));
+        let message = follow(stream, &mut teller).await;
+        teller.broke(true, message).await;
+    }
+}
+
+/// Tells what a watch tells, until a list gets no answer; returns what to say then.
+async fn follow(
+    mut stream: impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin,
+    teller: &mut Teller,
+) -> String {
+    let mut listing = true;
+    loop {
+        let limit = match (listing, teller.failures) {
+            (true, _) => PAGE_LIMIT,
+            (false, 0) => Duration::MAX,
+            (false, _) => QUIET,
+        };
+        match timeout(limit, stream.next()).await {
+            Ok(Some(Ok(event))) => {
+                match event {
+                    Event::Init | Event::InitApply(_) => listing = true,
+                    Event::InitDone | Event::Apply(_) | Event::Delete(_) => listing = false,
+                }
+                teller.event(event).await;
+            }
+            Ok(Some(Err(error))) => {
+                let message = Cause::of(&error).words();
+                teller.broke(listing, message).await;
+            }
+            Ok(None) => return "the watch has ended".to_owned(),
+            Err(_) if listing => {
+                return format!("the list was not answered within {PAGE_LIMIT:?}");
+            }
+            Err(_) => teller.works().await,
+        }
+    }
+}

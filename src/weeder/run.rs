@@ -1,0 +1,342 @@
+//! The weeder's one loop: what watches tell goes into the state, and what follows from it is done.
+
+use std::time::Duration;
+
+use futures::{
+    FutureExt, Stream, StreamExt,
+    future::BoxFuture,
+    stream::{BoxStream, FuturesUnordered},
+};
+use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
+use kube::{
+    Api, ResourceExt as _,
+    core::{DeserializeGuard, PartialObjectMeta},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event, watcher},
+    },
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    delete::delete,
+    instruments::Instruments,
+    log,
+    metrics::WeederMetrics,
+    news::News,
+    now::Now,
+    pods::{PodWatches, Told},
+    rights::{InForce, Reviewer},
+    services::ServiceNames,
+    slice::EndpointSlice,
+    state::State,
+    weeds::{Deletion, DeletionError},
+};
+use crate::{
+    api::WeedPolicy,
+    health::{WeedReport, WeedReporter, WeedWriter},
+    runtime::{
+        pulse::Pulse,
+        seed::Seed,
+        timer::until,
+        watches::{WatchState, events},
+    },
+};
+
+/// The name of the loop's pulse.
+const PULSE: &str = "weeder";
+/// Policies are reported at most this often.
+const REPORT: Duration = Duration::from_secs(1);
+/// When the weeder is stopped, deletions that are under way may still end within this.
+const LAST_DELETIONS: Duration = Duration::from_secs(5);
+
+/// What the weeder runs with.
+#[derive(Clone)]
+pub struct Weeder {
+    /// Where it reads, deletes and reports.
+    pub seed: Seed,
+    /// By which others see how it fares.
+    pub instruments: Instruments,
+}
+
+/// Runs the weeder until it is stopped.
+pub async fn run(weeder: Weeder, stop: CancellationToken) {
+    let Weeder { seed, instruments } = weeder;
+    let (writer, reporter) = WeedWriter::new(seed.clone());
+    let writer = writer.measured(
+        instruments.writer.clone(),
+        instruments.common.pulses.clone(),
+    );
+    // Its last reports may be about the last deletions, so the writer outlives them.
+    let last = CancellationToken::new();
+    let writing = tokio::spawn(writer.run(last.clone()));
+    let (in_force, policies) = watch::channel(InForce::default());
+    let reviewer = Reviewer {
+        seed: seed.clone(),
+        reporter: reporter.clone(),
+    };
+    tokio::spawn(
+        stop.clone()
+            .run_until_cancelled_owned(reviewer.run(policies)),
+    );
+    let reports = Reports::new(reporter, in_force);
+    Weeding::new(&seed, &instruments, reports).run(stop).await;
+    last.cancel();
+    // The writer does not panic; if it did, there is nothing left to write.
+    let _ = writing.await;
+}
+
+/// How a deletion ended.
+type Done = (Deletion, Result<(), DeletionError>);
+
+struct Weeding {
+    seed: Seed,
+    state: State,
+    policies: WatchState,
+    namespaces: WatchState,
+    slices: Slices,
+    pods: PodWatches,
+    /// The wait for the turn of the next deletion. Which it is, is decided then.
+    turn: Option<BoxFuture<'static, ()>>,
+    deletions: FuturesUnordered<BoxFuture<'static, Done>>,
+    reports: Reports,
+    metrics: WeederMetrics,
+    pulse: Pulse,
+}
+
+impl Weeding {
+    fn new(seed: &Seed, instruments: &Instruments, reports: Reports) -> Self {
+        let watches = &instruments.common.watches;
+        Self {
+            // A pod that is to be deleted goes before what is written about it.
+            seed: seed.urgent(),
+            state: State::default(),
+            policies: watches.begin("WeedPolicies", "watch-weedpolicies"),
+            namespaces: watches.begin("Namespaces", "watch-namespaces"),
+            slices: Slices {
+                names: ServiceNames::default(),
+                events: None,
+                state: watches.begin_idle("EndpointSlices", "watch-endpointslices"),
+            },
+            pods: PodWatches::new(seed.client().clone(), watches.restarts("Pods")),
+            turn: None,
+            deletions: FuturesUnordered::new(),
+            reports,
+            metrics: instruments.weeder.clone(),
+            pulse: instruments.common.pulses.begin(PULSE),
+        }
+    }
+
+    async fn run(mut self, stop: CancellationToken) {
+        let mut policies = watch_policies(&self.seed, self.policies.clone());
+        let mut namespaces = watch_namespaces(&self.seed, self.namespaces.clone());
+        loop {
+            self.pulse.beat();
+            self.follow_up();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                // Time first: a window that is over deletes nothing, whatever else happens.
+                () = until(self.state.due()) => self.state.tick(now()),
+                // Policies and namespaces decide what the others mean.
+                Some(event) = policies.next() => self.state.policy_event(event, now()),
+                Some(event) = namespaces.next() => self.state.namespace_event(event, now()),
+                Some(event) = self.slices.next() => {
+                    self.state.slice_event(&self.slices.names, event, now());
+                }
+                Some(done) = self.deletions.next() => self.deleted(done),
+                Some((watch, told)) = self.pods.next() => match told {
+                    Told::Event(event) => self.state.pod_event(&watch, event, now()),
+                    Told::Broke(message) => self.state.pod_watch_broke(&watch, message),
+                    Told::Works => self.state.pod_watch_works(&watch),
+                },
+                () = end_of(&mut self.turn) => {
+                    self.turn = None;
+                    self.delete_next();
+                }
+                () = until(self.reports.due) => {
+                    self.report();
+                    continue;
+                }
+                () = self.pulse.due() => continue,
+            }
+            self.reports.call_for();
+        }
+        // Whoever comes next would ask for the same again.
+        let last = async {
+            while let Some(done) = self.deletions.next().await {
+                self.deleted(done);
+            }
+        };
+        let _ = timeout(LAST_DELETIONS, last).await;
+        self.tell_news();
+        self.report();
+    }
+
+    /// Does what follows from the state as it is now.
+    fn follow_up(&mut self) {
+        self.tell_news();
+        let names = self.state.service_names();
+        if *names != self.slices.names {
+            self.slices.restart(&self.seed, names.clone());
+        }
+        let wanted = self.state.pod_watches();
+        if self.pods.want(wanted) {
+            self.metrics.watching(wanted.iter());
+        }
+        if self.turn.is_none() && self.state.may_delete() {
+            let seed = self.seed.clone();
+            self.turn = Some(async move { seed.turn().await }.boxed());
+        }
+    }
+
+    fn delete_next(&mut self) {
+        let Some(deletion) = self.state.next_deletion(now()) else {
+            return;
+        };
+        let seed = self.seed.clone();
+        self.deletions.push(Box::pin(async move {
+            let ended = delete(&seed, &deletion).await;
+            (deletion, ended)
+        }));
+        self.metrics.deleting(self.deletions.len());
+    }
+
+    fn deleted(&mut self, (deletion, ended): Done) {
+        let called_for = deletion.ready_since.max(deletion.looping_since);
+        self.metrics.deleted(&ended, called_for.elapsed());
+        self.metrics.deleting(self.deletions.len());
+        self.state.deletion_ended(deletion, ended, now());
+    }
+
+    fn tell_news(&mut self) {
+        let news = self.state.take_news();
+        log::happened(&news);
+        for news in news {
+            self.metrics.happened(&news);
+            if let News::Pod { news, .. } = news {
+                self.reports.reporter.pod(news);
+            }
+        }
+    }
+
+    fn report(&mut self) {
+        // What is not known yet is not over.
+        let reports = self.state.listed().then(|| self.state.reports());
+        if let Some(reports) = &reports {
+            self.metrics.reported(reports);
+        }
+        self.reports.say(reports);
+    }
+}
+
+/// The watch of the slices of the services that are named.
+struct Slices {
+    names: ServiceNames,
+    events: Option<BoxStream<'static, Event<EndpointSlice>>>,
+    state: WatchState,
+}
+
+impl Slices {
+    fn restart(&mut self, seed: &Seed, names: ServiceNames) {
+        self.state.needed(!names.is_empty());
+        self.events = (!names.is_empty()).then(|| {
+            let api: Api<EndpointSlice> = Api::all(seed.client().clone());
+            let config = watcher::Config::default().labels(&names.label_selector());
+            events(watcher(api, config), self.state.clone()).boxed()
+        });
+        self.names = names;
+    }
+
+    async fn next(&mut self) -> Option<Event<EndpointSlice>> {
+        self.events.as_mut()?.next().await
+    }
+}
+
+/// What was said of the policies, and when it is said again.
+struct Reports {
+    reporter: WeedReporter,
+    /// For which rights are reviewed.
+    in_force: watch::Sender<InForce>,
+    said: Option<Vec<WeedReport>>,
+    due: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl Reports {
+    fn new(reporter: WeedReporter, in_force: watch::Sender<InForce>) -> Self {
+        Self {
+            reporter,
+            in_force,
+            said: None,
+            due: None,
+            last: None,
+        }
+    }
+
+    /// Something has changed.
+    fn call_for(&mut self) {
+        let soonest = self.last.map_or_else(Instant::now, |last| last + REPORT);
+        self.due.get_or_insert(soonest);
+    }
+
+    /// Says it if it is new.
+    fn say(&mut self, reports: Option<Vec<WeedReport>>) {
+        self.due = None;
+        if let Some(reports) = reports {
+            self.last = Some(Instant::now());
+            if self.said.as_ref() != Some(&reports) {
+                self.in_force.send_replace(in_force(&reports));
+                self.reporter.policies(reports.clone());
+                self.said = Some(reports);
+            }
+        }
+    }
+}
+
+/// The policies for which pods may have to be deleted.
+fn in_force(reports: &[WeedReport]) -> InForce {
+    let policies = reports.iter();
+    let policies = policies.filter(|it| !it.suspend && !it.deleting && it.problems.is_empty());
+    policies.map(|it| (it.uid.clone(), it.generation)).collect()
+}
+
+fn now() -> Now {
+    Now {
+        instant: Instant::now(),
+        time: Timestamp::now(),
+    }
+}
+
+/// Waits for the end of what is under way; for ever if nothing is.
+async fn end_of(turn: &mut Option<BoxFuture<'static, ()>>) {
+    match turn {
+        Some(turn) => turn.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn watch_policies(
+    seed: &Seed,
+    state: WatchState,
+) -> impl Stream<Item = Event<DeserializeGuard<WeedPolicy>>> + Unpin + use<> {
+    let api: Api<DeserializeGuard<WeedPolicy>> = Api::all(seed.client().clone());
+    events(watcher(api, watcher::Config::default()), state)
+}
+
+/// Of namespaces labels and the deletion timestamp count.
+fn watch_namespaces(
+    seed: &Seed,
+    state: WatchState,
+) -> impl Stream<Item = Event<PartialObjectMeta<Namespace>>> + Unpin + use<> {
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(seed.client().clone());
+    let stream = watcher(api, watcher::Config::default()).modify(|namespace| {
+        namespace.managed_fields_mut().clear();
+        namespace.annotations_mut().clear();
+    });
+    events(stream, state)
+}
