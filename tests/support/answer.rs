@@ -1,6 +1,6 @@
 //! What a scripted seed answers, and how it patches.
 
-use std::io;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, channel::mpsc};
@@ -18,7 +18,8 @@ pub(super) type Answer = Result<http::Response<AnswerBody>, io::Error>;
 /// What a request comes to.
 pub(super) enum Outcome {
     Json(u16, Value),
-    Watch(Vec<Bytes>, mpsc::UnboundedReceiver<Bytes>),
+    /// What was missed, what comes, and when it ends.
+    Watch(Vec<Bytes>, mpsc::UnboundedReceiver<Bytes>, Duration),
 }
 
 /// The status of a workload whose controller has done its work.
@@ -33,7 +34,8 @@ pub fn workload_status(object: &Value) -> Value {
 pub(super) fn respond(outcome: Outcome) -> http::Response<AnswerBody> {
     match outcome {
         Outcome::Json(code, body) => whole(code, "application/json", body.to_string()),
-        Outcome::Watch(missed, coming) => {
+        Outcome::Watch(missed, coming, limit) => {
+            let coming = coming.take_until(Box::pin(tokio::time::sleep(limit)));
             let lines = futures::stream::iter(missed).chain(coming);
             let frames = lines.map(|line| Ok::<_, io::Error>(Frame::data(line)));
             http::Response::new(BodyExt::boxed(StreamBody::new(frames)))
@@ -57,7 +59,11 @@ pub(super) async fn fail(failure: Failure) -> Answer {
         Failure::Hang => std::future::pending().await,
         Failure::Status(code) => Ok(respond(status(code, "scripted failure"))),
         Failure::RetryAfter(seconds) => {
-            let mut answer = respond(status(429, "scripted failure"));
+            let Outcome::Json(code, mut body) = status(429, "scripted failure") else {
+                unreachable!();
+            };
+            body["details"] = json!({"retryAfterSeconds": seconds});
+            let mut answer = respond(Outcome::Json(code, body));
             answer.headers_mut().insert("retry-after", seconds.into());
             Ok(answer)
         }

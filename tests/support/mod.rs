@@ -14,9 +14,11 @@
 mod answer;
 mod clock;
 mod failure;
+mod garden;
 mod openmetrics;
 mod protection;
 mod seed;
+mod selector;
 mod shoot;
 mod stage;
 mod world;
@@ -25,6 +27,7 @@ mod world;
 pub use self::{
     clock::{Activity, Clock, run},
     failure::Failure,
+    garden::{Garden, app, looping, put_namespace, put_pod, put_slice, weed_policy},
     openmetrics::Exposition,
     protection::{
         DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_kept, assert_released,

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -24,10 +25,19 @@ use super::{
         Answer, Outcome, discovery, fail, merge, new_scale, not_found, respond, scale, status,
         workload_status,
     },
+    selector::{Labels, decode},
 };
 
 /// The resources that are served: plural, kind, group and version.
-const RESOURCES: [(&str, &str, &str); 8] = [
+const RESOURCES: [(&str, &str, &str); 12] = [
+    ("pods", "Pod", "v1"),
+    ("namespaces", "Namespace", "v1"),
+    ("endpointslices", "EndpointSlice", "discovery.k8s.io/v1"),
+    (
+        "weedpolicies",
+        "WeedPolicy",
+        "dependency-watchdog.gardener.cloud/v1alpha1",
+    ),
     ("secrets", "Secret", "v1"),
     ("deployments", "Deployment", "apps/v1"),
     ("statefulsets", "StatefulSet", "apps/v1"),
@@ -89,6 +99,11 @@ impl Call {
         self.query.contains("watch=true")
     }
 
+    /// The label selector, without its escapes; empty if there is none.
+    pub fn labels(&self) -> String {
+        decode(self.parameter("labelSelector").unwrap_or_default())
+    }
+
     /// The name that the field selector asks for, if there is one.
     pub fn selected_name(&self) -> Option<String> {
         let selector = self.parameter("fieldSelector")?;
@@ -123,21 +138,59 @@ struct Fault {
 type Key = (String, String, String);
 type Interference = Box<dyn FnMut(&mut Value) + Send>;
 
-/// What a watch asks for: a plural, and perhaps a name.
-struct Interest(String, Option<String>);
+/// What a list or a watch asks for.
+struct Interest {
+    plural: String,
+    /// All, if it is empty.
+    namespace: String,
+    name: Option<String>,
+    labels: Labels,
+}
 
 impl Interest {
-    fn in_object(&self, plural: &str, name: &str) -> bool {
-        self.0 == plural && self.1.as_deref().is_none_or(|wanted| wanted == name)
+    fn of(call: &Call, plural: &str) -> Self {
+        Self {
+            plural: plural.to_owned(),
+            namespace: call.namespace.clone(),
+            name: call.selected_name(),
+            labels: Labels::parse(call.parameter("labelSelector").unwrap_or_default()),
+        }
+    }
+
+    fn in_object(&self, (plural, namespace, name): &Key, object: &Value) -> bool {
+        self.plural == *plural
+            && (self.namespace.is_empty() || self.namespace == *namespace)
+            && self.name.as_ref().is_none_or(|wanted| wanted == name)
+            && self.labels.match_object(object)
+    }
+
+    /// What a watch is told of a change.
+    fn line(&self, past: &Past) -> Option<Bytes> {
+        let seen = |object: &Value| self.in_object(&past.key, object);
+        let before = past.before.as_ref().filter(|object| seen(object));
+        let after = past.after.as_ref().filter(|object| seen(object));
+        let (what, object) = match (before, after) {
+            (None, None) => return None,
+            (None, Some(object)) => ("ADDED", object),
+            (Some(_), Some(object)) => ("MODIFIED", object),
+            // It has the new resourceVersion, and its labels of before.
+            (Some(before), None) => ("DELETED", before),
+        };
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = json!(past.revision.to_string());
+        Some(Bytes::from(format!(
+            "{}\n",
+            json!({"type": what, "object": object})
+        )))
     }
 }
 
-/// An event of the past, as the line of a watch.
+/// A change of the past.
 struct Past {
     revision: u64,
-    plural: String,
-    name: String,
-    line: Bytes,
+    key: Key,
+    before: Option<Value>,
+    after: Option<Value>,
 }
 
 #[derive(Default)]
@@ -208,12 +261,7 @@ impl Seed {
         let before = state.objects.get(&key);
         let generation = before.map_or(1, |it| it["metadata"]["generation"].as_i64().unwrap() + 1);
         object["metadata"]["generation"] = json!(generation);
-        let what = if before.is_some() {
-            "MODIFIED"
-        } else {
-            "ADDED"
-        };
-        state.store(&key, object, what);
+        state.store(&key, object);
     }
 
     /// Deletes an object.
@@ -238,12 +286,9 @@ impl Seed {
     /// compaction.
     pub fn versions(&self, plural: &str) -> Vec<Value> {
         let state = self.lock();
-        let events = state.history.iter().filter(|past| past.plural == plural);
-        let object = |past: &Past| {
-            let mut event: Value = serde_json::from_slice(&past.line).unwrap();
-            event["object"].take()
-        };
-        events.map(object).collect()
+        let past = state.history.iter().filter(|past| past.key.0 == plural);
+        let object = |past: &Past| past.after.clone().or_else(|| past.before.clone());
+        past.filter_map(object).collect()
     }
 
     /// Changes an object, as somebody else would.
@@ -337,13 +382,13 @@ impl Seed {
     pub fn watches(&self, plural: &str) -> usize {
         let mut state = self.lock();
         state.watchers.retain(|(_, watcher)| !watcher.is_closed());
-        let of = |it: &&(Interest, _)| it.0.0 == plural;
+        let of = |it: &&(Interest, _)| it.0.plural == plural;
         state.watchers.iter().filter(of).count()
     }
 
     /// Ends the watches of this resource, as an API server does every few minutes.
     pub fn end_watches(&self, plural: &str) {
-        self.lock().watchers.retain(|(of, _)| of.0 != plural);
+        self.lock().watchers.retain(|(of, _)| of.plural != plural);
     }
 
     /// Forgets the events of the past: a watch cannot be taken up where it ended.
@@ -471,10 +516,20 @@ impl State {
         match (&*call.method, sub) {
             ("GET", "") if call.name.is_empty() && call.is_watch() => self.watch(call, plural),
             ("GET", "") if call.name.is_empty() => self.list(call, plural, kind, version),
-            ("DELETE", "") => match self.delete(&key) {
-                Some(object) => Outcome::Json(200, object),
-                None => not_found(),
-            },
+            ("DELETE", "") => {
+                let wanted = &call.body["preconditions"];
+                if let Some(object) = self.objects.get(&key)
+                    && ["uid", "resourceVersion"].iter().any(|field| {
+                        !wanted[field].is_null() && wanted[field] != object["metadata"][field]
+                    })
+                {
+                    return status(409, "the precondition does not hold");
+                }
+                match self.delete(&key) {
+                    Some(object) => Outcome::Json(200, object),
+                    None => not_found(),
+                }
+            }
             ("PATCH", "") if call.content_type == "application/apply-patch+yaml" => {
                 let before = self.objects.get(&key).cloned();
                 let uid = &call.body["metadata"]["uid"];
@@ -491,7 +546,7 @@ impl State {
                 object["metadata"]["finalizers"] = json!(finalizers);
                 match before {
                     Some(_) => self.update(&key, object),
-                    None => self.store(&key, object, "ADDED"),
+                    None => self.store(&key, object),
                 }
                 let answer = self.objects[&key].clone();
                 if finalizers.is_empty() && !answer["metadata"]["deletionTimestamp"].is_null() {
@@ -530,7 +585,7 @@ impl State {
                     }
                     ("PATCH", "status") => {
                         object["status"] = call.body["status"].clone();
-                        self.store(&key, object, "MODIFIED");
+                        self.store(&key, object);
                     }
                     ("GET", "scale") => return Outcome::Json(200, scale(&object)),
                     ("PATCH", "scale") => {
@@ -596,7 +651,7 @@ impl State {
         }
         let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
         object["metadata"]["generation"] = json!(generation + 1);
-        self.store(key, object, "MODIFIED");
+        self.store(key, object);
         if !self.stuck.contains(&key.2) {
             self.settle(key);
         }
@@ -609,51 +664,46 @@ impl State {
         }
         let mut object = self.objects[key].clone();
         object["status"] = workload_status(&object);
-        self.store(key, object, "MODIFIED");
+        self.store(key, object);
     }
 
-    fn store(&mut self, key: &Key, mut object: Value, what: &str) {
+    fn store(&mut self, key: &Key, mut object: Value) {
         self.revision += 1;
         let (_, kind, version) = RESOURCES.iter().find(|it| it.0 == key.0).unwrap();
         object["kind"] = json!(kind);
         object["apiVersion"] = json!(version);
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.tell(key, what, &object);
-        self.objects.insert(key.clone(), object);
+        let before = self.objects.insert(key.clone(), object.clone());
+        self.tell(key, before, Some(object));
     }
 
     fn remove(&mut self, key: &Key) -> Option<Value> {
         let mut object = self.objects.remove(key)?;
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        self.tell(key, "DELETED", &object);
+        self.tell(key, Some(object.clone()), None);
         Some(object)
     }
 
-    fn tell(&mut self, (plural, _, name): &Key, what: &str, object: &Value) {
-        let line = Bytes::from(format!("{}\n", json!({"type": what, "object": object})));
-        self.history.push(Past {
+    fn tell(&mut self, key: &Key, before: Option<Value>, after: Option<Value>) {
+        let past = Past {
             revision: self.revision,
-            plural: plural.clone(),
-            name: name.clone(),
-            line: line.clone(),
-        });
+            key: key.clone(),
+            before,
+            after,
+        };
         self.watchers.retain(|(of, watcher)| {
-            !of.in_object(plural, name) || watcher.unbounded_send(line.clone()).is_ok()
+            let line = of.line(&past);
+            line.is_none_or(|line| watcher.unbounded_send(line).is_ok())
         });
+        self.history.push(past);
     }
 
     fn list(&self, call: &Call, plural: &str, kind: &str, version: &str) -> Outcome {
-        let interest = Interest(plural.to_owned(), call.selected_name());
-        let items: Vec<&Value> = self
-            .objects
-            .iter()
-            .filter(|((of, namespace, name), _)| {
-                interest.in_object(of, name)
-                    && (call.namespace.is_empty() || *namespace == call.namespace)
-            })
-            .map(|(_, object)| object)
-            .collect();
+        let interest = Interest::of(call, plural);
+        let items = self.objects.iter();
+        let items = items.filter(|(key, object)| interest.in_object(key, object));
+        let items: Vec<&Value> = items.map(|(_, object)| object).collect();
         let list = json!({
             "kind": format!("{kind}List"), "apiVersion": version,
             "metadata": {"resourceVersion": self.revision.to_string()}, "items": items,
@@ -670,19 +720,17 @@ impl State {
                 unreachable!();
             };
             let line = json!({"type": "ERROR", "object": gone});
-            return Outcome::Watch(vec![Bytes::from(format!("{line}\n"))], receiver);
+            let line = Bytes::from(format!("{line}\n"));
+            return Outcome::Watch(vec![line], receiver, Duration::MAX);
         }
-        let interest = Interest(plural.to_owned(), call.selected_name());
-        let missed = self
-            .history
-            .iter()
-            .filter(|past| {
-                Some(past.revision) > since && interest.in_object(&past.plural, &past.name)
-            })
-            .map(|past| past.line.clone())
-            .collect();
+        let interest = Interest::of(call, plural);
+        let past = self.history.iter();
+        let missed = past.filter(|past| Some(past.revision) > since);
+        let missed = missed.filter_map(|past| interest.line(past)).collect();
         self.watchers.push((interest, sender));
-        Outcome::Watch(missed, receiver)
+        let limit = call.parameter("timeoutSeconds");
+        let limit = limit.map_or(290, |seconds| seconds.parse().unwrap());
+        Outcome::Watch(missed, receiver, Duration::from_secs(limit))
     }
 }
 
