@@ -73,7 +73,7 @@ check-crds: need-cargo ## Fail if the files in crds/ are not those of the types
 	$(CARGO) test $(LOCKED) --workspace --test crds
 
 .PHONY: docs
-docs: need-cargo ## Generate the table of metrics in docs/metrics.md from the registry
+docs: need-cargo ## Generate the tables of metrics in docs/metrics.md from the registry
 	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test metrics every_metric_is_described
 
 .PHONY: check-alerts

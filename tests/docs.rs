@@ -150,20 +150,39 @@ fn row(flag: &Arg) -> String {
     format!("--{name} | {variable} | {default} |")
 }
 
+/// What is said of flags before the first heading of another section, or below this one.
+fn described(guide: &str, component: Option<&str>) -> Vec<String> {
+    let mut sections = guide.split("\n## ");
+    let section = match component {
+        None => sections.next(),
+        Some(name) => sections.find(|it| it.starts_with(&format!("Flags of {name}\n"))),
+    };
+    let lines = section.into_iter().flat_map(str::lines);
+    let rows = lines.filter_map(|line| line.strip_prefix("| "));
+    let rows = rows.filter(|line| line.starts_with("--"));
+    rows.map(str::to_owned).collect()
+}
+
 #[test]
-fn each_flag_of_the_prober_is_described() {
-    let command = Cli::command();
-    let prober = command.find_subcommand("prober").unwrap();
-    let flags = prober.get_arguments().filter(|flag| !flag.is_hide_set());
-    let rows: Vec<String> = flags.map(row).collect();
-    assert!(rows.len() > 10, "{rows:?}");
+fn each_flag_is_described() {
     let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
     let guide = guide.replace('`', "");
-    let described = guide.lines().filter_map(|line| line.strip_prefix("| "));
-    let described: Vec<&str> = described.filter(|line| line.starts_with("--")).collect();
-    for row in &rows {
-        let there = described.iter().any(|line| line.starts_with(row.as_str()));
-        assert!(there, "docs/flags.md has no row that begins: | {row}");
+    let command = Cli::command();
+    for (component, own) in [("prober", true), ("weeder", false)] {
+        let flags = command.find_subcommand(component).unwrap().get_arguments();
+        let flags = flags.filter(|flag| !flag.is_hide_set());
+        let rows: Vec<String> = flags.map(row).collect();
+        assert!(rows.len() > 10, "{rows:?}");
+        let mut there = described(&guide, Some(component));
+        assert_eq!(there.is_empty(), !own, "{there:?}");
+        there.extend(described(&guide, None));
+        for row in &rows {
+            let described = there.iter().any(|line| line.starts_with(row.as_str()));
+            assert!(
+                described,
+                "docs/flags.md has no row for {component} that begins: | {row}"
+            );
+        }
+        assert_eq!(there.len(), rows.len(), "{component}: {there:#?}");
     }
-    assert_eq!(described.len(), rows.len(), "{described:#?}");
 }
