@@ -20,7 +20,7 @@ use dependency_watchdog::{
     weeder,
 };
 use serde_json::json;
-use support::{Exposition, Failure, LONG, Read, World};
+use support::{Exposition, Failure, Garden, LONG, Read, World, put_pod, put_slice, weed_policy};
 
 const P: &str = "dependency_watchdog_";
 const SECOND: Duration = Duration::from_secs(1);
@@ -388,6 +388,177 @@ async fn idle_loops_have_a_pulse_and_ended_ones_have_none() {
     let stale = pulses.stale();
     let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["fleet", "writer"]);
+}
+
+/// A recovery: three pods are deleted, two of them at the second try; one is left alone.
+#[tokio::test]
+async fn a_run_of_the_weeder_is_counted_as_it_was() {
+    let mut garden = Garden::new(&["a", "b"]);
+    let (instruments, registry) = weeder::instruments::Instruments::new();
+    garden.instruments = instruments;
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    let mut dry = weed_policy("q", "web", "web");
+    dry["spec"]["mode"] = json!("DryRun");
+    garden.seed.put(&dry);
+    let mut suspended = weed_policy("r", "web", "web");
+    suspended["spec"]["suspend"] = json!(true);
+    garden.seed.put(&suspended);
+    for name in ["api-1", "api-2", "api-3"] {
+        put_pod(&garden.seed, "a", name, "api", true);
+    }
+    put_pod(&garden.seed, "a", "bare", "api", true);
+    garden.seed.change("pods", "a", "bare", |pod| {
+        pod["metadata"]["ownerReferences"] = json!([]);
+    });
+    put_pod(&garden.seed, "a", "web-1", "web", true);
+    put_slice(&garden.seed, "a", "etcd", false);
+    put_slice(&garden.seed, "b", "etcd", false);
+    put_slice(&garden.seed, "a", "web", true);
+    for (pod, failure) in [
+        ("api-1", Failure::Status(403)),
+        ("api-2", Failure::Status(409)),
+    ] {
+        let fails = move |call: &support::Call| call.brief() == format!("DELETE pods/{pod}");
+        garden.seed.fail(failure, (0, 1), fails);
+    }
+    garden.start();
+    garden
+        .status_where("all is seen", |status| status["services"]["watched"] == 2)
+        .await;
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.clock.settle().await;
+    // What was refused as changed is deleted as soon as it is seen to have changed.
+    garden.seed.change("pods", "a", "api-2", |pod| {
+        pod["metadata"]["annotations"] = json!({"changed": "indeed"});
+    });
+    garden.gone("api-1").await;
+    garden.gone("api-2").await;
+    garden.pass(5).await;
+    let shown = || Exposition::parse(&registry.render().unwrap());
+    let now = shown();
+    for (name, labels, expected) in [
+        ("weed_policies", [("state", "watching")].as_slice(), 2.0),
+        ("weed_policies", &[("state", "suspended")], 1.0),
+        ("weed_policies", &[("state", "invalid")], 0.0),
+        ("services", &[("state", "ready")], 2.0),
+        ("services", &[("state", "not_ready")], 1.0),
+        ("open_windows", &[], 2.0),
+        ("windows_opened_total", &[("trigger", "Recovered")], 1.0),
+        ("windows_opened_total", &[("trigger", "FoundReady")], 1.0),
+        ("windows_opened_total", &[("trigger", "ChangedUnseen")], 0.0),
+        ("pod_watches", &[("scope", "namespace")], 2.0),
+        ("pod_watches", &[("scope", "all")], 0.0),
+        ("looping_pods", &[], 2.0),
+        ("pod_deletions_waiting", &[], 0.0),
+        ("pod_deletions_in_flight", &[], 0.0),
+        ("pod_deletions_total", &[("result", "accepted")], 3.0),
+        ("pod_deletions_total", &[("result", "refused")], 1.0),
+        ("pod_deletions_total", &[("result", "changed")], 1.0),
+        ("pod_deletions_total", &[("result", "unanswered")], 0.0),
+        ("pods_weeded_total", &[], 3.0),
+        ("pods_spared_total", &[], 1.0),
+        ("pods_left_alone_total", &[("reason", "NoController")], 1.0),
+        ("pods_left_alone_total", &[("reason", "StaticPod")], 0.0),
+        ("weed_delay_seconds_count", &[], 3.0),
+        (
+            "api_requests_total",
+            &[("verb", "delete"), ("code", "200")],
+            3.0,
+        ),
+        (
+            "api_requests_total",
+            &[("verb", "delete"), ("code", "403")],
+            1.0,
+        ),
+        (
+            "api_requests_total",
+            &[("verb", "delete"), ("code", "409")],
+            1.0,
+        ),
+        ("leader", &[], 1.0),
+    ] {
+        assert_eq!(
+            now.value(&format!("{P}{name}"), labels),
+            expected,
+            "{name} {labels:?}"
+        );
+    }
+    // One at once, one as soon as it was seen to have changed, one after a second.
+    let delay = now.value(&format!("{P}weed_delay_seconds_sum"), &[]);
+    assert!((1.0..1.5).contains(&delay), "{delay}");
+    let calls = [garden.seed.calls(), garden.seed.events()].concat();
+    assert_eq!(
+        now.sum(&format!("{P}api_requests_total"), &[]),
+        calls.len() as f64
+    );
+    assert_eq!(now.sum(&format!("{P}watch_restarts_total"), &[]), 0.0);
+
+    // What is registered is what is shown.
+    for described in registry.descriptions() {
+        let name = described.name.strip_suffix("_total");
+        let name = name.unwrap_or(&described.name);
+        let name = name.strip_suffix("_info").unwrap_or(name);
+        let family = &now.0[name];
+        assert_eq!(family.kind, described.kind, "{name}");
+        let labels: BTreeSet<String> = described.labels.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(now.labels(name), labels, "{name}");
+    }
+
+    // All of it goes with the windows.
+    garden.pass(60).await;
+    let now = shown();
+    for name in ["open_windows", "looping_pods"] {
+        assert_eq!(now.value(&format!("{P}{name}"), &[]), 0.0, "{name}");
+    }
+    assert_eq!(now.sum(&format!("{P}pod_watches"), &[]), 0.0);
+}
+
+/// Slices matter only while a policy names their services; pods never do.
+#[tokio::test]
+async fn readiness_follows_the_watches_that_the_weeder_needs() {
+    let mut garden = Garden::new(&["a"]);
+    let checks = garden.instruments.common.checks.clone();
+    let slices = |call: &support::Call| call.resource == "endpointslices";
+    garden
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), slices);
+    garden.start();
+    garden.pass(5).await;
+    assert_eq!(failing(&checks), []);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    garden.pass(5).await;
+    let [(name, message)] = &failing(&checks)[..] else {
+        panic!("{:?}", failing(&checks));
+    };
+    assert_eq!(*name, "watch-endpointslices");
+    assert!(message.contains("forbidden (403)"), "{message}");
+    let watches = garden.instruments.common.watches.clone();
+    let blind = watches.blind(100 * SECOND);
+    assert_eq!(
+        garden.clock.end_of("it is blind", blind).await,
+        ["EndpointSlices"]
+    );
+    garden.seed.delete("weedpolicies", "", "p");
+    garden.pass(5).await;
+    assert_eq!(failing(&checks), []);
+    garden.seed.heal();
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    garden.pass(40).await;
+    assert_eq!(failing(&checks), []);
+}
+
+#[tokio::test]
+async fn the_weeder_has_a_pulse() {
+    let mut garden = Garden::new(&["a"]);
+    let pulses = garden.instruments.common.pulses.clone();
+    garden.start();
+    garden.pass(300).await;
+    assert_eq!(pulses.stale(), []);
+    garden.stop().await;
+    garden.clock.pass(2 * LONG).await;
+    let stale = pulses.stale();
+    let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["weeder", "writer"]);
 }
 
 const BEGIN: &str = "<!-- Generated by `make docs` from the registry. -->\n";

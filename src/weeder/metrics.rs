@@ -11,6 +11,7 @@ use super::{
     news::{News, Opening},
     pod::Reason,
     scopes::PodWatch,
+    state::Sizes,
     weeds::DeletionError,
 };
 use crate::{
@@ -34,6 +35,8 @@ pub struct WeederMetrics {
     watches: Family<ScopeLabel, Gauge>,
     deletions: Family<ResultLabel, Counter>,
     deleting: Gauge,
+    looping: Gauge,
+    waiting: Gauge,
     delay: Histogram,
     weeded: Counter,
     would_weed: Counter,
@@ -75,6 +78,8 @@ impl Default for WeederMetrics {
             watches: Family::default(),
             deletions: Family::default(),
             deleting: Gauge::default(),
+            looping: Gauge::default(),
+            waiting: Gauge::default(),
             delay: Histogram::new(DELAY_SECONDS),
             weeded: Counter::default(),
             would_weed: Counter::default(),
@@ -95,7 +100,7 @@ impl Default for WeederMetrics {
             let reason = reason.as_str();
             drop(metrics.left_alone.get_or_create(&ReasonLabel { reason }));
         }
-        metrics.reported(&[]);
+        metrics.reported(&[], Sizes::default());
         metrics.watching([].into_iter());
         metrics
     }
@@ -138,6 +143,18 @@ impl WeederMetrics {
             self.watches.clone(),
         );
         registry.register(
+            "looping_pods",
+            &[],
+            "Pods that were seen in CrashLoopBackOff by a watch of pods that goes on, and are still there",
+            self.looping.clone(),
+        );
+        registry.register(
+            "pod_deletions_waiting",
+            &[],
+            "Pods that are to be deleted and wait for their turn",
+            self.waiting.clone(),
+        );
+        registry.register(
             "pod_deletions",
             &["result"],
             "Deletions of pods that the seed was asked for: accepted, gone (404), changed (409), \
@@ -177,8 +194,8 @@ impl WeederMetrics {
         );
     }
 
-    /// This is known of all policies.
-    pub(super) fn reported(&self, reports: &[WeedReport]) {
+    /// This is known of all policies, and so much is held.
+    pub(super) fn reported(&self, reports: &[WeedReport], sizes: Sizes) {
         let count = |of: fn(&WeedReport) -> usize| reports.iter().map(of).sum::<usize>();
         for (state, count) in [
             ("ready", count(|it| it.ready)),
@@ -197,6 +214,8 @@ impl WeederMetrics {
             );
         }
         set(&self.windows, count(|it| it.windows));
+        set(&self.looping, sizes.pods);
+        set(&self.waiting, sizes.waiting);
     }
 
     /// These pods are watched.

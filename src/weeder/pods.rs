@@ -38,7 +38,7 @@ const WAITING: usize = 64;
 #[derive(Debug)]
 pub(super) enum Told {
     /// This has changed.
-    Event(Event<Pod>),
+    Event(Box<Event<Pod>>),
     /// It cannot be begun, or not be taken up again; and why.
     Broke(String),
     /// It works again.
@@ -121,7 +121,7 @@ impl Teller {
         if !matches!(event, Event::Init) {
             self.works().await;
         }
-        self.tell(Told::Event(event)).await;
+        self.tell(Told::Event(Box::new(event))).await;
     }
 
     async fn works(&mut self) {

@@ -150,7 +150,7 @@ impl Weeding {
                 }
                 Some(done) = self.deletions.next() => self.deleted(done),
                 Some((watch, told)) = self.pods.next() => match told {
-                    Told::Event(event) => self.state.pod_event(&watch, event, now()),
+                    Told::Event(event) => self.state.pod_event(&watch, *event, now()),
                     Told::Broke(message) => self.state.pod_watch_broke(&watch, message),
                     Told::Works => self.state.pod_watch_works(&watch),
                 },
@@ -228,7 +228,7 @@ impl Weeding {
         // What is not known yet is not over.
         let reports = self.state.listed().then(|| self.state.reports());
         if let Some(reports) = &reports {
-            self.metrics.reported(reports);
+            self.metrics.reported(reports, self.state.sizes());
         }
         self.reports.say(reports);
     }

@@ -170,7 +170,8 @@ pub fn put_pod(seed: &Seed, namespace: &str, name: &str, app: &str, loops: bool)
     let mut pod = json!({
         "kind": "Pod",
         "metadata": {
-            "name": name, "namespace": namespace, "uid": format!("uid-{name}"),
+            "name": name, "namespace": namespace,
+            "uid": format!("uid-{namespace}-{name}"),
             "labels": {"app": app},
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{app}-1"),

@@ -29,7 +29,8 @@ use super::{
 };
 
 /// The resources that are served: plural, kind, group and version.
-const RESOURCES: [(&str, &str, &str); 12] = [
+const RESOURCES: [(&str, &str, &str); 13] = [
+    ("leases", "Lease", "coordination.k8s.io/v1"),
     ("pods", "Pod", "v1"),
     ("namespaces", "Namespace", "v1"),
     ("endpointslices", "EndpointSlice", "discovery.k8s.io/v1"),
@@ -516,6 +517,15 @@ impl State {
         match (&*call.method, sub) {
             ("GET", "") if call.name.is_empty() && call.is_watch() => self.watch(call, plural),
             ("GET", "") if call.name.is_empty() => self.list(call, plural, kind, version),
+            ("POST", "") => {
+                let name = call.body["metadata"]["name"].as_str().unwrap();
+                let key = (key.0, key.1, name.to_owned());
+                if self.objects.contains_key(&key) {
+                    return status(409, "already exists");
+                }
+                self.store(&key, call.body.clone());
+                Outcome::Json(201, self.objects[&key].clone())
+            }
             ("DELETE", "") => {
                 let wanted = &call.body["preconditions"];
                 if let Some(object) = self.objects.get(&key)
@@ -559,7 +569,7 @@ impl State {
                     return not_found();
                 };
                 let wanted = &call.body["metadata"]["resourceVersion"];
-                if method == "PATCH"
+                if ["PATCH", "PUT"].contains(&method)
                     && !wanted.is_null()
                     && *wanted != object["metadata"]["resourceVersion"]
                 {
@@ -575,6 +585,7 @@ impl State {
                         return Outcome::Json(200, only);
                     }
                     ("GET", "") => {}
+                    ("PUT", "") => self.update(&key, call.body.clone()),
                     ("PATCH", "") => {
                         let mut patch = call.body.clone();
                         patch["metadata"]
@@ -771,7 +782,7 @@ fn call(head: &http::request::Parts, body: &[u8]) -> Call {
         name,
         query: head.uri.query().unwrap_or_default().to_owned(),
         content_type: header("content-type").to_owned(),
-        only_metadata: header("accept").contains("as=PartialObjectMetadata;"),
+        only_metadata: header("accept").contains("as=PartialObjectMetadata"),
         body: serde_json::from_slice(body).unwrap_or_default(),
     }
 }
