@@ -130,6 +130,20 @@ fn a_deletion_whose_answer_is_lost_counts() {
     }
 }
 
+/// It went before it was deleted, which the watch is about to tell.
+#[tokio::test]
+async fn a_pod_that_is_gone_is_no_trouble() {
+    let garden = Garden::recovered().await;
+    garden.seed.fail(Failure::Status(404), ALWAYS, is_deletion);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.pass(2).await;
+    garden.seed.delete("pods", "a", "api-1");
+    garden.pass(10).await;
+    assert_eq!(garden.deletions().len(), 1);
+    assert_eq!(degraded(&garden).0, "AsExpected");
+    assert!(garden.told("DeletionRefused").is_empty() && garden.told("PodWeeded").is_empty());
+}
+
 #[tokio::test]
 async fn a_seed_that_asks_for_less_load_is_obeyed() {
     let garden = Garden::recovered().await;

@@ -276,7 +276,16 @@ async fn two_policies_delete_a_pod_once() {
 #[test]
 fn a_policy_that_is_taken_away_stops_at_once() {
     type Withdraw = fn(&Garden);
-    let ways: [(&str, Withdraw); 4] = [
+    let ways: [(&str, Withdraw); 7] = [
+        ("invalid", |it| {
+            it.change_policy(|policy| policy["spec"]["watchDuration"] = json!("-1h"));
+        }),
+        ("namespace terminating", |it| {
+            it.seed.change("namespaces", "", "a", |namespace| {
+                namespace["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:02:33Z");
+            });
+        }),
+        ("namespace gone", |it| it.seed.delete("namespaces", "", "a")),
         ("suspended", |it| {
             it.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
         }),

@@ -117,8 +117,8 @@ impl Teller {
     }
 
     async fn event(&mut self, event: Event<Pod>) {
-        // That a list begins is told before it is asked for.
-        if !matches!(event, Event::Init) {
+        // A part of a list is of no use yet.
+        if !matches!(event, Event::Init | Event::InitApply(_)) {
             self.works().await;
         }
         self.tell(Told::Event(Box::new(event))).await;
@@ -183,32 +183,47 @@ async fn keep(client: Client, mut teller: Teller) {
     }
 }
 
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A list that failed is about to be tried again.
+    Pausing,
+    /// The next page.
+    Listing,
+    /// A change.
+    Watching,
+}
+
 /// Tells what a watch tells, until a list gets no answer; returns what to say then.
 async fn follow(
     mut stream: impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin,
     teller: &mut Teller,
 ) -> String {
-    let mut listing = true;
+    let mut phase = Phase::Pausing;
     loop {
-        let limit = match (listing, teller.failures) {
-            (true, _) => PAGE_LIMIT,
-            (false, 0) => Duration::MAX,
-            (false, _) => QUIET,
+        let limit = match phase {
+            Phase::Listing => PAGE_LIMIT,
+            Phase::Watching if teller.failures > 0 => QUIET,
+            Phase::Watching | Phase::Pausing => Duration::MAX,
         };
         match timeout(limit, stream.next()).await {
             Ok(Some(Ok(event))) => {
-                match event {
-                    Event::Init | Event::InitApply(_) => listing = true,
-                    Event::InitDone | Event::Apply(_) | Event::Delete(_) => listing = false,
-                }
+                phase = match event {
+                    // That a list begins is told before it is asked for.
+                    Event::Init | Event::InitApply(_) => Phase::Listing,
+                    Event::InitDone | Event::Apply(_) | Event::Delete(_) => Phase::Watching,
+                };
                 teller.event(event).await;
             }
             Ok(Some(Err(error))) => {
-                let message = Cause::of(&error).words();
-                teller.broke(listing, message).await;
+                let listing = phase != Phase::Watching;
+                if listing {
+                    phase = Phase::Pausing;
+                }
+                teller.broke(listing, Cause::of(&error).words()).await;
             }
             Ok(None) => return "the watch has ended".to_owned(),
-            Err(_) if listing => {
+            Err(_) if phase == Phase::Listing => {
                 return format!("the list was not answered within {PAGE_LIMIT:?}");
             }
             Err(_) => teller.works().await,
