@@ -17,7 +17,9 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use support::{Failure, LONG, Read, World, kubeconfig, put_kubeconfig};
+use support::{
+    Failure, Garden, LONG, Read, World, kubeconfig, put_kubeconfig, put_pod, put_slice, weed_policy,
+};
 use tracing::{Level, subscriber::DefaultGuard};
 
 const TOKEN: &str = "recognisable-token-4711";
@@ -232,4 +234,95 @@ async fn no_secret_is_logged() {
         let line = text.lines().find(|line| line.contains(secret));
         assert_eq!(line, None);
     }
+}
+
+/// One line for each recovery and each pod; what is found ready, and what ends, goes together.
+#[tokio::test]
+async fn the_weeder_says_what_it_does_and_why() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let mut garden = Garden::new(&["a", "b", "c"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    for namespace in ["a", "b"] {
+        put_slice(&garden.seed, namespace, "etcd", true);
+    }
+    put_slice(&garden.seed, "c", "etcd", false);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.start();
+    garden
+        .status_where("windows are open", |status| status["openWindows"] == 2)
+        .await;
+    let lines = log.take();
+    let [opened, deleted] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(opened["reason"], "FoundReady");
+    assert_eq!(opened["windows"], 2);
+    assert_eq!(opened["services"], "a/etcd, b/etcd");
+    for (field, expected) in [
+        ("message", "the pod was deleted, to restart at once"),
+        ("namespace", "a"),
+        ("pod", "api-1"),
+        ("owner", "ReplicaSet/api-1"),
+        ("containers", "main"),
+        ("service", "etcd"),
+        ("policy", "p"),
+    ] {
+        assert_eq!(deleted[field], expected, "{deleted}");
+    }
+    for field in ["looping_seconds", "ready_seconds"] {
+        assert_eq!(deleted[field], 0.0, "{deleted}");
+    }
+
+    put_slice(&garden.seed, "c", "etcd", true);
+    garden.pass(2).await;
+    let lines = log.take();
+    let [recovered] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(recovered["reason"], "Recovered");
+    assert_eq!(recovered["namespace"], "c");
+    assert_eq!(recovered["seconds"], 60.0);
+
+    garden.pass(55).await;
+    assert_eq!(log.take(), Vec::<Value>::new());
+    garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
+    garden.pass(2).await;
+    let lines = log.take();
+    let [closed] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(closed["reason"], "Withdrawn");
+    assert_eq!(closed["services"], "a/etcd, b/etcd, c/etcd");
+}
+
+/// What is tried again and again is told once.
+#[tokio::test]
+async fn the_weeder_tells_a_trouble_once() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let garden = Garden::recovered().await;
+    log.take();
+    let refused = |call: &support::Call| call.resource == "pods" && call.method == "DELETE";
+    garden
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), refused);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.pass(10).await;
+    let lists = |call: &support::Call| call.resource == "pods" && call.method == "GET";
+    garden
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), lists);
+    garden.seed.compact();
+    garden.seed.end_watches("pods");
+    garden.pass(20).await;
+    let lines = log.take();
+    let [pod, watch] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    for line in [pod, watch] {
+        assert_eq!(line["level"], "WARN", "{line}");
+        let error = line["error"].as_str().unwrap();
+        assert!(error.contains("manifests/weeder/rbac.yaml"), "{error}");
+    }
+    assert_eq!(pod["pod"], "api-1");
+    assert_eq!(watch["selector"], "app=api");
 }
