@@ -4,6 +4,7 @@ use crate::apiserver::User;
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 use std::{fs, path::Path};
 
 /// The log's name in the directory of its API server.
@@ -25,6 +26,8 @@ pub struct Request {
     pub namespace: String,
     /// The object's name, if any.
     pub name: String,
+    /// The body of a deletion: its DeleteOptions, if it had any. Null for all else.
+    pub options: Value,
     /// The HTTP status of the answer.
     pub code: u16,
 }
@@ -36,7 +39,8 @@ impl Request {
     }
 }
 
-/// Logs the requests of these users, without their bodies, and nobody else's.
+/// Logs the requests of these users, of bodies only those of deletions, which say under what
+/// conditions; and nobody else's.
 pub(crate) fn policy(users: &[User]) -> String {
     let names: Vec<String> = users
         .iter()
@@ -45,7 +49,12 @@ pub(crate) fn policy(users: &[User]) -> String {
     let recorded = if names.is_empty() {
         String::new()
     } else {
-        format!("- {{level: Metadata, users: [{}]}}\n", names.join(", "))
+        let names = names.join(", ");
+        format!(
+            "- {{level: Request, verbs: [delete], users: [{names}]}}
+- {{level: Metadata, users: [{names}]}}
+"
+        )
     };
     format!(
         "apiVersion: audit.k8s.io/v1
@@ -67,6 +76,8 @@ struct Event {
     user: Who,
     #[serde(default)]
     object_ref: ObjectRef,
+    #[serde(default)]
+    request_object: Value,
     #[serde(default)]
     response_status: ResponseStatus,
     request_received_timestamp: Timestamp,
@@ -128,6 +139,7 @@ fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
             resource,
             namespace,
             name,
+            options: event.request_object,
             code: event.response_status.code,
         });
     }
@@ -150,15 +162,21 @@ mod tests {
             event("other", "patch", "ResponseComplete"),
             event("dwd", "watch", "ResponseStarted"),
             event("dwd", "watch", "ResponseComplete"),
+            event("dwd", "delete", "ResponseComplete").replace(
+                r#""objectRef""#,
+                r#""requestObject":{"preconditions":{"uid":"1"}},"objectRef""#,
+            ),
             String::from(r#"{"stage":"Respo"#),
         ]
         .join("\n");
-        let requests = parse(&log, "dwd").unwrap();
+        let mut requests = parse(&log, "dwd").unwrap();
         let verbs: Vec<_> = requests
             .iter()
             .map(|request| request.verb.as_str())
             .collect();
-        assert_eq!(verbs, ["patch", "watch"]);
+        assert_eq!(verbs, ["patch", "watch", "delete"]);
+        let deletion = requests.pop().unwrap();
+        assert_eq!(deletion.options["preconditions"]["uid"], "1");
         let writes: Vec<_> = requests
             .iter()
             .filter(|request| request.is_write())
@@ -178,10 +196,12 @@ mod tests {
             name,
             groups: &[],
         };
-        assert!(
-            policy(&[user("a"), user("b:c")])
-                .contains("- {level: Metadata, users: [\"a\", \"b:c\"]}\n- level: None")
-        );
+        assert!(policy(&[user("a"), user("b:c")]).ends_with(
+            "- {level: Request, verbs: [delete], users: [\"a\", \"b:c\"]}
+- {level: Metadata, users: [\"a\", \"b:c\"]}
+- level: None
+"
+        ));
         assert!(policy(&[]).ends_with("rules:\n- level: None\n"));
     }
 }

@@ -16,22 +16,28 @@ pub struct Operator {
 
 impl Operator {
     /// Starts `dependency-watchdog <subcommand>` against a seed, as the user whom the manifests
-    /// give its rights. `name` is that of its log in the seed's directory.
+    /// give the rights of that subcommand. `name` is that of its log in the seed's directory.
     pub fn start(seed: &Seed, name: &str, subcommand: &str, args: &[&str]) -> Result<Self> {
-        let process = Self::process(seed, name, &seed.operator_kubeconfig()?)?;
+        let kubeconfig = match subcommand {
+            "weeder" => seed.weeder_kubeconfig()?,
+            _ => seed.operator_kubeconfig()?,
+        };
+        let process = Self::process(seed, name, &kubeconfig)?;
         Self::run(process.args([subcommand]).args(args))
     }
 
-    /// Starts a prober that is one of several replicas, as the user of this kubeconfig.
+    /// Starts one of several replicas of `dependency-watchdog <subcommand>`, as the user of this
+    /// kubeconfig.
     pub fn replica(
         seed: &Seed,
         name: &str,
+        subcommand: &str,
         kubeconfig: &Kubeconfig,
         args: &[&str],
     ) -> Result<Self> {
         let process = Self::process(seed, name, kubeconfig)?
             .env("HOSTNAME", name)
-            .args(["prober", "--enable-leader-election"]);
+            .args([subcommand, "--enable-leader-election"]);
         Self::run(process.args(args))
     }
 

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The operator comes as the ServiceAccount of the manifests, so it may do what they say, and no more.
+/// The prober comes as its ServiceAccount of the manifests, so it may do what they say, and no more.
 const OPERATOR: User = User {
     id: "dependency-watchdog",
     name: "system:serviceaccount:garden:dwd-prober",
@@ -21,6 +21,17 @@ const OPERATOR: User = User {
 const OTHER: User = User {
     id: "dependency-watchdog-other",
     ..OPERATOR
+};
+/// The weeder likewise.
+const WEEDER: User = User {
+    id: "dwd-weeder",
+    name: "system:serviceaccount:garden:dwd-weeder",
+    ..OPERATOR
+};
+/// A second replica of it.
+const OTHER_WEEDER: User = User {
+    id: "dwd-weeder-other",
+    ..WEEDER
 };
 /// Where the operator is installed.
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: garden}\n";
@@ -43,7 +54,8 @@ impl Seed {
         name: &str,
         etcd: &Etcd,
     ) -> Result<Self> {
-        let server = ApiServer::start(assets, root, name, etcd, &[OPERATOR, OTHER]).await?;
+        let users = [OPERATOR, OTHER, WEEDER, OTHER_WEEDER];
+        let server = ApiServer::start(assets, root, name, etcd, &users).await?;
         let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
         let seed = Self {
@@ -105,17 +117,17 @@ impl Seed {
         Ok(())
     }
 
-    /// The kubeconfig of the operator.
+    /// The kubeconfig of the prober.
     pub fn operator_kubeconfig(&self) -> Result<Kubeconfig> {
         self.server.kubeconfig_of(OPERATOR.id)
     }
 
-    /// What the operator has asked of this seed so far.
+    /// What the prober has asked of this seed so far.
     pub fn operator_requests(&self) -> Result<Vec<Request>> {
         self.server.requests_of(OPERATOR.id)
     }
 
-    /// The kubeconfig of another replica.
+    /// The kubeconfig of another replica of the prober.
     pub fn other_kubeconfig(&self) -> Result<Kubeconfig> {
         self.server.kubeconfig_of(OTHER.id)
     }
@@ -123,6 +135,26 @@ impl Seed {
     /// What the other replica has asked of this seed so far.
     pub fn other_requests(&self) -> Result<Vec<Request>> {
         self.server.requests_of(OTHER.id)
+    }
+
+    /// The kubeconfig of the weeder.
+    pub fn weeder_kubeconfig(&self) -> Result<Kubeconfig> {
+        self.server.kubeconfig_of(WEEDER.id)
+    }
+
+    /// What the weeder has asked of this seed so far.
+    pub fn weeder_requests(&self) -> Result<Vec<Request>> {
+        self.server.requests_of(WEEDER.id)
+    }
+
+    /// The kubeconfig of another replica of the weeder.
+    pub fn other_weeder_kubeconfig(&self) -> Result<Kubeconfig> {
+        self.server.kubeconfig_of(OTHER_WEEDER.id)
+    }
+
+    /// What the other replica of the weeder has asked of this seed so far.
+    pub fn other_weeder_requests(&self) -> Result<Vec<Request>> {
+        self.server.requests_of(OTHER_WEEDER.id)
     }
 
     /// The stand-in for the Deployment controller.

@@ -54,13 +54,13 @@ impl Pair {
         let proxy = Proxy::start(server.parse()?).await?;
         let mut kubeconfig = seed.operator_kubeconfig()?;
         kubeconfig.server = proxy.url();
-        let first = Operator::replica(&seed, FIRST, &kubeconfig, &TIMES)?;
+        let first = Operator::replica(&seed, FIRST, "prober", &kubeconfig, &TIMES)?;
         leads(&seed, FIRST).await?;
         let port = free_port()?;
         let endpoints =
             ["metrics", "health"].map(|it| format!("--{it}-bind-addr=127.0.0.1:{port}"));
         let args = [&TIMES[..], &endpoints.each_ref().map(String::as_str)].concat();
-        let second = Operator::replica(&seed, SECOND, &seed.other_kubeconfig()?, &args)?;
+        let second = Operator::replica(&seed, SECOND, "prober", &seed.other_kubeconfig()?, &args)?;
         let shoot = staffed(env.shoot(name).on(&seed)).await?;
         shoot.policy()?.apply().await?;
         shoot.is_found("Healthy").await?;

@@ -242,7 +242,8 @@ impl Bed {
 
         let operator = match given {
             Elected { .. } => {
-                Operator::replica(&self.seed, name, &self.seed.operator_kubeconfig()?, &[])?
+                let kubeconfig = self.seed.operator_kubeconfig()?;
+                Operator::replica(&self.seed, name, "prober", &kubeconfig, &[])?
             }
             _ => Operator::start(&self.seed, name, "prober", &[])?,
         };
