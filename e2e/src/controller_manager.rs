@@ -1,4 +1,5 @@
-//! kube-controller-manager, to mark the nodes of a shoot Unknown as the real one does.
+//! kube-controller-manager: of a shoot, to mark its nodes Unknown as the real one does; of a seed, to
+//! make the pods of ReplicaSets, and the EndpointSlices of Services.
 
 use crate::{ApiServer, Assets, Process, apiserver::ADMIN, free_port};
 use anyhow::Result;
@@ -22,10 +23,43 @@ impl ControllerManager {
         server: &ApiServer,
         grace: Duration,
     ) -> Result<Self> {
+        Self::run(
+            assets,
+            root,
+            name,
+            server,
+            &[
+                "--controllers=node-lifecycle-controller,taint-eviction-controller".to_owned(),
+                format!("--node-monitor-grace-period={}ms", grace.as_millis()),
+                format!(
+                    "--node-monitor-period={}ms",
+                    NODE_MONITOR_PERIOD.as_millis()
+                ),
+            ],
+        )
+    }
+
+    /// Starts one with the controllers of ReplicaSets and EndpointSlices.
+    pub(crate) fn of_seed(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        server: &ApiServer,
+    ) -> Result<Self> {
+        let controllers = "--controllers=replicaset-controller,endpointslice-controller";
+        Self::run(assets, root, name, server, &[controllers.to_owned()])
+    }
+
+    fn run(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        server: &ApiServer,
+        args: &[String],
+    ) -> Result<Self> {
         let kubeconfig = server.kubeconfig_file_of(ADMIN)?;
         let process = Process::new(name, assets.binary("kube-controller-manager"), root)
             .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
-            .args(["--controllers=node-lifecycle-controller,taint-eviction-controller"])
             .args([
                 format!("--kubeconfig={}", kubeconfig.display()),
                 format!("--secure-port={}", free_port()?),
@@ -33,12 +67,8 @@ impl ControllerManager {
                     "--cert-dir={}",
                     root.join(format!("{name}-certificates")).display()
                 ),
-                format!("--node-monitor-grace-period={}ms", grace.as_millis()),
-                format!(
-                    "--node-monitor-period={}ms",
-                    NODE_MONITOR_PERIOD.as_millis()
-                ),
-            ]);
+            ])
+            .args(args);
         process.start()?;
         Ok(Self { process })
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     ApiServer, Assets, ControlPlane, ControllerManager, Etcd, Kubectl, Operator, Seed,
-    ShootBuilder, kubelet::LEASE_NAMESPACE, shoot::PROBE,
+    ShootBuilder, Workloads, kubelet::LEASE_NAMESPACE, shoot::PROBE,
 };
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -92,6 +92,14 @@ impl Env {
     pub async fn bare_seed(&self, name: &str) -> Result<Arc<Seed>> {
         let seed = self.start_bare_seed(&format!("seed-{name}")).await?;
         Ok(Arc::new(seed))
+    }
+
+    /// Brings the ReplicaSets of a seed to life.
+    pub async fn workloads(&self, seed: &Arc<Seed>) -> Result<Arc<Workloads>> {
+        let (assets, directory) = (&self.0.assets, seed.directory());
+        let name = "kube-controller-manager";
+        let controllers = ControllerManager::of_seed(assets, directory, name, seed.server())?;
+        Workloads::start(seed, controllers).await
     }
 
     async fn start_seed(&self, name: &str) -> Result<Seed> {

@@ -13,10 +13,11 @@
 //! # }
 //! ```
 //!
-//! The API servers, etcd and kube-controller-manager are the real ones. Two things are played:
-//! [kubelets](Kubelet), so that each has a clock and a network of its own, and the seed's
+//! The API servers, etcd and kube-controller-manager are the real ones. Played are
+//! [kubelets](Kubelet), so that each has a clock and a network of its own, the seed's
 //! [Deployment controller](DeploymentController), so that pods come and go as fast or as slowly as
-//! a scenario wants.
+//! a scenario wants, and where ReplicaSets [live](Workloads) the kubelet of their pods, so that they
+//! crash when a scenario wants.
 
 mod apiserver;
 mod apply;
@@ -32,6 +33,7 @@ mod kubeconfig;
 mod kubectl;
 mod kubelet;
 mod operator;
+mod pod_kubelet;
 mod policy;
 mod ports;
 pub mod process;
@@ -39,6 +41,7 @@ mod proxy;
 mod seed;
 mod shoot;
 pub mod wait;
+mod workloads;
 
 pub use apiserver::{ApiServer, User};
 pub use apply::apply;
@@ -54,9 +57,11 @@ pub use kubeconfig::Kubeconfig;
 pub use kubectl::{Kubectl, Output};
 pub use kubelet::{Kubelet, Renewal};
 pub use operator::Operator;
+pub use pod_kubelet::{BACK_OFF, NODE};
 pub use policy::{DEPENDENTS, Policy};
 pub use ports::free_port;
 pub use process::Process;
 pub use proxy::Proxy;
 pub use seed::Seed;
 pub use shoot::{Shoot, ShootBuilder};
+pub use workloads::{App, Stack, Workloads, is_looping};
