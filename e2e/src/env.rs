@@ -35,6 +35,7 @@ struct Inner {
     etcd: OnceCell<Etcd>,
     seed: OnceCell<Arc<Seed>>,
     operator: OnceCell<Operator>,
+    weeding: OnceCell<(Arc<Workloads>, Operator)>,
     /// Every API server of shoots. One that nobody else holds is free to be lent.
     lent: Mutex<Vec<Arc<ApiServer>>>,
     started: AtomicUsize,
@@ -51,6 +52,7 @@ impl Env {
             etcd: OnceCell::new(),
             seed: OnceCell::new(),
             operator: OnceCell::new(),
+            weeding: OnceCell::new(),
             lent: Mutex::default(),
             started: AtomicUsize::new(0),
             removals: TaskTracker::new(),
@@ -81,6 +83,18 @@ impl Env {
             )
         };
         self.0.operator.get_or_try_init(start).await
+    }
+
+    /// Living ReplicaSets on a seed of their own, and the weeder that watches over them.
+    pub async fn weeding(&self) -> Result<&(Arc<Workloads>, Operator)> {
+        let start = async || {
+            let seed = self.own_seed("weeding").await?;
+            let workloads = self.workloads(&seed).await?;
+            let args = ["--kube-api-qps=200", "--kube-api-burst=200"];
+            let weeder = Operator::start(&seed, "weeder", "weeder", &args)?;
+            Ok((workloads, weeder))
+        };
+        self.0.weeding.get_or_try_init(start).await
     }
 
     /// A seed of a scenario's own, for one that stops it or runs an operator of its own.

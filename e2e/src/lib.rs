@@ -58,7 +58,7 @@ pub use kubectl::{Kubectl, Output};
 pub use kubelet::{Kubelet, Renewal};
 pub use operator::Operator;
 pub use pod_kubelet::{BACK_OFF, NODE};
-pub use policy::{DEPENDENTS, Policy};
+pub use policy::{DEPENDENTS, Policy, PolicyKind};
 pub use ports::free_port;
 pub use process::Process;
 pub use proxy::Proxy;

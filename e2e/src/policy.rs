@@ -1,27 +1,47 @@
-//! ProbePolicies for scenarios, and what the operator reports of their clusters.
+//! Policies for scenarios, and what the operator reports of them and of their clusters.
 
 use crate::{
-    ControlPlane, Shoot,
+    ControlPlane, Shoot, Stack,
     wait::{self, Look},
 };
 use anyhow::{Context as _, Result};
-use dependency_watchdog::api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, Protection};
+use dependency_watchdog::api::{
+    ClusterHealth, ClusterHealthStatus, ProbePolicy, Protection, WeedPolicy, WeedPolicyStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
-    Api,
+    Api, Resource,
     api::{DeleteParams, Patch, PatchParams},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::fmt::Debug;
 
-/// A ProbePolicy that selects one shoot.
-///
-/// By default its grace is 8 s (so leases of 4 s expire after 6 s), it probes every second, without
-/// an initial delay, and scales kube-controller-manager, machine-controller-manager and
-/// cluster-autoscaler down in this order and up in the opposite one.
+/// A policy: a ProbePolicy for [one shoot](Shoot::policy), or a WeedPolicy for
+/// [one namespace](Stack::policy).
 #[derive(Clone)]
-pub struct Policy {
-    api: Api<ProbePolicy>,
+pub struct Policy<K = ProbePolicy> {
+    api: Api<K>,
     name: String,
     spec: Value,
+}
+
+/// A kind of policy.
+pub trait PolicyKind: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
+    /// Those of its status.
+    fn conditions(self) -> Vec<Condition>;
+}
+
+impl PolicyKind for ProbePolicy {
+    fn conditions(self) -> Vec<Condition> {
+        self.status.unwrap_or_default().conditions
+    }
+}
+
+impl PolicyKind for WeedPolicy {
+    fn conditions(self) -> Vec<Condition> {
+        self.status.unwrap_or_default().conditions
+    }
 }
 
 /// Scaled down in this order.
@@ -31,8 +51,8 @@ pub const DEPENDENTS: [&str; 3] = [
     "cluster-autoscaler",
 ];
 
-impl Policy {
-    /// Under another name, so that there are two for one shoot.
+impl<K: PolicyKind> Policy<K> {
+    /// Under another name, so that there are two.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
@@ -49,8 +69,8 @@ impl Policy {
     /// Applies it, as it is described by now.
     pub async fn apply(&self) -> Result<()> {
         let object = json!({
-            "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
-            "kind": "ProbePolicy",
+            "apiVersion": K::api_version(&()),
+            "kind": K::kind(&()),
             "metadata": {"name": self.name},
             "spec": self.spec,
         });
@@ -59,12 +79,12 @@ impl Policy {
             .api
             .patch(&self.name, &params, &Patch::Apply(object))
             .await;
-        applied.context("cannot apply the ProbePolicy")?;
+        applied.with_context(|| format!("cannot apply {}", self.name))?;
         Ok(())
     }
 
     /// The object, read now.
-    pub async fn get(&self) -> Result<ProbePolicy> {
+    pub async fn get(&self) -> Result<K> {
         Ok(self.api.get(&self.name).await?)
     }
 
@@ -73,8 +93,7 @@ impl Policy {
         wait::until(
             &format!("{kind} of {} to be {reason}", self.name),
             async || {
-                let status = self.get().await?.status.unwrap_or_default();
-                let mut conditions = status.conditions.into_iter();
+                let mut conditions = self.get().await?.conditions().into_iter();
                 Ok(match conditions.find(|it| it.type_ == kind) {
                     Some(found) if found.reason == reason => Look::Met(found.message),
                     found => Look::Not(format!("{found:?}")),
@@ -98,8 +117,51 @@ impl Policy {
     }
 }
 
+impl Policy<WeedPolicy> {
+    /// Waits until its status is of this kind.
+    pub async fn reports(
+        &self,
+        what: &str,
+        met: impl Fn(&WeedPolicyStatus) -> bool,
+    ) -> Result<WeedPolicyStatus> {
+        wait::until(&format!("{} to report {what}", self.name), async || {
+            let status = self.get().await?.status.unwrap_or_default();
+            Ok(if met(&status) {
+                Look::Met(status)
+            } else {
+                Look::Not(serde_json::to_string(&status)?)
+            })
+        })
+        .await
+    }
+}
+
+impl Stack {
+    /// A policy for this namespace alone, named as it, with these services and the selectors of
+    /// pods that need them: `{"etcd-main-client": [{"matchLabels": …}]}`.
+    pub fn policy(&self, services: &[(&str, Value)]) -> Result<Policy<WeedPolicy>> {
+        let services = services.iter().map(|(service, selectors)| {
+            let selectors = json!({"podSelectors": selectors});
+            ((*service).to_owned(), selectors)
+        });
+        let labels = json!({"kubernetes.io/metadata.name": self.namespace()});
+        Ok(Policy {
+            api: Api::all(self.seed().client()?),
+            name: self.namespace().to_owned(),
+            spec: json!({
+                "namespaceSelector": {"matchLabels": labels},
+                "servicesAndDependantSelectors": services.collect::<serde_json::Map<_, _>>(),
+            }),
+        })
+    }
+}
+
 impl Shoot {
     /// A policy for this shoot alone, named as its namespace.
+    ///
+    /// By default its grace is 8 s (so leases of 4 s expire after 6 s), it probes every second,
+    /// without an initial delay, and scales kube-controller-manager, machine-controller-manager and
+    /// cluster-autoscaler down in this order and up in the opposite one.
     pub fn policy(&self) -> Result<Policy> {
         let scenario = self.namespace().trim_start_matches("shoot--e2e--");
         let level = |level: usize| json!({"level": level, "timeout": "10s"});

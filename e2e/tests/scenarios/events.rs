@@ -8,7 +8,7 @@ use super::{
 use anyhow::{Result, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
-    Env, Shoot,
+    Env, Seed, Shoot,
     wait::{self, seen},
 };
 
@@ -113,9 +113,14 @@ async fn e2e_an_outage_is_told_by_events(env: Env) -> Result<()> {
     Ok(())
 }
 
-/// Waits until kubectl shows a line with each of these groups of words.
+/// Waits until kubectl, for the shoot's seed, shows a line with each of these groups of words.
 async fn shows(shoot: &Shoot, arguments: &[&str], lines: &[&[&str]]) -> Result<()> {
-    let kubectl = shoot.control_plane.seed().kubectl();
+    shown(shoot.control_plane.seed(), arguments, lines).await
+}
+
+/// Waits until kubectl shows a line with each of these groups of words.
+pub(super) async fn shown(seed: &Seed, arguments: &[&str], lines: &[&[&str]]) -> Result<()> {
+    let kubectl = seed.kubectl();
     wait::until(
         &format!("kubectl {arguments:?} to show {lines:?}"),
         async || {

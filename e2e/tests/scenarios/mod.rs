@@ -19,11 +19,11 @@ mod lifecycle;
 mod policies;
 mod prober;
 mod rights;
-
 mod silence;
 mod status;
 mod steps;
 mod uninstall;
+mod weeder;
 
 use anyhow::Result;
 use dependency_watchdog_e2e::Env;
@@ -75,6 +75,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         silence::all(),
         status::all(),
         uninstall::all(),
+        weeder::all(),
     ]
     .into_iter()
     .flatten()

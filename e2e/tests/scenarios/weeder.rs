@@ -1,0 +1,451 @@
+//! The weeder: pods that crash-loop are deleted when the service they need is back, so that they
+//! restart at once.
+
+use super::{Scenario, events::shown};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
+use dependency_watchdog_e2e::{
+    App, BACK_OFF, Env, Kubeconfig, NODE, Operator, Policy, Request, Seed, Stack, is_looping,
+    wait::{self, Look, seen},
+};
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::Api;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, time::Duration};
+
+const ETCD: App<'_> = App {
+    name: "etcd-main",
+    replicas: 3,
+    labels: &[("gardener.cloud/role", "controlplane"), ("role", "main")],
+    service: Some("etcd-main-client"),
+    needs: None,
+};
+const API_SERVER: App<'_> = App {
+    name: "kube-apiserver",
+    replicas: 2,
+    labels: &[
+        ("gardener.cloud/role", "controlplane"),
+        ("role", "apiserver"),
+    ],
+    service: Some("kube-apiserver"),
+    needs: Some("etcd-main-client"),
+};
+const KCM: App<'_> = App {
+    name: "kube-controller-manager",
+    replicas: 1,
+    labels: &[
+        ("gardener.cloud/role", "controlplane"),
+        ("role", "controller-manager"),
+    ],
+    service: None,
+    needs: Some("kube-apiserver"),
+};
+const SCHEDULER: App<'_> = App {
+    name: "kube-scheduler",
+    labels: &[
+        ("gardener.cloud/role", "controlplane"),
+        ("role", "scheduler"),
+    ],
+    ..KCM
+};
+/// Needs the API server as these do, but no policy names it.
+const MONITORING: App<'_> = App {
+    name: "kube-state-metrics",
+    labels: &[("gardener.cloud/role", "monitoring")],
+    ..KCM
+};
+
+/// Long enough for a weeder to delete what it should not: it takes a fraction of that.
+const LONG_ENOUGH: Duration = Duration::from_secs(2);
+
+/// For the end of a weeder that was asked for; Kubernetes grants 30.
+const SECONDS: Duration = Duration::from_secs(5);
+
+/// Shorter than by default, and still long for a machine that is busy.
+const TIMES: [&str; 3] = [
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=5s",
+    "--leader-elect-retry-period=1s",
+];
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_a_control_plane_is_back_minutes_before_its_back_off_ends,
+        e2e_pods_are_weeded_only_while_a_window_is_open,
+        e2e_pods_that_nothing_would_bring_back_stay,
+        e2e_two_policies_delete_a_pod_once,
+        e2e_weeding_goes_on_with_another_leader_and_another_api_server,
+    ]
+}
+
+/// The services of Gardener's example, and the pods that need them.
+fn chain() -> [(&'static str, Value); 2] {
+    let role = |operator: &str, values: &[&str]| {
+        json!([{"matchExpressions": [
+            {"key": "gardener.cloud/role", "operator": "In", "values": ["controlplane"]},
+            {"key": "role", "operator": operator, "values": values},
+        ]}])
+    };
+    [
+        ("etcd-main-client", role("In", &["apiserver"])),
+        ("kube-apiserver", role("NotIn", &["main", "apiserver"])),
+    ]
+}
+
+/// The UIDs of the pods of which the deletion was asked and granted, in order. Fails if anything else
+/// was deleted, or one without both preconditions, or with a grace period other than the pod's own.
+fn deleted(requests: Vec<Request>, namespace: &str) -> Result<Vec<String>> {
+    let ours = requests.into_iter().filter(|it| it.namespace == namespace);
+    let writes = ours.filter(|it| it.is_write() && !it.resource.starts_with("events"));
+    let mut uids = Vec::new();
+    for request in writes {
+        let what = (request.verb.as_str(), request.resource.as_str());
+        ensure!(what == ("delete", "pods"), "{request:?}");
+        let options = &request.options;
+        let conditions = options.get("preconditions").context("no preconditions")?;
+        let given = |key: &str| conditions.get(key).and_then(Value::as_str);
+        let uid = given("uid").context("no UID")?;
+        ensure!(given("resourceVersion").is_some(), "{request:?}");
+        ensure!(options.get("gracePeriodSeconds").is_none(), "{request:?}");
+        if request.code == 200 {
+            uids.push(uid.to_owned());
+        }
+    }
+    Ok(uids)
+}
+
+/// Waits until the weeder has deleted the pods of these UIDs since it had deleted so many, each once,
+/// and no others.
+async fn are_weeded(stack: &Stack, before: usize, uids: &BTreeSet<String>) -> Result<()> {
+    let what = format!("the pods {uids:?} of {} to be deleted", stack.namespace());
+    wait::until(&what, async || {
+        let deleted = deleted(stack.seed().weeder_requests()?, stack.namespace())?;
+        let deleted = deleted.get(before..).unwrap_or_default();
+        let set: BTreeSet<String> = deleted.iter().cloned().collect();
+        if !set.is_subset(uids) || set.len() < deleted.len() {
+            return Ok(Look::Never(format!("deleted were {deleted:?}")));
+        }
+        seen(&set == uids, format!("{set:?}"))
+    })
+    .await
+}
+
+/// How many pods the weeder has deleted in this namespace.
+fn count(stack: &Stack) -> Result<usize> {
+    Ok(deleted(stack.seed().weeder_requests()?, stack.namespace())?.len())
+}
+
+/// Fails if one of its pods is replaced, or starts again, in a while.
+async fn keeps_looping(stack: &Stack, app: &App<'_>, uids: &BTreeSet<String>) -> Result<()> {
+    wait::holds(LONG_ENOUGH, &format!("{} looping", app.name), async || {
+        let pods = stack.pods(app).await?;
+        let looping = pods.iter().all(is_looping);
+        let same = stack.uids(app).await? == *uids;
+        seen(looping && same, format!("{pods:?}"))
+    })
+    .await
+}
+
+/// A namespace with etcd, API servers, and a policy for these, whose window is open.
+async fn open(stack: &Stack) -> Result<Policy<WeedPolicy>> {
+    stack.run(&ETCD).await?;
+    stack.run(&API_SERVER).await?;
+    let [etcd, _] = chain();
+    let policy = stack.policy(&[etcd])?;
+    policy.apply().await?;
+    policy
+        .reports("a window", |it| it.open_windows == 1)
+        .await?;
+    Ok(policy)
+}
+
+async fn e2e_a_control_plane_is_back_minutes_before_its_back_off_ends(env: Env) -> Result<()> {
+    let (workloads, _) = env.weeding().await?;
+    let stack = workloads.stack("shoot--e2e--chain").await?;
+    let dependants = [API_SERVER, KCM, SCHEDULER, MONITORING];
+    stack.run(&ETCD).await?;
+    for app in &dependants {
+        stack.run(app).await?;
+    }
+    let etcd = stack.uids(&ETCD).await?;
+
+    // Without a policy they sit out their back-off, though etcd is back.
+    let crashed = Timestamp::now();
+    stack.down(&ETCD);
+    let mut looping = BTreeSet::new();
+    for app in &dependants {
+        looping.extend(stack.is_looping(app).await?);
+    }
+    stack.up(&ETCD);
+    stack.is_ready(&ETCD).await?;
+    for app in &dependants {
+        let uids = stack.uids(app).await?;
+        ensure!(uids.is_subset(&looping), "{} was restarted", app.name);
+    }
+    let monitoring = stack.uids(&MONITORING).await?;
+    let api_servers = stack.uids(&API_SERVER).await?;
+    keeps_looping(&stack, &API_SERVER, &api_servers).await?;
+
+    // The policy finds etcd ready. The API servers come back, and with their service the others.
+    let policy = stack.policy(&chain())?;
+    policy.apply().await?;
+    are_back(&stack, &looping, &monitoring, 0).await?;
+    let whole = policy
+        .reports("all to be weeded", |it| it.weeded == 4)
+        .await?;
+    ensure!(
+        (whole.services.watched, whole.services.ready) == (2, 2),
+        "{whole:?}"
+    );
+    let since = Timestamp::now().duration_since(crashed).unsigned_abs();
+    ensure!(since < BACK_OFF / 2, "the back-off may be over");
+
+    // Another time with the policy in force.
+    stack.down(&ETCD);
+    stack.serves("kube-apiserver", false).await?;
+    let mut looping = BTreeSet::new();
+    for app in &dependants {
+        looping.extend(stack.is_looping(app).await?);
+    }
+    let none = |it: &WeedPolicyStatus| (it.open_windows, it.services.ready) == (0, 0);
+    policy.reports("no service to be ready", none).await?;
+    let before = count(&stack)?;
+    stack.up(&ETCD);
+    are_back(&stack, &looping, &monitoring, before).await?;
+    ensure!(stack.uids(&ETCD).await? == etcd, "etcd was restarted");
+
+    let columns = "NAME READY MODE SERVICES READY SERVICES WINDOWS WEEDED LAST WEED AGE";
+    let columns: Vec<&str> = columns.split(' ').collect();
+    let counts = ["shoot--e2e--chain", "True", "Enforce", " 2 ", " 8 "];
+    shown(stack.seed(), &["get", "weedpolicies"], &[&columns, &counts]).await?;
+    let events = ["get", "events", "-n", stack.namespace()];
+    let told = |app: &'static str| ["PodWeeded", app];
+    shown(
+        stack.seed(),
+        &events,
+        &[
+            &told("replicaset/kube-apiserver"),
+            &told("replicaset/kube-controller-manager"),
+            &told("replicaset/kube-scheduler"),
+        ],
+    )
+    .await
+}
+
+/// Waits until all that a policy names is ready again: of what was looping just that was deleted.
+async fn are_back(
+    stack: &Stack,
+    looping: &BTreeSet<String>,
+    monitoring: &BTreeSet<String>,
+    before: usize,
+) -> Result<()> {
+    let named = looping.difference(monitoring).cloned().collect();
+    are_weeded(stack, before, &named).await?;
+    for app in [API_SERVER, KCM, SCHEDULER] {
+        let uids = stack.is_ready(&app).await?;
+        ensure!(uids.is_disjoint(looping), "{} was not replaced", app.name);
+    }
+    keeps_looping(stack, &MONITORING, monitoring).await
+}
+
+async fn e2e_pods_are_weeded_only_while_a_window_is_open(env: Env) -> Result<()> {
+    let (workloads, _) = env.weeding().await?;
+    let stack = workloads.stack("shoot--e2e--window").await?;
+    let policy = open(&stack).await?;
+
+    // One that starts to loop in the window goes at once, …
+    let before = stack.uids(&API_SERVER).await?;
+    stack.crash(&API_SERVER);
+    are_weeded(&stack, 0, &before).await?;
+    stack.is_ready(&API_SERVER).await?;
+
+    // … one that does after its end stays, …
+    let short = policy.clone().with(&json!({"watchDuration": "1s"}));
+    short.apply().await?;
+    short
+        .reports("no window", |it| it.open_windows == 0)
+        .await?;
+    stays(&stack).await?;
+
+    // … also while the policy is suspended, …
+    policy
+        .clone()
+        .with(&json!({"suspend": true}))
+        .apply()
+        .await?;
+    policy.says("Ready", "Suspended").await?;
+    let looping = stays(&stack).await?;
+
+    // … and goes when it no longer is. The window is new, and what else loops in it goes too.
+    let before = count(&stack)?;
+    policy.apply().await?;
+    are_weeded(&stack, before, &looping).await?;
+    stack.is_ready(&API_SERVER).await?;
+    policy
+        .reports("a window", |it| it.open_windows == 1)
+        .await?;
+
+    // Nothing is deleted any more for a policy that is removed in the middle of it.
+    policy.delete().await?;
+    let next = policy
+        .named("shoot--e2e--window-next")
+        .with(&json!({"suspend": true}));
+    next.apply().await?;
+    // What becomes of policies is seen in order: so was the removal by then.
+    next.says("Ready", "Suspended").await?;
+    stays(&stack).await?;
+    Ok(())
+}
+
+/// Has the API servers crash-loop, which nothing is done about. Tells their UIDs.
+async fn stays(stack: &Stack) -> Result<BTreeSet<String>> {
+    let before = count(stack)?;
+    stack.crash(&API_SERVER);
+    let looping = stack.is_looping(&API_SERVER).await?;
+    keeps_looping(stack, &API_SERVER, &looping).await?;
+    ensure!(count(stack)? == before, "pods were deleted");
+    Ok(looping)
+}
+
+async fn e2e_pods_that_nothing_would_bring_back_stay(env: Env) -> Result<()> {
+    let (workloads, _) = env.weeding().await?;
+    let stack = workloads.stack("shoot--e2e--alone").await?;
+    let seed = stack.seed();
+    let policy = open(&stack).await?;
+    let dry = policy.clone().with(&json!({"mode": "DryRun"}));
+    dry.apply().await?;
+    let alone = App {
+        name: "alone",
+        service: None,
+        ..API_SERVER
+    };
+    let nodes: Api<Node> = Api::all(seed.client()?);
+    let node = json!([{
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": NODE,
+        "uid": nodes.get(NODE).await?.metadata.uid,
+        "controller": true,
+    }]);
+    stack.run_alone(&alone, "bare", &json!([])).await?;
+    stack.run_alone(&alone, "static", &node).await?;
+    stack.is_ready(&alone).await?;
+    dry.says("Ready", "Watching").await?;
+
+    stack.crash(&API_SERVER);
+    stack.crash(&alone);
+    let looping = stack.is_looping(&API_SERVER).await?;
+    let kept = stack.is_looping(&alone).await?;
+    let told = |it: &WeedPolicyStatus| (it.last_weeds.len(), it.left_alone.len()) == (2, 2);
+    let status = dry.reports("what it would do", told).await?;
+    let only_told = status.last_weeds.iter().all(|it| it.dry_run) && status.weeded == 0;
+    ensure!(only_told, "{status:?}");
+    let left = status.left_alone.iter();
+    let left: BTreeSet<_> = left
+        .map(|it| (it.pod.as_str(), it.reason.as_str()))
+        .collect();
+    ensure!(
+        left == [("bare", "NoController"), ("static", "StaticPod")].into(),
+        "{left:?}"
+    );
+    keeps_looping(&stack, &API_SERVER, &looping).await?;
+    ensure!(count(&stack)? == 0, "mode DryRun deletes");
+
+    policy.apply().await?;
+    are_weeded(&stack, 0, &looping).await?;
+    stack.is_ready(&API_SERVER).await?;
+    keeps_looping(&stack, &alone, &kept).await?;
+    let events = ["get", "events", "-n", stack.namespace()];
+    let lines: [&[&str]; 4] = [
+        &["WouldWeed", "replicaset/kube-apiserver"],
+        &["PodWeeded", "replicaset/kube-apiserver"],
+        &["LeftAlone", "pod/bare"],
+        &["LeftAlone", "pod/static"],
+    ];
+    shown(seed, &events, &lines).await
+}
+
+async fn e2e_two_policies_delete_a_pod_once(env: Env) -> Result<()> {
+    let (workloads, _) = env.weeding().await?;
+    let stack = workloads.stack("shoot--e2e--overlap").await?;
+    let first = open(&stack).await?;
+    let selector = json!([{"matchLabels": {"app": API_SERVER.name}}]);
+    let second = stack.policy(&[("etcd-main-client", selector)])?;
+    let second = second.named("shoot--e2e--overlap-too");
+    second.apply().await?;
+    second
+        .reports("a window", |it| it.open_windows == 1)
+        .await?;
+
+    let looping = stack.uids(&API_SERVER).await?;
+    stack.crash(&API_SERVER);
+    are_weeded(&stack, 0, &looping).await?;
+    stack.is_ready(&API_SERVER).await?;
+    // The window that opened first has the credit.
+    first.reports("both pods", |it| it.weeded == 2).await?;
+    are_weeded(&stack, 0, &looping).await?;
+    let other = second.get().await?.status.unwrap_or_default();
+    ensure!(other.weeded == 0, "{other:?}");
+    Ok(())
+}
+
+async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env) -> Result<()> {
+    let seed = env.own_seed("weeders").await?;
+    let workloads = env.workloads(&seed).await?;
+    let replica = |name: &str, kubeconfig: &Kubeconfig| {
+        Operator::replica(&seed, name, "weeder", kubeconfig, &TIMES)
+    };
+    let first = replica("weeder-first", &seed.weeder_kubeconfig()?)?;
+    leads(&seed, "weeder-first").await?;
+    let second = replica("weeder-second", &seed.other_weeder_kubeconfig()?)?;
+    let stack = workloads.stack("shoot--e2e--weeders").await?;
+    open(&stack).await?;
+
+    // The first is killed in the middle of a window.
+    let looping = stack.uids(&API_SERVER).await?;
+    first.process.kill();
+    stack.crash(&API_SERVER);
+    stack.is_looping(&API_SERVER).await?;
+    leads(&seed, "weeder-second").await?;
+    let restarted = stack.is_ready(&API_SERVER).await?;
+    ensure!(restarted.is_disjoint(&looping), "not replaced");
+    let weeded = deleted(seed.other_weeder_requests()?, stack.namespace())?;
+    ensure!(
+        weeded.into_iter().collect::<BTreeSet<_>>() == looping,
+        "others were deleted"
+    );
+    ensure!(count(&stack)? == 0, "the first has deleted too");
+
+    // The second is stopped while it leads; one that is not elected finds etcd ready.
+    let exit = second.process.terminate(SECONDS).await?;
+    ensure!(exit.success(), "{exit}");
+    let third = Operator::start(&seed, "weeder-third", "weeder", &[])?;
+    let before = restarted;
+    stack.crash(&API_SERVER);
+    are_weeded(&stack, 0, &before).await?;
+
+    // The API server is restarted in the middle of a window.
+    let before = stack.is_ready(&API_SERVER).await?;
+    let weeded = count(&stack)?;
+    seed.server().stop();
+    seed.server().start_again().await?;
+    stack.crash(&API_SERVER);
+    are_weeded(&stack, weeded, &before).await?;
+    stack.is_ready(&API_SERVER).await?;
+    let exit = third.process.terminate(SECONDS).await?;
+    ensure!(exit.success(), "{exit}");
+    Ok(())
+}
+
+/// Waits until the replica of this name holds the weeder's Lease.
+async fn leads(seed: &Seed, replica: &str) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
+    wait::until(&format!("{replica} to lead"), async || {
+        let lease = leases.get("dwd-weeder-leader-election").await?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity);
+        let holder = holder.unwrap_or_default();
+        seen(holder.starts_with(&format!("{replica}_")), holder)
+    })
+    .await
+}
