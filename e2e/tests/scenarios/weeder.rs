@@ -5,7 +5,8 @@ use super::{Scenario, events::shown};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
 use dependency_watchdog_e2e::{
-    App, BACK_OFF, Env, Kubeconfig, NODE, Operator, Policy, Request, Seed, Stack, is_looping,
+    API_SERVER, App, BACK_OFF, ETCD, Env, KCM, Kubeconfig, NODE, Operator, Policy, Request,
+    SCHEDULER, Seed, Stack, is_looping,
     wait::{self, Look, seen},
 };
 use jiff::Timestamp;
@@ -14,41 +15,6 @@ use kube::Api;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
-const ETCD: App<'_> = App {
-    name: "etcd-main",
-    replicas: 3,
-    labels: &[("gardener.cloud/role", "controlplane"), ("role", "main")],
-    service: Some("etcd-main-client"),
-    needs: None,
-};
-const API_SERVER: App<'_> = App {
-    name: "kube-apiserver",
-    replicas: 2,
-    labels: &[
-        ("gardener.cloud/role", "controlplane"),
-        ("role", "apiserver"),
-    ],
-    service: Some("kube-apiserver"),
-    needs: Some("etcd-main-client"),
-};
-const KCM: App<'_> = App {
-    name: "kube-controller-manager",
-    replicas: 1,
-    labels: &[
-        ("gardener.cloud/role", "controlplane"),
-        ("role", "controller-manager"),
-    ],
-    service: None,
-    needs: Some("kube-apiserver"),
-};
-const SCHEDULER: App<'_> = App {
-    name: "kube-scheduler",
-    labels: &[
-        ("gardener.cloud/role", "controlplane"),
-        ("role", "scheduler"),
-    ],
-    ..KCM
-};
 /// Needs the API server as these do, but no policy names it.
 const MONITORING: App<'_> = App {
     name: "kube-state-metrics",

@@ -1,7 +1,9 @@
-//! What the operator is for, in about a minute: the nodes of a cluster lose their network.
+//! What the operator is for, in about a minute: the nodes of a cluster lose their network, and in
+//! another act a control plane its etcd.
 //!
-//! A seed and a shoot are started on this machine, the nodes are cut off and let back, and what the
-//! operator does is told as it happens. Whatever does not happen ends it with an error.
+//! A seed and a shoot are started on this machine, the nodes are cut off and let back, etcd goes down
+//! and returns, and what the operator does is told as it happens. Whatever does not happen ends it
+//! with an error.
 //!
 //!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
 //!   DWD_E2E_KEEP  keep files and logs, also when all went well
@@ -10,13 +12,18 @@
 mod evidence;
 mod narrator;
 mod story;
+mod weeding;
 
 use anyhow::Result;
-use dependency_watchdog_e2e::{Files, INTERRUPTED, interrupted};
+use dependency_watchdog_e2e::{Env, Files, INTERRUPTED, interrupted};
+use jiff::Timestamp;
 use narrator::Narrator;
-use std::process::ExitCode;
+use std::{io::Write, path::Path, process::ExitCode};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
+
+/// What was found out, for the summary.
+type Findings = Vec<(String, String)>;
 
 fn main() -> Result<ExitCode> {
     tracing_subscriber::fmt()
@@ -32,7 +39,7 @@ fn main() -> Result<ExitCode> {
             // A story cut short by a signal has not failed.
             biased;
             signal = interrupted() => signal.map(|()| false),
-            told = story::tell(files.root(), &mut narrator) => told.map(|()| true),
+            told = tell(files.root(), &mut narrator) => told.map(|()| true),
         }
     });
     if let Err(error) = &told {
@@ -47,4 +54,16 @@ fn main() -> Result<ExitCode> {
         }
         Err(_) => ExitCode::FAILURE,
     })
+}
+
+/// Tells both acts, on one seed.
+async fn tell<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<()> {
+    let started = Timestamp::now();
+    let env = Env::prepare(root).await?;
+    let mut findings = story::tell(&env, narrator).await?;
+    findings.extend(weeding::tell(&env, narrator).await?);
+    narrator.step("What was checked")?;
+    narrator.table(&findings)?;
+    let whole = evidence::seconds("the end", started, Timestamp::now())?;
+    narrator.note(&format!("All of it took {whole:.0} s."))
 }

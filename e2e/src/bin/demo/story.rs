@@ -1,6 +1,7 @@
-//! The story: a shoot is healthy, loses its network, is protected, and gets everything back.
+//! The first act: a shoot is healthy, loses its network, is protected, and gets everything back.
 
 use crate::{
+    Findings,
     evidence::{self, seconds},
     narrator::{Narrator, Prompt},
 };
@@ -16,7 +17,7 @@ use dependency_watchdog_e2e::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::{Api, api::ListParams};
-use std::{io::Write, path::Path, sync::Arc, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Applied with kubectl from the repository's root.
@@ -42,9 +43,6 @@ const PODS: Duration = Duration::from_millis(300);
 /// Whatever a step waits for. Twice as long as the slowest takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// What was found out, for the summary.
-type Findings = Vec<(String, String)>;
-
 /// All that plays a part.
 struct Stage {
     shoot: Shoot,
@@ -55,9 +53,8 @@ struct Stage {
 }
 
 /// Tells it. Fails with what did not happen, in which step.
-pub(crate) async fn tell<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<()> {
-    let started = Timestamp::now();
-    let mut stage = start(root, narrator)
+pub(crate) async fn tell<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Result<Findings> {
+    let mut stage = start(env, narrator)
         .await
         .context("step 1, the start, failed")?;
     stage
@@ -72,14 +69,10 @@ pub(crate) async fn tell<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> R
         .recovers(narrator)
         .await
         .context("step 4, the network is back, failed")?;
-
-    narrator.step("What was checked")?;
-    narrator.table(&stage.findings)?;
-    let whole = seconds("the end", started, Timestamp::now())?;
-    narrator.note(&format!("All of it took {whole:.0} s."))
+    Ok(stage.findings)
 }
 
-async fn start<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<Stage> {
+async fn start<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Result<Stage> {
     narrator.step("A seed and a shoot start")?;
     narrator.note(
         "A seed hosts the control planes of other clusters, called shoots.\n\
@@ -87,7 +80,6 @@ async fn start<W: Write>(root: &Path, narrator: &mut Narrator<W>) -> Result<Stag
          played  the kubelets, and the seed's Deployments: pods come and go in 0.3 s\n\
          faster  leases of 8 s and a grace of 20 s, both 40 s in real life",
     )?;
-    let env = Env::prepare(root).await?;
     let seed = env.seed().await?;
     narrator
         .now("the seed's API server is ready, with the kinds of Gardener and of the operator")?;
