@@ -18,4 +18,4 @@ awk '/^ +annotations:$/ { skip = match($0, /[^ ]/); next }
   skip && match($0, /[^ ]/) > skip { next }
   { skip = 0; print }' "$scratch/whole.yaml" >"$scratch/rules.yaml"
 cp "$source"/tests/*.yaml "$scratch"
-hack/promtool.sh test rules "$scratch"/prober.yaml
+hack/promtool.sh test rules "$scratch"/prober.yaml "$scratch"/weeder.yaml
