@@ -1,6 +1,8 @@
 //! Each right of the shipped roles is taken away in turn: what stops is told, with the right that is
 //! missing.
 
+mod weeder;
+
 use super::{Scenario, prober::all_are_restored, steps::staffed};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{ClusterHealth, ClusterHealthStatus, Protection};
@@ -31,10 +33,12 @@ const GUIDE: &str = include_str!("../../../docs/security.md");
 const LEASE: &str = "dwd-prober-leader-election";
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
+    let mut all = super::scenarios![
         e2e_each_right_is_needed_and_missed_aloud,
         e2e_rights_are_those_that_are_tried_and_documented: 0,
-    ]
+    ];
+    all.extend(weeder::all());
+    all
 }
 
 /// In which the right would be used by an operator that starts.
@@ -153,18 +157,39 @@ fn without(yaml: &str, resource: &str, verb: &str) -> Result<String> {
     Ok(documents.join("\n---\n"))
 }
 
+/// Of rows: resource and verb of each.
+fn tried(rows: &[Row]) -> BTreeSet<(&'static str, &'static str)> {
+    rows.iter().map(|row| (row.0, row.1)).collect()
+}
+
+/// What the guide says below this heading.
+fn section(heading: &str) -> Result<&'static str> {
+    let (_, below) = GUIDE
+        .split_once(&format!("\n{heading}\n"))
+        .with_context(|| format!("docs/security.md has no heading {heading}"))?;
+    Ok(below.split_once("\n#").map_or(below, |(section, _)| section))
+}
+
 async fn e2e_rights_are_those_that_are_tried_and_documented(_: Env) -> Result<()> {
-    for (yaml, rows) in [(ON_SEED, &SEED[..]), (IN_SHOOT, &SHOOT[..])] {
-        let mut tried = BTreeSet::new();
-        for Row(resource, verb, ..) in rows {
-            tried.insert(((*resource).to_owned(), (*verb).to_owned()));
+    for (yaml, tried, heading) in [
+        (ON_SEED, tried(&SEED), "### The prober"),
+        (weeder::ROLES, weeder::tried(), "### The weeder"),
+        (IN_SHOOT, tried(&SHOOT), "## In a shoot"),
+    ] {
+        let rows = section(heading)?;
+        let documented = |(resource, verb): (&str, &str)| {
             let line = format!("| `{verb}` `{resource}` |");
+            rows.lines().any(|it| it.starts_with(&line))
+        };
+        for &right in &tried {
             ensure!(
-                GUIDE.lines().any(|it| it.starts_with(&line)),
-                "docs/security.md does not say what {verb} {resource} is for"
+                documented(right),
+                "docs/security.md does not say below {heading} what {right:?} is for"
             );
         }
         let granted = rights(yaml)?;
+        let granted = granted.iter().map(|(resource, verb)| (&**resource, &**verb));
+        let granted: BTreeSet<_> = granted.collect();
         ensure!(granted == tried, "granted: {granted:?}, tried: {tried:?}");
         for rule in rules(yaml)? {
             let all = rule.api_groups.iter().chain(&rule.resources).flatten();
@@ -271,7 +296,7 @@ impl Bed {
                 self.shoot.is_protected(Protection::None).await?;
             }
             Deselected => self.shoot.policy()?.apply().await?,
-            Elected { .. } => delete_lease(&self.seed).await?,
+            Elected { .. } => delete_lease(&self.seed, LEASE).await?,
             Unrecorded => {
                 self.shoot.is_found("Healthy").await?;
             }
@@ -342,11 +367,7 @@ impl Bed {
             Outage => self.shoot.cut_all(),
             Elected { free } => {
                 if *free {
-                    let mut lease = Lease::default();
-                    lease.metadata.name = Some(LEASE.to_owned());
-                    lease.spec = Some(LeaseSpec::default());
-                    let created = leases(&self.seed)?;
-                    created.create(&PostParams::default(), &lease).await?;
+                    create_lease(&self.seed, LEASE).await?;
                 }
             }
         }
@@ -362,17 +383,7 @@ impl Bed {
             self.shoot.reports(&format!("{what}: {words:?}"), all).await
         };
         match told {
-            InLog => {
-                let what = format!("the log to tell: {words:?}");
-                wait::until(&what, async || {
-                    let log = operator.process.log()?.replace("\\\"", "\"");
-                    let told = log
-                        .lines()
-                        .any(|line| words.iter().all(|word| line.contains(word)));
-                    seen(told, log)
-                })
-                .await?;
-            }
+            InLog => is_logged(operator, words).await?,
             Undetermined(reason) => {
                 reported(reason, &|status| status.reason.as_deref() == Some(reason)).await?;
             }
@@ -397,14 +408,36 @@ impl Bed {
     }
 }
 
+/// Waits until a line of the log has all of these words.
+async fn is_logged(operator: &Operator, words: &[&str]) -> Result<()> {
+    let what = format!("the log to tell: {words:?}");
+    wait::until(&what, async || {
+        let log = operator.process.log()?.replace("\\\"", "\"");
+        let told = log
+            .lines()
+            .any(|line| words.iter().all(|word| line.contains(word)));
+        seen(told, log)
+    })
+    .await
+}
+
 fn leases(seed: &Seed) -> Result<Api<Lease>> {
     Ok(Api::namespaced(seed.client()?, "garden"))
 }
 
-async fn delete_lease(seed: &Seed) -> Result<()> {
+/// Creates the Lease of this name, which nobody holds.
+async fn create_lease(seed: &Seed, name: &str) -> Result<()> {
+    let mut lease = Lease::default();
+    lease.metadata.name = Some(name.to_owned());
+    lease.spec = Some(LeaseSpec::default());
+    leases(seed)?.create(&PostParams::default(), &lease).await?;
+    Ok(())
+}
+
+async fn delete_lease(seed: &Seed, name: &str) -> Result<()> {
     let leases = leases(seed)?;
-    if leases.get_opt(LEASE).await?.is_some() {
-        leases.delete(LEASE, &DeleteParams::default()).await?;
+    if leases.get_opt(name).await?.is_some() {
+        leases.delete(name, &DeleteParams::default()).await?;
     }
     Ok(())
 }
@@ -428,8 +461,8 @@ async fn is_granted(
     let rule = rule.context("no such rule")?;
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let namespace = match (resource, user) {
-        ("leases", PROBER) => Some("garden"),
-        ("leases", _) => Some("kube-node-lease"),
+        ("leases", PROBE) => Some("kube-node-lease"),
+        ("leases", _) => Some("garden"),
         _ => None,
     };
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
