@@ -243,7 +243,7 @@ impl Pods {
         let Some(state) = next(pod, served, down, crash, Timestamp::now()) else {
             return Ok(());
         };
-        let status = self.status(pod, state);
+        let status = status(pod, state, &self.address(pod));
         let patched = pods
             .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
             .await?;
@@ -253,69 +253,73 @@ impl Pods {
         Ok(())
     }
 
-    fn status(&mut self, pod: &Pod, state: State) -> Value {
-        let now = Time(Timestamp::now());
-        let address = pod.status.as_ref();
-        let address = address.and_then(|status| status.pod_ip.clone());
-        let address = address.unwrap_or_else(|| {
+    /// The pod's, or a new one.
+    fn address(&mut self, pod: &Pod) -> String {
+        let known = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
+        known.unwrap_or_else(|| {
             self.addresses += 1;
             format!("10.1.{}.{}", self.addresses / 250, self.addresses % 250 + 1)
-        });
-        let ready = state == State::Ready;
-        let known = container(pod);
-        let restarts = known.map_or(0, |container| container.restart_count);
-        let (does, last, restarts) = match state {
-            State::Ready | State::Unready => {
-                let last = known.and_then(|container| container.last_state.as_ref());
-                (
-                    json!({"running": {"startedAt": now}}),
-                    json!(last),
-                    restarts,
-                )
-            }
-            State::Waiting(since) => (
-                json!({"waiting": {
-                    "reason": "CrashLoopBackOff",
-                    "message": "back-off 5m0s restarting failed container",
-                }}),
-                json!({"terminated": {
-                    "exitCode": 1,
-                    "reason": "Error",
-                    "finishedAt": Time(since),
-                }}),
-                restarts + RESTARTS,
-            ),
-        };
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let containers = containers.map(|container| {
-            json!({
-                "name": container.name,
-                "image": container.image,
-                "imageID": "",
-                "ready": ready,
-                "restartCount": restarts,
-                "state": does,
-                "lastState": last,
-            })
-        });
-        let condition = |kind: &str, met: bool| {
-            let status = if met { "True" } else { "False" };
-            json!({"type": kind, "status": status, "lastTransitionTime": now})
-        };
-        json!({"status": {
-            "phase": "Running",
-            "startTime": pod.metadata.creation_timestamp,
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "conditions": [
-                condition("PodScheduled", true),
-                condition("Initialized", true),
-                condition("ContainersReady", ready),
-                condition("Ready", ready),
-            ],
-            "containerStatuses": containers.collect::<Vec<_>>(),
-        }})
+        })
     }
+}
+
+/// The status of a pod whose container goes into this state.
+fn status(pod: &Pod, state: State, address: &str) -> Value {
+    let now = Time(Timestamp::now());
+    let ready = state == State::Ready;
+    let known = container(pod);
+    let restarts = known.map_or(0, |container| container.restart_count);
+    let (does, last, restarts) = match state {
+        State::Ready | State::Unready => {
+            let last = known.and_then(|container| container.last_state.as_ref());
+            (
+                json!({"running": {"startedAt": now}}),
+                json!(last),
+                restarts,
+            )
+        }
+        State::Waiting(since) => (
+            json!({"waiting": {
+                "reason": "CrashLoopBackOff",
+                "message": "back-off 5m0s restarting failed container",
+            }}),
+            json!({"terminated": {
+                "exitCode": 1,
+                "reason": "Error",
+                "finishedAt": Time(since),
+            }}),
+            restarts + RESTARTS,
+        ),
+    };
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let containers = containers.map(|container| {
+        json!({
+            "name": container.name,
+            "image": container.image,
+            "imageID": "",
+            "ready": ready,
+            "restartCount": restarts,
+            "state": does,
+            "lastState": last,
+        })
+    });
+    let condition = |kind: &str, met: bool| {
+        let status = if met { "True" } else { "False" };
+        json!({"type": kind, "status": status, "lastTransitionTime": now})
+    };
+    json!({"status": {
+        "phase": "Running",
+        "startTime": pod.metadata.creation_timestamp,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [
+            condition("PodScheduled", true),
+            condition("Initialized", true),
+            condition("ContainersReady", ready),
+            condition("Ready", ready),
+        ],
+        "containerStatuses": containers.collect::<Vec<_>>(),
+    }})
 }
 
 fn learn<K>(known: &mut Writer<K>, event: Result<Event<K>, watcher::Error>)
@@ -367,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_container_that_crashed_waits_whatever_becomes_of_what_it_needs() {
-        let now = Timestamp::now();
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
         let ago = |time: Duration| now - SignedDuration::try_from(time).unwrap();
         let pod = |state: Option<State>| {
             let Some(state) = state else {
@@ -375,14 +379,12 @@ mod tests {
             };
             let spec = json!({"containers": [{"name": "it"}]});
             let mut pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
-            let writes_to = "http://127.0.0.1:9".parse().unwrap();
-            let client = Client::try_from(kube::Config::new(writes_to)).unwrap();
-            let status = Pods::new(&client).status(&pod, state)["status"].take();
+            let status = status(&pod, state, "10.1.0.1")["status"].take();
             pod.status = serde_json::from_value(status).unwrap();
             assert_eq!(State::of(&pod), Some(state));
             pod
         };
-        let (soon, late) = (ago(BACK_OFF - LOOK), ago(BACK_OFF));
+        let (soon, late) = (ago(BACK_OFF - Duration::from_secs(1)), ago(BACK_OFF));
         let waiting = Some(State::Waiting(now));
         for (state, (served, down, crash), expected) in [
             (None, (true, false, false), Some(State::Ready)),

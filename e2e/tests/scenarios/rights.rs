@@ -167,7 +167,9 @@ fn section(heading: &str) -> Result<&'static str> {
     let (_, below) = GUIDE
         .split_once(&format!("\n{heading}\n"))
         .with_context(|| format!("docs/security.md has no heading {heading}"))?;
-    Ok(below.split_once("\n#").map_or(below, |(section, _)| section))
+    Ok(below
+        .split_once("\n#")
+        .map_or(below, |(section, _)| section))
 }
 
 async fn e2e_rights_are_those_that_are_tried_and_documented(_: Env) -> Result<()> {
@@ -188,7 +190,9 @@ async fn e2e_rights_are_those_that_are_tried_and_documented(_: Env) -> Result<()
             );
         }
         let granted = rights(yaml)?;
-        let granted = granted.iter().map(|(resource, verb)| (&**resource, &**verb));
+        let granted = granted
+            .iter()
+            .map(|(resource, verb)| (&**resource, &**verb));
         let granted: BTreeSet<_> = granted.collect();
         ensure!(granted == tried, "granted: {granted:?}, tried: {tried:?}");
         for rule in rules(yaml)? {

@@ -1,8 +1,6 @@
 //! Each right of the weeder is taken away in turn.
 
-use super::{
-    super::Scenario, apply, create_lease, delete_lease, is_granted, is_logged, without,
-};
+use super::{super::Scenario, apply, create_lease, delete_lease, is_granted, is_logged, without};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
 use dependency_watchdog_e2e::{
