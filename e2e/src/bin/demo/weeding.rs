@@ -140,8 +140,8 @@ impl Stage {
         let events = format!("get events -n {NAMESPACE} --field-selector reason=PodWeeded");
         narrator.run(&self.at_seed, &events).await?;
         narrator.note(&format!(
-            "The control plane is back {took:.1} s after etcd. The back-off of its API servers would\n\
-             have lasted {saved:.0} s more, and that of its controllers may begin anew only then."
+            "The control plane is back {took:.1} s after etcd; real containers take their time to start,\n\
+             and no more. The back-off of the API servers would have lasted {saved:.0} s from now on."
         ))?;
         self.findings = vec![
             (
@@ -149,7 +149,7 @@ impl Stage {
                 format!("{PODS} pods in CrashLoopBackOff, and no other"),
             ),
             (
-                "from etcd to all of them ready".to_owned(),
+                "from etcd to all pods ready".to_owned(),
                 format!("{took:.1} s; their back-off would have lasted {saved:.0} s more"),
             ),
         ];
