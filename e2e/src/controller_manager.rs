@@ -46,8 +46,13 @@ impl ControllerManager {
         name: &str,
         server: &ApiServer,
     ) -> Result<Self> {
-        let controllers = "--controllers=replicaset-controller,endpointslice-controller";
-        Self::run(assets, root, name, server, &[controllers.to_owned()])
+        let args = [
+            "--controllers=replicaset-controller,endpointslice-controller",
+            // Its own default would keep a scenario with many pods waiting.
+            "--kube-api-qps=200",
+            "--kube-api-burst=200",
+        ];
+        Self::run(assets, root, name, server, &args.map(str::to_owned))
     }
 
     fn run(

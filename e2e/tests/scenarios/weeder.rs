@@ -9,6 +9,7 @@ use dependency_watchdog_e2e::{
     SCHEDULER, Seed, Stack, is_looping,
     wait::{self, Look, seen},
 };
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 use kube::Api;
@@ -25,6 +26,11 @@ const MONITORING: App<'_> = App {
 /// Long enough for a weeder to delete what it should not: it takes a fraction of that.
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
 
+/// How many namespaces with open windows have a watch of their own; with more, one serves all.
+const APART: usize = 20;
+/// More than these.
+const MANY: usize = 25;
+
 /// For the end of a weeder that was asked for; Kubernetes grants 30.
 const SECONDS: Duration = Duration::from_secs(5);
 
@@ -37,11 +43,12 @@ const TIMES: [&str; 3] = [
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
-        e2e_a_control_plane_is_back_minutes_before_its_back_off_ends,
+        e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends,
         e2e_pods_are_weeded_only_while_a_window_is_open,
-        e2e_pods_that_nothing_would_bring_back_stay,
-        e2e_two_policies_delete_a_pod_once,
+        e2e_pods_that_nothing_would_bring_back_are_not_weeded,
+        e2e_two_policies_weed_a_pod_once,
         e2e_weeding_goes_on_with_another_leader_and_another_api_server,
+        e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches,
     ]
 }
 
@@ -126,7 +133,7 @@ async fn open(stack: &Stack) -> Result<Policy<WeedPolicy>> {
     Ok(policy)
 }
 
-async fn e2e_a_control_plane_is_back_minutes_before_its_back_off_ends(env: Env) -> Result<()> {
+async fn e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends(env: Env) -> Result<()> {
     let (workloads, _) = env.weeding().await?;
     let stack = workloads.stack("shoot--e2e--chain").await?;
     let dependants = [API_SERVER, KCM, SCHEDULER, MONITORING];
@@ -274,7 +281,7 @@ async fn stays(stack: &Stack) -> Result<BTreeSet<String>> {
     Ok(looping)
 }
 
-async fn e2e_pods_that_nothing_would_bring_back_stay(env: Env) -> Result<()> {
+async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Result<()> {
     let (workloads, _) = env.weeding().await?;
     let stack = workloads.stack("shoot--e2e--alone").await?;
     let seed = stack.seed();
@@ -332,7 +339,7 @@ async fn e2e_pods_that_nothing_would_bring_back_stay(env: Env) -> Result<()> {
     shown(seed, &events, &lines).await
 }
 
-async fn e2e_two_policies_delete_a_pod_once(env: Env) -> Result<()> {
+async fn e2e_two_policies_weed_a_pod_once(env: Env) -> Result<()> {
     let (workloads, _) = env.weeding().await?;
     let stack = workloads.stack("shoot--e2e--overlap").await?;
     let first = open(&stack).await?;
@@ -402,6 +409,68 @@ async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env
     let exit = third.process.terminate(SECONDS).await?;
     ensure!(exit.success(), "{exit}");
     Ok(())
+}
+
+async fn e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches(env: Env) -> Result<()> {
+    let seed = env.own_seed("many").await?;
+    let workloads = env.workloads(&seed).await?;
+    let [etcd, api_server] = [ETCD, API_SERVER].map(|app| App { replicas: 1, ..app });
+    let begin = async |number: usize| {
+        let stack = workloads
+            .stack(&format!("shoot--e2e--many-{number}"))
+            .await?;
+        stack.run(&etcd).await?;
+        stack.run(&api_server).await?;
+        stack.down(&etcd);
+        let looping = stack.is_looping(&api_server).await?;
+        anyhow::Ok((stack, looping))
+    };
+    let stacks = try_join_all((0..MANY).map(begin)).await?;
+    let (any, _) = stacks.first().context("none")?;
+
+    // With its own limits on requests. While nothing recovers it watches no pods.
+    let _weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
+    let [needs_etcd, _] = chain();
+    let everywhere = json!({"namespaceSelector": null});
+    let policy = any
+        .policy(&[needs_etcd])?
+        .named("everywhere")
+        .with(&everywhere);
+    policy.apply().await?;
+    let down = |it: &WeedPolicyStatus| usize::try_from(it.services.watched) == Ok(MANY);
+    let status = policy.reports("all to be watched", down).await?;
+    ensure!(
+        (status.services.ready, status.open_windows) == (0, 0),
+        "{status:?}"
+    );
+    ensure!(
+        looks_at_pods(&seed)?.is_empty(),
+        "{:?}",
+        looks_at_pods(&seed)?
+    );
+
+    for (stack, _) in &stacks {
+        stack.up(&etcd);
+    }
+    for (stack, looping) in &stacks {
+        are_weeded(stack, 0, looping).await?;
+        stack.is_ready(&api_server).await?;
+    }
+    let all = |it: &WeedPolicyStatus| usize::try_from(it.weeded) == Ok(MANY);
+    policy.reports("all to be weeded", all).await?;
+    let watches = looks_at_pods(&seed)?;
+    let (everywhere, own): (Vec<_>, Vec<_>) = watches
+        .iter()
+        .partition(|request| request.namespace.is_empty());
+    ensure!(everywhere.len() == 1 && own.len() <= APART, "{watches:?}");
+    Ok(())
+}
+
+/// What the weeder has begun to watch of pods.
+fn looks_at_pods(seed: &Seed) -> Result<Vec<Request>> {
+    let mut requests = seed.weeder_requests()?;
+    requests.retain(|request| request.resource == "pods" && request.verb == "watch");
+    Ok(requests)
 }
 
 /// Waits until the replica of this name holds the weeder's Lease.
