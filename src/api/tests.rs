@@ -17,10 +17,16 @@ struct Accepted {
 #[derive(Deserialize)]
 struct Refusal {
     name: String,
+    #[serde(default = "probe_policy")]
+    kind: String,
     patch: Value,
     field: String,
     #[serde(default = "yes")]
     decodes: bool,
+}
+
+fn probe_policy() -> String {
+    "ProbePolicy".to_owned()
 }
 
 fn yes() -> bool {
@@ -43,6 +49,29 @@ fn policy(object: Value) -> ProbePolicy {
     serde_json::from_value(object).unwrap()
 }
 
+fn kind(object: &Value) -> &str {
+    object["kind"].as_str().unwrap()
+}
+
+/// What is wrong with a policy of whichever kind, if it can be decoded.
+fn problems(object: &Value) -> serde_json::Result<Vec<String>> {
+    Ok(match kind(object) {
+        "ProbePolicy" => ProbePolicy::deserialize(object)?.spec.problems(),
+        "WeedPolicy" => WeedPolicy::deserialize(object)?.spec.problems(),
+        other => panic!("{other}"),
+    })
+}
+
+/// A policy of whichever kind as the types write it.
+fn written(object: &Value) -> Value {
+    match kind(object) {
+        "ProbePolicy" => serde_json::to_value(ProbePolicy::deserialize(object).unwrap()),
+        "WeedPolicy" => serde_json::to_value(WeedPolicy::deserialize(object).unwrap()),
+        other => panic!("{other}"),
+    }
+    .unwrap()
+}
+
 /// Fills in a schema's defaults, as the API server does.
 fn fill_defaults(value: &mut Value, schema: &Value) {
     if let Some(properties) = schema["properties"].as_object()
@@ -59,6 +88,11 @@ fn fill_defaults(value: &mut Value, schema: &Value) {
     }
     for item in value.as_array_mut().into_iter().flatten() {
         fill_defaults(item, &schema["items"]);
+    }
+    if schema["additionalProperties"].is_object() {
+        for value in value.as_object_mut().unwrap().values_mut() {
+            fill_defaults(value, &schema["additionalProperties"]);
+        }
     }
 }
 
@@ -79,27 +113,22 @@ fn schema_of(kind: &str) -> Value {
 #[test]
 fn accepts() {
     for case in accepted() {
-        let policy = policy(case.object);
-        assert_eq!(
-            policy.spec.problems(),
-            Vec::<String>::new(),
-            "{}",
-            case.name
-        );
+        let problems = problems(&case.object).unwrap();
+        assert_eq!(problems, Vec::<String>::new(), "{}", case.name);
     }
 }
 
 #[test]
 fn refuses() {
-    let base = object("minimal");
     let cases: Vec<Refusal> = serde_saphyr::from_str(REFUSALS).unwrap();
     for case in cases {
-        let mut object = base.clone();
+        let accepted = accepted().into_iter().map(|case| case.object);
+        let mut bases = accepted.filter(|object| kind(object) == case.kind);
+        let mut object = bases.next().unwrap();
         json_patch::merge(&mut object, &case.patch);
-        let decoded = serde_json::from_value::<ProbePolicy>(object);
+        let decoded = problems(&object);
         assert_eq!(decoded.is_ok(), case.decodes, "{}: {decoded:?}", case.name);
-        if let Ok(policy) = decoded {
-            let problems = policy.spec.problems();
+        if let Ok(problems) = decoded {
             let field = format!("{}: ", case.field);
             assert!(
                 problems.iter().any(|problem| problem.starts_with(&field)),
@@ -146,28 +175,31 @@ fn a_problem_names_what_is_allowed() {
 #[test]
 fn defaults_are_those_of_the_schema() {
     for case in accepted() {
+        let schema = schema_of(kind(&case.object));
         let mut filled_in = case.object.clone();
-        fill_defaults(&mut filled_in, &schema_of("ProbePolicy"));
-        assert_ne!(
-            filled_in, case.object,
-            "{}: the schema has no defaults",
-            case.name
-        );
-        let written = serde_json::to_value(policy(case.object)).unwrap();
+        fill_defaults(&mut filled_in, &schema);
+        let own = written(&case.object);
         assert_eq!(
-            serde_json::to_value(policy(filled_in)).unwrap(),
-            written,
+            written(&filled_in),
+            own,
             "{}: a default of the schema differs",
             case.name
         );
         // Nothing that the types fill in is missing in the schema.
-        let mut again = written.clone();
-        fill_defaults(&mut again, &schema_of("ProbePolicy"));
+        let mut again = own.clone();
+        fill_defaults(&mut again, &schema);
         assert_eq!(
-            again, written,
+            again, own,
             "{}: the schema fills in more than the types",
             case.name
         );
+    }
+    for kind in ["ProbePolicy", "WeedPolicy"] {
+        let schema = schema_of(kind);
+        let defaults = schema["properties"]["spec"]["properties"].as_object();
+        let defaults = defaults.unwrap().values();
+        let count = defaults.filter(|field| field.get("default").is_some());
+        assert!(count.count() > 3, "{kind}: the schema has no defaults");
     }
 }
 
@@ -215,17 +247,74 @@ fn a_minimal_policy_has_the_documented_defaults() {
 }
 
 #[test]
-fn a_configuration_pastes_in() {
-    let object = object("full-configuration");
-    let policy = policy(object.clone());
-    let mut written = serde_json::to_value(&policy).unwrap();
-    fill_defaults(&mut written, &schema_of("ProbePolicy"));
-    let mut expected = object;
-    fill_defaults(&mut expected, &schema_of("ProbePolicy"));
+fn a_minimal_weed_policy_has_the_documented_defaults() {
+    let policy: WeedPolicy = serde_json::from_value(object("minimal-weeds")).unwrap();
+    let pods = LabelSelector {
+        match_labels: [("role".to_owned(), "apiserver".to_owned())].into(),
+        match_expressions: vec![],
+    };
+    let dependants = DependantSelectors {
+        pod_selectors: vec![pods],
+    };
     assert_eq!(
-        written, expected,
-        "a field of the configuration is lost or changed"
+        policy.spec,
+        WeedPolicySpec {
+            namespace_selector: LabelSelector::default(),
+            watch_duration: "5m".parse().unwrap(),
+            services_and_dependant_selectors: [("etcd-main-client".to_owned(), dependants)].into(),
+            mode: Mode::Enforce,
+            suspend: false,
+        }
     );
+}
+
+#[test]
+fn a_configuration_pastes_in() {
+    for name in ["full-configuration", "full-weeder-configuration"] {
+        let object = object(name);
+        let schema = schema_of(kind(&object));
+        let mut written = written(&object);
+        fill_defaults(&mut written, &schema);
+        let mut expected = object;
+        fill_defaults(&mut expected, &schema);
+        assert_eq!(
+            written, expected,
+            "{name}: a field of the configuration is lost or changed"
+        );
+    }
+}
+
+#[test]
+fn the_problem_of_a_service_names_it() {
+    let mut object = object("minimal-weeds");
+    object["spec"]["servicesAndDependantSelectors"] = json!({
+        "Kube_API": {"podSelectors": [{"matchLabels": {"a": "x"}}]},
+        "etcd": {"podSelectors": [{}]},
+    });
+    let mut problems = problems(&object).unwrap();
+    problems.sort();
+    assert_eq!(
+        problems,
+        [
+            "spec.servicesAndDependantSelectors.etcd.podSelectors: every selector must name a \
+             label: an empty one would match every pod of the namespace",
+            "spec.servicesAndDependantSelectors: key \"Kube_API\" must be the name of a Service: at \
+             most 63 lower case letters, digits or '-', beginning with a letter and ending with a \
+             letter or digit",
+        ]
+    );
+}
+
+#[test]
+fn the_examples_are_valid() {
+    for example in [
+        include_str!("../../docs/examples/probe-policy.yaml"),
+        include_str!("../../docs/examples/weed-policy.yaml"),
+    ] {
+        let object: Value = serde_saphyr::from_str(example).unwrap();
+        assert_eq!(problems(&object).unwrap(), Vec::<String>::new());
+        assert_eq!(object["spec"]["mode"], "DryRun", "to be tried first");
+    }
 }
 
 #[test]
@@ -239,10 +328,11 @@ fn every_field_has_a_description_without_line_breaks() {
             }
             collect(&path, property, bare);
             collect(&path, &property["items"], bare);
+            collect(&path, &property["additionalProperties"], bare);
         }
     }
     let mut bare = BTreeSet::new();
-    for kind in ["ProbePolicy", "ClusterHealth"] {
+    for kind in ["ProbePolicy", "ClusterHealth", "WeedPolicy"] {
         let schema = schema_of(kind);
         assert!(schema["properties"]["status"]["properties"].is_object());
         collect(kind, &schema, &mut bare);
@@ -277,6 +367,36 @@ fn a_status_reads_back() {
     });
     let health: ClusterHealth = serde_json::from_value(object.clone()).unwrap();
     assert_eq!(serde_json::to_value(health).unwrap(), object);
+}
+
+#[test]
+fn a_status_of_a_weed_policy_reads_back() {
+    let mut object = object("least-weeds");
+    object["spec"]["servicesAndDependantSelectors"]["s"] =
+        json!({"podSelectors": [{"matchLabels": {"a": "x"}}]});
+    object["status"] = json!({
+        "observedGeneration": 3,
+        "services": {"watched": 10, "ready": 9},
+        "openWindows": 1,
+        "weeded": 5_000_000_000_i64,
+        "lastWeeds": [
+            {
+                "time": "2026-01-02T03:04:05Z", "namespace": "shoot--a--b", "pod": "api-6b7-x",
+                "owner": "ReplicaSet/api-6b7", "service": "etcd-main-client",
+                "containers": ["kube-apiserver"],
+            },
+            {
+                "time": "2026-01-02T03:04:04Z", "namespace": "shoot--a--b", "pod": "api-6b7-y",
+                "owner": "ReplicaSet/api-6b7", "service": "etcd-main-client",
+                "containers": ["kube-apiserver"], "dryRun": true,
+            },
+        ],
+        "leftAlone": [{
+            "time": "2026-01-02T03:04:05Z", "namespace": "shoot--a--b", "pod": "bare",
+            "service": "etcd-main-client", "reason": "NoController", "message": "it has none",
+        }],
+    });
+    assert_eq!(written(&object), object);
 }
 
 #[test]

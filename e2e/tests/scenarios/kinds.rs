@@ -2,7 +2,7 @@
 
 use super::Scenario;
 use anyhow::{Context as _, Result, bail, ensure};
-use dependency_watchdog::api::{ProbePolicy, crds};
+use dependency_watchdog::api::{ProbePolicy, WeedPolicy, crds};
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Seed,
     wait::{self, Look, seen},
@@ -26,6 +26,9 @@ pub(crate) fn all() -> Vec<Scenario> {
     ]
 }
 
+/// The service of the WeedPolicy that refusals are made of.
+const SERVICE: &str = "etcd-main-client";
+
 #[derive(Deserialize)]
 struct Accepted {
     name: String,
@@ -35,9 +38,15 @@ struct Accepted {
 #[derive(Deserialize)]
 struct Refusal {
     name: String,
+    #[serde(default = "probe_policy")]
+    kind: String,
     patch: Value,
     field: String,
     expect: String,
+}
+
+fn probe_policy() -> String {
+    "ProbePolicy".to_owned()
 }
 
 fn fixture<T: DeserializeOwned>(name: &str) -> Result<Vec<T>> {
@@ -46,9 +55,25 @@ fn fixture<T: DeserializeOwned>(name: &str) -> Result<Vec<T>> {
     serde_saphyr::from_str(&text).with_context(|| path)
 }
 
-fn policies(seed: &Seed) -> Result<Api<DynamicObject>> {
-    let resource = ApiResource::erase::<ProbePolicy>(&());
+fn policies(seed: &Seed, kind: &str) -> Result<Api<DynamicObject>> {
+    let resource = match kind {
+        "ProbePolicy" => ApiResource::erase::<ProbePolicy>(&()),
+        "WeedPolicy" => ApiResource::erase::<WeedPolicy>(&()),
+        _ => bail!("{kind} is no policy"),
+    };
     Ok(Api::all_with(seed.client()?, &resource))
+}
+
+fn kind(object: &Value) -> Result<&str> {
+    let kind = object.get("kind").and_then(Value::as_str);
+    kind.context("an object without a kind")
+}
+
+/// The policy of this kind that refusals are made of.
+fn base<'a>(accepted: &'a [Accepted], of: &str) -> Result<&'a Value> {
+    let mut objects = accepted.iter().map(|case| &case.object);
+    let base = objects.find(|object| kind(object).is_ok_and(|kind| kind == of));
+    base.with_context(|| format!("no accepted {of}"))
 }
 
 /// Asks the API server whether it would take the object, without storing it.
@@ -57,8 +82,9 @@ async fn would_create(seed: &Seed, object: &Value) -> Result<kube::Result<Dynami
         dry_run: true,
         ..PostParams::default()
     };
+    let policies = policies(seed, kind(object)?)?;
     let object = serde_json::from_value(object.clone())?;
-    Ok(policies(seed)?.create(&params, &object).await)
+    Ok(policies.create(&params, &object).await)
 }
 
 async fn e2e_nonsense_is_refused_with_the_field_and_what_is_allowed(env: Env) -> Result<()> {
@@ -69,25 +95,29 @@ async fn e2e_nonsense_is_refused_with_the_field_and_what_is_allowed(env: Env) ->
             .await?
             .with_context(|| format!("{} should be accepted", case.name))?;
     }
-    let base = &accepted.first().context("no accepted object")?.object;
     let refusals: Vec<Refusal> = fixture("refusals.yaml")?;
     ensure!(refusals.len() > 50, "only {} refusals", refusals.len());
+    let mut wrong = Vec::new();
     for case in refusals {
-        let mut object = base.clone();
+        let mut object = base(&accepted, &case.kind)?.clone();
         json_patch::merge(&mut object, &case.patch);
         let message = match would_create(&seed, &object).await? {
-            Ok(_) => bail!("{} is accepted", case.name),
-            Err(kube::Error::Api(status)) => status.message,
+            Ok(_) => "accepted".to_owned(),
+            // A key of a map stands in brackets only where a CEL rule is broken.
+            Err(kube::Error::Api(status)) => {
+                let bracketed = format!("[{SERVICE}]");
+                status.message.replace(&bracketed, &format!(".{SERVICE}"))
+            }
             Err(error) => return Err(error).with_context(|| case.name),
         };
-        ensure!(
-            message.contains(&case.field) && message.contains(&case.expect),
-            "{}: {message:?} lacks {:?} or {:?}",
-            case.name,
-            case.field,
-            case.expect
-        );
+        if !(message.contains(&case.field) && message.contains(&case.expect)) {
+            wrong.push(format!(
+                "{}: {message:?} lacks {:?} or {:?}",
+                case.name, case.field, case.expect
+            ));
+        }
     }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
@@ -95,7 +125,7 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
     let seed = env.own_seed("stalled").await?;
     lift_the_rules(&seed).await?;
     let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
-    let base = &accepted.first().context("no accepted object")?.object;
+    let base = base(&accepted, "ProbePolicy")?;
     let cases = [
         ("out-of-range", json!({"nodeLeaseFailureFraction": 2})),
         ("another-type", json!({"probeInterval": 7})),
@@ -109,7 +139,7 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
         let object = serde_json::from_value(object)?;
         wait::until("the API server to have lifted the rules", async || {
             Ok(
-                match policies(&seed)?
+                match policies(&seed, "ProbePolicy")?
                     .create(&PostParams::default(), &object)
                     .await
                 {
@@ -153,7 +183,7 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
 
 /// Waits until a condition of the policy has this status.
 async fn condition(seed: &Seed, policy: &str, kind: &str, status: &str) -> Result<Condition> {
-    let api = policies(seed)?;
+    let api = policies(seed, "ProbePolicy")?;
     let what = format!("the condition {kind} of {policy} to be {status}");
     let found = wait::until(&what, async || {
         let object = api.get(policy).await?;
