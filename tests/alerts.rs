@@ -10,12 +10,14 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use dependency_watchdog::prober::instruments::Instruments;
+use dependency_watchdog::{prober, weeder};
 use regex::Regex;
 use serde_json::Value;
 
 const MONITORING: &str = "manifests/monitoring";
 const RUNBOOKS: &str = "docs/alerts.md";
+/// What promtool runs: `hack/check-alerts.sh`.
+const TESTS: [&str; 2] = ["prober.yaml", "weeder.yaml"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -39,9 +41,12 @@ fn alert(rule: &Value) -> &str {
 
 /// The series that queries can name.
 fn series() -> BTreeSet<String> {
-    let (_, registry) = Instruments::new(false);
-    let described = registry.descriptions().iter();
+    let (_, prober) = prober::instruments::Instruments::new(false);
+    let (_, weeder) = weeder::instruments::Instruments::new();
+    let described = [&prober, &weeder].map(|registry| registry.descriptions());
     described
+        .into_iter()
+        .flatten()
         .flat_map(|metric| match metric.kind {
             "histogram" => ["bucket", "sum", "count"]
                 .map(|it| format!("{}_{it}", metric.name))
@@ -129,29 +134,42 @@ fn each_alert_has_a_severity_a_duration_and_a_runbook() {
 
 #[test]
 fn each_alert_is_tested_to_fire_and_to_be_silent() {
-    let tests = yaml(&format!("{MONITORING}/tests/prober.yaml"));
+    let series = series();
+    let named = Regex::new(r"series: '(\w+)").unwrap();
     let (mut fires, mut silent) = (BTreeSet::new(), BTreeSet::new());
-    for test in tests["tests"].as_array().unwrap() {
-        assert!(!test["input_series"].as_array().unwrap().is_empty());
-        for expected in test["alert_rule_test"].as_array().unwrap() {
-            let name = expected["alertname"].as_str().unwrap().to_owned();
-            let alerts = expected["exp_alerts"].as_array().unwrap();
-            if alerts.is_empty() {
-                &mut silent
-            } else {
-                &mut fires
+    for file in TESTS {
+        let path = format!("{MONITORING}/tests/{file}");
+        for test in yaml(&path)["tests"].as_array().unwrap() {
+            assert!(!test["input_series"].as_array().unwrap().is_empty());
+            for expected in test["alert_rule_test"].as_array().unwrap() {
+                let name = expected["alertname"].as_str().unwrap().to_owned();
+                let alerts = expected["exp_alerts"].as_array().unwrap();
+                if alerts.is_empty() {
+                    &mut silent
+                } else {
+                    &mut fires
+                }
+                .insert(name);
             }
-            .insert(name);
+        }
+        // Nor do the tests make series up.
+        for name in named.captures_iter(&read(&path)) {
+            let name = &name[1];
+            assert!(name == "up" || series.contains(name), "{path}: {name}");
         }
     }
     let names: BTreeSet<String> = rules().iter().map(|rule| alert(rule).to_owned()).collect();
     assert_eq!(fires, names);
     assert_eq!(silent, names);
-    // Nor do the tests make series up.
-    let series = series();
-    let named = Regex::new(r"series: '(\w+)").unwrap();
-    for name in named.captures_iter(&read(&format!("{MONITORING}/tests/prober.yaml"))) {
-        let name = &name[1];
-        assert!(name == "up" || series.contains(name), "{name}");
+    // Each of these is run.
+    let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(MONITORING).join("tests"));
+    let files: BTreeSet<String> = files
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(files, TESTS.map(str::to_owned).into());
+    let script = read("hack/check-alerts.sh");
+    for file in TESTS {
+        assert!(script.contains(&format!("\"$scratch\"/{file}")), "{file}");
     }
 }
