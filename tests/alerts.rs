@@ -162,7 +162,11 @@ fn each_alert_is_tested_to_fire_and_to_be_silent() {
     assert_eq!(fires, names);
     assert_eq!(silent, names);
     // Each of these is run.
-    let files = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(MONITORING).join("tests"));
+    let files = fs::read_dir(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(MONITORING)
+            .join("tests"),
+    );
     let files: BTreeSet<String> = files
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())
