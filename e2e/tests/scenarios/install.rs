@@ -1,5 +1,7 @@
 //! What is installed: by the commands of docs/install.md, and run as it is deployed.
 
+mod weeder;
+
 use super::{
     Scenario,
     prober::{COUNTS, all_are_restored},
@@ -27,19 +29,25 @@ use serde_json::{Value, json};
 const GUIDE: &str = include_str!("../../../docs/install.md");
 const RUNBOOKS: &str = include_str!("../../../docs/alerts.md");
 const PROBER: &str = "dwd-prober";
+const WEEDER: &str = "dwd-weeder";
 /// All that is installed has this label.
 const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
 /// The kinds that are installed.
 const KINDS: &str = "clusterrolebindings,clusterroles,customresourcedefinitions,deployments,\
     networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services";
-/// A pod of the Deployment, as the downward API names it.
-const POD: &str = "dwd-prober-0";
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
+    let mut all = super::scenarios![
         e2e_what_is_installed_as_documented_protects_and_is_uninstalled,
         e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applied: 0,
-    ]
+    ];
+    all.extend(weeder::all());
+    all
+}
+
+/// A pod of a Deployment, as the downward API names it.
+fn pod_of(deployment: &str) -> String {
+    format!("{deployment}-0")
 }
 
 /// Runs a command of the guide, word by word.
@@ -89,8 +97,8 @@ async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: En
         "kubectl -n garden rollout status deployment dwd-prober",
     )
     .await?;
-    let operator = deployed(&seed).await?;
-    leads(&seed).await?;
+    let operator = deployed(&seed, PROBER).await?;
+    leads(&seed, PROBER).await?;
     documented(&seed, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
     shoot.is_found("Healthy").await?;
     let shown = documented(&seed, "kubectl get pp,ch").await?;
@@ -139,13 +147,15 @@ async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applie
     env: Env,
 ) -> Result<()> {
     let seed = env.own_seed("applied").await?;
-    documented(
-        &seed,
-        "kubectl -n garden rollout status deployment dwd-prober",
-    )
-    .await?;
+    for deployment in [PROBER, WEEDER] {
+        let status = format!("kubectl -n garden rollout status deployment {deployment}");
+        documented(&seed, &status).await?;
+    }
     let before = installed(&seed).await?;
-    ensure!(before.contains("deployment.apps/dwd-prober"), "{before}");
+    for deployment in [PROBER, WEEDER] {
+        let name = format!("deployment.apps/{deployment}");
+        ensure!(before.contains(&name), "{before}");
+    }
     documented(&seed, "kubectl apply --server-side -k manifests").await?;
     let after = installed(&seed).await?;
     ensure!(before == after, "before:\n{before}\nafter:\n{after}");
@@ -159,24 +169,27 @@ async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applie
     monitoring_is_for_this_namespace(&seed, standalone, "dependency-watchdog").await?;
 
     documented(&seed, "kubectl apply --server-side -k manifests/standalone").await?;
-    let namespace = ["-n", "dependency-watchdog", "get", "deployment", PROBER];
-    seed.kubectl().run(&namespace).await?;
-    let binding = [
-        "get",
-        "clusterrolebinding",
-        PROBER,
-        "-o",
-        "jsonpath={.subjects[*].namespace}",
-    ];
-    let namespaces = seed.kubectl().run(&binding).await?;
-    ensure!(namespaces == "dependency-watchdog", "{namespaces}");
+    for name in [PROBER, WEEDER] {
+        let namespace = ["-n", "dependency-watchdog", "get", "deployment", name];
+        seed.kubectl().run(&namespace).await?;
+        let binding = [
+            "get",
+            "clusterrolebinding",
+            name,
+            "-o",
+            "jsonpath={.subjects[*].namespace}",
+        ];
+        let namespaces = seed.kubectl().run(&binding).await?;
+        ensure!(namespaces == "dependency-watchdog", "{name}: {namespaces}");
+    }
     Ok(())
 }
 
-/// Starts the operator as its Deployment does: with this command line, these variables, and a token
+/// Starts the operator as this Deployment does: with this command line, these variables, and a token
 /// of its ServiceAccount.
-async fn deployed(seed: &Seed) -> Result<Operator> {
-    let pod = template(seed).await?.spec.context("no pod")?;
+async fn deployed(seed: &Seed, deployment: &str) -> Result<Operator> {
+    let pod = template(seed, deployment).await?;
+    let pod = pod.spec.context("no pod")?;
     let account = pod.service_account_name.context("no ServiceAccount")?;
     let token = ["-n", "garden", "create", "token", &account];
     let token = seed.kubectl().run(&token).await?;
@@ -190,15 +203,15 @@ async fn deployed(seed: &Seed) -> Result<Operator> {
         matches!(&*command, [binary] if binary.ends_with("/dependency-watchdog")),
         "{command:?}"
     );
-    let env = variables(&container)?;
+    let env = variables(&container, deployment)?;
     let args = container.args.unwrap_or_default();
-    Operator::exactly(seed, PROBER, &kubeconfig, &args, env)
+    Operator::exactly(seed, deployment, &kubeconfig, &args, env)
 }
 
 /// The container's variables, those of the downward API resolved.
-fn variables(container: &Container) -> Result<Vec<(String, String)>> {
+fn variables(container: &Container, deployment: &str) -> Result<Vec<(String, String)>> {
     let resolve = |name: &str, path: &str| match path {
-        "metadata.name" => Ok(POD.to_owned()),
+        "metadata.name" => Ok(pod_of(deployment)),
         "metadata.namespace" => Ok("garden".to_owned()),
         path => bail!("{name} is from {path}"),
     };
@@ -214,20 +227,21 @@ fn variables(container: &Container) -> Result<Vec<(String, String)>> {
     variables.collect()
 }
 
-async fn template(seed: &Seed) -> Result<PodTemplateSpec> {
+async fn template(seed: &Seed, deployment: &str) -> Result<PodTemplateSpec> {
     let deployments: Api<Deployment> = Api::namespaced(seed.client()?, "garden");
-    let deployment = deployments.get(PROBER).await?;
+    let deployment = deployments.get(deployment).await?;
     Ok(deployment.spec.context("no spec")?.template)
 }
 
-/// Waits until the pod holds the Lease in the namespace in which it runs.
-async fn leads(seed: &Seed) -> Result<()> {
+/// Waits until the pod of this Deployment holds its Lease in the namespace in which it runs.
+async fn leads(seed: &Seed, deployment: &str) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
-    wait::until("the operator to lead", async || {
-        let lease = leases.get("dwd-prober-leader-election").await?;
+    let (lease, pod) = (format!("{deployment}-leader-election"), pod_of(deployment));
+    wait::until(&format!("{pod} to lead"), async || {
+        let lease = leases.get(&lease).await?;
         let holder = lease.spec.and_then(|spec| spec.holder_identity);
         let holder = holder.unwrap_or_default();
-        seen(holder.starts_with(&format!("{POD}_")), holder)
+        seen(holder.starts_with(&format!("{pod}_")), holder)
     })
     .await
 }
@@ -288,7 +302,7 @@ async fn nothing_is_left(seed: &Seed) -> Result<()> {
     .await
 }
 
-/// Fails unless a pod of the Deployment may run where Pod Security is restricted.
+/// Fails unless a pod of each Deployment may run where Pod Security is restricted.
 async fn pod_security_is_satisfied(seed: &Seed) -> Result<()> {
     seed.apply(
         "{apiVersion: v1, kind: Namespace, metadata: {name: restricted, \
@@ -302,21 +316,25 @@ async fn pod_security_is_satisfied(seed: &Seed) -> Result<()> {
     };
     let pod = |spec| Pod {
         metadata: ObjectMeta {
-            name: Some(POD.to_owned()),
+            name: Some("tried".to_owned()),
             ..ObjectMeta::default()
         },
         spec: Some(spec),
         status: None,
     };
-    let shipped = template(seed).await?.spec.context("no pod")?;
-    let mut root = shipped.clone();
-    root.security_context = None;
-    pods.create(&dry_run, &pod(shipped)).await?;
-    // Another is refused, so that was asked.
-    match pods.create(&dry_run, &pod(root)).await {
-        Err(kube::Error::Api(status)) if status.message.contains("violates PodSecurity") => Ok(()),
-        other => bail!("{other:?}"),
+    for deployment in [PROBER, WEEDER] {
+        let template = template(seed, deployment).await?;
+        let shipped = template.spec.context("no pod")?;
+        let mut root = shipped.clone();
+        root.security_context = None;
+        pods.create(&dry_run, &pod(shipped)).await?;
+        // Another is refused, so that was asked.
+        match pods.create(&dry_run, &pod(root)).await {
+            Err(kube::Error::Api(status)) if status.message.contains("violates PodSecurity") => {}
+            other => bail!("{other:?}"),
+        }
     }
+    Ok(())
 }
 
 /// Fails unless what the runbooks ask about the operator's rights is answered with yes.
@@ -355,12 +373,15 @@ async fn monitoring_is_for_this_namespace(
 }
 
 /// What those may do to whom the roles view, edit and admin are given cluster-wide.
-const MAY: [(&str, &str, &str, [bool; 3]); 8] = [
+const MAY: [(&str, &str, &str, [bool; 3]); 11] = [
     ("get", "probepolicies", "", [true, true, true]),
     ("list", "clusterhealths", "", [true, true, true]),
     ("create", "probepolicies", "", [false, true, true]),
     ("patch", "probepolicies", "", [false, true, true]),
     ("patch", "probepolicies", "status", [false, false, false]),
+    ("get", "weedpolicies", "", [true, true, true]),
+    ("create", "weedpolicies", "", [false, true, true]),
+    ("patch", "weedpolicies", "status", [false, false, false]),
     ("delete", "clusterhealths", "", [false, false, true]),
     ("patch", "clusterhealths", "", [false, false, false]),
     ("patch", "clusterhealths", "status", [false, false, false]),
