@@ -10,16 +10,20 @@
 #[path = "weeder_model/mod.rs"]
 mod model;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use dependency_watchdog::weeder::{
     news::Opening,
-    services::{Change, Services},
+    services::{Change, ServiceNames, Services},
 };
 use kube::runtime::watcher::Event;
 use model::{
     objects::{SERVICES, Slice},
-    world::{World, steps},
+    steps::steps,
+    world::World,
 };
 use proptest::prelude::*;
 use tokio::time::Instant;
@@ -86,7 +90,7 @@ proptest! {
             let mut restarted = BTreeSet::new();
             let mut found = BTreeSet::new();
             let watching = services.names().clone();
-            let mut tell = |services: &mut Services, event| {
+            let tell = |services: &mut Services, event| {
                 services.event(&watching, event, Instant::now())
             };
             let changes = match happening {
@@ -174,16 +178,14 @@ proptest! {
     }
 }
 
-fn names(services: &BTreeSet<usize>) -> BTreeSet<std::sync::Arc<str>> {
+fn names(services: &BTreeSet<usize>) -> BTreeSet<Arc<str>> {
     services
         .iter()
         .map(|service| SERVICES[*service].into())
         .collect()
 }
 
-fn names_of(
-    names: &dependency_watchdog::weeder::services::ServiceNames,
-) -> BTreeSet<std::sync::Arc<str>> {
+fn names_of(names: &ServiceNames) -> BTreeSet<Arc<str>> {
     names.iter().cloned().collect()
 }
 

@@ -4,6 +4,8 @@
 //! state of each object, but for what only time tells: the windows, and what was tried on each pod.
 //! An event costs what it is about, however much else there is.
 
+mod cover;
+mod judge;
 mod report;
 
 use std::{
@@ -22,20 +24,20 @@ use tokio::time::Instant;
 use super::{
     account::Account,
     budget::Budget,
-    coverage::{Coverage, Namespace},
+    coverage::Coverage,
     looping::{Condition, Looping, Seen, Sighting},
-    news::{Closing, News, Opening, Pair},
+    news::{Closing, News},
     now::Now,
-    pod::{Fate, Pod, fate},
-    policy::{Policy, Terms},
+    pod::Pod,
+    policy::Policy,
     scopes::{Claim, PodWatch, Scopes},
     services::{Change, ServiceNames, Services},
     slice::EndpointSlice,
-    weeds::{Deletion, DeletionError, Outcome, Told, Weeds},
-    windows::{Window, Windows},
+    weeds::{Deletion, DeletionError, Outcome, Weeds},
+    windows::Windows,
 };
 use crate::{
-    api::{Mode, WeedPolicy},
+    api::WeedPolicy,
     health::{PodDeed, WeedReport},
 };
 
@@ -81,14 +83,6 @@ pub struct Sizes {
     pub waiting: usize,
     /// Deletions on the way.
     pub in_flight: usize,
-}
-
-/// The windows that claim a pod.
-struct Claims {
-    /// The one that was opened first.
-    first: Claim,
-    /// Of those in mode Enforce, the one that was opened first.
-    enforcing: Option<Claim>,
 }
 
 impl State {
@@ -303,195 +297,6 @@ impl State {
         }
     }
 
-    /// Policies and namespaces may both have been listed now: what is covered is covered for the
-    /// first time.
-    fn begin(&mut self, now: Now) {
-        if self.began || !self.coverage.listed() {
-            return;
-        }
-        self.began = true;
-        let policies: Vec<_> = self.coverage.policies().cloned().collect();
-        for policy in policies {
-            for namespace in self.coverage.selected(&policy) {
-                self.cover(&policy, &namespace, |_| true, now);
-            }
-        }
-    }
-
-    fn put_policy(&mut self, object: &DeserializeGuard<WeedPolicy>, now: Now) {
-        let policy = Policy::new(object);
-        let name = policy.name.clone();
-        let known = self.coverage.policy(&name);
-        if known.is_some_and(|known| known.uid != policy.uid) {
-            self.remove_policy(&name);
-        }
-        if let Ok(object) = &object.0 {
-            let status = || object.status.clone().unwrap_or_default();
-            let account = self.accounts.entry(name.clone());
-            account.or_insert_with(|| Account::new(policy.uid.clone(), status()));
-        }
-        if self.coverage.policy(&name) == Some(&policy) {
-            return;
-        }
-        let former = self.coverage.policy(&name).cloned();
-        let selected = former.iter().flat_map(|it| self.coverage.selected(it));
-        let selected: BTreeSet<_> = selected.collect();
-        self.coverage.put_policy(policy.clone());
-        self.renew_windows(&name);
-        for namespace in self.coverage.selected(&policy) {
-            let former = former.as_ref();
-            let former = former.filter(|_| selected.contains(&namespace));
-            let is_new = |service: &str| former.is_none_or(|it| it.terms(service).is_none());
-            self.cover(&policy, &namespace, is_new, now);
-        }
-    }
-
-    fn remove_policy(&mut self, name: &Arc<str>) {
-        self.coverage.remove_policy(name);
-        self.accounts.remove(name);
-        self.renew_windows(name);
-    }
-
-    /// Closes the windows of a policy that it does not cover any more, and has the others last for as
-    /// long, and for the pods, as it says now.
-    fn renew_windows(&mut self, policy: &Arc<str>) {
-        let pairs: Vec<_> = self.windows.pairs(policy).cloned().collect();
-        for pair in pairs {
-            let Some(terms) = self.coverage.terms(policy, &pair) else {
-                self.close(&pair, policy, Closing::Withdrawn);
-                continue;
-            };
-            let window = self.windows.get(&pair, policy);
-            if let Some(opened) = window
-                .filter(|window| window.terms != terms)
-                .map(|window| window.opened)
-            {
-                self.set_window(&pair, policy, Window { opened, terms });
-            }
-        }
-    }
-
-    fn put_namespace(&mut self, object: PartialObjectMeta<NamespaceObject>, now: Now) {
-        let metadata = object.metadata;
-        let name: Arc<str> = metadata.name.unwrap_or_default().into();
-        let namespace = Namespace {
-            labels: metadata.labels.unwrap_or_default(),
-            deleting: metadata.deletion_timestamp.is_some(),
-        };
-        if self.coverage.namespace(&name) == Some(&namespace) {
-            return;
-        }
-        let why = if namespace.deleting {
-            Closing::NamespaceGone
-        } else {
-            Closing::Withdrawn
-        };
-        let before = self.coverage.selecting(&name);
-        self.coverage.put_namespace(name.clone(), namespace);
-        let after = self.coverage.selecting(&name);
-        self.uncover(&name, before.difference(&after), why);
-        for policy in after.difference(&before) {
-            if let Some(policy) = self.coverage.policy(policy).cloned() {
-                self.cover(&policy, &name, |_| true, now);
-            }
-        }
-    }
-
-    fn remove_namespace(&mut self, name: &str) {
-        let before = self.coverage.selecting(name);
-        self.coverage.remove_namespace(name);
-        self.uncover(name, before.iter(), Closing::NamespaceGone);
-    }
-
-    /// A policy comes to cover those of its services in a namespace that are new to it there.
-    fn cover(
-        &mut self,
-        policy: &Policy,
-        namespace: &Arc<str>,
-        is_new: impl Fn(&str) -> bool,
-        now: Now,
-    ) {
-        for service in policy.services().filter(|service| is_new(service)) {
-            let pair = Pair {
-                namespace: namespace.clone(),
-                service: service.clone(),
-            };
-            if self.services.ready_since(&pair).is_some()
-                && let Some(terms) = policy.terms(service)
-            {
-                self.open(&pair, &policy.name, terms, Opening::FoundReady, now);
-            }
-        }
-    }
-
-    /// Policies do not cover a namespace any more.
-    fn uncover<'a>(
-        &mut self,
-        namespace: &str,
-        policies: impl Iterator<Item = &'a Arc<str>>,
-        why: Closing,
-    ) {
-        for policy in policies {
-            let Some(policy) = self.coverage.policy(policy).cloned() else {
-                continue;
-            };
-            for service in policy.services() {
-                let pair = Pair {
-                    namespace: namespace.into(),
-                    service: service.clone(),
-                };
-                self.close(&pair, &policy.name, why);
-            }
-        }
-    }
-
-    fn open(&mut self, pair: &Pair, policy: &Arc<str>, terms: Terms, why: Opening, now: Now) {
-        self.news.push(News::Opened {
-            pair: pair.clone(),
-            policy: policy.clone(),
-            why,
-            lasts: terms.lasts,
-        });
-        let opened = now.instant;
-        self.set_window(pair, policy, Window { opened, terms });
-    }
-
-    fn set_window(&mut self, pair: &Pair, policy: &Arc<str>, window: Window) {
-        let claim = Claim {
-            pair: pair.clone(),
-            policy: policy.clone(),
-        };
-        let selectors = window.terms.selectors.clone();
-        if let Some(former) = self.windows.open(pair, policy, window) {
-            for selector in &*former.terms.selectors {
-                self.scopes.release(selector, &claim);
-            }
-        }
-        for selector in &*selectors {
-            self.scopes.need(selector, &claim);
-        }
-        self.stale_namespaces.insert(pair.namespace.clone());
-    }
-
-    fn close(&mut self, pair: &Pair, policy: &Arc<str>, why: Closing) {
-        let Some(window) = self.windows.close(pair, policy) else {
-            return;
-        };
-        let claim = Claim {
-            pair: pair.clone(),
-            policy: policy.clone(),
-        };
-        for selector in &*window.terms.selectors {
-            self.scopes.release(selector, &claim);
-        }
-        self.stale_namespaces.insert(pair.namespace.clone());
-        self.news.push(News::Closed {
-            pair: pair.clone(),
-            policy: policy.clone(),
-            why,
-        });
-    }
-
     /// Time has passed until now: nothing that happens now counts for a window that is over.
     fn advance(&mut self, now: Now) {
         for (pair, policy) in self.windows.elapsed(now.instant) {
@@ -517,87 +322,6 @@ impl State {
         for uid in mem::take(&mut self.stale_pods) {
             self.decide(&uid, now);
         }
-    }
-
-    /// Decides what becomes of a pod.
-    fn decide(&mut self, uid: &Arc<str>, now: Now) {
-        self.budget.withdraw(uid);
-        self.weeds.rest(uid);
-        let Some(sighting) = self.looping.get(uid) else {
-            return;
-        };
-        let Some((since, _)) = sighting.looping() else {
-            return;
-        };
-        let Some(claims) = self.claims(sighting) else {
-            return;
-        };
-        match fate(sighting.controller.as_ref()) {
-            Fate::LeftAlone(reason) => {
-                if self.weeds.tell(uid, Told::LeftAlone(reason)) {
-                    let sighting = sighting.clone();
-                    self.leave_alone(uid, sighting, claims.first, reason, now);
-                }
-            }
-            Fate::Deleted(_) if claims.enforcing.is_some() => {
-                if self.weeds.may(uid, now.instant) {
-                    self.budget.enqueue(&sighting.namespace, uid, since);
-                }
-            }
-            Fate::Deleted(_) => {
-                if self.weeds.tell(uid, Told::WouldWeed)
-                    && let Some(deletion) = self.deletion_for(uid, &claims.first)
-                {
-                    self.would_weed(deletion, now);
-                }
-            }
-        }
-    }
-
-    /// The windows that claim a pod: those that need pods of a selector by which a watch shows it.
-    fn claims(&self, sighting: &Sighting) -> Option<Claims> {
-        let selectors: BTreeSet<_> = sighting.watches.iter().map(|it| &it.selector).collect();
-        let mut found: Vec<(Instant, &Claim, Mode)> = selectors
-            .into_iter()
-            .flat_map(|selector| self.scopes.claims(selector, &sighting.namespace))
-            .filter_map(|claim| {
-                let window = self.windows.get(&claim.pair, &claim.policy)?;
-                Some((window.opened, claim, window.terms.mode))
-            })
-            .collect();
-        found.sort_by_key(|(opened, claim, _)| (*opened, *claim));
-        let mut enforcing = found.iter().filter(|(.., mode)| *mode == Mode::Enforce);
-        Some(Claims {
-            first: found.first()?.1.clone(),
-            enforcing: enforcing.next().map(|(_, claim, _)| (*claim).clone()),
-        })
-    }
-
-    /// The deletion of a pod whose turn it is, decided by what is known now.
-    fn deletion(&self, uid: &Arc<str>) -> Option<Deletion> {
-        let claims = self.claims(self.looping.get(uid)?)?;
-        self.deletion_for(uid, &claims.enforcing?)
-    }
-
-    fn deletion_for(&self, uid: &Arc<str>, claim: &Claim) -> Option<Deletion> {
-        let sighting = self.looping.get(uid)?;
-        let (looping_since, containers) = sighting.looping()?;
-        let Fate::Deleted(owner) = fate(sighting.controller.as_ref()) else {
-            return None;
-        };
-        Some(Deletion {
-            namespace: sighting.namespace.clone(),
-            pod: sighting.pod.clone(),
-            uid: uid.clone(),
-            resource_version: sighting.version.clone(),
-            owner: owner.clone(),
-            containers: containers.to_vec(),
-            policy: claim.policy.clone(),
-            policy_uid: self.coverage.policy(&claim.policy)?.uid.clone(),
-            service: claim.pair.service.clone(),
-            ready_since: self.services.ready_since(&claim.pair)?,
-            looping_since,
-        })
     }
 
     fn is_terminating(&self, uid: &str) -> bool {

@@ -169,9 +169,7 @@ impl Weeds {
                 return Outcome::Weeded(Box::new(deletion));
             }
             Err(DeletionError::Gone) => {
-                record.done();
-                let lost = record.unanswered.take();
-                return lost.map_or(Outcome::Gone, Outcome::Weeded);
+                return record.done().map_or(Outcome::Gone, Outcome::Weeded);
             }
             Err(DeletionError::Changed) => return Outcome::Changed,
             Err(DeletionError::Unanswered(_)) if terminating || record.went => {
@@ -202,9 +200,10 @@ impl Weeds {
     pub fn went(&mut self, uid: &str) -> Option<Box<Deletion>> {
         let record = self.pods.get_mut(uid)?;
         record.went = true;
-        let lost = record.unanswered.take()?;
-        record.done();
-        Some(lost)
+        if record.unanswered.is_some() {
+            return record.done();
+        }
+        None
     }
 
     /// No watch shows a pod any more. What is in flight is remembered until it ends.
@@ -270,9 +269,11 @@ impl Weeds {
 }
 
 impl Record {
-    fn done(&mut self) {
+    /// Nothing is left to do. Returns the deletion whose answer was lost, if one was.
+    fn done(&mut self) -> Option<Box<Deletion>> {
         self.over = true;
         self.trouble = None;
         self.not_before = None;
+        self.unanswered.take()
     }
 }

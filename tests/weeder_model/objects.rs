@@ -9,71 +9,71 @@ use kube::core::{DeserializeGuard, PartialObjectMeta};
 use serde_json::{Value, json};
 
 /// The services; policies do not name the last.
-pub const SERVICES: [&str; 3] = ["etcd", "apiserver", "other"];
+pub(crate) const SERVICES: [&str; 3] = ["etcd", "apiserver", "other"];
 /// The pod selectors of policies: their text, and the values of the label `app` that they match.
-pub const SELECTORS: [(&str, &[usize]); 3] =
+pub(crate) const SELECTORS: [(&str, &[usize]); 3] =
     [("app=0", &[0]), ("app in (0,1)", &[0, 1]), ("app=1", &[1])];
 
 /// A WeedPolicy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
-    pub uid: u32,
+pub(crate) struct Policy {
+    pub(crate) uid: u32,
     /// By the index of the service, the indices of its selectors.
-    pub services: Vec<(usize, Vec<usize>)>,
+    pub(crate) services: Vec<(usize, Vec<usize>)>,
     /// Whether it selects only namespaces with the label.
-    pub zoned: bool,
-    pub enforce: bool,
-    pub suspend: bool,
-    pub flaw: Flaw,
-    pub deleting: bool,
+    pub(crate) zoned: bool,
+    pub(crate) enforce: bool,
+    pub(crate) suspend: bool,
+    pub(crate) flaw: Flaw,
+    pub(crate) deleting: bool,
     /// In seconds.
-    pub lasts: u64,
+    pub(crate) lasts: u64,
 }
 
 /// What is wrong with a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub(crate) enum Flaw {
     None,
     Invalid,
     Unreadable,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Namespace {
-    pub zoned: bool,
-    pub deleting: bool,
+pub(crate) struct Namespace {
+    pub(crate) zoned: bool,
+    pub(crate) deleting: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slice {
-    pub service: usize,
-    pub version: u64,
-    pub ready: bool,
+pub(crate) struct Slice {
+    pub(crate) service: usize,
+    pub(crate) version: u64,
+    pub(crate) ready: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pod {
-    pub namespace: usize,
-    pub uid: u32,
-    pub version: u64,
-    pub app: usize,
-    pub looping: bool,
-    pub terminating: bool,
-    pub owner: Owner,
+pub(crate) struct Pod {
+    pub(crate) namespace: usize,
+    pub(crate) uid: u32,
+    pub(crate) version: u64,
+    pub(crate) app: usize,
+    pub(crate) looping: bool,
+    pub(crate) terminating: bool,
+    pub(crate) owner: Owner,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub(crate) enum Owner {
     None,
     Node,
     ReplicaSet,
 }
 
-pub fn namespace_name(namespace: usize) -> String {
+pub(crate) fn namespace_name(namespace: usize) -> String {
     format!("ns-{namespace}")
 }
 
-pub fn policy_name(policy: usize) -> String {
+pub(crate) fn policy_name(policy: usize) -> String {
     format!("policy-{policy}")
 }
 
@@ -89,17 +89,17 @@ fn deletion(deleting: bool) -> Option<&'static str> {
 
 impl Policy {
     /// Whether it is in force.
-    pub fn in_force(&self) -> bool {
+    pub(crate) fn in_force(&self) -> bool {
         !self.suspend && !self.deleting && self.flaw == Flaw::None
     }
 
     /// The selectors of a service.
-    pub fn selectors(&self, service: usize) -> Option<&[usize]> {
+    pub(crate) fn selectors(&self, service: usize) -> Option<&[usize]> {
         let named = self.services.iter().find(|(named, _)| *named == service);
         named.map(|(_, selectors)| &selectors[..])
     }
 
-    pub fn object(&self, policy: usize) -> DeserializeGuard<WeedPolicy> {
+    pub(crate) fn object(&self, policy: usize) -> DeserializeGuard<WeedPolicy> {
         let services: serde_json::Map<String, Value> = self
             .services
             .iter()
@@ -147,7 +147,7 @@ fn selector(index: usize) -> Value {
 }
 
 impl Namespace {
-    pub fn object(&self, namespace: usize) -> PartialObjectMeta<NamespaceObject> {
+    pub(crate) fn object(&self, namespace: usize) -> PartialObjectMeta<NamespaceObject> {
         object(json!({
             "metadata": {
                 "name": namespace_name(namespace),
@@ -159,7 +159,7 @@ impl Namespace {
 }
 
 impl Slice {
-    pub fn object(&self, (namespace, slice): (usize, usize)) -> slice::EndpointSlice {
+    pub(crate) fn object(&self, (namespace, slice): (usize, usize)) -> slice::EndpointSlice {
         object(json!({
             "metadata": {
                 "name": format!("slice-{slice}"),
@@ -174,11 +174,11 @@ impl Slice {
 
 impl Pod {
     /// Whether it is to be deleted if an enforcing window claims it.
-    pub fn is_weed(&self) -> bool {
+    pub(crate) fn is_weed(&self) -> bool {
         self.looping && !self.terminating && self.owner == Owner::ReplicaSet
     }
 
-    pub fn matches(&self, selector: &str) -> bool {
+    pub(crate) fn matches(&self, selector: &str) -> bool {
         let (_, values) = SELECTORS
             .iter()
             .find(|(text, _)| *text == selector)
@@ -186,7 +186,7 @@ impl Pod {
         values.contains(&self.app)
     }
 
-    pub fn object(&self) -> pod::Pod {
+    pub(crate) fn object(&self) -> pod::Pod {
         let owner = match self.owner {
             Owner::None => json!([]),
             Owner::Node => {

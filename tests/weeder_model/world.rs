@@ -5,157 +5,31 @@ use std::{
     time::Duration,
 };
 
-use dependency_watchdog::{
-    health::PodDeed,
-    weeder::{
-        news::News,
-        now::Now,
-        scopes::PodWatch,
-        services::ServiceNames,
-        state::{Sizes, State},
-        weeds::{Deletion, DeletionError},
-    },
+use dependency_watchdog::weeder::{
+    now::Now,
+    scopes::PodWatch,
+    services::ServiceNames,
+    state::{Sizes, State},
+    weeds::{Deletion, DeletionError},
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
-use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::objects::{
-    Flaw, Namespace, Owner, Pod, Policy, SELECTORS, SERVICES, Slice, namespace_name, policy_name,
+use super::{
+    objects::{Namespace, Owner, Pod, Policy, Slice, namespace_name},
+    rules::{ready, watched},
+    steps::{Answer, Step},
 };
 
-const POLICIES: usize = 3;
-/// The limits of the weeder.
-const MAX_WATCHES: usize = 21;
-const MAX_IN_FLIGHT: usize = 32;
-const MAX_IN_NAMESPACE: usize = 4;
-const MAX_LAST_WEEDS: usize = 10;
+/// The longest time after which a refused deletion is tried again.
 const MAX_RETRY: Duration = Duration::from_secs(30);
 /// Longer than any window.
 const LONG: Duration = Duration::from_secs(100_000);
 
-/// Something happens.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// A policy is created or changed.
-    Policy(usize, Policy),
-    /// A policy goes; one that comes later under its name is another.
-    NoPolicy(usize),
-    Namespace(usize, Namespace),
-    NoNamespace(usize),
-    Slice(usize, usize, usize, bool),
-    NoSlice(usize, usize),
-    /// All services of a kind become ready, or not ready, in all namespaces.
-    Everywhere(usize, bool),
-    NewPod(usize, usize, bool, Owner),
-    /// A pod begins or ceases to loop, or has another label.
-    ChangePod(usize, bool, Option<usize>),
-    /// Somebody else deletes a pod, at once or with grace.
-    DeletePod(usize, bool),
-    /// A watch tells up to so many events, after a list if it has to begin with one.
-    Deliver(usize, usize),
-    /// All watches tell all.
-    DeliverAll,
-    /// A watch breaks, and is to list again.
-    Break(usize),
-    /// Deletions are begun.
-    Delete,
-    /// A deletion ends.
-    Answer(usize, Answer),
-    /// Milliseconds pass.
-    Pass(u64),
-}
-
-/// How a deletion ends.
-#[derive(Clone, Copy, Debug)]
-pub enum Answer {
-    /// As the server decides.
-    Honest,
-    Throttled(u64),
-    Refused,
-    /// The server has not got the request.
-    Lost,
-    /// The server has deleted the pod, and its answer is lost.
-    AnswerLost,
-}
-
-pub fn steps(namespaces: usize) -> impl Strategy<Value = Vec<Step>> {
-    let policy = (
-        prop::collection::btree_map(
-            0..2_usize,
-            prop::collection::btree_set(0..3_usize, 1..3),
-            1..3,
-        ),
-        prop::bool::weighted(0.2),
-        prop::bool::weighted(0.75),
-        prop::bool::weighted(0.1),
-        prop_oneof![8 => Just(Flaw::None), 1 => Just(Flaw::Invalid), 1 => Just(Flaw::Unreadable)],
-        prop::bool::weighted(0.05),
-        prop_oneof![1..20_u64, Just(3_600)],
-    )
-        .prop_map(
-            |(services, zoned, enforce, suspend, flaw, deleting, lasts)| Policy {
-                uid: 0,
-                services: services
-                    .into_iter()
-                    .map(|(service, selectors)| (service, selectors.into_iter().collect()))
-                    .collect(),
-                zoned,
-                enforce,
-                suspend,
-                flaw,
-                deleting,
-                lasts,
-            },
-        );
-    let namespace = || 0..namespaces;
-    let any_bool = any::<bool>;
-    let owner = prop_oneof![
-        6 => Just(Owner::ReplicaSet),
-        1 => Just(Owner::None),
-        1 => Just(Owner::Node),
-    ];
-    let answer = prop_oneof![
-        6 => Just(Answer::Honest),
-        1 => (0..40_u64).prop_map(Answer::Throttled),
-        1 => Just(Answer::Refused),
-        1 => Just(Answer::Lost),
-        1 => Just(Answer::AnswerLost),
-    ];
-    let step = prop_oneof![
-        4 => (0..POLICIES, policy).prop_map(|(name, policy)| Step::Policy(name, policy)),
-        1 => (0..POLICIES).prop_map(Step::NoPolicy),
-        1 => (namespace(), prop::bool::weighted(0.7), prop::bool::weighted(0.1)).prop_map(
-            |(name, zoned, deleting)| Step::Namespace(name, Namespace { zoned, deleting })
-        ),
-        1 => namespace().prop_map(Step::NoNamespace),
-        6 => (namespace(), 0..2_usize, 0..SERVICES.len(), any_bool())
-            .prop_map(|(namespace, slice, service, ready)| {
-                Step::Slice(namespace, slice, service, ready)
-            }),
-        1 => (namespace(), 0..2_usize).prop_map(|(namespace, slice)| Step::NoSlice(namespace, slice)),
-        1 => (0..2_usize, any_bool()).prop_map(|(service, ready)| Step::Everywhere(service, ready)),
-        6 => (namespace(), 0..3_usize, prop::bool::weighted(0.8), owner)
-            .prop_map(|(namespace, app, looping, owner)| {
-                Step::NewPod(namespace, app, looping, owner)
-            }),
-        4 => (any::<usize>(), any_bool(), prop::option::weighted(0.2, 0..3_usize))
-            .prop_map(|(pod, looping, app)| Step::ChangePod(pod, looping, app)),
-        1 => (any::<usize>(), any_bool()).prop_map(|(pod, grace)| Step::DeletePod(pod, grace)),
-        12 => (any::<usize>(), 1..4_usize).prop_map(|(stream, count)| Step::Deliver(stream, count)),
-        3 => Just(Step::DeliverAll),
-        2 => any::<usize>().prop_map(Step::Break),
-        6 => Just(Step::Delete),
-        6 => (any::<usize>(), answer).prop_map(|(deletion, answer)| Step::Answer(deletion, answer)),
-        3 => prop_oneof![0..1_500_u64, 0..15_000_u64].prop_map(Step::Pass),
-    ];
-    prop::collection::vec(step, 1..120)
-}
-
 /// A change of an object, for the watches that have yet to tell of it.
 #[derive(Clone, Debug)]
-enum Entry {
+pub(super) enum Entry {
     Policy(usize, Option<Policy>),
     Namespace(usize, Option<Namespace>),
     Slice((usize, usize), Option<Slice>),
@@ -164,58 +38,62 @@ enum Entry {
 
 /// How far a watch has told of the changes.
 #[derive(Clone, Debug, Default)]
-struct Stream {
+pub(super) struct Stream {
     /// `None`: it has yet to list.
-    position: Option<usize>,
+    pub(super) position: Option<usize>,
 }
 
 /// What the watches have told.
 #[derive(Debug, Default)]
-struct Told {
-    policies: Option<BTreeMap<usize, Policy>>,
-    namespaces: Option<BTreeMap<usize, Namespace>>,
-    slices: BTreeMap<(usize, usize), Slice>,
+pub(super) struct Told {
+    pub(super) policies: Option<BTreeMap<usize, Policy>>,
+    pub(super) namespaces: Option<BTreeMap<usize, Namespace>>,
+    pub(super) slices: BTreeMap<(usize, usize), Slice>,
     /// The services of which all slices have been told.
-    listed: BTreeSet<usize>,
-    pods: BTreeMap<PodWatch, BTreeMap<u32, Pod>>,
+    pub(super) listed: BTreeSet<usize>,
+    pub(super) pods: BTreeMap<PodWatch, BTreeMap<u32, Pod>>,
     /// Every version of a pod that any watch has told.
-    versions: BTreeMap<(u32, u64), Pod>,
+    pub(super) versions: BTreeMap<(u32, u64), Pod>,
 }
 
 /// A window: the policy by its name and its UID, the namespace and the service.
-type Key = (usize, u32, usize, usize);
+pub(super) type Key = (usize, u32, usize, usize);
 
-pub struct World {
-    state: State,
-    now: Now,
-    version: u64,
-    uids: u32,
-    policies: BTreeMap<usize, Policy>,
-    namespaces: BTreeMap<usize, Namespace>,
-    slices: BTreeMap<(usize, usize), Slice>,
-    pods: BTreeMap<u32, Pod>,
-    log: Vec<Entry>,
-    policy_stream: Stream,
-    namespace_stream: Stream,
-    slice_stream: Stream,
-    names: ServiceNames,
-    pod_streams: BTreeMap<PodWatch, Stream>,
-    told: Told,
+pub(crate) struct World {
+    pub(super) state: State,
+    pub(super) now: Now,
+    pub(super) version: u64,
+    pub(super) uids: u32,
+    pub(super) policies: BTreeMap<usize, Policy>,
+    pub(super) namespaces: BTreeMap<usize, Namespace>,
+    pub(super) slices: BTreeMap<(usize, usize), Slice>,
+    pub(super) pods: BTreeMap<u32, Pod>,
+    pub(super) log: Vec<Entry>,
+    pub(super) policy_stream: Stream,
+    pub(super) namespace_stream: Stream,
+    pub(super) slice_stream: Stream,
+    pub(super) names: ServiceNames,
+    pub(super) pod_streams: BTreeMap<PodWatch, Stream>,
+    pub(super) told: Told,
     /// By the rules.
-    windows: BTreeMap<Key, Instant>,
-    covered: BTreeSet<Key>,
+    pub(super) windows: BTreeMap<Key, Instant>,
+    pub(super) covered: BTreeSet<Key>,
     /// By what the state has told, with the names of the policy, the namespace and the service.
-    opened: BTreeSet<(String, String, String)>,
-    in_flight: Vec<Deletion>,
+    pub(super) opened: BTreeSet<(String, String, String)>,
+    pub(super) in_flight: Vec<Deletion>,
+    /// The pods whose labels have changed.
+    pub(super) relabelled: BTreeSet<u32>,
+    /// The pods to the deletion of which there was no answer.
+    pub(super) lost: BTreeSet<u32>,
     /// The pods that the server has deleted on request.
-    deleted: BTreeSet<u32>,
+    pub(super) deleted: BTreeSet<u32>,
     /// The pods that the state says were deleted, and how many for each policy by its UID.
-    weeded: BTreeSet<String>,
-    credits: BTreeMap<String, i64>,
+    pub(super) weeded: BTreeSet<String>,
+    pub(super) credits: BTreeMap<String, i64>,
 }
 
 impl World {
-    pub fn new(namespaces: usize) -> Self {
+    pub(crate) fn new(namespaces: usize) -> Self {
         let calm = |_| Namespace {
             zoned: true,
             deleting: false,
@@ -243,6 +121,8 @@ impl World {
             covered: BTreeSet::new(),
             opened: BTreeSet::new(),
             in_flight: Vec::new(),
+            relabelled: BTreeSet::new(),
+            lost: BTreeSet::new(),
             deleted: BTreeSet::new(),
             weeded: BTreeSet::new(),
             credits: BTreeMap::new(),
@@ -251,7 +131,7 @@ impl World {
         world
     }
 
-    pub fn step(&mut self, step: Step) {
+    pub(crate) fn step(&mut self, step: Step) {
         match step {
             Step::Policy(name, mut policy) => {
                 policy.uid = match self.policies.get(&name) {
@@ -295,6 +175,9 @@ impl World {
             Step::ChangePod(pod, looping, app) => {
                 if let Some(mut pod) = pick(&self.pods, pod).filter(|pod| !pod.terminating) {
                     pod.looping = looping;
+                    if app.is_some_and(|app| app != pod.app) {
+                        self.relabelled.insert(pod.uid);
+                    }
                     pod.app = app.unwrap_or(pod.app);
                     self.put_pod(pod);
                 }
@@ -320,7 +203,7 @@ impl World {
 
     /// The watches work, and the server accepts what it is asked for: every pod that an enforcing
     /// window claims, and has the time to, is deleted.
-    pub fn calm_down(&mut self) {
+    pub(crate) fn calm_down(&mut self) {
         while let Some(deletion) = self.in_flight.pop() {
             self.answer(deletion, Answer::Honest);
         }
@@ -353,23 +236,11 @@ impl World {
     }
 
     /// Time passes, and nothing is left.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.pass(LONG);
         assert_eq!(self.state.sizes(), Sizes::default());
         assert_eq!(self.state.due(), None);
         assert_eq!(self.windows, BTreeMap::new());
-    }
-
-    fn is_claimed(&self, pod: &Pod, until: Instant) -> bool {
-        self.windows.iter().any(|(key, opened)| {
-            let (name, _, namespace, service) = *key;
-            let policy = &self.policies[&name];
-            let selectors = policy.selectors(service).unwrap_or_default();
-            namespace == pod.namespace
-                && policy.enforce
-                && *opened + Duration::from_secs(policy.lasts) > until
-                && selectors.iter().any(|it| pod.matches(SELECTORS[*it].0))
-        })
     }
 
     fn uid(&mut self) -> u32 {
@@ -666,42 +537,12 @@ impl World {
         assert!(!self.state.may_delete());
     }
 
-    /// A deletion is one that the rules allow.
-    fn check_deletion(&self, deletion: &Deletion) {
-        let of_uid = |it: &&Deletion| it.uid == deletion.uid;
-        assert_eq!(self.in_flight.iter().find(of_uid), None, "twice at once");
-        assert!(!self.weeded.contains(&*deletion.uid), "twice");
-        let near = |it: &&Deletion| it.namespace == deletion.namespace;
-        assert!(self.in_flight.len() < MAX_IN_FLIGHT);
-        assert!(self.in_flight.iter().filter(near).count() < MAX_IN_NAMESPACE);
-
-        let uid: u32 = deletion.uid.parse().expect("a UID of the model");
-        let version: u64 = deletion.resource_version.parse().expect("one of the model");
-        let pod = self.told.versions.get(&(uid, version));
-        let pod = pod.expect("a version that was told");
-        assert!(pod.is_weed(), "{pod:?}");
-        let policies = self.told.policies.as_ref().expect("listed");
-        let is_it = |it: &&usize| policy_name(**it) == *deletion.policy;
-        let name = policies.keys().find(is_it).expect("a policy that is there");
-        let policy = &policies[name];
-        assert!(policy.enforce, "{policy:?}");
-        let service = SERVICES.iter().position(|it| **it == *deletion.service);
-        let service = service.expect("a service of the model");
-        let key = (*name, policy.uid, pod.namespace, service);
-        assert!(
-            self.windows.contains_key(&key),
-            "no window for {deletion:?}"
-        );
-        let selectors = policy.selectors(service).unwrap_or_default();
-        let shown = self.told.pods.iter().any(|(watch, pods)| {
-            let texts = selectors.iter().map(|it| SELECTORS[*it].0);
-            texts.clone().any(|it| it == watch.selector.as_str()) && pods.contains_key(&uid)
-        });
-        assert!(shown, "no watch for {policy:?} shows {pod:?}");
-    }
-
     /// The server answers.
     fn answer(&mut self, deletion: Deletion, answer: Answer) {
+        if matches!(answer, Answer::Lost | Answer::Unheard) {
+            self.lost
+                .insert(deletion.uid.parse().expect("a UID of the model"));
+        }
         let result = match answer {
             Answer::Honest => self.execute(&deletion),
             Answer::Throttled(seconds) => Err(DeletionError::Throttled(
@@ -709,7 +550,7 @@ impl World {
             )),
             Answer::Refused => Err(DeletionError::Refused("no (403)".to_owned())),
             Answer::Lost => Err(DeletionError::Unanswered("no answer".to_owned())),
-            Answer::AnswerLost => {
+            Answer::Unheard => {
                 let _ = self.execute(&deletion);
                 Err(DeletionError::Unanswered("no answer".to_owned()))
             }
@@ -748,173 +589,6 @@ impl World {
         self.now.instant = instant;
         self.now.time += SignedDuration::try_from(passed).expect("not that long");
     }
-
-    /// After each event: the windows are those of the rules, and all else follows from them. `again`
-    /// are the services whose windows begin anew.
-    fn review(&mut self, again: &BTreeSet<(usize, usize)>) {
-        self.follow_names();
-        self.expect_windows(again);
-        self.follow_news();
-        let expected: BTreeSet<_> = self
-            .windows
-            .keys()
-            .map(|(policy, _, namespace, service)| {
-                let service = SERVICES[*service].to_owned();
-                (policy_name(*policy), namespace_name(*namespace), service)
-            })
-            .collect();
-        assert_eq!(self.opened, expected);
-        assert_eq!(self.state.sizes().windows, expected.len());
-        self.check_watches();
-        self.check_reports();
-    }
-
-    fn follow_names(&mut self) {
-        let policies = self.told.policies.iter().flat_map(BTreeMap::values);
-        let expected: BTreeSet<usize> = policies
-            .filter(|policy| policy.in_force())
-            .flat_map(|policy| policy.services.iter().map(|(service, _)| *service))
-            .collect();
-        assert_eq!(watched(self.state.service_names()), expected);
-        if *self.state.service_names() != self.names {
-            self.names = self.state.service_names().clone();
-            self.slice_stream = Stream::default();
-        }
-        // What was dropped in passing has to be listed again, too.
-        self.told
-            .listed
-            .retain(|service| expected.contains(service));
-        let slices = &mut self.told.slices;
-        slices.retain(|_, slice| expected.contains(&slice.service));
-    }
-
-    fn expect_windows(&mut self, again: &BTreeSet<(usize, usize)>) {
-        let mut covered = BTreeSet::new();
-        let ready = ready(&self.told.slices);
-        let policies = self.told.policies.iter().flatten();
-        for (name, policy) in policies.filter(|(_, policy)| policy.in_force()) {
-            for (id, namespace) in self.told.namespaces.iter().flatten() {
-                if namespace.deleting || (policy.zoned && !namespace.zoned) {
-                    continue;
-                }
-                let services = policy.services.iter().map(|(service, _)| *service);
-                let services = services.filter(|it| self.told.listed.contains(it));
-                let ready = services.filter(|service| ready.contains(&(*id, *service)));
-                covered.extend(ready.map(|service| (*name, policy.uid, *id, service)));
-            }
-        }
-        for key in &covered {
-            if !self.covered.contains(key) || again.contains(&(key.2, key.3)) {
-                self.windows.insert(*key, self.now.instant);
-            }
-        }
-        let policies = &self.told.policies;
-        self.windows.retain(|key, opened| {
-            covered.contains(key) && {
-                let policy = &policies.as_ref().expect("covered by one")[&key.0];
-                *opened + Duration::from_secs(policy.lasts) > self.now.instant
-            }
-        });
-        self.covered = covered;
-    }
-
-    fn follow_news(&mut self) {
-        for news in self.state.take_news() {
-            let key = |pair: dependency_watchdog::weeder::news::Pair, policy: &str| {
-                let (namespace, service) = (pair.namespace.to_string(), pair.service.to_string());
-                (policy.to_owned(), namespace, service)
-            };
-            match news {
-                News::Opened { pair, policy, .. } => {
-                    self.opened.insert(key(pair, &policy));
-                }
-                News::Closed { pair, policy, .. } => {
-                    assert!(self.opened.remove(&key(pair, &policy)), "closed twice");
-                }
-                News::Pod { news, .. } => {
-                    if let PodDeed::Weeded { .. } = news.what {
-                        assert!(self.weeded.insert(news.uid.to_string()), "told twice");
-                        let uid: u32 = news.uid.parse().expect("a UID of the model");
-                        // By us, or by somebody else while the answer to us was lost.
-                        assert!(self.pods.get(&uid).is_none_or(|pod| pod.terminating));
-                        *self.credits.entry(news.policy.to_string()).or_default() += 1;
-                    }
-                }
-            }
-        }
-    }
-
-    /// The watches are those that windows need, and few.
-    fn check_watches(&mut self) {
-        let wanted = self.state.pod_watches();
-        self.pod_streams.retain(|watch, _| wanted.contains(watch));
-        self.told.pods.retain(|watch, _| wanted.contains(watch));
-        for watch in wanted {
-            self.pod_streams.entry(watch.clone()).or_default();
-        }
-        let mut needs = BTreeMap::<&str, BTreeSet<String>>::new();
-        for (name, _, namespace, service) in self.windows.keys() {
-            let policy = &self.told.policies.as_ref().expect("listed")[name];
-            for selector in policy.selectors(*service).unwrap_or_default() {
-                let namespaces = needs.entry(SELECTORS[*selector].0).or_default();
-                namespaces.insert(namespace_name(*namespace));
-            }
-        }
-        for (selector, namespaces) in &needs {
-            let of_it = wanted.iter().filter(|it| it.selector.as_str() == *selector);
-            let scopes: Vec<_> = of_it.map(|it| it.namespace.as_deref()).collect();
-            assert!(scopes.len() <= MAX_WATCHES, "{} watches", scopes.len());
-            let all = wanted.iter().find(|it| {
-                it.selector.as_str() == *selector
-                    && it.namespace.is_none()
-                    && self.pod_streams[*it].position.is_some()
-            });
-            assert!(
-                all.is_none() || scopes.len() == 1,
-                "others stay: {scopes:?}"
-            );
-            for namespace in namespaces {
-                let served = scopes.contains(&None) || scopes.contains(&Some(namespace));
-                assert!(served, "nobody watches {selector} in {namespace}");
-            }
-        }
-        for watch in wanted {
-            let namespaces = needs.get(watch.selector.as_str());
-            let namespaces = namespaces.unwrap_or_else(|| panic!("{watch:?} is not needed"));
-            let needed = watch.namespace.as_deref();
-            assert!(needed.is_none_or(|it| namespaces.contains(it)), "{watch:?}");
-        }
-    }
-
-    fn check_reports(&self) {
-        for report in self.state.reports() {
-            let times: Vec<_> = report.last_weeds.iter().map(|it| it.time.0).collect();
-            assert!(times.len() <= MAX_LAST_WEEDS);
-            assert!(
-                times.is_sorted_by(|newer, older| newer >= older),
-                "{times:?}"
-            );
-            let credited = self.credits.get(&*report.name).copied();
-            assert!(report.weeded <= credited.unwrap_or_default());
-            let windows = self.windows.keys();
-            let of_it = windows.filter(|key| policy_name(key.0) == *report.name);
-            assert_eq!(report.windows, of_it.count());
-            assert!(report.ready <= report.services);
-        }
-    }
-}
-
-fn watched(names: &ServiceNames) -> BTreeSet<usize> {
-    let index = |name: &str| SERVICES.iter().position(|it| *it == name);
-    names.iter().filter_map(|name| index(name)).collect()
-}
-
-/// The namespaces and services that are ready by these slices.
-fn ready(slices: &BTreeMap<(usize, usize), Slice>) -> BTreeSet<(usize, usize)> {
-    let ready = slices.iter().filter(|(_, slice)| slice.ready);
-    ready
-        .map(|((namespace, _), slice)| (*namespace, slice.service))
-        .collect()
 }
 
 fn pick(pods: &BTreeMap<u32, Pod>, index: usize) -> Option<Pod> {

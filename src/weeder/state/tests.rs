@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::PodNews;
+use crate::{health::PodNews, weeder::news::Opening};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
@@ -428,6 +428,22 @@ fn a_lost_answer_counts_if_the_pod_went(
     bench.pass(MINUTE);
     assert_eq!((bench.next(), bench.report().weeded), (None, 1));
     assert_eq!(bench.state.sizes(), Sizes::default());
+}
+
+#[test]
+fn a_pod_whose_second_deletion_is_answered_counts_once() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    bench.show(&watch, weed("p"));
+    let deletion = bench.next().unwrap();
+    bench.end(
+        deletion,
+        Err(DeletionError::Unanswered("no answer".to_owned())),
+    );
+    bench.pass(SECOND);
+    let again = bench.next().unwrap();
+    bench.end(again, Ok(()));
+    bench.show(&watch, pod("ns", "p", 2, terminating));
+    assert_eq!(bench.report().weeded, 1);
 }
 
 #[test]

@@ -1,0 +1,218 @@
+//! How windows open and close with policies and namespaces, and what that changes.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+
+use super::State;
+use crate::{
+    api::WeedPolicy,
+    weeder::{
+        account::Account,
+        coverage::Namespace,
+        news::{Closing, News, Opening, Pair},
+        now::Now,
+        policy::{Policy, Terms},
+        scopes::Claim,
+        windows::Window,
+    },
+};
+
+impl State {
+    /// Policies and namespaces may both have been listed now: what is covered is covered for the
+    /// first time.
+    pub(super) fn begin(&mut self, now: Now) {
+        if self.began || !self.coverage.listed() {
+            return;
+        }
+        self.began = true;
+        let policies: Vec<_> = self.coverage.policies().cloned().collect();
+        for policy in policies {
+            for namespace in self.coverage.selected(&policy) {
+                self.cover(&policy, &namespace, |_| true, now);
+            }
+        }
+    }
+
+    pub(super) fn put_policy(&mut self, object: &DeserializeGuard<WeedPolicy>, now: Now) {
+        let policy = Policy::new(object);
+        let name = policy.name.clone();
+        let known = self.coverage.policy(&name);
+        if known.is_some_and(|known| known.uid != policy.uid) {
+            self.remove_policy(&name);
+        }
+        if let Ok(object) = &object.0 {
+            let status = || object.status.clone().unwrap_or_default();
+            let account = self.accounts.entry(name.clone());
+            account.or_insert_with(|| Account::new(policy.uid.clone(), status()));
+        }
+        if self.coverage.policy(&name) == Some(&policy) {
+            return;
+        }
+        let former = self.coverage.policy(&name).cloned();
+        let selected = former.iter().flat_map(|it| self.coverage.selected(it));
+        let selected: BTreeSet<_> = selected.collect();
+        self.coverage.put_policy(policy.clone());
+        self.renew_windows(&name);
+        for namespace in self.coverage.selected(&policy) {
+            let former = former.as_ref();
+            let former = former.filter(|_| selected.contains(&namespace));
+            let is_new = |service: &str| former.is_none_or(|it| it.terms(service).is_none());
+            self.cover(&policy, &namespace, is_new, now);
+        }
+    }
+
+    pub(super) fn remove_policy(&mut self, name: &Arc<str>) {
+        self.coverage.remove_policy(name);
+        self.accounts.remove(name);
+        self.renew_windows(name);
+    }
+
+    /// Closes the windows of a policy that it does not cover any more, and has the others last for as
+    /// long, and for the pods, as it says now.
+    fn renew_windows(&mut self, policy: &Arc<str>) {
+        let pairs: Vec<_> = self.windows.pairs(policy).cloned().collect();
+        for pair in pairs {
+            let Some(terms) = self.coverage.terms(policy, &pair) else {
+                self.close(&pair, policy, Closing::Withdrawn);
+                continue;
+            };
+            let window = self.windows.get(&pair, policy);
+            if let Some(opened) = window
+                .filter(|window| window.terms != terms)
+                .map(|window| window.opened)
+            {
+                self.set_window(&pair, policy, Window { opened, terms });
+            }
+        }
+    }
+
+    pub(super) fn put_namespace(&mut self, object: PartialObjectMeta<NamespaceObject>, now: Now) {
+        let metadata = object.metadata;
+        let name: Arc<str> = metadata.name.unwrap_or_default().into();
+        let namespace = Namespace {
+            labels: metadata.labels.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+        };
+        if self.coverage.namespace(&name) == Some(&namespace) {
+            return;
+        }
+        let why = if namespace.deleting {
+            Closing::NamespaceGone
+        } else {
+            Closing::Withdrawn
+        };
+        let before = self.coverage.selecting(&name);
+        self.coverage.put_namespace(name.clone(), namespace);
+        let after = self.coverage.selecting(&name);
+        self.uncover(&name, before.difference(&after), why);
+        for policy in after.difference(&before) {
+            if let Some(policy) = self.coverage.policy(policy).cloned() {
+                self.cover(&policy, &name, |_| true, now);
+            }
+        }
+    }
+
+    pub(super) fn remove_namespace(&mut self, name: &str) {
+        let before = self.coverage.selecting(name);
+        self.coverage.remove_namespace(name);
+        self.uncover(name, before.iter(), Closing::NamespaceGone);
+    }
+
+    /// A policy comes to cover those of its services in a namespace that are new to it there.
+    fn cover(
+        &mut self,
+        policy: &Policy,
+        namespace: &Arc<str>,
+        is_new: impl Fn(&str) -> bool,
+        now: Now,
+    ) {
+        for service in policy.services().filter(|service| is_new(service)) {
+            let pair = Pair {
+                namespace: namespace.clone(),
+                service: service.clone(),
+            };
+            if self.services.ready_since(&pair).is_some()
+                && let Some(terms) = policy.terms(service)
+            {
+                self.open(&pair, &policy.name, terms, Opening::FoundReady, now);
+            }
+        }
+    }
+
+    /// Policies do not cover a namespace any more.
+    fn uncover<'a>(
+        &mut self,
+        namespace: &str,
+        policies: impl Iterator<Item = &'a Arc<str>>,
+        why: Closing,
+    ) {
+        for policy in policies {
+            let Some(policy) = self.coverage.policy(policy).cloned() else {
+                continue;
+            };
+            for service in policy.services() {
+                let pair = Pair {
+                    namespace: namespace.into(),
+                    service: service.clone(),
+                };
+                self.close(&pair, &policy.name, why);
+            }
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        pair: &Pair,
+        policy: &Arc<str>,
+        terms: Terms,
+        why: Opening,
+        now: Now,
+    ) {
+        self.news.push(News::Opened {
+            pair: pair.clone(),
+            policy: policy.clone(),
+            why,
+            lasts: terms.lasts,
+        });
+        let opened = now.instant;
+        self.set_window(pair, policy, Window { opened, terms });
+    }
+
+    fn set_window(&mut self, pair: &Pair, policy: &Arc<str>, window: Window) {
+        let claim = Claim {
+            pair: pair.clone(),
+            policy: policy.clone(),
+        };
+        let selectors = window.terms.selectors.clone();
+        if let Some(former) = self.windows.open(pair, policy, window) {
+            for selector in &*former.terms.selectors {
+                self.scopes.release(selector, &claim);
+            }
+        }
+        for selector in &*selectors {
+            self.scopes.need(selector, &claim);
+        }
+        self.stale_namespaces.insert(pair.namespace.clone());
+    }
+
+    pub(super) fn close(&mut self, pair: &Pair, policy: &Arc<str>, why: Closing) {
+        let Some(window) = self.windows.close(pair, policy) else {
+            return;
+        };
+        let claim = Claim {
+            pair: pair.clone(),
+            policy: policy.clone(),
+        };
+        for selector in &*window.terms.selectors {
+            self.scopes.release(selector, &claim);
+        }
+        self.stale_namespaces.insert(pair.namespace.clone());
+        self.news.push(News::Closed {
+            pair: pair.clone(),
+            policy: policy.clone(),
+            why,
+        });
+    }
+}
