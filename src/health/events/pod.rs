@@ -50,8 +50,7 @@ pub(in crate::health) fn event(news: &PodNews) -> (ObjectReference, Event) {
         }
         PodDeed::LeftAlone { reason, message } => {
             let note = format!(
-                "it is in CrashLoopBackOff although service {service} is ready, and was not \
-                 deleted for policy {policy}: {message} ({reason})"
+                "{message} ({reason}); policy {policy} selects it, and service {service} is ready"
             );
             Event::new(&LEFT_ALONE, note)
         }
@@ -168,8 +167,8 @@ mod tests {
     )]
     #[case::left_alone(
         left_alone(), &LEFT_ALONE, "Pod api-6b7-x uid-pod",
-        "it is in CrashLoopBackOff although service etcd-main-client is ready, and was not deleted \
-         for policy etcd: nothing would bring it back (NoController)"
+        "nothing would bring it back (NoController); policy etcd selects it, and service \
+         etcd-main-client is ready"
     )]
     #[case::refused(
         refused(), &DELETION_REFUSED, "Pod api-6b7-x uid-pod",

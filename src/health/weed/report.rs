@@ -36,7 +36,7 @@ pub struct WeedReport {
     pub windows: usize,
     /// The first few of their services, as `namespace/service`, sorted.
     pub open: Vec<String>,
-    /// What keeps pods from being deleted that should be.
+    /// What keeps pods from being deleted that should be: the first few of each reason.
     pub troubles: Vec<WeedTrouble>,
     /// How many pods were deleted for it, those of earlier runs included.
     pub weeded: i64,

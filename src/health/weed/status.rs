@@ -123,8 +123,14 @@ fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
     let troubles = TROUBLES.iter().filter_map(|(reason, what)| {
         let of_it = report.troubles.iter().filter(|it| it.reason == *reason);
         let told: Vec<&str> = of_it.map(|it| &*it.message).collect();
-        let message = || format!("{what}: {}", named(&told, told.len()));
-        (!told.is_empty()).then(|| (*reason, message()))
+        let named = told.get(..EXAMPLES).unwrap_or(&told).join(", ");
+        // Only some of them are reported, if they are many.
+        let more = if told.len() > EXAMPLES {
+            " and more"
+        } else {
+            ""
+        };
+        (!told.is_empty()).then(|| (*reason, format!("{what}: {named}{more}")))
     });
     let rights = lacking.map(|message| (RIGHTS_MISSING, message.to_owned()));
     let parts: Vec<(&str, String)> = troubles.chain(rights).collect();
@@ -138,8 +144,8 @@ fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
 }
 
 /// The first of these, and how many more of all there are.
-fn named(known: &[impl AsRef<str>], all: usize) -> String {
-    let first: Vec<&str> = known.iter().take(EXAMPLES).map(AsRef::as_ref).collect();
+fn named(known: &[String], all: usize) -> String {
+    let first: Vec<&str> = known.iter().take(EXAMPLES).map(String::as_str).collect();
     let text = first.join(", ");
     match all.saturating_sub(first.len()) {
         0 => text,

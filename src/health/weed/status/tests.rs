@@ -178,7 +178,7 @@ fn degraded_tells_all_that_is_amiss() {
     assert_eq!(
         degraded.message,
         "pods that need a service cannot be watched, so that none is deleted: failure 5; pods could \
-         not be deleted: failure 0, failure 1, failure 2 and 2 more; the operator lacks rights that \
+         not be deleted: failure 0, failure 1, failure 2 and more; the operator lacks rights that \
          a recovery calls for, grant them to its ServiceAccount as manifests/weeder/rbac.yaml does: \
          delete pods"
     );
