@@ -91,7 +91,7 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
         name = "Last weed",
         type_ = "date",
         json_path = ".status.lastWeeds[0].time",
-        description = "For how long no pod has been deleted for this policy."
+        description = "For how long no pod has been deleted, or in mode DryRun would have been."
     ),
     printcolumn(
         name = "Age",

@@ -1,10 +1,11 @@
 //! What is reported, and the only place that writes it.
 //!
-//! Loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
+//! The prober's loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
 //! [`PolicyReport`]s. [`news`] tells which of them say something new, [`cluster`] and [`policy`]
 //! turn those into statuses, and [`widespread`] sees what many clusters have in common: plain
 //! functions all. [`writer`] writes, and puts the finalizer on policies that protect something.
-//! What has just become otherwise is also told as events.
+//! What has just become otherwise is also told as events. [`weed`] is the same for the weeder; both
+//! writers share the loop of [`scribe`].
 
 mod book;
 pub mod cluster;

@@ -23,6 +23,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
         e2e_nonsense_is_refused_with_the_field_and_what_is_allowed,
         e2e_a_policy_from_before_a_rule_stalls_alone,
+        e2e_a_weed_policy_from_before_a_rule_stalls_alone,
     ]
 }
 
@@ -123,34 +124,11 @@ async fn e2e_nonsense_is_refused_with_the_field_and_what_is_allowed(env: Env) ->
 
 async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
     let seed = env.own_seed("stalled").await?;
-    lift_the_rules(&seed).await?;
-    let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
-    let base = base(&accepted, "ProbePolicy")?;
     let cases = [
         ("out-of-range", json!({"nodeLeaseFailureFraction": 2})),
         ("another-type", json!({"probeInterval": 7})),
     ];
-    for (name, spec) in cases {
-        let mut object = base.clone();
-        json_patch::merge(
-            &mut object,
-            &json!({"metadata": {"name": name}, "spec": spec}),
-        );
-        let object = serde_json::from_value(object)?;
-        wait::until("the API server to have lifted the rules", async || {
-            Ok(
-                match policies(&seed, "ProbePolicy")?
-                    .create(&PostParams::default(), &object)
-                    .await
-                {
-                    Ok(_) => Look::Met(()),
-                    Err(error) => Look::Not(error.to_string()),
-                },
-            )
-        })
-        .await?;
-    }
-    restore_the_rules(&seed).await?;
+    store_from_before_the_rules(&seed, "ProbePolicy", cases).await?;
 
     let operator = Operator::start(&seed, "prober", "prober", &[])?;
     let shoot = env
@@ -161,29 +139,97 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
         .await?;
     shoot.policy()?.apply().await?;
     shoot.is_found("Healthy").await?;
-    condition(&seed, shoot.namespace(), "Ready", "True").await?;
+    let sound = ("ProbePolicy", shoot.namespace());
+    condition(&seed, sound, "Ready", "True").await?;
+    let broken = ("ProbePolicy", "out-of-range");
+    stalls(&seed, broken, "spec.nodeLeaseFailureFraction").await?;
+    is_told_in_the_log(&operator, "another-type", "probeInterval").await
+}
 
-    let stalled = condition(&seed, "out-of-range", "Stalled", "True").await?;
-    ensure!(
-        stalled.message.contains("spec.nodeLeaseFailureFraction"),
-        "{stalled:?}"
-    );
-    let ready = condition(&seed, "out-of-range", "Ready", "False").await?;
+async fn e2e_a_weed_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
+    let seed = env.own_seed("stalled-weeds").await?;
+    let every_pod = json!({"servicesAndDependantSelectors": {SERVICE: {"podSelectors": [{}]}}});
+    let cases = [
+        ("every-pod", every_pod),
+        ("another-type", json!({"watchDuration": 7})),
+    ];
+    store_from_before_the_rules(&seed, "WeedPolicy", cases).await?;
+    let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
+    let sound = serde_json::from_value(base(&accepted, "WeedPolicy")?.clone())?;
+    let stored = policies(&seed, "WeedPolicy")?
+        .create(&PostParams::default(), &sound)
+        .await?;
+
+    let operator = Operator::start(&seed, "weeder", "weeder", &[])?;
+    let sound = stored.name_any();
+    let ready = condition(&seed, ("WeedPolicy", &sound), "Ready", "True").await?;
+    ensure!(ready.reason == "Watching", "{ready:?}");
+    let field = format!("spec.servicesAndDependantSelectors.{SERVICE}.podSelectors");
+    stalls(&seed, ("WeedPolicy", "every-pod"), &field).await?;
+    is_told_in_the_log(&operator, "another-type", "watchDuration").await
+}
+
+/// Stores policies of this kind, with these names and in place of some fields these, as if there had
+/// never been a rule; now there is.
+async fn store_from_before_the_rules(
+    seed: &Seed,
+    of: &str,
+    cases: [(&str, Value); 2],
+) -> Result<()> {
+    lift_the_rules(seed, of).await?;
+    let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
+    for (name, spec) in cases {
+        let mut object = base(&accepted, of)?.clone();
+        json_patch::merge(
+            &mut object,
+            &json!({"metadata": {"name": name}, "spec": spec}),
+        );
+        let object = serde_json::from_value(object)?;
+        wait::until("the API server to have lifted the rules", async || {
+            Ok(
+                match policies(seed, of)?
+                    .create(&PostParams::default(), &object)
+                    .await
+                {
+                    Ok(_) => Look::Met(()),
+                    Err(error) => Look::Not(error.to_string()),
+                },
+            )
+        })
+        .await?;
+    }
+    restore_the_rules(seed, of).await
+}
+
+/// Waits until a policy, by its kind and name, says that this field breaks a rule.
+async fn stalls(seed: &Seed, policy: (&str, &str), field: &str) -> Result<()> {
+    let stalled = condition(seed, policy, "Stalled", "True").await?;
+    ensure!(stalled.message.contains(field), "{stalled:?}");
+    let ready = condition(seed, policy, "Ready", "False").await?;
     ensure!(ready.reason == "Invalid", "{ready:?}");
-    // Of an object whose types are not those of the schema, the API server takes no status either.
-    wait::until("the log to tell of another-type", async || {
+    Ok(())
+}
+
+/// Of an object whose types are not those of the schema, the API server takes no status either.
+async fn is_told_in_the_log(operator: &Operator, policy: &str, field: &str) -> Result<()> {
+    wait::until(&format!("the log to tell of {policy}"), async || {
         let log = operator.process.log()?;
         let told = log
             .lines()
-            .any(|line| line.contains("another-type") && line.contains("probeInterval"));
+            .any(|line| line.contains(policy) && line.contains(field));
         seen(told, log)
     })
     .await
 }
 
-/// Waits until a condition of the policy has this status.
-async fn condition(seed: &Seed, policy: &str, kind: &str, status: &str) -> Result<Condition> {
-    let api = policies(seed, "ProbePolicy")?;
+/// Waits until a condition of the policy, by its kind and name, has this status.
+async fn condition(
+    seed: &Seed,
+    (of, policy): (&str, &str),
+    kind: &str,
+    status: &str,
+) -> Result<Condition> {
+    let api = policies(seed, of)?;
     let what = format!("the condition {kind} of {policy} to be {status}");
     let found = wait::until(&what, async || {
         let object = api.get(policy).await?;
@@ -205,31 +251,31 @@ fn has(object: &Value, key: &str, value: &str) -> bool {
 }
 
 /// As in a time before there was any rule.
-async fn lift_the_rules(seed: &Seed) -> Result<()> {
+async fn lift_the_rules(seed: &Seed, of: &str) -> Result<()> {
     let lax = json!({"openAPIV3Schema": {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
     }});
-    replace_schema(seed, &lax).await
+    replace_schema(seed, of, &lax).await
 }
 
-async fn restore_the_rules(seed: &Seed) -> Result<()> {
-    let crd = crds()
-        .into_iter()
-        .find(|crd| crd.spec.names.kind == "ProbePolicy");
-    let versions = crd.context("no ProbePolicy")?.spec.versions;
-    let version = versions.into_iter().next().context("no version")?;
-    replace_schema(seed, &serde_json::to_value(version.schema)?).await
+async fn restore_the_rules(seed: &Seed, of: &str) -> Result<()> {
+    let version = definition(of)?.spec.versions.into_iter().next();
+    let schema = version.context("no version")?.schema;
+    replace_schema(seed, of, &serde_json::to_value(schema)?).await
 }
 
-async fn replace_schema(seed: &Seed, schema: &Value) -> Result<()> {
+async fn replace_schema(seed: &Seed, of: &str, schema: &Value) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(seed.client()?);
-    let crd = crds()
-        .into_iter()
-        .find(|crd| crd.spec.names.kind == "ProbePolicy");
-    let name = crd.context("no ProbePolicy")?.name_any();
     let patch = json!([{"op": "replace", "path": "/spec/versions/0/schema", "value": schema}]);
     let patch = Patch::Json::<()>(serde_json::from_value(patch)?);
+    let name = definition(of)?.name_any();
     api.patch(&name, &PatchParams::default(), &patch).await?;
     Ok(())
+}
+
+fn definition(of: &str) -> Result<CustomResourceDefinition> {
+    let mut crds = crds().into_iter();
+    let found = crds.find(|crd| crd.spec.names.kind == of);
+    found.with_context(|| format!("no {of}"))
 }
