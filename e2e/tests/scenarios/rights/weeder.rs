@@ -45,7 +45,7 @@ enum Given {
     Away,
     /// A pod that needs the service is in CrashLoopBackOff.
     Looping,
-    /// The service goes and comes back while it runs, so that what is told is told again.
+    /// The service goes and comes back twice while it runs, so that what is told is told again.
     Recovery,
     /// It stands for election. The Lease is there, and free, if so it says.
     Elected { free: bool },
@@ -142,11 +142,12 @@ impl Bed {
             _ => Operator::start(seed, name, "weeder", &[])?,
         };
         if let Recovery = given {
-            self.has_windows(1).await?;
-            self.stack.down(&BACKEND);
-            self.has_windows(0).await?;
-            self.stack.up(&BACKEND);
-            self.has_windows(1).await?;
+            for _ in 0..2 {
+                self.stack.down(&BACKEND);
+                self.has_windows(0).await?;
+                self.stack.up(&BACKEND);
+                self.has_windows(1).await?;
+            }
         }
         let lacks = match told {
             Degraded("RightsMissing") => format!("{verb} {resource}"),
@@ -207,8 +208,8 @@ impl Bed {
         Ok(())
     }
 
-    async fn has_windows(&self, count: i64) -> Result<()> {
-        let open = |status: &WeedPolicyStatus| i64::from(status.open_windows) == count;
+    async fn has_windows(&self, count: i32) -> Result<()> {
+        let open = |status: &WeedPolicyStatus| status.open_windows == count;
         let what = format!("{count} windows");
         self.policy.reports(&what, open).await?;
         Ok(())
