@@ -7,7 +7,7 @@
 //! of the service.
 
 use anyhow::{Context as _, Result};
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, stream::select};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{
@@ -21,7 +21,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
     runtime::{
         WatchStreamExt as _,
-        reflector::{self, Store, store::Writer},
+        reflector::{ObjectRef, Store, store::Writer},
         watcher::{self, Event, watcher},
     },
 };
@@ -147,6 +147,12 @@ fn next(pod: &Pod, served: bool, down: bool, crash: bool, now: Timestamp) -> Opt
     (current != Some(wanted)).then_some(wanted)
 }
 
+/// What it watches.
+enum Seen {
+    Pods(Result<Event<Pod>, watcher::Error>),
+    Slices(Result<Event<EndpointSlice>, watcher::Error>),
+}
+
 /// The pods of the node, and what they depend on.
 struct Pods {
     client: Client,
@@ -173,21 +179,39 @@ impl Pods {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let ours = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
         let pods = watcher(Api::<Pod>::all(self.client.clone()), ours);
-        let mut pods = pin!(pods.default_backoff());
+        let pods = pods.default_backoff().map(Seen::Pods);
         let slices = Api::<EndpointSlice>::all(self.client.clone());
         let slices = watcher(slices, watcher::Config::default());
-        let mut slices = pin!(slices.default_backoff());
+        let slices = slices.default_backoff().map(Seen::Slices);
+        let mut seen = pin!(select(pods, slices));
         loop {
             tokio::select! {
-                Some(event) = pods.next() => learn(&mut self.pods, event),
-                Some(event) = slices.next() => learn(&mut self.slices, event),
+                Some(seen) = seen.next() => self.learn(seen),
                 order = orders.recv() => match order {
                     Some(order) => self.obey(order),
                     None => return,
                 },
                 () = sleep(LOOK) => {}
             }
-            self.attend_to_all().await;
+            for pod in self.pods.as_reader().state() {
+                // One may take a while: what is known by then counts for the next.
+                while let Some(Some(seen)) = seen.next().now_or_never() {
+                    self.learn(seen);
+                }
+                if let Err(error) = self.attend_to(&pod).await {
+                    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+                    tracing::debug!(namespace, name, "pod not attended to: {error:#}");
+                }
+            }
+        }
+    }
+
+    fn learn(&mut self, seen: Seen) {
+        match seen {
+            Seen::Pods(Ok(event)) => self.pods.apply_watcher_event(&event),
+            Seen::Slices(Ok(event)) => self.slices.apply_watcher_event(&event),
+            Seen::Pods(Err(error)) => tracing::debug!("watch of pods: {error}"),
+            Seen::Slices(Err(error)) => tracing::debug!("watch of EndpointSlices: {error}"),
         }
     }
 
@@ -207,22 +231,12 @@ impl Pods {
         }
     }
 
-    async fn attend_to_all(&mut self) {
-        let slices = self.slices.as_reader();
-        // A pod is not to crash for a service that is just not known yet.
-        if slices.wait_until_ready().now_or_never().is_none() {
-            return;
-        }
-        let ready = ready_services(&slices);
-        for pod in self.pods.as_reader().state() {
-            if let Err(error) = self.attend_to(&pod, &ready).await {
-                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-                tracing::debug!(namespace, name, "pod not attended to: {error:#}");
-            }
-        }
-    }
-
-    async fn attend_to(&mut self, pod: &Pod, ready: &BTreeSet<App>) -> Result<()> {
+    /// Does what has to be done for a pod, which may have changed since, or be gone.
+    async fn attend_to(&mut self, pod: &Pod) -> Result<()> {
+        let Some(pod) = self.pods.as_reader().get(&ObjectRef::from_obj(pod)) else {
+            return Ok(());
+        };
+        let pod = &*pod;
         let namespace = pod.namespace().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
@@ -235,7 +249,14 @@ impl Pods {
             return Ok(());
         }
         let served = match pod.annotations().get(NEEDS) {
-            Some(service) => ready.contains(&(namespace, service.clone())),
+            Some(service) => {
+                let slices = self.slices.as_reader();
+                // Nothing is to crash for a service that is just not known yet.
+                if slices.wait_until_ready().now_or_never().is_none() {
+                    return Ok(());
+                }
+                serves(&slices, &namespace, service)
+            }
             None => true,
         };
         let down = self.down.contains(&app_of(pod));
@@ -322,16 +343,6 @@ fn status(pod: &Pod, state: State, address: &str) -> Value {
     }})
 }
 
-fn learn<K>(known: &mut Writer<K>, event: Result<Event<K>, watcher::Error>)
-where
-    K: reflector::Lookup<DynamicType = ()> + Clone + 'static,
-{
-    match event {
-        Ok(event) => known.apply_watcher_event(&event),
-        Err(error) => tracing::debug!("watch of {}: {error}", std::any::type_name::<K>()),
-    }
-}
-
 /// What a kubelet sends when the containers of a deleted pod have ended.
 fn confirmation(uid: String) -> DeleteParams {
     DeleteParams::default()
@@ -347,22 +358,19 @@ fn app_of(pod: &Pod) -> App {
     (pod.namespace().unwrap_or_default(), app.unwrap_or_default())
 }
 
-/// The services with an endpoint that is ready.
-fn ready_services(slices: &Store<EndpointSlice>) -> BTreeSet<App> {
-    let slices = slices.state().into_iter();
-    let ready = slices.filter(|slice| {
+/// Whether a service has an endpoint that is ready.
+fn serves(slices: &Store<EndpointSlice>, namespace: &str, service: &str) -> bool {
+    let slice = slices.find(|slice| {
+        let label = slice.labels().get("kubernetes.io/service-name");
         let mut conditions = slice
             .endpoints
             .iter()
             .filter_map(|it| it.conditions.as_ref());
-        conditions.any(|it| it.ready == Some(true) && it.terminating != Some(true))
+        slice.namespace().as_deref() == Some(namespace)
+            && label.is_some_and(|label| label == service)
+            && conditions.any(|it| it.ready == Some(true) && it.terminating != Some(true))
     });
-    ready
-        .filter_map(|slice| {
-            let service = slice.labels().get("kubernetes.io/service-name")?;
-            Some((slice.namespace()?, service.clone()))
-        })
-        .collect()
+    slice.is_some()
 }
 
 #[cfg(test)]

@@ -118,15 +118,17 @@ impl<K: PolicyKind> Policy<K> {
 }
 
 impl Policy<WeedPolicy> {
-    /// Waits until its status is of this kind.
+    /// Waits until its status is that of the policy as it is now, and of this kind.
     pub async fn reports(
         &self,
         what: &str,
         met: impl Fn(&WeedPolicyStatus) -> bool,
     ) -> Result<WeedPolicyStatus> {
         wait::until(&format!("{} to report {what}", self.name), async || {
-            let status = self.get().await?.status.unwrap_or_default();
-            Ok(if met(&status) {
+            let policy = self.get().await?;
+            let status = policy.status.unwrap_or_default();
+            let current = status.observed_generation == policy.metadata.generation;
+            Ok(if current && met(&status) {
                 Look::Met(status)
             } else {
                 Look::Not(serde_json::to_string(&status)?)

@@ -24,7 +24,7 @@ const MONITORING: App<'_> = App {
 };
 
 /// Long enough for a weeder to delete what it should not: it takes a fraction of that.
-const LONG_ENOUGH: Duration = Duration::from_secs(2);
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
 /// How many namespaces with open windows have a watch of their own; with more, one serves all.
 const APART: usize = 20;
@@ -127,10 +127,27 @@ async fn open(stack: &Stack) -> Result<Policy<WeedPolicy>> {
     let [etcd, _] = chain();
     let policy = stack.policy(&[etcd])?;
     policy.apply().await?;
-    policy
-        .reports("a window", |it| it.open_windows == 1)
-        .await?;
+    has_windows(stack, 1).await?;
     Ok(policy)
+}
+
+/// Waits until so many windows with selectors of their own have opened in a namespace: each has begun
+/// a watch of its pods, which is seen sooner than a status is written.
+async fn has_windows(stack: &Stack, windows: usize) -> Result<()> {
+    wait::until("pods to be watched", async || {
+        let seed = stack.seed();
+        let watches = [seed.weeder_requests()?, seed.other_weeder_requests()?].concat();
+        let mut watches = looks_at_pods(watches);
+        watches.retain(|request| request.namespace == stack.namespace());
+        seen(watches.len() == windows, format!("{watches:?}"))
+    })
+    .await
+}
+
+/// What of these began to watch pods.
+fn looks_at_pods(mut requests: Vec<Request>) -> Vec<Request> {
+    requests.retain(|request| request.resource == "pods" && request.verb == "watch");
+    requests
 }
 
 async fn e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends(env: Env) -> Result<()> {
@@ -255,9 +272,6 @@ async fn e2e_pods_are_weeded_only_while_a_window_is_open(env: Env) -> Result<()>
     policy.apply().await?;
     are_weeded(&stack, before, &looping).await?;
     stack.is_ready(&API_SERVER).await?;
-    policy
-        .reports("a window", |it| it.open_windows == 1)
-        .await?;
 
     // Nothing is deleted any more for a policy that is removed in the middle of it.
     policy.delete().await?;
@@ -347,9 +361,7 @@ async fn e2e_two_policies_weed_a_pod_once(env: Env) -> Result<()> {
     let second = stack.policy(&[("etcd-main-client", selector)])?;
     let second = second.named("shoot--e2e--overlap-too");
     second.apply().await?;
-    second
-        .reports("a window", |it| it.open_windows == 1)
-        .await?;
+    has_windows(&stack, 2).await?;
 
     let looping = stack.uids(&API_SERVER).await?;
     stack.crash(&API_SERVER);
@@ -443,11 +455,8 @@ async fn e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches(env: Env) -
         (status.services.ready, status.open_windows) == (0, 0),
         "{status:?}"
     );
-    ensure!(
-        looks_at_pods(&seed)?.is_empty(),
-        "{:?}",
-        looks_at_pods(&seed)?
-    );
+    let watches = looks_at_pods(seed.weeder_requests()?);
+    ensure!(watches.is_empty(), "{watches:?}");
 
     for (stack, _) in &stacks {
         stack.up(&etcd);
@@ -458,19 +467,12 @@ async fn e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches(env: Env) -
     }
     let all = |it: &WeedPolicyStatus| usize::try_from(it.weeded) == Ok(MANY);
     policy.reports("all to be weeded", all).await?;
-    let watches = looks_at_pods(&seed)?;
+    let watches = looks_at_pods(seed.weeder_requests()?);
     let (everywhere, own): (Vec<_>, Vec<_>) = watches
         .iter()
         .partition(|request| request.namespace.is_empty());
     ensure!(everywhere.len() == 1 && own.len() <= APART, "{watches:?}");
     Ok(())
-}
-
-/// What the weeder has begun to watch of pods.
-fn looks_at_pods(seed: &Seed) -> Result<Vec<Request>> {
-    let mut requests = seed.weeder_requests()?;
-    requests.retain(|request| request.resource == "pods" && request.verb == "watch");
-    Ok(requests)
 }
 
 /// Waits until the replica of this name holds the weeder's Lease.
