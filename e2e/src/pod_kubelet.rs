@@ -149,8 +149,8 @@ fn next(pod: &Pod, served: bool, down: bool, crash: bool, now: Timestamp) -> Opt
 
 /// What it watches.
 enum Seen {
-    Pods(Result<Event<Pod>, watcher::Error>),
-    Slices(Result<Event<EndpointSlice>, watcher::Error>),
+    Pods(Box<Result<Event<Pod>, watcher::Error>>),
+    Slices(Box<Result<Event<EndpointSlice>, watcher::Error>>),
 }
 
 /// The pods of the node, and what they depend on.
@@ -179,10 +179,14 @@ impl Pods {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let ours = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
         let pods = watcher(Api::<Pod>::all(self.client.clone()), ours);
-        let pods = pods.default_backoff().map(Seen::Pods);
+        let pods = pods
+            .default_backoff()
+            .map(|seen| Seen::Pods(Box::new(seen)));
         let slices = Api::<EndpointSlice>::all(self.client.clone());
         let slices = watcher(slices, watcher::Config::default());
-        let slices = slices.default_backoff().map(Seen::Slices);
+        let slices = slices
+            .default_backoff()
+            .map(|seen| Seen::Slices(Box::new(seen)));
         let mut seen = pin!(select(pods, slices));
         loop {
             tokio::select! {
@@ -208,10 +212,14 @@ impl Pods {
 
     fn learn(&mut self, seen: Seen) {
         match seen {
-            Seen::Pods(Ok(event)) => self.pods.apply_watcher_event(&event),
-            Seen::Slices(Ok(event)) => self.slices.apply_watcher_event(&event),
-            Seen::Pods(Err(error)) => tracing::debug!("watch of pods: {error}"),
-            Seen::Slices(Err(error)) => tracing::debug!("watch of EndpointSlices: {error}"),
+            Seen::Pods(seen) => match *seen {
+                Ok(event) => self.pods.apply_watcher_event(&event),
+                Err(error) => tracing::debug!("watch of pods: {error}"),
+            },
+            Seen::Slices(seen) => match *seen {
+                Ok(event) => self.slices.apply_watcher_event(&event),
+                Err(error) => tracing::debug!("watch of EndpointSlices: {error}"),
+            },
         }
     }
 
