@@ -5,7 +5,7 @@
 //! turn those into statuses, and [`widespread`] sees what many clusters have in common: plain
 //! functions all. [`writer`] writes, and puts the finalizer on policies that protect something.
 //! What has just become otherwise is also told as events. [`weed`] is the same for the weeder; both
-//! writers share the loop of [`scribe`].
+//! writers share the loop of `scribe`.
 
 mod book;
 pub mod cluster;

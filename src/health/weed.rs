@@ -1,8 +1,8 @@
 //! What is reported of the weeder: the statuses of WeedPolicies, and events on these, on pods and
 //! on what controls them.
 //!
-//! The weeder hands in [`WeedReport`]s and [`PodNews`]. [`status`] turns the first into statuses; it
-//! is a plain function. [`book`] knows what is to be written, and [`writer`] writes it.
+//! The weeder hands in [`WeedReport`]s and [`PodNews`]. `status` turns the first into statuses; it
+//! is a plain function. `book` knows what is to be written, and `writer` writes it.
 
 mod book;
 pub mod report;

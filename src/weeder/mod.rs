@@ -1,7 +1,7 @@
 //! Weeding: when a service that a WeedPolicy names becomes ready, the pods that need it and are
 //! stuck in CrashLoopBackOff are deleted, for a limited time, so that they restart at once.
 //!
-//! Pure, with time as an argument: [`slice`] and [`pod`] (what is read), [`policy`] (what a policy
+//! Pure, with time as an argument: [`mod@slice`] and [`pod`] (what is read), [`policy`] (what a policy
 //! asks for), [`coverage`] (of which services, in which namespaces), [`services`] (which of them are
 //! ready, and which have just become so), [`windows`] (for which pods are deleted, and until when),
 //! [`scopes`] (which pods are watched), [`looping`] (which of these crash), [`weeds`] (what was tried
