@@ -31,7 +31,7 @@ release: need-cargo ## Build the operator for use: target/release/dependency-wat
 	$(CARGO) build --locked --release --package dependency-watchdog
 
 .PHONY: demo
-demo: controlplane build ## See a cluster lose its network, and be protected
+demo: controlplane build ## See a cluster protected when its network breaks, and a control plane recover at once
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/demo"
 
 .PHONY: bench

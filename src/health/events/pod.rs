@@ -87,8 +87,10 @@ fn controller(news: &PodNews, owner: &PodOwner) -> ObjectReference {
 }
 
 fn seconds(span: Duration) -> String {
-    let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-    format!("{:#}", SignedDuration::from_secs(seconds))
+    match i64::try_from(span.as_secs()).unwrap_or(i64::MAX) {
+        0 => "less than a second".to_owned(),
+        seconds => format!("{:#}", SignedDuration::from_secs(seconds)),
+    }
 }
 
 /// `container a` or `containers a, b`.
@@ -163,7 +165,8 @@ mod tests {
     #[case::would_weed(
         would_weed(), &WOULD_WEED, "ReplicaSet api-6b7 uid-rs",
         "pod api-6b7-x would be deleted for policy etcd if its mode were Enforce: service \
-         etcd-main-client has been ready for 0s, and it is in CrashLoopBackOff in container a"
+         etcd-main-client has been ready for less than a second, and it is in CrashLoopBackOff in \
+         container a"
     )]
     #[case::left_alone(
         left_alone(), &LEFT_ALONE, "Pod api-6b7-x uid-pod",
