@@ -86,6 +86,7 @@ impl Desk {
             mode: Mode::Enforce,
             suspend: false,
             problems: vec![],
+            listed: true,
             services: 2,
             ready: 2,
             not_ready: vec![],

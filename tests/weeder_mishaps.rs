@@ -13,7 +13,7 @@ mod support;
 use std::time::Duration;
 
 use dependency_watchdog::runtime::leader::{Elector, Times};
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{
     Call, Failure, Garden, condition, looping, put_namespace, put_pod, put_slice, run, weed_policy,
 };
@@ -344,4 +344,42 @@ async fn who_leads_no_more_writes_nothing() {
         .collect();
     assert!(written.is_empty(), "{written:?}");
     assert!(garden.seed.events().is_empty());
+}
+
+/// Else a policy would be called ready, and its services missing, by a weeder that is blind.
+#[tokio::test]
+async fn a_policy_is_not_ready_before_its_services_are_listed() {
+    let mut garden = Garden::new(&["a"]);
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.start();
+    garden.pass(10).await;
+    let lists = |call: &Call| call.resource == "endpointslices";
+    garden.seed.fail(Failure::Status(403), ALWAYS, lists);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    let ready = |status: &Value, reason: &str| {
+        status["conditions"].is_array() && condition(status, "Ready")["reason"] == reason
+    };
+    let status = garden
+        .status_where("that it is blind", |it| ready(it, "Listing"))
+        .await;
+    assert_eq!(condition(&status, "Ready")["status"], "False");
+    garden.seed.heal();
+    let status = garden
+        .status_where("that it sees", |it| ready(it, "Watching"))
+        .await;
+    assert_eq!(status["services"], json!({"watched": 1, "ready": 1}));
+}
+
+/// What the first status says stands for seconds.
+#[tokio::test]
+async fn the_first_status_of_a_policy_knows_its_services() {
+    let mut garden = Garden::new(&["a"]);
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.start();
+    garden.pass(10).await;
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    let status = garden
+        .status_where("the first", |status| status["conditions"].is_array())
+        .await;
+    assert_eq!(status["services"], json!({"watched": 1, "ready": 1}));
 }

@@ -76,6 +76,7 @@ pub(super) fn weed_report() -> WeedReport {
         mode: Mode::Enforce,
         suspend: false,
         problems: vec![],
+        listed: true,
         services: 2,
         ready: 2,
         not_ready: vec![],

@@ -51,6 +51,9 @@ use crate::{
 const PULSE: &str = "weeder";
 /// Policies are reported at most this often.
 const REPORT: Duration = Duration::from_secs(1);
+/// For so long nothing is reported for a list of slices that is under way: mostly it takes a moment,
+/// and what was said without it would stand for seconds.
+const FIRST_LIST: Duration = Duration::from_secs(3);
 /// When the weeder is stopped, deletions that are under way may still end within this.
 const LAST_DELETIONS: Duration = Duration::from_secs(5);
 
@@ -120,6 +123,7 @@ impl Weeding {
             slices: Slices {
                 names: ServiceNames::default(),
                 events: None,
+                began: None,
                 state: watches.begin_idle("EndpointSlices", "watch-endpointslices"),
             },
             pods: PodWatches::new(seed.client().clone(), watches.restarts("Pods")),
@@ -159,7 +163,10 @@ impl Weeding {
                     self.delete_next();
                 }
                 () = until(self.reports.due) => {
-                    self.report();
+                    match self.slices.expected_until(&self.state) {
+                        Some(end) => self.reports.due = Some(end),
+                        None => self.report(),
+                    }
                     continue;
                 }
                 () = self.pulse.due() => continue,
@@ -238,6 +245,8 @@ impl Weeding {
 struct Slices {
     names: ServiceNames,
     events: Option<BoxStream<'static, Event<EndpointSlice>>>,
+    /// When they were begun.
+    began: Option<Instant>,
     state: WatchState,
 }
 
@@ -249,7 +258,15 @@ impl Slices {
             let config = watcher::Config::default().labels(&names.label_selector());
             events(watcher(api, config), self.state.clone()).boxed()
         });
+        self.began = Some(Instant::now());
         self.names = names;
+    }
+
+    /// Until when a list of slices that is under way is waited for; `None` if none is, or not any
+    /// more.
+    fn expected_until(&self, state: &State) -> Option<Instant> {
+        let end = self.began.filter(|_| !state.services_listed())? + FIRST_LIST;
+        (end > Instant::now()).then_some(end)
     }
 
     async fn next(&mut self) -> Option<Event<EndpointSlice>> {
@@ -281,7 +298,7 @@ impl Reports {
     /// Something has changed.
     fn call_for(&mut self) {
         let soonest = self.last.map_or_else(Instant::now, |last| last + REPORT);
-        self.due.get_or_insert(soonest);
+        self.due = Some(self.due.map_or(soonest, |due| due.min(soonest)));
     }
 
     /// Says it if it is new.

@@ -140,6 +140,11 @@ impl Services {
         self.current || self.names.is_empty()
     }
 
+    /// Whether the slices of the services of this name have been listed.
+    pub fn is_listed(&self, name: &str) -> bool {
+        self.listed.contains(name)
+    }
+
     /// Takes up an event of the watch for `names`; one for other names than the present is over.
     pub fn event(
         &mut self,

@@ -275,6 +275,11 @@ impl State {
         self.listed
     }
 
+    /// Whether the slices of all services that policies name have been listed.
+    pub fn services_listed(&self) -> bool {
+        self.services.listed()
+    }
+
     /// What is to be said of each policy. Looks at everything there is.
     pub fn reports(&self) -> Vec<WeedReport> {
         report::reports(self)

@@ -85,6 +85,11 @@ fn ready(report: &WeedReport) -> Vec<Wanted> {
         let message = "the policy is suspended: no service is watched and no pod deleted for it";
         return vec![Wanted::new(READY, true, "Suspended", message)];
     }
+    if !report.listed {
+        let message = "the EndpointSlices of its services have not been listed yet, so that no pod is \
+                       deleted for those that were not known before";
+        return vec![Wanted::new(READY, false, "Listing", message)];
+    }
     let message = if services == 0 {
         "no service of a name in the policy has an EndpointSlice in the namespaces that it selects"
             .to_owned()

@@ -134,6 +134,7 @@ pub(super) fn reports(state: &State) -> Vec<WeedReport> {
                 mode: policy.mode,
                 suspend: policy.suspend,
                 problems: policy.problems().to_vec(),
+                listed: policy.services().all(|it| state.services.is_listed(it)),
                 services: 0,
                 ready: 0,
                 not_ready: Vec::new(),

@@ -77,6 +77,14 @@ fn troubled(reasons: &[&'static str]) -> WeedReport {
     ["True Watching", "True Recovery", "False AsExpected"]
 )]
 #[case::suspended(suspended(), ["True Suspended", "False Suspended", "False AsExpected"])]
+#[case::not_listed(
+    WeedReport { listed: false, services: 0, ready: 0, ..sound() },
+    ["False Listing", "False NoRecovery", "False AsExpected"]
+)]
+#[case::suspended_and_not_listed(
+    WeedReport { listed: false, ..suspended() },
+    ["True Suspended", "False Suspended", "False AsExpected"]
+)]
 #[case::invalid(invalid(), ["False Invalid", "False NoRecovery", "False AsExpected"])]
 #[case::invalid_and_suspended(
     WeedReport { suspend: true, ..invalid() },
@@ -236,6 +244,7 @@ fn what_was_done_is_bounded_and_the_newest_stays() {
 /// Each of these alone is worth a write; the same again, or at another time, is not.
 #[rstest]
 #[case::generation(WeedReport { generation: 8, ..sound() })]
+#[case::listing(WeedReport { listed: false, ..sound() })]
 #[case::services(WeedReport { services: 3, ready: 3, ..sound() })]
 #[case::others_are_not_ready(WeedReport { ready: 1, not_ready: vec!["b/etcd".to_owned()], ..sound() })]
 #[case::window(recovering())]
