@@ -138,7 +138,7 @@ impl Teller {
             selector,
             ..
         } = &self.watch;
-        let (namespace, selector) = (namespace.as_deref(), selector.as_str());
+        let (namespace, selector) = (namespace.as_deref(), selector.brief());
         if self.failures == 1 {
             tracing::warn!(
                 namespace,

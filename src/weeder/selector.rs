@@ -7,6 +7,9 @@ use std::{collections::BTreeSet, fmt};
 
 use crate::api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 
+/// So many characters of a selector are shown.
+const MAX_BRIEF: usize = 200;
+
 /// The text of a label selector, such as `app in (a,b),role=apiserver`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Selector(Box<str>);
@@ -25,6 +28,15 @@ impl Selector {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text for people, who are told something else besides: a selector can have a hundred
+    /// kilobytes.
+    pub fn brief(&self) -> String {
+        match self.0.char_indices().nth(MAX_BRIEF) {
+            Some((end, _)) => format!("{}...", self.0.get(..end).unwrap_or_default()),
+            None => self.0.to_string(),
+        }
     }
 }
 

@@ -186,7 +186,10 @@ fn troubles(state: &State) -> BTreeMap<Arc<str>, Vec<WeedTrouble>> {
             None => "in all namespaces".to_owned(),
         };
         for policy in policies {
-            let message = format!("pods {} {place} are not watched: {message}", watch.selector);
+            let message = format!(
+                "pods {} {place} are not watched: {message}",
+                watch.selector.brief()
+            );
             add(policy, PODS_UNWATCHED, message);
         }
     }

@@ -690,6 +690,35 @@ fn a_report_tells_of_services_windows_and_watches() {
     assert_eq!(bench.report().troubles, []);
 }
 
+/// Who has to mend it needs to know what failed, of which a status and an event hold only the
+/// beginning.
+#[test]
+fn what_failed_is_told_of_pods_with_a_long_selector_too() {
+    let expressions: Vec<Value> = (0..32)
+        .map(|key| {
+            let values: Vec<_> = (0..64).map(|value| format!("v{value:062}")).collect();
+            json!({"key": format!("key-{key}"), "operator": "NotIn", "values": values})
+        })
+        .collect();
+    let long = policy("a", "etcd", "api", |it| {
+        let selector = &mut it["spec"]["servicesAndDependantSelectors"]["etcd"]["podSelectors"][0];
+        *selector = json!({"matchExpressions": expressions});
+    });
+    let (mut bench, watch) = Bench::weeding(&[long]);
+    bench.state.pod_watch_broke(&watch, "no (403)".to_owned());
+    let report = bench.report();
+    let [trouble] = &report.troubles[..] else {
+        panic!("{report:?}");
+    };
+    let message = &trouble.message;
+    assert!(message.starts_with("pods key-0 notin (v000"), "{message}");
+    assert!(
+        message.ends_with("... in namespace ns are not watched: no (403)"),
+        "{message}"
+    );
+    assert!(message.len() < 300, "{message}");
+}
+
 #[test]
 fn a_policy_with_problems_covers_nothing_and_says_which() {
     let (mut bench, _) = Bench::weeding(&[plain("a")]);
