@@ -201,7 +201,7 @@ pub struct LastWeed {
     pub dry_run: bool,
 }
 
-/// A pod that is in CrashLoopBackOff and was not deleted all the same.
+/// A pod that was in CrashLoopBackOff and was not deleted all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftAlone {
@@ -253,8 +253,8 @@ pub struct WeedPolicyStatus {
     #[schemars(length(max = MAX_LAST_WEEDS))]
     pub last_weeds: Vec<LastWeed>,
 
-    /// The last 10 pods that are in CrashLoopBackOff and were not deleted all the same, the newest
-    /// first.
+    /// The last 10 pods that were in CrashLoopBackOff when what they need was ready, and were not
+    /// deleted all the same, the newest first. They may have recovered, or gone, since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_LEFT_ALONE))]
     pub left_alone: Vec<LeftAlone>,

@@ -94,7 +94,10 @@ fn ready(report: &WeedReport) -> Vec<Wanted> {
         "no service of a name in the policy has an EndpointSlice in the namespaces that it selects"
             .to_owned()
     } else if ready >= services {
-        format!("all {services} services are ready")
+        match services {
+            1 => "the only service is ready".to_owned(),
+            _ => format!("all {services} services are ready"),
+        }
     } else {
         format!(
             "{ready} of {services} services are ready; not ready: {}",
@@ -115,9 +118,12 @@ fn weeding(report: &WeedReport) -> Wanted {
         Mode::Enforce => "pods that need them are deleted while they are in CrashLoopBackOff",
         Mode::DryRun => "the policy's mode is DryRun, so no pod that needs them is deleted",
     };
+    let services = match report.windows {
+        1 => "1 service".to_owned(),
+        more => format!("{more} services"),
+    };
     let message = format!(
-        "{} services became ready, or were found so, less than watchDuration ago: {}; {done}",
-        report.windows,
+        "{services} became ready, or turned out to be, less than watchDuration ago: {}; {done}",
         named(&report.open, report.windows)
     );
     Wanted::new(WEEDING, true, "Recovery", message)

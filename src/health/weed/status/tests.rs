@@ -126,6 +126,7 @@ fn conditions_follow_the_report(#[case] report: WeedReport, #[case] expected: [&
 
 #[rstest]
 #[case::none(0, 0, &[], "no service of a name in the policy has an EndpointSlice in the namespaces that it selects")]
+#[case::one(1, 1, &[], "the only service is ready")]
 #[case::all(2, 2, &[], "all 2 services are ready")]
 #[case::some(3, 2, &["a/etcd"], "2 of 3 services are ready; not ready: a/etcd")]
 #[case::few(9, 0, &["a/x", "b/x", "c/x", "d/x"], "0 of 9 services are ready; not ready: a/x, b/x, c/x and 6 more")]
@@ -167,11 +168,19 @@ fn weeding_tells_for_which_services(#[case] mode: Mode, #[case] done: &str) {
         ..sound()
     };
     let expected = format!(
-        "5 services became ready, or were found so, less than watchDuration ago: a/x, b/x, c/x and \
-         2 more; {done}"
+        "5 services became ready, or turned out to be, less than watchDuration ago: a/x, b/x, c/x \
+         and 2 more; {done}"
     );
     assert_eq!(message(&report, WEEDING), expected);
     assert_eq!(written(&report).open_windows, 5);
+    let one = WeedReport {
+        mode,
+        ..recovering()
+    };
+    let expected = format!(
+        "1 service became ready, or turned out to be, less than watchDuration ago: a/etcd; {done}"
+    );
+    assert_eq!(message(&one, WEEDING), expected);
 }
 
 #[test]
