@@ -27,12 +27,13 @@ pub const MAX_LEFT_ALONE: usize = 10;
 /// A day is far beyond the back-off of a pod that crashes, which ends at five minutes.
 const WATCH_DURATION: Bounds = Bounds::from_secs(1, 24 * 3600);
 
-/// DNS label by RFC 1035, which names of Services are.
-const SERVICE_PATTERN: &str = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$";
+/// DNS label by RFC 1123, which names of Services are since Kubernetes 1.36; before that they began
+/// with a letter.
+const SERVICE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 const MAX_SERVICE_NAME: usize = 63;
 
 const SERVICE_MESSAGE: &str = "must be the name of a Service: at most 63 lower case letters, digits \
-     or '-', beginning with a letter and ending with a letter or digit";
+     or '-', beginning and ending with a letter or digit";
 const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty one would match \
      every pod of the namespace";
 
@@ -313,8 +314,8 @@ fn check_selectors(selectors: &[LabelSelector], _: &()) -> garde::Result {
 }
 
 fn is_service_name(text: &str) -> bool {
-    text.len() <= MAX_SERVICE_NAME
-        && text.starts_with(|first: char| first.is_ascii_lowercase())
+    (1..=MAX_SERVICE_NAME).contains(&text.len())
+        && !text.starts_with('-')
         && text
             .bytes()
             .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
