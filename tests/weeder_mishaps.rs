@@ -195,6 +195,49 @@ fn a_watch_of_pods_that_ends_is_taken_up_again() {
     }
 }
 
+/// Nobody ends it, but nothing comes of it any more, as when a load balancer has forgotten the
+/// connection: a window must not pass before that is noticed.
+#[test]
+fn a_watch_that_falls_silent_is_given_up_in_time() {
+    for resource in ["endpointslices", "pods"] {
+        run(async move {
+            let garden = Garden::unready().await;
+            garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("5m"));
+            put_pod(&garden.seed, "a", "api-1", "api", false);
+            if resource == "pods" {
+                put_slice(&garden.seed, "a", "etcd", true);
+            }
+            garden.clock.settle().await;
+            garden.seed.silence_watches(resource);
+            put_slice(&garden.seed, "a", "etcd", true);
+            garden.seed.change("pods", "a", "api-1", looping);
+            garden.pass(75).await;
+            assert!(!garden.has("api-1"), "{resource}");
+        });
+    }
+}
+
+/// The same: whoever steps on the brake is heard.
+#[test]
+fn a_suspension_is_heard_soon_whatever_became_of_the_watch() {
+    for resource in ["weedpolicies", "namespaces"] {
+        run(async move {
+            let garden = Garden::recovered().await;
+            garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("5m"));
+            garden.clock.settle().await;
+            garden.seed.silence_watches(resource);
+            match resource {
+                "namespaces" => garden.seed.change("namespaces", "", "a", |namespace| {
+                    namespace["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:02:33Z");
+                }),
+                _ => garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true)),
+            }
+            garden.pass(75).await;
+            assert_eq!(garden.status()["openWindows"], 0, "{resource}");
+        });
+    }
+}
+
 /// All watches break, and what happens meanwhile is found when the API server is back.
 #[tokio::test]
 async fn an_api_server_that_is_away_in_the_window_changes_nothing() {

@@ -18,14 +18,11 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{pod::Pod, scopes::PodWatch};
+use super::{pod::Pod, run::WATCH_SECONDS, scopes::PodWatch};
 use crate::runtime::watches::{Cause, patient};
 
 /// A Pod has some ten kilobytes, of which little is kept.
 const PODS_PER_PAGE: u32 = 200;
-/// A watch ends after this long, in seconds, and is taken up again: a connection that was lost in
-/// silence is found out soon enough for a window of minutes.
-const WATCH_SECONDS: u32 = 60;
 /// For one page of a list, which nothing else limits.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 /// A watch that was taken up again may have nothing to tell. It works if it does not break for so

@@ -49,6 +49,9 @@ use crate::{
 
 /// The name of the loop's pulse.
 const PULSE: &str = "weeder";
+/// A watch ends after this long, in seconds, and is taken up again: a connection that was lost in
+/// silence is found out soon enough for a window of minutes, and for whoever suspends a policy.
+pub(super) const WATCH_SECONDS: u32 = 60;
 /// Policies are reported at most this often.
 const REPORT: Duration = Duration::from_secs(1);
 /// For so long nothing is reported for a list of slices that is under way: mostly it takes a moment,
@@ -255,7 +258,7 @@ impl Slices {
         self.state.needed(!names.is_empty());
         self.events = (!names.is_empty()).then(|| {
             let api: Api<EndpointSlice> = Api::all(seed.client().clone());
-            let config = watcher::Config::default().labels(&names.label_selector());
+            let config = watch_config().labels(&names.label_selector());
             events(watcher(api, config), self.state.clone()).boxed()
         });
         self.began = Some(Instant::now());
@@ -337,12 +340,16 @@ async fn end_of(turn: &mut Option<BoxFuture<'static, ()>>) {
     }
 }
 
+fn watch_config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_SECONDS)
+}
+
 fn watch_policies(
     seed: &Seed,
     state: WatchState,
 ) -> impl Stream<Item = Event<DeserializeGuard<WeedPolicy>>> + Unpin + use<> {
     let api: Api<DeserializeGuard<WeedPolicy>> = Api::all(seed.client().clone());
-    events(watcher(api, watcher::Config::default()), state)
+    events(watcher(api, watch_config()), state)
 }
 
 /// Of namespaces labels and the deletion timestamp count.
@@ -351,7 +358,7 @@ fn watch_namespaces(
     state: WatchState,
 ) -> impl Stream<Item = Event<PartialObjectMeta<Namespace>>> + Unpin + use<> {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(seed.client().clone());
-    let stream = watcher(api, watcher::Config::default()).modify(|namespace| {
+    let stream = watcher(api, watch_config()).modify(|namespace| {
         namespace.managed_fields_mut().clear();
         namespace.annotations_mut().clear();
     });

@@ -1,6 +1,6 @@
 //! What a scripted seed answers, and how it patches.
 
-use std::{io, time::Duration};
+use std::{io, pin::Pin};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, channel::mpsc};
@@ -18,8 +18,12 @@ pub(super) type Answer = Result<http::Response<AnswerBody>, io::Error>;
 /// What a request comes to.
 pub(super) enum Outcome {
     Json(u16, Value),
-    /// What was missed, what comes, and when it ends.
-    Watch(Vec<Bytes>, mpsc::UnboundedReceiver<Bytes>, Duration),
+    /// What was missed, what comes, and what it ends with.
+    Watch(
+        Vec<Bytes>,
+        mpsc::UnboundedReceiver<Bytes>,
+        Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    ),
 }
 
 /// The status of a workload whose controller has done its work.
@@ -34,8 +38,8 @@ pub fn workload_status(object: &Value) -> Value {
 pub(super) fn respond(outcome: Outcome) -> http::Response<AnswerBody> {
     match outcome {
         Outcome::Json(code, body) => whole(code, "application/json", body.to_string()),
-        Outcome::Watch(missed, coming, limit) => {
-            let coming = coming.take_until(Box::pin(tokio::time::sleep(limit)));
+        Outcome::Watch(missed, coming, end) => {
+            let coming = coming.take_until(end);
             let lines = futures::stream::iter(missed).chain(coming);
             let frames = lines.map(|line| Ok::<_, io::Error>(Frame::data(line)));
             http::Response::new(BodyExt::boxed(StreamBody::new(frames)))

@@ -4,7 +4,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -203,6 +206,9 @@ struct State {
     /// Watches from before this revision are told that it is gone.
     compacted: u64,
     watchers: Vec<(Interest, mpsc::UnboundedSender<Bytes>)>,
+    /// Watches that tell nothing any more, not even that they end; and whether there are such.
+    silent: Vec<(Interest, mpsc::UnboundedSender<Bytes>)>,
+    silenced: Arc<AtomicBool>,
     faults: Vec<Fault>,
     /// Who changes an object just before a request that matches.
     interference: Vec<(Predicate, usize, Interference)>,
@@ -390,6 +396,17 @@ impl Seed {
     /// Ends the watches of this resource, as an API server does every few minutes.
     pub fn end_watches(&self, plural: &str) {
         self.lock().watchers.retain(|(of, _)| of.plural != plural);
+    }
+
+    /// The connections of the watches of this resource are lost, and nobody says so.
+    pub fn silence_watches(&self, plural: &str) {
+        let mut state = self.lock();
+        let (silent, others) = std::mem::take(&mut state.watchers)
+            .into_iter()
+            .partition(|(of, _)| of.plural == plural);
+        state.watchers = others;
+        state.silent.extend::<Vec<_>>(silent);
+        state.silenced.store(true, Ordering::Relaxed);
     }
 
     /// Forgets the events of the past: a watch cannot be taken up where it ended.
@@ -732,7 +749,7 @@ impl State {
             };
             let line = json!({"type": "ERROR", "object": gone});
             let line = Bytes::from(format!("{line}\n"));
-            return Outcome::Watch(vec![line], receiver, Duration::MAX);
+            return Outcome::Watch(vec![line], receiver, Box::pin(std::future::pending()));
         }
         let interest = Interest::of(call, plural);
         let past = self.history.iter();
@@ -741,7 +758,14 @@ impl State {
         self.watchers.push((interest, sender));
         let limit = call.parameter("timeoutSeconds");
         let limit = limit.map_or(290, |seconds| seconds.parse().unwrap());
-        Outcome::Watch(missed, receiver, Duration::from_secs(limit))
+        let silenced = self.silenced.clone();
+        let end = async move {
+            tokio::time::sleep(Duration::from_secs(limit)).await;
+            if silenced.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        Outcome::Watch(missed, receiver, Box::pin(end))
     }
 }
 
