@@ -209,8 +209,8 @@ impl Seed {
         Self { waits, ..self }
     }
 
-    /// The same seed and the same budget, for requests that go before all others which wait for
-    /// their turn within it.
+    /// The same seed and the same budget, for requests that go before the others which wait for
+    /// their turn within it: nine of them before one that can wait.
     #[must_use]
     pub fn urgent(&self) -> Self {
         Self {

@@ -1,5 +1,6 @@
 //! Whose request is the next one within a budget: the urgent ones come first, and among equals
-//! whoever asked first.
+//! whoever asked first. What can wait does so for a while, and not for as long as others are urgent:
+//! it may be what tells of them.
 
 use std::time::Duration;
 
@@ -7,6 +8,9 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{Mutex, watch};
 
 use super::{Budget, LEAST_QPS, MOST_QPS};
+
+/// After so many urgent ones, one that can wait asks as they do.
+const MAX_OVERTAKEN: u64 = 9;
 
 /// Gives out turns. Whoever drops what it waits with is out of the queue.
 pub(super) struct Turns {
@@ -17,6 +21,8 @@ pub(super) struct Turns {
     leisurely: Mutex<()>,
     /// How many urgent ones wait.
     waiting: watch::Sender<usize>,
+    /// How many urgent ones have had their turn.
+    served: watch::Sender<u64>,
 }
 
 /// An urgent one that waits, as long as this lives.
@@ -32,22 +38,35 @@ impl Turns {
             urgent: Mutex::default(),
             leisurely: Mutex::default(),
             waiting: watch::Sender::new(0),
+            served: watch::Sender::new(0),
         })
     }
 
-    /// Waits for the turn of a request that goes before all that are not urgent.
+    /// Waits for the turn of a request that goes before those that are not urgent.
     pub(super) async fn urgent(&self) {
         let _waiting = Waiting::new(&self.waiting);
+        self.next().await;
+        self.served
+            .send_modify(|served| *served = served.saturating_add(1));
+    }
+
+    async fn next(&self) {
         let _first = self.urgent.lock().await;
         self.limiter.until_ready().await;
     }
 
-    /// Waits for the turn of a request that lets all urgent ones go before it.
+    /// Waits for the turn of a request that lets urgent ones go before it, but not for ever.
     pub(super) async fn leisurely(&self) {
         let _first = self.leisurely.lock().await;
         let mut waiting = self.waiting.subscribe();
+        let mut served = self.served.subscribe();
+        let enough = served.borrow().saturating_add(MAX_OVERTAKEN);
         loop {
-            until(&mut waiting, |urgent| urgent == 0).await;
+            tokio::select! {
+                biased;
+                () = until(&mut served, |served| served >= enough) => return self.next().await,
+                () = until(&mut waiting, |urgent| urgent == 0) => {}
+            }
             tokio::select! {
                 // By the time that there is a turn, an urgent one may have come to wait for it.
                 biased;
@@ -71,10 +90,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Waits until as many urgent ones wait.
-async fn until(waiting: &mut watch::Receiver<usize>, are_so_many: fn(usize) -> bool) {
+/// Waits until there are so many.
+async fn until<T: Copy>(counted: &mut watch::Receiver<T>, are_so_many: impl Fn(T) -> bool) {
     // It fails only without a sender, which is borrowed by those who wait here.
-    drop(waiting.wait_for(|urgent| are_so_many(*urgent)).await);
+    drop(counted.wait_for(|count| are_so_many(*count)).await);
 }
 
 #[cfg(test)]
@@ -164,6 +183,31 @@ mod tests {
         };
         in_time(async { join!(overtaken, urgent) }).await;
         assert_eq!(*served.borrow(), ["urgent", "overtaken"]);
+    }
+
+    /// However many urgent ones there are, what is said of them is said meanwhile.
+    #[tokio::test]
+    async fn one_that_can_wait_has_its_turn_among_urgent_ones_that_do_not_end() {
+        let turns = turns();
+        let mut patient = turns.waiting(false).await;
+        let mut overtaken = 0;
+        let mut urgent = turns.waiting(true).await;
+        in_time(async {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut patient => break,
+                    () = &mut urgent => {
+                        overtaken += 1;
+                        // The next one asks before anybody else is served.
+                        urgent = turns.waiting(true).await;
+                    }
+                }
+            }
+        })
+        .await;
+        // One more may have asked before it.
+        assert!(overtaken <= MAX_OVERTAKEN + 1, "{overtaken}");
     }
 
     #[tokio::test]
