@@ -339,6 +339,20 @@ async fn deletions_that_hang_in_one_namespace_hold_up_no_other() {
     assert!(garden.seed.get("pods", "b", "api-b").is_none());
 }
 
+/// What is under way when the weeder is stopped is told all the same.
+#[tokio::test]
+async fn the_last_deletion_counts() {
+    let mut garden = Garden::recovered().await;
+    let release = garden.seed.hold(is_deletion);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.gone("api-1").await;
+    assert_eq!(garden.status()["weeded"], 0);
+    release.send(()).unwrap();
+    garden.stop().await;
+    assert_eq!(garden.status()["weeded"], 1);
+    assert_eq!(garden.told("PodWeeded").len(), 1);
+}
+
 #[tokio::test]
 async fn who_leads_no_more_writes_nothing() {
     let mut garden = Garden::new(&["a"]);

@@ -69,6 +69,13 @@ impl Schedule {
         }
     }
 
+    /// Whatever is to be said is said now, unless writes have been failing.
+    pub(super) fn close(&mut self) {
+        if self.failures == 0 {
+            self.due = self.due.map(|due| due.min(Instant::now()));
+        }
+    }
+
     /// A write of what is known now begins.
     pub(super) fn begin(&mut self) {
         self.writing = true;

@@ -62,6 +62,10 @@ pub(super) trait Content: Send + 'static {
     /// Takes down how a write ended. What it was about may have gone meanwhile.
     fn written(&mut self, done: Self::Done);
 
+    /// Nothing more is reported: what would be written later, so as not to be written too often, is
+    /// due now.
+    fn close(&mut self) {}
+
     /// What has become otherwise, and was not told yet, with the objects that it is about.
     fn news(&mut self) -> Vec<(ObjectReference, Event)>;
 }
@@ -166,6 +170,7 @@ impl<C: Content> Scribe<C> {
         self.take_all();
         self.review();
         loop {
+            self.desk.content.close();
             let next = self.desk.content.next();
             let due = next.filter(|(due, _)| *due <= Instant::now());
             match due.filter(|_| self.writes.len() < WRITES_AT_ONCE) {

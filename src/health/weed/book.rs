@@ -131,6 +131,13 @@ impl Content for WeedBook {
         }
     }
 
+    /// What was done is recorded nowhere else.
+    fn close(&mut self) {
+        for record in self.policies.values_mut() {
+            record.kept.schedule.close();
+        }
+    }
+
     fn news(&mut self) -> Vec<(ObjectReference, Event)> {
         std::mem::take(&mut self.news)
     }
