@@ -233,6 +233,16 @@ fn a_looping_pod_is_deleted_once() {
 }
 
 #[test]
+fn a_pod_loops_since_it_was_first_seen_to() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    let first = bench.now.instant;
+    bench.show(&watch, weed("p"));
+    bench.pass(2 * SECOND);
+    bench.show(&watch, pod("ns", "p", 2, |_| ()));
+    assert_eq!(bench.next().unwrap().looping_since, first);
+}
+
+#[test]
 fn a_window_that_opens_under_a_listed_watch_finds_what_it_remembers() {
     let both = policy("a", "etcd", "api", |it| {
         let services = &mut it["spec"]["servicesAndDependantSelectors"];
@@ -447,6 +457,40 @@ fn a_pod_whose_second_deletion_is_answered_counts_once() {
 }
 
 #[test]
+fn a_pod_that_goes_while_it_is_asked_for_again_counts_once() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    bench.show(&watch, weed("p"));
+    let deletion = bench.next().unwrap();
+    bench.end(
+        deletion,
+        Err(DeletionError::Unanswered("no answer".to_owned())),
+    );
+    bench.pass(SECOND);
+    let again = bench.next().unwrap();
+    bench.show(&watch, pod("ns", "p", 2, terminating));
+    assert_eq!(bench.report().weeded, 1);
+    bench.end(again, Ok(()));
+    assert_eq!(bench.report().weeded, 1);
+}
+
+#[test]
+fn a_pod_that_a_new_list_shows_well_is_not_taken_for_gone() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    bench.show(&watch, weed("p"));
+    let deletion = bench.next().unwrap();
+    bench.end(
+        deletion,
+        Err(DeletionError::Unanswered("no answer".to_owned())),
+    );
+    bench.list(
+        &watch,
+        vec![pod("ns", "p", 2, |it| it["status"] = json!({}))],
+    );
+    assert_eq!(bench.report().weeded, 0);
+    assert_eq!(bench.state.sizes().pods, 1);
+}
+
+#[test]
 fn what_is_gone_without_us_is_not_counted() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     bench.show(&watch, weed("p"));
@@ -506,6 +550,53 @@ fn other_selectors_apply_at_once() {
     assert_eq!(watch.selector.as_str(), "app=kcm");
     bench.list(watch, vec![weed("q")]);
     assert_eq!(&*bench.next().unwrap().pod, "q");
+}
+
+#[test]
+fn a_namespace_that_a_changed_policy_selects_is_new_to_it() {
+    let selecting = |operator: &str| {
+        policy("a", "etcd", "api", |it| {
+            it["spec"]["namespaceSelector"] =
+                json!({"matchExpressions": [{"key": "zone", "operator": operator}]});
+        })
+    };
+    let mut bench = Bench::new(&["ns"], &[selecting("Exists")]);
+    bench.ready("ns", "etcd", true);
+    assert_eq!(bench.state.sizes().windows, 0);
+    bench.policy(selecting("DoesNotExist"));
+    assert_eq!(bench.state.sizes().windows, 1);
+    // What it has selected before is not.
+    bench.pass(MINUTE);
+    bench.policy(plain("a"));
+    assert_eq!(bench.state.sizes().windows, 0);
+}
+
+#[test]
+fn a_list_that_is_begun_anew_has_forgotten_what_it_showed() {
+    let mut bench = Bench::new(&["ns"], &[plain("a")]);
+    let namespace = |name: &str| Event::InitApply(object(json!({"metadata": {"name": name}})));
+    let policy = |name: &str| Event::InitApply(object(plain(name)));
+    bench.state.namespace_event(Event::Init, bench.now);
+    bench.state.namespace_event(namespace("gone"), bench.now);
+    bench.state.namespace_event(Event::Init, bench.now);
+    bench.state.namespace_event(namespace("ns"), bench.now);
+    bench.state.namespace_event(Event::InitDone, bench.now);
+    bench.state.policy_event(Event::Init, bench.now);
+    bench.state.policy_event(policy("b"), bench.now);
+    bench.state.policy_event(Event::Init, bench.now);
+    bench.state.policy_event(policy("a"), bench.now);
+    bench.state.policy_event(Event::InitDone, bench.now);
+    bench.ready("gone", "etcd", true);
+    assert_eq!(bench.state.sizes().windows, 0);
+    assert_eq!(bench.state.reports().len(), 1);
+    bench.ready("ns", "etcd", true);
+    let watch = bench.watch();
+    bench.state.pod_event(&watch, Event::Init, bench.now);
+    bench
+        .state
+        .pod_event(&watch, Event::InitApply(weed("p")), bench.now);
+    bench.list(&watch, vec![]);
+    assert_eq!(bench.state.sizes().pods, 0);
 }
 
 #[test]
@@ -572,6 +663,11 @@ fn many_namespaces_share_a_watch_and_none_is_missed_on_the_way() {
     // The others go on until it has been listed.
     bench.show(&first, pod(names[0], "q", 2, |_| ()));
     assert_eq!(bench.state.sizes().waiting, 2);
+    bench.list(
+        &first,
+        vec![pod(names[0], "p", 1, |_| ()), pod(names[0], "q", 2, |_| ())],
+    );
+    assert_eq!(bench.state.pod_watches().len(), 21);
     let pods = names
         .iter()
         .map(|it| pod(it, &format!("p-{it}"), 3, |_| ()));
@@ -687,6 +783,11 @@ fn a_report_tells_of_services_windows_and_watches() {
         ["pods app=api in namespace one are not watched: no (403)"]
     );
     bench.state.pod_watch_works(&watch);
+    assert_eq!(bench.report().troubles, []);
+    // What was wrong with a watch ends with it.
+    bench.state.pod_watch_broke(&watch, "no (403)".to_owned());
+    bench.ready("one", "etcd", false);
+    bench.ready("one", "etcd", true);
     assert_eq!(bench.report().troubles, []);
 }
 
