@@ -459,6 +459,8 @@ async fn a_run_of_the_weeder_is_counted_as_it_was() {
         ("pods_spared_total", &[], 1.0),
         ("pods_left_alone_total", &[("reason", "NoController")], 1.0),
         ("pods_left_alone_total", &[("reason", "StaticPod")], 0.0),
+        ("pods_left_alone_total", &[("reason", "JobPod")], 0.0),
+        ("pods_left_alone_total", &[("reason", "Repeated")], 0.0),
         ("weed_delay_seconds_count", &[], 3.0),
         (
             "api_requests_total",

@@ -96,7 +96,7 @@ impl Default for WeederMetrics {
         for result in RESULTS {
             drop(metrics.deletions.get_or_create(&ResultLabel { result }));
         }
-        for reason in [Reason::NoController, Reason::StaticPod] {
+        for reason in Reason::ALL {
             let reason = reason.as_str();
             drop(metrics.left_alone.get_or_create(&ReasonLabel { reason }));
         }

@@ -5,7 +5,8 @@
 //! asks for), [`coverage`] (of which services, in which namespaces), [`services`] (which of them are
 //! ready, and which have just become so), [`windows`] (for which pods are deleted, and until when),
 //! [`scopes`] (which pods are watched), [`looping`] (which of these crash), [`weeds`] (what was tried
-//! on them), [`budget`] (which is next), [`account`] (what a policy has to show), [`state`] (these
+//! on them), [`repeats`] (when the next of the same
+//! controller is), [`budget`] (which is next), [`account`] (what a policy has to show), [`state`] (these
 //! together).
 //!
 //! At the ends: [`run`] (the loop: watches in, requests out) and [`rights`] (whether it may).
@@ -23,6 +24,7 @@ pub mod now;
 pub mod pod;
 mod pods;
 pub mod policy;
+pub mod repeats;
 pub mod rights;
 pub mod run;
 pub mod scopes;

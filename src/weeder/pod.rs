@@ -46,6 +46,20 @@ pub enum Reason {
     /// It mirrors a static pod, which its kubelet alone starts and ends: deleting the mirror
     /// restarts nothing.
     StaticPod,
+    /// A Job takes a pod that is deleted for one that has failed, and gives up after some.
+    JobPod,
+    /// Its predecessor was deleted in the same window: it waits for its turn.
+    Repeated,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::NoController,
+        Self::StaticPod,
+        Self::JobPod,
+        Self::Repeated,
+    ];
 }
 
 impl Pod {
@@ -67,6 +81,9 @@ pub fn fate(controller: Option<&PodOwner>) -> Fate<'_> {
         Some(owner) if &*owner.kind == "Node" && &*owner.api_version == "v1" => {
             Fate::LeftAlone(Reason::StaticPod)
         }
+        Some(owner) if &*owner.kind == "Job" && owner.api_version.starts_with("batch/") => {
+            Fate::LeftAlone(Reason::JobPod)
+        }
         Some(owner) => Fate::Deleted(owner),
     }
 }
@@ -77,6 +94,8 @@ impl Reason {
         match self {
             Self::NoController => "NoController",
             Self::StaticPod => "StaticPod",
+            Self::JobPod => "JobPod",
+            Self::Repeated => "Repeated",
         }
     }
 
@@ -90,6 +109,14 @@ impl Reason {
             Self::StaticPod => {
                 "it is in CrashLoopBackOff, but it mirrors a static pod: to delete the mirror \
                  restarts nothing"
+            }
+            Self::JobPod => {
+                "it is in CrashLoopBackOff, but belongs to a Job, which takes a pod that is deleted \
+                 for one that has failed, and gives up after backoffLimit of them"
+            }
+            Self::Repeated => {
+                "it is in CrashLoopBackOff like the pod before it, which was deleted with the service \
+                 ready: it is deleted too, but only after a pause, which grows each time"
             }
         }
     }
@@ -309,6 +336,11 @@ mod tests {
         json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x", "controller": true}]),
         Some(Reason::StaticPod)
     )]
+    #[case::job(
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "x", "controller": true}]),
+        Some(Reason::JobPod)
+    )]
+    #[case::another_kind_of_job(json!([owner("Job", json!(true))]), None)]
     #[case::another_kind_of_node(json!([owner("Node", json!(true))]), None)]
     fn fates(#[case] owners: Value, #[case] left_alone: Option<Reason>) {
         let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);

@@ -217,8 +217,7 @@ impl Weeding {
     }
 
     fn deleted(&mut self, (deletion, ended): Done) {
-        let called_for = deletion.ready_since.max(deletion.looping_since);
-        self.metrics.deleted(&ended, called_for.elapsed());
+        self.metrics.deleted(&ended, deletion.called_for.elapsed());
         self.metrics.deleting(self.deletions.len());
         self.state.deletion_ended(deletion, ended, now());
     }

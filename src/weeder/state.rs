@@ -30,6 +30,7 @@ use super::{
     now::Now,
     pod::Pod,
     policy::Policy,
+    repeats::Repeats,
     scopes::{Claim, PodWatch, Scopes},
     services::{Change, ServiceNames, Services},
     slice::EndpointSlice,
@@ -50,6 +51,7 @@ pub struct State {
     scopes: Scopes,
     looping: Looping,
     weeds: Weeds,
+    repeats: Repeats,
     budget: Budget,
     /// By the name of the policy.
     accounts: BTreeMap<Arc<str>, Account>,
@@ -79,6 +81,8 @@ pub struct Sizes {
     pub pods: usize,
     /// Pods about which something is remembered that was done or told.
     pub tried: usize,
+    /// Controllers whose pods were deleted.
+    pub repeats: usize,
     /// Pods that wait for their turn to be deleted.
     pub waiting: usize,
     /// Deletions on the way.
@@ -260,8 +264,14 @@ impl State {
     pub fn next_deletion(&mut self, now: Now) -> Option<Deletion> {
         self.tick(now);
         while let Some((namespace, uid)) = self.budget.take() {
-            if let Some(deletion) = self.deletion(&uid) {
-                self.weeds.begun(&uid);
+            if let Some((deletion, opened)) = self.deletion(&uid) {
+                if self.weeds.begun(&uid) {
+                    let (controller, since) = (&deletion.owner.uid, deletion.looping_since);
+                    self.repeats
+                        .deleted(&namespace, controller, since, opened, now.instant);
+                    // Its siblings may have to wait now.
+                    self.stale_namespaces.insert(namespace);
+                }
                 return Some(deletion);
             }
             self.budget.ended(&namespace);
@@ -297,6 +307,7 @@ impl State {
             watches: self.scopes.watches().len(),
             pods: self.looping.count(),
             tried: self.weeds.count(),
+            repeats: self.repeats.count(),
             waiting: self.budget.waiting(),
             in_flight: self.budget.in_flight(),
         }

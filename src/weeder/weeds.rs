@@ -44,6 +44,9 @@ pub struct Deletion {
     pub ready_since: Instant,
     /// When the pod was first seen looping.
     pub looping_since: Instant,
+    /// Since when it could have been deleted: the service is ready, the pod loops, and has waited for
+    /// as long as a successor has to.
+    pub called_for: Instant,
 }
 
 /// Why a pod was not deleted.
@@ -109,6 +112,10 @@ struct Record {
     failures: u32,
     /// It is not tried again before.
     not_before: Option<Instant>,
+    /// When it is looked at again.
+    waits: Option<Instant>,
+    /// A deletion of it has begun before.
+    begun: bool,
     /// Why it could not be deleted, until it can.
     trouble: Option<String>,
     told: BTreeSet<Told>,
@@ -126,26 +133,37 @@ impl Weeds {
         }
         match record.not_before {
             Some(at) if at > now => {
-                self.retries.insert((at, uid.clone()));
+                self.wait(uid, at);
                 false
             }
             _ => true,
         }
     }
 
-    /// Nothing is to be tried again on a pod for the moment.
+    /// A pod is looked at again then: [`Weeds::woken`] calls it.
+    pub fn wait(&mut self, uid: &Arc<str>, at: Instant) {
+        self.rest(uid);
+        self.record(uid).waits = Some(at);
+        self.retries.insert((at, uid.clone()));
+    }
+
+    /// A pod waits for nothing at the moment.
     pub fn rest(&mut self, uid: &Arc<str>) {
-        let at = self.pods.get(uid).and_then(|record| record.not_before);
+        let at = self
+            .pods
+            .get_mut(uid)
+            .and_then(|record| record.waits.take());
         if let Some(at) = at {
             self.retries.remove(&(at, uid.clone()));
         }
     }
 
-    /// A deletion of this pod begins.
-    pub fn begun(&mut self, uid: &Arc<str>) {
+    /// A deletion of this pod begins; tells whether it is the first.
+    pub fn begun(&mut self, uid: &Arc<str>) -> bool {
         let record = self.record(uid);
         record.in_flight = true;
         record.went = false;
+        !std::mem::replace(&mut record.begun, true)
     }
 
     /// A deletion has ended. `terminating` tells whether the pod is known to be.

@@ -65,6 +65,17 @@ impl Windows {
         Some(window)
     }
 
+    /// Whether a window is open in this namespace.
+    pub fn any_in(&self, namespace: &str) -> bool {
+        let first = Pair {
+            namespace: namespace.into(),
+            service: "".into(),
+        };
+        let mut open = self.open.range(first..);
+        open.next()
+            .is_some_and(|(pair, _)| &*pair.namespace == namespace)
+    }
+
     /// The window of a policy for a service.
     pub fn get(&self, pair: &Pair, policy: &str) -> Option<&Window> {
         self.open.get(pair)?.get(policy)

@@ -193,7 +193,8 @@ impl Pod {
                 json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": true}])
             }
             Owner::ReplicaSet => json!([{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r", "controller": true,
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": format!("r-{}", self.uid),
+                "controller": true,
             }]),
         };
         let reason = if self.looping {

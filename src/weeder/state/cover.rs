@@ -208,6 +208,9 @@ impl State {
         for selector in &*window.terms.selectors {
             self.scopes.release(selector, &claim);
         }
+        if !self.windows.any_in(&pair.namespace) {
+            self.repeats.forget(&pair.namespace);
+        }
         self.stale_namespaces.insert(pair.namespace.clone());
         self.news.push(News::Closed {
             pair: pair.clone(),

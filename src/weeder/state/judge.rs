@@ -10,7 +10,7 @@ use crate::{
     weeder::{
         looping::Sighting,
         now::Now,
-        pod::{Fate, fate},
+        pod::{Fate, Reason, fate},
         scopes::Claim,
         weeds::{Deletion, Told},
     },
@@ -20,8 +20,8 @@ use crate::{
 pub(super) struct Claims {
     /// The one that was opened first.
     pub(super) first: Claim,
-    /// Of those in mode Enforce, the one that was opened first.
-    pub(super) enforcing: Option<Claim>,
+    /// Of those in mode Enforce, the one that was opened first, and when the last was.
+    pub(super) enforcing: Option<(Claim, Instant)>,
 }
 
 impl State {
@@ -45,9 +45,22 @@ impl State {
                     self.leave_alone(uid, sighting, claims.first, reason, now);
                 }
             }
-            Fate::Deleted(_) if claims.enforcing.is_some() => {
-                if self.weeds.may(uid, now.instant) {
-                    self.budget.enqueue(&sighting.namespace, uid, since);
+            Fate::Deleted(owner) if let Some((claim, opened)) = claims.enforcing => {
+                let until = self
+                    .repeats
+                    .until(&sighting.namespace, &owner.uid, since, opened);
+                if !self.weeds.may(uid, now.instant) {
+                    return;
+                }
+                match until.filter(|until| *until > now.instant) {
+                    None => self.budget.enqueue(&sighting.namespace, uid, since),
+                    Some(until) => {
+                        let sighting = sighting.clone();
+                        self.weeds.wait(uid, until);
+                        if self.weeds.tell(uid, Told::LeftAlone(Reason::Repeated)) {
+                            self.leave_alone(uid, sighting, claim, Reason::Repeated, now);
+                        }
+                    }
                 }
             }
             Fate::Deleted(_) => {
@@ -72,17 +85,27 @@ impl State {
             })
             .collect();
         found.sort_by_key(|(opened, claim, _)| (*opened, *claim));
-        let mut enforcing = found.iter().filter(|(.., mode)| *mode == Mode::Enforce);
+        let first = found.first()?.1.clone();
+        found.retain(|(.., mode)| *mode == Mode::Enforce);
+        let enforcing = found.first().zip(found.last());
         Some(Claims {
-            first: found.first()?.1.clone(),
-            enforcing: enforcing.next().map(|(_, claim, _)| (*claim).clone()),
+            first,
+            enforcing: enforcing.map(|((_, claim, _), (opened, ..))| ((*claim).clone(), *opened)),
         })
     }
 
-    /// The deletion of a pod whose turn it is, decided by what is known now.
-    pub(super) fn deletion(&self, uid: &Arc<str>) -> Option<Deletion> {
+    /// The deletion of a pod whose turn it is, decided by what is known now, and when the last window
+    /// was opened that claims it.
+    pub(super) fn deletion(&self, uid: &Arc<str>) -> Option<(Deletion, Instant)> {
         let claims = self.claims(self.looping.get(uid)?)?;
-        self.deletion_for(uid, &claims.enforcing?)
+        let (claim, opened) = claims.enforcing?;
+        let mut deletion = self.deletion_for(uid, &claim)?;
+        let (controller, since) = (&deletion.owner.uid, deletion.looping_since);
+        let until = self
+            .repeats
+            .until(&deletion.namespace, controller, since, opened);
+        deletion.called_for = deletion.called_for.max(until.unwrap_or(opened));
+        Some((deletion, opened))
     }
 
     fn deletion_for(&self, uid: &Arc<str>, claim: &Claim) -> Option<Deletion> {
@@ -91,7 +114,9 @@ impl State {
         let Fate::Deleted(owner) = fate(sighting.controller.as_ref()) else {
             return None;
         };
+        let ready_since = self.services.ready_since(&claim.pair)?;
         Some(Deletion {
+            called_for: ready_since.max(looping_since),
             namespace: sighting.namespace.clone(),
             pod: sighting.pod.clone(),
             uid: uid.clone(),
@@ -101,7 +126,7 @@ impl State {
             policy: claim.policy.clone(),
             policy_uid: self.coverage.policy(&claim.policy)?.uid.clone(),
             service: claim.pair.service.clone(),
-            ready_since: self.services.ready_since(&claim.pair)?,
+            ready_since,
             looping_since,
         })
     }

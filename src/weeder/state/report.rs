@@ -195,7 +195,7 @@ fn troubles(state: &State) -> BTreeMap<Arc<str>, Vec<WeedTrouble>> {
     }
     for (uid, message) in state.weeds.troubles() {
         let claims = state.looping.get(uid).and_then(|it| state.claims(it));
-        if let Some(claim) = claims.and_then(|claims| claims.enforcing) {
+        if let Some((claim, _)) = claims.and_then(|claims| claims.enforcing) {
             add(&claim.policy, DELETION_REFUSED, message.to_owned());
         }
     }

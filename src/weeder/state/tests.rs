@@ -72,6 +72,11 @@ fn terminating(pod: &mut Value) {
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
 }
 
+/// A pod of a controller of its own.
+fn of_its_own(pod: &mut Value) {
+    pod["metadata"]["ownerReferences"][0]["uid"] = pod["metadata"]["uid"].clone();
+}
+
 fn orphan(pod: &mut Value) {
     pod["metadata"]["ownerReferences"] = json!([]);
 }
@@ -747,7 +752,7 @@ fn the_last_weeds_are_ten() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     for pod in 0..15 {
         bench.pass(SECOND);
-        bench.show(&watch, weed(&format!("p{pod}")));
+        bench.show(&watch, self::pod("ns", &format!("p{pod}"), 1, of_its_own));
         let deletion = bench.next().unwrap();
         bench.end(deletion, Ok(()));
     }
@@ -758,6 +763,92 @@ fn the_last_weeds_are_ten() {
         (report.weeded, pods),
         (15, expected.iter().map(|it| &**it).collect())
     );
+}
+
+/// What is deleted at once, and then the pods that were deleted, with the seconds that passed before.
+fn weeded(bench: &mut Bench, seconds: u64) -> Vec<(u64, String)> {
+    let mut weeded = Vec::new();
+    for second in 0..=seconds {
+        if second > 0 {
+            bench.pass(SECOND);
+        }
+        while let Some(deletion) = bench.next() {
+            // None was late.
+            let delay = bench.now.instant - deletion.called_for;
+            assert!(delay <= SECOND, "{delay:?}");
+            weeded.push((second, deletion.pod.to_string()));
+            bench.end(deletion, Ok(()));
+        }
+    }
+    weeded
+}
+
+#[test]
+fn successors_that_crash_as_well_wait_for_their_turn() {
+    let long = policy("a", "etcd", "api", |it| {
+        it["spec"]["watchDuration"] = json!("10m");
+    });
+    let (mut bench, watch) = Bench::weeding(&[long]);
+    bench.show(&watch, weed("a1"));
+    bench.show(&watch, weed("b1"));
+    bench.pass(SECOND);
+    let at_once = [(0, "a1".to_owned()), (0, "b1".to_owned())];
+    assert_eq!(weeded(&mut bench, 0), at_once);
+    bench.told();
+    bench.pass(SECOND);
+    bench.show(&watch, weed("a2"));
+    bench.show(&watch, weed("b2"));
+    bench.show(&watch, pod("ns", "other", 1, of_its_own));
+    bench.show(&watch, pod("ns", "b2", 2, |_| ()));
+    // Ten seconds after the first, and twenty after the second.
+    let expected = [
+        (0, "other".to_owned()),
+        (9, "a2".to_owned()),
+        (29, "b2".to_owned()),
+    ];
+    assert_eq!(weeded(&mut bench, 100), expected);
+    assert_eq!(
+        bench.told(),
+        [
+            "a2 for a: Repeated",
+            "b2 for a: Repeated",
+            "other for a: weeded",
+            "a2 for a: weeded",
+            "b2 for a: weeded"
+        ]
+    );
+    // One that is well again meanwhile, or goes, is not deleted.
+    bench.show(&watch, weed("a3"));
+    bench
+        .state
+        .pod_event(&watch, Event::Delete(weed("a3")), bench.now);
+    assert_eq!(weeded(&mut bench, 100), []);
+}
+
+#[test]
+fn a_service_that_was_away_again_excuses_its_dependants() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    bench.show(&watch, weed("a1"));
+    assert_eq!(weeded(&mut bench, 0).len(), 1);
+    bench.pass(SECOND);
+    bench.show(&watch, weed("a2"));
+    assert_eq!(bench.next(), None);
+    assert_eq!(bench.state.sizes().repeats, 1);
+    bench.ready("ns", "etcd", false);
+    assert_eq!((bench.state.due(), bench.state.sizes().repeats), (None, 0));
+    bench.ready("ns", "etcd", true);
+    let watch = bench.watch();
+    bench.list(&watch, vec![weed("a2")]);
+    assert_eq!(weeded(&mut bench, 0), [(0, "a2".to_owned())]);
+}
+
+#[test]
+fn a_deletion_that_is_refused_makes_no_successor() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    bench.show(&watch, weed("a1"));
+    let deletion = bench.next().unwrap();
+    bench.end(deletion, Err(DeletionError::Refused("no".to_owned())));
+    assert_eq!(weeded(&mut bench, 1), [(1, "a1".to_owned())]);
 }
 
 #[test]
