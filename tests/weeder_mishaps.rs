@@ -427,6 +427,38 @@ async fn a_policy_is_not_ready_before_its_services_are_listed() {
     assert_eq!(status["services"], json!({"watched": 1, "ready": 1}));
 }
 
+/// What is known of services stands, and is out of date.
+#[tokio::test]
+async fn a_watch_of_services_that_stays_broken_is_told() {
+    let garden = Garden::recovered().await;
+    for (resource, kind) in [
+        ("endpointslices", "EndpointSlices"),
+        ("namespaces", "Namespaces"),
+    ] {
+        garden
+            .seed
+            .fail(Failure::Status(403), ALWAYS, move |call: &Call| {
+                call.resource == resource
+            });
+        garden.seed.end_watches(resource);
+        garden.seed.compact();
+        let told = |status: &Value| {
+            let degraded = condition(status, "Degraded");
+            let message = degraded["message"].as_str().unwrap_or_default();
+            degraded["reason"] == "ServicesUnwatched" && message.contains(kind)
+        };
+        let status = garden.status_where("it is told", told).await;
+        let ready = condition(&status, "Ready");
+        assert_eq!(
+            (ready["status"].as_str(), &ready["reason"]),
+            (Some("False"), &json!("ServicesUnwatched"))
+        );
+        garden.seed.heal();
+        let well = |status: &Value| condition(status, "Degraded")["reason"] == "AsExpected";
+        garden.status_where("it is well again", well).await;
+    }
+}
+
 /// What the first status says stands for seconds.
 #[tokio::test]
 async fn the_first_status_of_a_policy_knows_its_services() {

@@ -84,6 +84,24 @@ impl Trouble {
     }
 }
 
+impl State {
+    /// What went wrong, if it did not work again since.
+    fn present_trouble(&self) -> Option<&Trouble> {
+        let trouble = self.trouble.as_ref();
+        trouble.filter(|trouble| self.listing.is_some() || trouble.is_recent())
+    }
+
+    /// For how long it has been broken, and what to do, if it is for longer than [`BROKEN`].
+    fn broken(&self) -> Option<(Duration, &'static str)> {
+        let trouble = self.present_trouble();
+        let began = trouble.map(|trouble| trouble.first);
+        let began = began.into_iter().chain(self.listing).min()?;
+        let remedy = trouble.map_or("the list is not complete yet", |it| it.remedy);
+        let since = began.elapsed();
+        (since > BROKEN).then_some((since, remedy))
+    }
+}
+
 impl Watches {
     /// Watches whose state `checks` tell.
     pub fn new(checks: Checks) -> Self {
@@ -209,23 +227,26 @@ impl WatchState {
         if state.needed.is_none() {
             return Ok(());
         }
-        let trouble = state.trouble.as_ref();
-        let trouble = trouble.filter(|trouble| state.listing.is_some() || trouble.is_recent());
         if !state.listed {
-            return Err(match trouble {
+            return Err(match state.present_trouble() {
                 None => "not listed yet".to_owned(),
                 Some(trouble) => format!("not listed yet: {}", trouble.remedy),
             });
         }
-        let began = trouble.map(|trouble| trouble.first);
-        let began = began.into_iter().chain(state.listing).min();
-        match began.map(|began| began.elapsed()) {
-            Some(since) if since > BROKEN => {
-                let remedy = trouble.map_or("the list is not complete yet", |it| it.remedy);
-                Err(format!("broken for {} s: {remedy}", since.as_secs()))
-            }
-            _ => Ok(()),
+        match state.broken() {
+            Some((since, remedy)) => Err(format!("broken for {} s: {remedy}", since.as_secs())),
+            None => Ok(()),
         }
+    }
+
+    /// What to do about a watch that is needed and was listed, but has been broken for so long that
+    /// what is known is out of date.
+    pub(crate) fn broken(&self) -> Option<&'static str> {
+        let state = self.lock();
+        let broken = state.broken().filter(|_| state.listed);
+        broken
+            .filter(|_| state.needed.is_some())
+            .map(|(_, remedy)| remedy)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

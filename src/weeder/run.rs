@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     api::WeedPolicy,
-    health::{WeedReport, WeedReporter, WeedWriter},
+    health::{WeedReport, WeedReporter, WeedTrouble, WeedWriter, weed::report::SERVICES_UNWATCHED},
     runtime::{
         pulse::Pulse,
         seed::Seed,
@@ -110,6 +110,8 @@ struct Weeding {
     turn: Option<BoxFuture<'static, ()>>,
     deletions: FuturesUnordered<BoxFuture<'static, Done>>,
     reports: Reports,
+    /// What was last said of watches that are broken.
+    unwatched: Vec<WeedTrouble>,
     metrics: WeederMetrics,
     pulse: Pulse,
 }
@@ -133,6 +135,7 @@ impl Weeding {
             turn: None,
             deletions: FuturesUnordered::new(),
             reports,
+            unwatched: Vec::new(),
             metrics: instruments.weeder.clone(),
             pulse: instruments.common.pulses.begin(PULSE),
         }
@@ -172,7 +175,10 @@ impl Weeding {
                     }
                     continue;
                 }
-                () = self.pulse.due() => continue,
+                // That a watch stays broken nobody tells.
+                () = self.pulse.due() => if self.unwatched() == self.unwatched {
+                    continue;
+                },
             }
             self.reports.call_for();
         }
@@ -235,11 +241,27 @@ impl Weeding {
 
     fn report(&mut self) {
         // What is not known yet is not over.
-        let reports = self.state.listed().then(|| self.state.reports());
-        if let Some(reports) = &reports {
+        let mut reports = self.state.listed().then(|| self.state.reports());
+        self.unwatched = self.unwatched();
+        if let Some(reports) = &mut reports {
+            for report in reports.iter_mut().filter(|report| is_in_force(report)) {
+                report.troubles.extend(self.unwatched.clone());
+            }
             self.metrics.reported(reports, self.state.sizes());
         }
         self.reports.say(reports);
+    }
+
+    /// The watches that have been broken for long, so that it is not known which services are ready.
+    fn unwatched(&self) -> Vec<WeedTrouble> {
+        let watches = [&self.namespaces, &self.slices.state].into_iter();
+        let broken = watches.filter_map(|watch| {
+            Some(WeedTrouble {
+                reason: SERVICES_UNWATCHED,
+                message: format!("{}: {}", watch.kind(), watch.broken()?),
+            })
+        });
+        broken.collect()
     }
 }
 
@@ -319,9 +341,12 @@ impl Reports {
 
 /// The policies for which pods may have to be deleted.
 fn in_force(reports: &[WeedReport]) -> InForce {
-    let policies = reports.iter();
-    let policies = policies.filter(|it| !it.suspend && !it.deleting && it.problems.is_empty());
+    let policies = reports.iter().filter(|report| is_in_force(report));
     policies.map(|it| (it.uid.clone(), it.generation)).collect()
+}
+
+fn is_in_force(report: &WeedReport) -> bool {
+    !report.suspend && !report.deleting && report.problems.is_empty()
 }
 
 fn now() -> Now {

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::api::{LastWeed, LeftAlone, Mode, WeedPolicyStatus};
 
+/// What is known of services or namespaces is out of date, since they cannot be watched.
+pub const SERVICES_UNWATCHED: &str = "ServicesUnwatched";
 /// Pods that need a service that is back are not watched, so that none of them is deleted.
 pub const PODS_UNWATCHED: &str = "PodsUnwatched";
 /// The API server refused to delete a pod, or did not answer.
@@ -53,7 +55,7 @@ pub struct WeedReport {
 /// What keeps pods from being deleted that should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeedTrouble {
-    /// [`PODS_UNWATCHED`] or [`DELETION_REFUSED`].
+    /// [`SERVICES_UNWATCHED`], [`PODS_UNWATCHED`] or [`DELETION_REFUSED`].
     pub reason: &'static str,
     /// Names the pod or the namespace, and says what failed.
     pub message: String,

@@ -2,7 +2,9 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::report::{DELETION_REFUSED, PODS_UNWATCHED, WeedReport};
+use super::report::{
+    DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble,
+};
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
     health::{
@@ -16,7 +18,11 @@ use crate::{
 const EXAMPLES: usize = 3;
 
 /// What keeps pods from being deleted, from the gravest to the least, and how it is told.
-const TROUBLES: [(&str, &str); 2] = [
+const TROUBLES: [(&str, &str); 3] = [
+    (
+        SERVICES_UNWATCHED,
+        "services cannot be watched, so that none is seen to recover",
+    ),
     (
         PODS_UNWATCHED,
         "pods that need a service cannot be watched, so that none is deleted",
@@ -66,6 +72,12 @@ pub(in crate::health) fn is_trouble(reason: &str) -> bool {
     TROUBLES.iter().any(|(known, _)| *known == reason)
 }
 
+/// The troubles with this reason.
+fn of<'a>(report: &'a WeedReport, reason: &'a str) -> impl Iterator<Item = &'a WeedTrouble> {
+    let troubles = report.troubles.iter();
+    troubles.filter(move |trouble| trouble.reason == reason)
+}
+
 fn ready(report: &WeedReport) -> Vec<Wanted> {
     let WeedReport {
         services, ready, ..
@@ -89,6 +101,13 @@ fn ready(report: &WeedReport) -> Vec<Wanted> {
         let message = "the EndpointSlices of its services have not been listed yet, so that no pod is \
                        deleted for those that were not known before";
         return vec![Wanted::new(READY, false, "Listing", message)];
+    }
+    if let Some(blind) = of(report, SERVICES_UNWATCHED).next() {
+        let message = format!(
+            "what is known of its services is out of date: {}",
+            blind.message
+        );
+        return vec![Wanted::new(READY, false, SERVICES_UNWATCHED, message)];
     }
     let message = if services == 0 {
         "no service of a name in the policy has an EndpointSlice in the namespaces that it selects"
@@ -132,8 +151,7 @@ fn weeding(report: &WeedReport) -> Wanted {
 /// All that is amiss; the reason is that of the gravest, which comes first.
 fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
     let troubles = TROUBLES.iter().filter_map(|(reason, what)| {
-        let of_it = report.troubles.iter().filter(|it| it.reason == *reason);
-        let told: Vec<&str> = of_it.map(|it| &*it.message).collect();
+        let told: Vec<&str> = of(report, reason).map(|it| &*it.message).collect();
         let named = told.get(..EXAMPLES).unwrap_or(&told).join(", ");
         // Only some of them are reported, if they are many.
         let more = if told.len() > EXAMPLES {

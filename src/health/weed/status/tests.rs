@@ -103,6 +103,10 @@ fn troubled(reasons: &[&'static str]) -> WeedReport {
     troubled(&[DELETION_REFUSED]),
     ["True Watching", "False NoRecovery", "True DeletionRefused"]
 )]
+#[case::blind_before_unwatched(
+    troubled(&[PODS_UNWATCHED, SERVICES_UNWATCHED]),
+    ["False ServicesUnwatched", "False NoRecovery", "True ServicesUnwatched"]
+)]
 #[case::unwatched_before_refused(
     troubled(&[DELETION_REFUSED, PODS_UNWATCHED]),
     ["True Watching", "False NoRecovery", "True PodsUnwatched"]
