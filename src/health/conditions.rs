@@ -56,6 +56,17 @@ impl Wanted {
             message: message.into(),
         }
     }
+
+    /// Degraded for all that is amiss, each with its reason, from the gravest to the least.
+    pub fn degraded(amiss: &[(&'static str, String)]) -> Self {
+        match amiss.first() {
+            Some((reason, _)) => {
+                let messages: Vec<&str> = amiss.iter().map(|(_, message)| &**message).collect();
+                Self::new(DEGRADED, true, reason, messages.join("; "))
+            }
+            None => Self::new(DEGRADED, false, "AsExpected", ""),
+        }
+    }
 }
 
 /// Turns what is wanted into conditions. One that holds as before keeps its transition time.

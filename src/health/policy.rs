@@ -10,8 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     conditions::{
-        self, CONFLICTED, DEGRADED, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
-        Wanted,
+        self, CONFLICTED, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE, Wanted,
     },
     report::PolicyReport,
     rights::RIGHTS_MISSING,
@@ -310,13 +309,7 @@ fn degraded(tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
         );
         parts.push(("Undetermined", message));
     }
-    match parts.first() {
-        Some((reason, _)) => {
-            let messages: Vec<&str> = parts.iter().map(|(_, message)| &**message).collect();
-            Wanted::new(DEGRADED, true, reason, messages.join("; "))
-        }
-        None => Wanted::new(DEGRADED, false, "AsExpected", ""),
-    }
+    Wanted::degraded(&parts)
 }
 
 fn conflicted(policy: &PolicyReport) -> Wanted {

@@ -11,6 +11,7 @@ use crate::{
     cluster::Brake,
     health::{
         ClusterReport, Finding,
+        conditions::DEGRADED,
         fixtures::{assessment, owed, report},
         rights::OUTAGE,
     },

@@ -8,7 +8,7 @@ use super::report::{
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
     health::{
-        conditions::{self, DEGRADED, READY, STALLED, WEEDING, Wanted},
+        conditions::{self, READY, STALLED, WEEDING, Wanted},
         policy::DELETING,
         rights::RIGHTS_MISSING,
     },
@@ -162,14 +162,8 @@ fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
         (!told.is_empty()).then(|| (*reason, format!("{what}: {named}{more}")))
     });
     let rights = lacking.map(|message| (RIGHTS_MISSING, message.to_owned()));
-    let parts: Vec<(&str, String)> = troubles.chain(rights).collect();
-    match parts.first() {
-        Some((reason, _)) => {
-            let messages: Vec<&str> = parts.iter().map(|(_, message)| &**message).collect();
-            Wanted::new(DEGRADED, true, reason, messages.join("; "))
-        }
-        None => Wanted::new(DEGRADED, false, "AsExpected", ""),
-    }
+    let parts: Vec<(&'static str, String)> = troubles.chain(rights).collect();
+    Wanted::degraded(&parts)
 }
 
 /// The first of these, and how many more of all there are.

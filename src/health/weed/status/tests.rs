@@ -6,7 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::{LastWeed, LeftAlone},
-    health::{fixtures::weed_report, rights::RECOVERY, weed::WeedTrouble},
+    health::{conditions::DEGRADED, fixtures::weed_report, rights::RECOVERY, weed::WeedTrouble},
 };
 
 fn written(report: &WeedReport) -> WeedPolicyStatus {
