@@ -8,6 +8,7 @@
 pub mod api;
 pub mod cli;
 pub mod cluster;
+pub mod explain;
 pub mod gardener;
 pub mod health;
 pub mod prober;

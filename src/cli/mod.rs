@@ -3,6 +3,7 @@
 mod args;
 mod component;
 pub mod crd;
+mod explain;
 mod prober;
 mod weeder;
 
@@ -26,6 +27,9 @@ enum Command {
     /// Delete pods that are stuck in CrashLoopBackOff when a service that a WeedPolicy names becomes
     /// ready, so that they restart at once
     Weeder(Box<weeder::WeederArgs>),
+    /// Tell whether a cluster is protected and why, what was seen and done, what is owed to it, what
+    /// comes next, and what can be done
+    Explain(Box<explain::ExplainArgs>),
     /// Print the CustomResourceDefinitions
     Crd(crd::CrdArgs),
 }
@@ -35,6 +39,7 @@ pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Command::Prober(args) => prober::run(*args).await.map_err(|error| error.to_string()),
         Command::Weeder(args) => weeder::run(*args).await.map_err(|error| error.to_string()),
+        Command::Explain(args) => return explain::run(*args).await,
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }

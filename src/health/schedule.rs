@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A record is written again after this long even if it says the same, at the latest ...
-const REFRESH: Duration = Duration::from_secs(15 * 60);
+pub const REFRESH: Duration = Duration::from_secs(15 * 60);
 /// ... and after this share of it at the earliest, so that a thousand are spread out.
 const REFRESH_SPREAD: f64 = 0.5;
 /// After a write that failed; twice as long after each further one, up to the limit.

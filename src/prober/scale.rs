@@ -366,7 +366,7 @@ impl Resources {
     /// # Errors
     ///
     /// If it cannot be looked up, or cannot be scaled.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         &self,
         seed: &Seed,
         dependent: &DependentRef,

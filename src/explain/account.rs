@@ -1,0 +1,466 @@
+//! The account as a value, which is also its JSON.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::{SignedDuration, Timestamp},
+};
+use serde::Serialize;
+
+use super::{
+    Answers, Refused,
+    commands::{Command, commands},
+    dependents::{DependentAccount, Wanted},
+    next::{self, Outlook},
+    operator::OperatorAccount,
+    policies::{self, PolicyAccount},
+};
+use crate::{
+    api::{
+        self, ClusterHealthStatus, DependentStatus, LastAction, LeaseCounts, Protection, Restore,
+    },
+    cluster::{Dependent, Eligibility, Selected, Settings},
+    health::{self, Finding, REFRESH},
+    prober::{
+        stance::{Known, Presence, Stance},
+        verdict::Thresholds,
+    },
+};
+
+/// A record may be so much older than it should become before it is called stale.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// How the cluster is, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum State {
+    /// Its dependents are scaled to zero.
+    Protected,
+    /// They are being scaled to zero.
+    ScalingDown,
+    /// They are being scaled back.
+    Restoring,
+    /// It is in an outage, and its dependents are not scaled down.
+    Outage,
+    /// It is probed, and the evidence does not suffice.
+    Undetermined,
+    /// It is probed, and healthy.
+    Healthy,
+    /// It is to be probed, and the operator has not said anything of it yet.
+    Pending,
+    /// A policy applies, and it is not probed.
+    Skipped,
+    /// No policy selects it.
+    Unselected,
+    /// There is no such Cluster any more.
+    Gone,
+    /// The seed does not serve ProbePolicies.
+    NotInstalled,
+    /// Too little could be read.
+    Unknown,
+}
+
+/// The account of one cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    /// The Cluster's name.
+    pub cluster: String,
+    /// When this was told, by the seed's clock.
+    pub time: Time,
+    /// How the cluster is, in one word.
+    pub state: State,
+    /// The same as a sentence or two.
+    pub summary: String,
+    /// Whether an operator is alive.
+    pub operator: OperatorAccount,
+    /// Whether the cluster is probed.
+    pub probing: Probing,
+    /// All policies: the one that applies first.
+    pub policies: Vec<PolicyAccount>,
+    /// When it is an outage; absent where no valid policy applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
+    /// What the operator has seen and done; absent without a ClusterHealth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
+    /// The dependents of the policy and of the record.
+    pub dependents: Vec<DependentAccount>,
+    /// What comes next, as sentences.
+    pub next: Vec<String>,
+    /// What can be done or looked at.
+    pub commands: Vec<Command>,
+    /// What could not be read.
+    pub unread: Vec<Unread>,
+}
+
+/// Whether a cluster is probed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Probing {
+    /// Whether it is; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probed: Option<bool>,
+    /// Why not, in one word, as in `skipped` of a ClusterHealth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why or why not, as a sentence.
+    pub message: String,
+}
+
+/// What it takes to be an outage, and to be over.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Threshold {
+    /// The share of expired leases, above 0 and up to 1.
+    pub fraction: f64,
+    /// How many leases that is of those that counted last; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needed: Option<i32>,
+    /// The node monitor grace period that counts for the cluster.
+    pub grace: api::Duration,
+    /// The age at which a lease is expired; three renewals if that is longer.
+    pub expiry: api::Duration,
+    /// Verdicts of an outage in a row before scaling down.
+    pub failure_threshold: u32,
+    /// Healthy verdicts in a row before scaling back.
+    pub success_threshold: u32,
+    /// From one probe to the next.
+    pub probe_interval: api::Duration,
+    /// For how long a cluster that became eligible is only observed.
+    pub initial_delay: api::Duration,
+}
+
+/// What the ClusterHealth says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Whether the dependents are scaled down.
+    pub protection: Protection,
+    /// Since when they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protected_since: Option<Time>,
+    /// The finding in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What was seen and done and comes next, in the operator's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The leases at the last verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leases: Option<LeaseCounts>,
+    /// When the cluster was last probed; may lag by a quarter of an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<Time>,
+    /// Whether it should have been refreshed by now, so that nobody seems to keep it.
+    pub stale: bool,
+    /// Whether a verdict is deliberately not acted on at present.
+    pub held_back: bool,
+    /// What was last done to the dependents, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_action: Option<LastAction>,
+    /// Why dependents are not where they should be, or the cluster cannot be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unread {
+    /// The kind, or the object.
+    pub what: String,
+    /// Why.
+    pub message: String,
+}
+
+impl Account {
+    /// What these answers come to.
+    pub fn new(answers: &Answers) -> Self {
+        let Answers {
+            cluster,
+            now,
+            namespace,
+            objects,
+            index,
+            dependents: asked,
+        } = answers;
+        let health = objects.health.as_ref().ok().and_then(Option::as_ref);
+        let status = health.and_then(|health| health.as_ref().ok()?.status.as_ref());
+        let marked = |found: &crate::prober::plan::Observed| found.marked;
+        let marks = asked
+            .iter()
+            .any(|it| matches!(&it.found, Ok(Some(found)) if marked(found)));
+        let owes = status.is_some_and(|it| {
+            it.protection != Protection::None || it.dependents.iter().any(|it| it.owed)
+        });
+        let engaged = marks || owes;
+
+        let presence = presence(answers, status);
+        // The operator may read the dependents, whether or not the reader may.
+        let known = Known {
+            last: None,
+            engaged,
+            looked_at: true,
+        };
+        let stance = presence
+            .as_ref()
+            .map(|presence| Stance::new(presence, known));
+        let assignment = index.assignment(cluster);
+        let responsible = assignment.and_then(|it| it.selected.as_ref().or(it.former.as_ref()));
+        let settings = responsible.and_then(|it| it.settings.as_ref().ok());
+        let record = status.map(|status| Record::new(status, *now));
+        let state = state(answers, stance.as_ref(), record.as_ref(), marks);
+
+        let recorded = status.map_or(&[][..], |status| &status.dependents);
+        let outlook = Outlook {
+            state,
+            stance: stance.as_ref(),
+            selected: responsible,
+            settings,
+            record: record.as_ref(),
+            recorded,
+        };
+        let wanted = wanted(&outlook, settings, recorded);
+        let dependents: Vec<_> = asked.iter().map(|asked| wanted.account(asked)).collect();
+        let operator = OperatorAccount::new(&objects.lease, namespace, *now);
+        let threshold = settings.map(|settings| {
+            Threshold::new(settings, record.as_ref().and_then(|it| it.leases.as_ref()))
+        });
+        let mut account = Self {
+            cluster: cluster.clone(),
+            time: Time(*now),
+            state,
+            summary: next::summary(&outlook, cluster, &dependents, &operator, *now),
+            probing: probing(answers, stance.as_ref(), responsible),
+            policies: policies::accounts(index, objects, cluster),
+            next: next::next(&outlook, threshold.as_ref(), &operator),
+            threshold,
+            operator,
+            record,
+            dependents,
+            commands: Vec::new(),
+            unread: unread(answers),
+        };
+        account.commands = commands(&account, responsible, namespace);
+        account
+    }
+}
+
+impl Record {
+    fn new(status: &ClusterHealthStatus, now: Timestamp) -> Self {
+        let condition = |kind: &str| status.conditions.iter().find(|it| it.type_ == kind);
+        let degraded = condition("Degraded").filter(|it| it.status == "True");
+        let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
+        let age = status
+            .last_probe_time
+            .as_ref()
+            .map(|probed| now.duration_since(probed.0));
+        Self {
+            protection: status.protection,
+            protected_since: status.protected_since.clone(),
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+            leases: status.leases,
+            last_probe_time: status.last_probe_time.clone(),
+            // One that is not probed has no time that would be refreshed.
+            stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
+            held_back: condition("Protecting").is_some_and(|it| it.reason == "HeldBack"),
+            last_action: status.last_action.clone(),
+            trouble: degraded.map(|it| it.message.clone()),
+        }
+    }
+}
+
+impl Threshold {
+    fn new(settings: &Settings, leases: Option<&LeaseCounts>) -> Self {
+        let thresholds = Thresholds {
+            grace: settings.grace,
+            fraction: settings.fraction,
+        };
+        let size = |count: i32| usize::try_from(count).unwrap_or_default();
+        let reaches = |all: i32| (1..=all).find(|some| thresholds.reached(size(*some), size(all)));
+        Self {
+            fraction: settings.fraction,
+            needed: leases.and_then(|leases| reaches(leases.candidates)),
+            grace: written(settings.grace),
+            expiry: written(thresholds.expiry(Duration::ZERO).unwrap_or(settings.grace)),
+            failure_threshold: settings.failure_threshold,
+            success_threshold: settings.success_threshold,
+            probe_interval: written(settings.interval),
+            initial_delay: written(settings.initial_delay),
+        }
+    }
+}
+
+fn written(duration: Duration) -> api::Duration {
+    api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What the operator knows of the Cluster; `None` if too little of it could be read here.
+fn presence(answers: &Answers, status: Option<&ClusterHealthStatus>) -> Option<Presence> {
+    let Answers { objects, index, .. } = answers;
+    objects.policies.as_ref().ok()?;
+    match &objects.cluster {
+        Ok(Some(_)) => {
+            let assignment = index.assignment(&answers.cluster)?;
+            Some(Presence::There(Box::new(assignment.clone())))
+        }
+        Ok(None) => {
+            let last = status.and_then(|status| status.policy.as_deref());
+            let policy = last.and_then(|last| policies::find(index, last));
+            Some(Presence::Gone(
+                policy.map(|policy| policy.brake).unwrap_or_default(),
+            ))
+        }
+        Err(_) => None,
+    }
+}
+
+fn state(
+    answers: &Answers,
+    stance: Option<&Stance>,
+    record: Option<&Record>,
+    marks: bool,
+) -> State {
+    let gone = matches!(answers.objects.cluster, Ok(None));
+    let protection = record.map_or(Protection::None, |record| record.protection);
+    match (protection, stance) {
+        _ if gone => State::Gone,
+        (Protection::Active, _) => State::Protected,
+        (Protection::ScalingDown, _) => State::ScalingDown,
+        (Protection::Restoring, _) => State::Restoring,
+        // The marks are the truth.
+        (Protection::None, _) if marks => State::Protected,
+        (_, None) if matches!(answers.objects.policies, Err(Refused::NotServed)) => {
+            State::NotInstalled
+        }
+        (_, None) => State::Unknown,
+        (_, Some(Stance::Forget | Stance::Bury)) => State::Unselected,
+        (_, Some(stance)) => match next::finding(stance) {
+            Some(Finding::Skipped { reason, .. }) if *reason == "Unselected" => State::Unselected,
+            Some(Finding::Skipped { .. }) => State::Skipped,
+            Some(_) => State::Undetermined,
+            None => judged(record),
+        },
+    }
+}
+
+/// By the record of a cluster that is to be probed.
+fn judged(record: Option<&Record>) -> State {
+    match record.and_then(|record| record.reason.as_deref().map(|reason| (record, reason))) {
+        None | Some((_, "Pending")) => State::Pending,
+        // What it says is of a time when it was not probed.
+        Some((record, _)) if record.last_probe_time.is_none() => State::Pending,
+        Some((_, health::cluster::HEALTHY)) => State::Healthy,
+        Some((_, "Outage")) => State::Outage,
+        Some(_) => State::Undetermined,
+    }
+}
+
+fn wanted<'a>(
+    outlook: &Outlook<'_>,
+    settings: Option<&'a std::sync::Arc<Settings>>,
+    recorded: &'a [DependentStatus],
+) -> Wanted<'a> {
+    let named: &[Dependent] = settings.map_or(&[], |settings| &settings.dependents);
+    Wanted {
+        aim: outlook.aim(),
+        restore: settings.map_or(Restore::Marked, |settings| settings.restore),
+        named,
+        recorded,
+        held: outlook.is_held(),
+    }
+}
+
+fn probing(answers: &Answers, stance: Option<&Stance>, selected: Option<&Selected>) -> Probing {
+    let policy = selected.map_or("", |selected| &selected.policy);
+    let probed = |message: String| Probing {
+        probed: Some(true),
+        reason: None,
+        message,
+    };
+    let not = |reason: &str, message: String| Probing {
+        probed: Some(false),
+        reason: Some(reason.to_owned()),
+        message,
+    };
+    match stance {
+        Some(Stance::Probe(settings)) => probed(format!(
+            "yes, by the policy {policy}, every {}",
+            written(settings.interval)
+        )),
+        Some(Stance::LetGo(_)) => probed(format!(
+            "yes, although no policy selects it any more: by the policy {policy}, which has yet to \
+             let go of it"
+        )),
+        Some(Stance::Hibernate(_, finding)) => probed(format!(
+            "only to see whether its API server still answers: {}",
+            health::evidence(finding)
+        )),
+        Some(Stance::Settle(_, finding) | Stance::Hold(finding, _) | Stance::Idle(finding)) => {
+            not(health::cluster::reason(finding), health::evidence(finding))
+        }
+        Some(Stance::Bury) => not("Gone", "the Cluster is gone".to_owned()),
+        Some(Stance::Forget) if matches!(answers.objects.cluster, Ok(None)) => {
+            not("Gone", "the Cluster is gone".to_owned())
+        }
+        Some(Stance::Forget) => not(
+            "Unselected",
+            "no valid policy selects the cluster".to_owned(),
+        ),
+        None => unknown(answers),
+    }
+}
+
+/// What can be said of it where policies or the Cluster could not be read.
+fn unknown(answers: &Answers) -> Probing {
+    let assignment = answers.index.assignment(&answers.cluster);
+    let eligibility = assignment.map(|assignment| &assignment.eligibility);
+    let (reason, message) = match (eligibility, &answers.objects.policies) {
+        (_, Err(Refused::NotServed)) => (
+            Some("NotInstalled"),
+            "the seed does not serve ProbePolicies, so nothing is probed".to_owned(),
+        ),
+        (Some(Eligibility::Skipped(skip)), _) => (Some(skip.reason()), skip.to_string()),
+        _ => (
+            None,
+            "that cannot be told; see what could not be read".to_owned(),
+        ),
+    };
+    Probing {
+        probed: reason.map(|_| false),
+        reason: reason.map(str::to_owned),
+        message,
+    }
+}
+
+fn unread(answers: &Answers) -> Vec<Unread> {
+    let Answers { objects, .. } = answers;
+    let refused = |what: &str, refused: Option<&Refused>| {
+        refused.map(|refused| Unread {
+            what: what.to_owned(),
+            message: refused.to_string(),
+        })
+    };
+    let undecodable = match &objects.health {
+        Ok(Some(Err(error))) => Some(Unread {
+            what: format!("ClusterHealth {}", answers.cluster),
+            message: format!("it cannot be understood: {error}"),
+        }),
+        _ => None,
+    };
+    let kinds = [
+        refused("Clusters", objects.cluster.as_ref().err()),
+        refused("ClusterHealths", objects.health.as_ref().err()),
+        refused("ProbePolicies", objects.policies.as_ref().err()),
+        undecodable,
+    ];
+    let dependents = answers.dependents.iter().filter_map(|asked| {
+        Some(Unread {
+            what: asked.reference.to_string(),
+            message: asked.found.as_ref().err()?.clone(),
+        })
+    });
+    kinds.into_iter().flatten().chain(dependents).collect()
+}

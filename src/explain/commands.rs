@@ -1,0 +1,146 @@
+//! What the reader can do or look at, as commands to paste.
+
+use serde::Serialize;
+
+use super::{
+    account::{Account, State},
+    dependents::DependentState,
+    operator::{LEASE, OperatorState},
+};
+use crate::{
+    cluster::Selected,
+    prober::plan::{IGNORE, RECORD},
+};
+
+/// A command, and what it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Command {
+    /// What it does, as the rest of "You can".
+    pub purpose: String,
+    /// Ready to paste into a shell; several lines are several commands.
+    pub command: String,
+}
+
+/// What can be done about this account, the most urgent first.
+pub(super) fn commands(
+    account: &Account,
+    responsible: Option<&Selected>,
+    namespace: &str,
+) -> Vec<Command> {
+    let mut told = Commands(Vec::new());
+    let cluster = &account.cluster;
+    if account.operator.is_away() || account.operator.state == OperatorState::NoLease {
+        told.add(
+            "see why no prober is alive",
+            format!(
+                "kubectl -n {namespace} get pods -l app.kubernetes.io/name=dependency-watchdog\n\
+                 kubectl -n {namespace} get lease {LEASE} -o yaml"
+            ),
+        );
+    }
+    if account.state == State::NotInstalled {
+        told.add(
+            "install the kinds",
+            "dependency-watchdog crd | kubectl apply --server-side -f -".to_owned(),
+        );
+    }
+    brakes(account, responsible, &mut told);
+    for dependent in &account.dependents {
+        let name = dependent.kubectl_name();
+        let back = format!(
+            "kubectl -n {cluster} scale {name} --replicas={}",
+            dependent.by_hand()
+        );
+        match dependent.state {
+            DependentState::RecordUnreadable => told.add(
+                &format!("remove the record of {name}, to have the last known number restored"),
+                format!("kubectl -n {cluster} annotate {name} {RECORD}-"),
+            ),
+            DependentState::MarkRemoved => {
+                told.add(&format!("scale {name} back by hand"), back);
+            }
+            DependentState::Ignored => {
+                if dependent.replicas == Some(0) {
+                    told.add(&format!("scale {name} back by hand"), back);
+                }
+                told.add(
+                    &format!("give {name} into the hands of the operator again"),
+                    format!("kubectl -n {cluster} annotate {name} {IGNORE}-"),
+                );
+            }
+            DependentState::Down | DependentState::GoingDown => told.add(
+                &format!(
+                    "overrule the operator: restore {name} by hand, and keep it from being scaled \
+                     down again until the annotation is removed"
+                ),
+                format!("kubectl -n {cluster} annotate {name} {IGNORE}=true\n{back}"),
+            ),
+            DependentState::Unread => told.add(
+                &format!("see what you may read of {name}"),
+                format!("kubectl -n {cluster} auth can-i get {name}"),
+            ),
+            _ => {}
+        }
+    }
+    if matches!(
+        account.state,
+        State::Protected | State::ScalingDown | State::Outage | State::Undetermined
+    ) {
+        told.add(
+            "see how the machines behind the nodes are",
+            format!("kubectl -n {cluster} get machines.machine.sapcloud.io"),
+        );
+    }
+    if account.state == State::Unselected {
+        told.add(
+            "see what policies ask for, and which labels there are",
+            format!(
+                "kubectl get probepolicies -o custom-columns=NAME:.metadata.name,\
+                 SELECTOR:.spec.clusterSelector\n\
+                 kubectl get clusters.extensions.gardener.cloud {cluster} -o \
+                 jsonpath='{{.metadata.labels}} {{.spec.shoot.metadata.labels}}'"
+            ),
+        );
+    }
+    if account.record.is_some() {
+        told.add(
+            "see the whole record, with what happened lately",
+            format!("kubectl describe clusterhealth {cluster}"),
+        );
+    }
+    told.0
+}
+
+/// What a policy holds back, and how to let it go on.
+fn brakes(account: &Account, responsible: Option<&Selected>, told: &mut Commands) {
+    let Some(Selected { policy, brake, .. }) = responsible else {
+        return;
+    };
+    let patch = |spec: &str| {
+        format!("kubectl patch probepolicy {policy} --type=merge -p '{{\"spec\":{{{spec}}}}}'")
+    };
+    if brake.suspend {
+        told.add(
+            &format!("lift the brake of the policy {policy}, for all its clusters"),
+            patch("\"suspend\":false"),
+        );
+    }
+    let engaged = account.dependents.iter().any(|it| it.is_taken());
+    if brake.dry_run && (engaged || account.state == State::Outage) {
+        told.add(
+            &format!("let the policy {policy} act, on all its clusters"),
+            patch("\"mode\":\"Enforce\""),
+        );
+    }
+}
+
+struct Commands(Vec<Command>);
+
+impl Commands {
+    fn add(&mut self, purpose: &str, command: String) {
+        self.0.push(Command {
+            purpose: purpose.to_owned(),
+            command,
+        });
+    }
+}

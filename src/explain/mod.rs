@@ -1,0 +1,24 @@
+//! A plain account of one cluster: is it probed and by which policy, what was seen and done, what is
+//! owed, what comes next, and what the reader can do.
+//!
+//! [`ask`] reads, and is the only part with a client. The rest is plain functions of what came: they
+//! put the objects before the same index, stance and plan by which the operator decides, so that
+//! what is told is what it would do. [`Account`] is what tools get, [`text`] what people read.
+
+mod account;
+mod ask;
+mod commands;
+mod dependents;
+mod near;
+mod next;
+mod operator;
+mod policies;
+mod text;
+
+pub use account::{Account, Probing, Record, State, Threshold, Unread};
+pub use ask::{Answers, AskError, Asked, Objects, Refused, SetBy, ask};
+pub use commands::Command;
+pub use dependents::{DependentAccount, DependentState};
+pub use operator::{LEASE, OperatorAccount, OperatorState};
+pub use policies::{PolicyAccount, Relation};
+pub use text::text;

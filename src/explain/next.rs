@@ -1,0 +1,320 @@
+//! How the cluster is and what comes next, in words, by the stance that the operator takes.
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    account::{Record, State, Threshold},
+    dependents::DependentAccount,
+    operator::{OperatorAccount, OperatorState},
+    text::since,
+};
+use crate::{
+    api::{DependentStatus, Mode},
+    cluster::{Selected, Settings},
+    health::{self, Finding},
+    prober::{
+        plan::{self, Aim},
+        stance::Stance,
+    },
+};
+
+/// What is to be expected of the operator.
+#[derive(Clone, Copy)]
+pub(super) struct Outlook<'a> {
+    /// How the cluster is.
+    pub(super) state: State,
+    /// What the operator does about it; `None` if too little could be read.
+    pub(super) stance: Option<&'a Stance>,
+    /// The responsible policy.
+    pub(super) selected: Option<&'a Selected>,
+    /// Its settings for the cluster.
+    pub(super) settings: Option<&'a Arc<Settings>>,
+    /// The operator's record.
+    pub(super) record: Option<&'a Record>,
+    /// The dependents in it.
+    pub(super) recorded: &'a [DependentStatus],
+}
+
+/// Why a cluster is not probed, or cannot be judged by what its objects say.
+pub(super) fn finding(stance: &Stance) -> Option<&Finding> {
+    match stance {
+        Stance::Hibernate(_, finding)
+        | Stance::Settle(_, finding)
+        | Stance::Hold(finding, _)
+        | Stance::Idle(finding) => Some(finding),
+        Stance::Probe(_) | Stance::LetGo(_) | Stance::Bury | Stance::Forget => None,
+    }
+}
+
+impl Outlook<'_> {
+    /// What the operator aims at, as far as it can be told from outside.
+    pub(super) fn aim(&self) -> Aim {
+        match self.stance {
+            Some(Stance::Probe(_)) if self.is_silent() => Aim::Protect,
+            Some(Stance::Settle(aim, _)) => *aim,
+            Some(Stance::Bury) => Aim::Release,
+            Some(Stance::Idle(_) | Stance::Forget) | None => Aim::Look,
+            Some(
+                Stance::Probe(_) | Stance::LetGo(_) | Stance::Hibernate(..) | Stance::Hold(..),
+            ) => Aim::Restore,
+        }
+    }
+
+    /// Whether what it aims at is not done for the time being.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stance, Some(Stance::Hold(..)))
+            || self.is_dry_run()
+            || self.record.is_some_and(|record| record.held_back)
+    }
+
+    fn is_silent(&self) -> bool {
+        let reason = self.record.and_then(|record| record.reason.as_deref());
+        reason == Some("Outage")
+    }
+
+    fn is_dry_run(&self) -> bool {
+        let probed = matches!(self.stance, Some(Stance::Probe(_) | Stance::LetGo(_)));
+        probed
+            && self
+                .settings
+                .is_some_and(|settings| settings.mode == Mode::DryRun)
+    }
+
+    /// `a, then b and c`: the order in which dependents are scaled.
+    fn order(&self, aim: Aim) -> String {
+        let by_level: Vec<Vec<&str>> = match self.settings {
+            Some(settings) => {
+                let name = |it: &crate::cluster::Dependent| it.reference.name.clone();
+                return joined(
+                    plan::levels(&settings.dependents, aim)
+                        .into_iter()
+                        .map(|(_, level)| level.into_iter().map(name).collect()),
+                );
+            }
+            None => self
+                .recorded
+                .iter()
+                .map(|it| vec![&*it.r#ref.name])
+                .collect(),
+        };
+        joined(
+            by_level
+                .into_iter()
+                .map(|level| level.into_iter().map(str::to_owned).collect()),
+        )
+    }
+}
+
+fn joined(levels: impl Iterator<Item = Vec<String>>) -> String {
+    let levels: Vec<String> = levels.map(|level| level.join(" and ")).collect();
+    levels.join(", then ")
+}
+
+/// How the cluster is, in a sentence or two.
+pub(super) fn summary(
+    outlook: &Outlook<'_>,
+    cluster: &str,
+    dependents: &[DependentAccount],
+    operator: &OperatorAccount,
+    now: Timestamp,
+) -> String {
+    let record = outlook.record;
+    let protected_since = record.and_then(|record| record.protected_since.as_ref());
+    let when = protected_since.map_or(String::new(), |it| format!(" since {}", since(it.0, now)));
+    let reason = match (outlook.stance.and_then(finding), record) {
+        (Some(finding), _) => health::cluster::reason(finding),
+        (None, Some(record)) => record.reason.as_deref().unwrap_or_default(),
+        (None, None) => "",
+    };
+    let taken = dependents.iter().filter(|it| it.is_taken()).count();
+    let mut text = match outlook.state {
+        State::Protected => format!(
+            "{cluster} is PROTECTED{when}: dependents are scaled to zero, and owed their replicas."
+        ),
+        State::ScalingDown => {
+            format!("{cluster} is in an OUTAGE{when}: its dependents are being scaled to zero.")
+        }
+        State::Restoring => format!(
+            "{cluster} is being RESTORED: its dependents are scaled back, and not all of them are \
+             there yet."
+        ),
+        State::Outage if outlook.is_dry_run() => format!(
+            "{cluster} is in an OUTAGE and not protected: the mode of its policy is DryRun."
+        ),
+        State::Outage => {
+            format!("{cluster} is in an OUTAGE, and its dependents are not scaled down yet.")
+        }
+        State::Undetermined => {
+            format!("{cluster} CANNOT BE JUDGED ({reason}), so nothing is scaled, either way.")
+        }
+        State::Healthy => {
+            format!("{cluster} is HEALTHY: it is probed, and nothing is scaled down.")
+        }
+        State::Pending => {
+            format!("{cluster} is to be probed, and the operator has NOT REPORTED on it yet.")
+        }
+        State::Skipped => format!("{cluster} is NOT PROBED ({reason}), so nothing protects it."),
+        State::Unselected => format!("{cluster} is NOT PROBED: no policy selects it."),
+        State::Gone if taken > 0 => format!(
+            "The Cluster {cluster} is GONE, and {taken} of its dependents are scaled to zero."
+        ),
+        State::Gone => format!("The Cluster {cluster} is GONE; this is what is left of it."),
+        State::NotInstalled => format!(
+            "{cluster} is NOT PROBED: the kinds of dependency-watchdog are not installed on this \
+             seed."
+        ),
+        State::Unknown => {
+            format!("Whether {cluster} is protected CANNOT BE TOLD: too little could be read.")
+        }
+    };
+    if operator.is_away() {
+        text.push_str(
+            " NO PROBER IS ALIVE: what is told is what it saw last, and nothing is done.",
+        );
+    } else if record.is_some_and(|record| record.stale) && operator.state != OperatorState::Alive {
+        text.push_str(" The record is STALE: nobody seems to keep it.");
+    }
+    text
+}
+
+/// What comes next, as sentences.
+pub(super) fn next(
+    outlook: &Outlook<'_>,
+    threshold: Option<&Threshold>,
+    operator: &OperatorAccount,
+) -> Vec<String> {
+    let mut told = Vec::new();
+    if operator.is_away() {
+        told.push("Nothing, until a prober runs again. Then:".to_owned());
+    }
+    match outlook.stance {
+        None => told.push(
+            "That cannot be told: it takes the Cluster and the policies, of which some could not be \
+             read."
+                .to_owned(),
+        ),
+        Some(Stance::Probe(settings)) => probed(outlook, settings, threshold, &mut told),
+        Some(Stance::LetGo(_)) if outlook.is_dry_run() => told.push(dry_run(outlook)),
+        Some(Stance::LetGo(_)) => told.push(format!(
+            "It is probed until it is healthy, then restored ({}) and let go. Nothing more is taken \
+             from it.",
+            outlook.order(Aim::Restore)
+        )),
+        Some(Stance::Hibernate(..)) => told.push(
+            "It is restored as long as its API server answers. When it does not any more, the marks \
+             are removed and the replicas stay as they are: gardenlet then scales the control plane."
+                .to_owned(),
+        ),
+        Some(Stance::Settle(Aim::Restore, _)) => told.push(format!(
+            "It is restored at once: {}.",
+            outlook.order(Aim::Restore)
+        )),
+        Some(Stance::Settle(..)) => told.push(
+            "The marks are removed and the replicas stay as they are: in this state gardenlet \
+             decides about them."
+                .to_owned(),
+        ),
+        Some(Stance::Hold(_, why)) => {
+            told.push(format!("What is scaled down stays so for now: {why}."));
+        }
+        Some(Stance::Idle(_)) => told.push(
+            "Nothing, as long as it is not probed: no outage is seen, and nothing is scaled."
+                .to_owned(),
+        ),
+        Some(Stance::Bury) => told.push(
+            "Unless the Cluster is created anew within half a minute, the marks are removed and the \
+             replicas stay as they are."
+                .to_owned(),
+        ),
+        Some(Stance::Forget) if outlook.state == State::Gone => {
+            told.push("Nothing is owed to it, and its record goes.".to_owned());
+        }
+        Some(Stance::Forget) => {
+            told.push("Nothing, until a policy selects it.".to_owned());
+        }
+    }
+    told
+}
+
+fn probed(
+    outlook: &Outlook<'_>,
+    settings: &Settings,
+    threshold: Option<&Threshold>,
+    told: &mut Vec<String>,
+) {
+    let share = threshold.map_or_else(String::new, share);
+    let in_a_row = |count: u32, what: &str| match count {
+        0 | 1 => String::new(),
+        count => format!(", by {count} {what} in a row"),
+    };
+    match outlook.state {
+        State::Protected | State::ScalingDown | State::Restoring if outlook.is_dry_run() => {
+            told.push(dry_run(outlook));
+        }
+        State::Protected | State::ScalingDown | State::Restoring => {
+            if outlook.state == State::ScalingDown {
+                told.push(format!("They go to zero in this order: {}.", outlook.order(Aim::Protect)));
+            }
+            let rows = in_a_row(settings.success_threshold, "healthy verdicts");
+            told.push(format!(
+                "It is restored when so many leases are fresh again that it is no outage ({share}){rows}. \
+                 Then the replicas come back in this order: {}.",
+                outlook.order(Aim::Restore)
+            ));
+        }
+        State::Undetermined => told.push(
+            "Nothing is scaled, either way, until a probe can judge it again; what was seen says \
+             what is in the way."
+                .to_owned(),
+        ),
+        _ if outlook.is_dry_run() => told.push(format!(
+            "Nothing is scaled in mode DryRun. In Enforce, an outage ({share}) scales to zero, in this \
+             order: {}.",
+            outlook.order(Aim::Protect)
+        )),
+        State::Outage => told.push(format!(
+            "To be scaled to zero, in this order: {}.",
+            outlook.order(Aim::Protect)
+        )),
+        _ => {
+            let rows = in_a_row(settings.failure_threshold, "verdicts");
+            told.push(format!(
+                "An outage ({share}) that is proven{rows} scales to zero, in this order: {}.",
+                outlook.order(Aim::Protect)
+            ));
+            if outlook.state == State::Pending && !settings.initial_delay.is_zero() {
+                told.push(format!(
+                    "If the cluster became eligible after the prober started, nothing is scaled in \
+                     the first {:?}.",
+                    settings.initial_delay
+                ));
+            }
+        }
+    }
+    if outlook.record.is_some_and(|record| record.held_back) {
+        told.push("For now the prober holds back; the end of what was seen says why.".to_owned());
+    }
+}
+
+fn dry_run(outlook: &Outlook<'_>) -> String {
+    let policy = outlook.selected.map_or("", |selected| &selected.policy);
+    format!(
+        "What is scaled down stays so, and marked, as long as the mode of {policy} is DryRun. In \
+         Enforce it comes back, in this order: {}.",
+        outlook.order(Aim::Restore)
+    )
+}
+
+fn share(threshold: &Threshold) -> String {
+    let Threshold {
+        fraction, expiry, ..
+    } = threshold;
+    match threshold.needed {
+        Some(needed) => format!("{needed} node leases expired, that is older than {expiry}"),
+        None => {
+            format!("a share of {fraction} of the node leases expired, that is older than {expiry}")
+        }
+    }
+}

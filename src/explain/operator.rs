@@ -1,0 +1,171 @@
+//! Whether an operator is alive, by the Lease for which its replicas stand.
+
+use k8s_openapi::{
+    api::coordination::v1::Lease,
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::{SignedDuration, Timestamp},
+};
+use serde::Serialize;
+
+use super::{Refused, text::ago};
+
+/// The Lease of the probers.
+pub const LEASE: &str = "dwd-prober-leader-election";
+/// How long a Lease holds that does not say so: the default of the operator.
+const LEASE_SECONDS: i32 = 15;
+
+/// Whether somebody acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum OperatorState {
+    /// The Lease is held and renewed.
+    Alive,
+    /// It is held, and was not renewed for as long as it holds.
+    Silent,
+    /// Nobody holds it: it was given back.
+    Vacant,
+    /// There is no such Lease.
+    NoLease,
+    /// It cannot be read.
+    Unknown,
+}
+
+/// What is known of the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatorAccount {
+    /// Whether somebody acts.
+    pub state: OperatorState,
+    /// Who holds the Lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// When it was last renewed, by the holder's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewed: Option<Time>,
+    /// The same as a sentence.
+    pub message: String,
+}
+
+impl OperatorAccount {
+    pub(super) fn new(
+        lease: &Result<Option<Lease>, Refused>,
+        namespace: &str,
+        now: Timestamp,
+    ) -> Self {
+        let without = |state, message| Self {
+            state,
+            holder: None,
+            renewed: None,
+            message,
+        };
+        let lease = match lease {
+            Ok(Some(lease)) => lease,
+            Ok(None) => {
+                return without(
+                    OperatorState::NoLease,
+                    format!(
+                        "there is no Lease {namespace}/{LEASE}: no prober was started with \
+                         --enable-leader-election and this namespace, so nobody can tell whether \
+                         one runs"
+                    ),
+                );
+            }
+            Err(refused) => {
+                return without(
+                    OperatorState::Unknown,
+                    format!(
+                        "whether one runs is not known: the Lease {namespace}/{LEASE}: {refused}"
+                    ),
+                );
+            }
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
+        let renewed = spec.renew_time.map(|renewed| Time(renewed.0));
+        let Some(holder) = holder else {
+            return Self {
+                renewed,
+                ..without(
+                    OperatorState::Vacant,
+                    "no prober leads: the last one gave its Lease back when it ended, so nothing is \
+                     probed or scaled"
+                        .to_owned(),
+                )
+            };
+        };
+        let holds = spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS).max(1);
+        let age = renewed
+            .as_ref()
+            .map(|renewed| now.duration_since(renewed.0));
+        let alive = age.is_some_and(|age| age <= SignedDuration::from_secs(holds.into()));
+        let when = renewed
+            .as_ref()
+            .map_or("never".to_owned(), |it| ago(it.0, now));
+        let (state, message) = if alive {
+            let message = format!("{holder} leads; it renewed its Lease {when}");
+            (OperatorState::Alive, message)
+        } else {
+            let message = format!(
+                "no prober is alive: {holder} led, and renewed its Lease of {holds}s {when}, so \
+                 nothing is probed or scaled"
+            );
+            (OperatorState::Silent, message)
+        };
+        Self {
+            state,
+            holder: Some(holder),
+            renewed,
+            message,
+        }
+    }
+
+    /// Whether it is certain that nobody acts.
+    pub(super) fn is_away(&self) -> bool {
+        matches!(self.state, OperatorState::Silent | OperatorState::Vacant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::renewed("prober-0", "2026-11-20T12:00:00.000000Z", OperatorState::Alive)]
+    #[case::ahead("prober-0", "2026-11-20T12:00:09.000000Z", OperatorState::Alive)]
+    #[case::at_the_end("prober-0", "2026-11-20T11:59:50.000000Z", OperatorState::Alive)]
+    #[case::silent("prober-0", "2026-11-20T11:59:49.000000Z", OperatorState::Silent)]
+    #[case::given_back("", "2026-11-20T12:00:00.000000Z", OperatorState::Vacant)]
+    fn by_its_lease(#[case] holder: &str, #[case] renewed: &str, #[case] expected: OperatorState) {
+        let lease = json!({"metadata": {}, "spec": {
+            "holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15,
+        }});
+        let lease = Ok(Some(serde_json::from_value(lease).unwrap()));
+        let now = "2026-11-20T12:00:05Z".parse().unwrap();
+        let account = OperatorAccount::new(&lease, "garden", now);
+        assert_eq!(account.state, expected, "{account:?}");
+        assert_eq!(account.holder.is_some(), !holder.is_empty());
+    }
+
+    #[rstest]
+    #[case::none(Ok(None), OperatorState::NoLease, "garden/dwd-prober-leader-election")]
+    #[case::forbidden(
+        Err(Refused::Forbidden("leases is forbidden".to_owned())), OperatorState::Unknown,
+        "leases is forbidden"
+    )]
+    #[case::never_renewed(Ok(Some(held())), OperatorState::Silent, "never")]
+    fn without_one(
+        #[case] lease: Result<Option<Lease>, Refused>,
+        #[case] expected: OperatorState,
+        #[case] says: &str,
+    ) {
+        let account = OperatorAccount::new(&lease, "garden", Timestamp::UNIX_EPOCH);
+        assert_eq!(account.state, expected);
+        assert!(account.message.contains(says), "{}", account.message);
+    }
+
+    fn held() -> Lease {
+        serde_json::from_value(json!({"metadata": {}, "spec": {"holderIdentity": "a"}})).unwrap()
+    }
+}

@@ -1,0 +1,239 @@
+//! Which policy applies to the cluster, why that one, and why not the others.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Objects;
+use crate::{
+    api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Mode},
+    cluster::{Index, Policy, Rules},
+};
+
+/// What a policy has to do with the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Relation {
+    /// It applies.
+    Applies,
+    /// It selects the cluster as well, and another comes before it.
+    Outranked,
+    /// It applied last, and has yet to let go of the cluster.
+    LetsGo,
+    /// It does not select the cluster.
+    NotSelecting,
+    /// It is being deleted, and selects nothing any more.
+    Deleting,
+    /// It breaks a rule, and selects nothing.
+    Invalid,
+}
+
+/// A policy, seen from the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyAccount {
+    /// Its name.
+    pub name: String,
+    /// What it has to do with the cluster.
+    pub relation: Relation,
+    /// `spec.priority`; absent if the policy is not valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// `spec.mode`.
+    pub mode: Mode,
+    /// `spec.suspend`.
+    pub suspend: bool,
+    /// Why it applies or not, as the rest of a sentence that begins with its name.
+    pub message: String,
+}
+
+/// What the operator concludes from the objects. A policy that cannot be decoded is one with a
+/// problem; where policies cannot be read at all it is as if there were none.
+pub(super) fn index(objects: &Objects, cluster: &str) -> Index {
+    let health = objects.health.as_ref().ok().and_then(Option::as_ref);
+    let status = health.and_then(|health| health.as_ref().ok()?.status.as_ref());
+    let last = status.and_then(|status| status.policy.as_deref());
+    let recalled = last.map(|policy| (cluster.into(), policy.into()));
+    let mut index = Index::new(recalled.into_iter().collect());
+    let policies = objects.policies.as_ref().map_or(&[][..], Vec::as_slice);
+    index.replace_policies(policies.iter().map(|policy| match &policy.0 {
+        Ok(policy) => Policy::new(policy),
+        Err(invalid) => Policy::unreadable(invalid),
+    }));
+    let found = objects.cluster.as_ref().ok().and_then(Option::clone);
+    index.replace_clusters(found);
+    index
+}
+
+/// All policies: the one that applies, those that come after it, and the rest by name.
+pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<PolicyAccount> {
+    let Ok(Some(found)) = &objects.cluster else {
+        return Vec::new();
+    };
+    let labels = found.labels();
+    let assignment = index.assignment(cluster);
+    let selected = assignment.and_then(|it| it.selected.as_ref());
+    let former = assignment.and_then(|it| it.former.as_ref());
+    let winner = selected.and_then(|it| find(index, &it.policy));
+    let outranked = selected.map_or(&[][..], |selected| &selected.outranked);
+    let place = |policy: &Policy| {
+        let first = winner.is_some_and(|winner| winner.name == policy.name);
+        let behind = outranked.iter().position(|name| *name == policy.name);
+        match (first, behind) {
+            (true, _) => 0,
+            (_, Some(place)) => place + 1,
+            _ => usize::MAX,
+        }
+    };
+    let mut policies: Vec<&Policy> = index.policies().collect();
+    policies.sort_by_key(|policy| place(policy));
+    let account = |policy: &Policy| {
+        let lets_go = former.is_some_and(|former| former.policy == policy.name);
+        let (relation, message) = match (&policy.rules, winner) {
+            (_, Some(winner)) if winner.name == policy.name => {
+                (Relation::Applies, applies(policy, outranked.len()))
+            }
+            (Ok(rules), Some(winner)) if outranked.contains(&policy.name) => {
+                (Relation::Outranked, outranked_by(policy, rules, winner))
+            }
+            _ if lets_go => (
+                Relation::LetsGo,
+                "does not select the cluster any more, and has yet to let go of it".to_owned(),
+            ),
+            (Err(problems), _) => (
+                Relation::Invalid,
+                format!("is not valid, and selects nothing: {}", problems.join("; ")),
+            ),
+            (Ok(_), _) if policy.deleting => (
+                Relation::Deleting,
+                "is being deleted, and selects nothing any more".to_owned(),
+            ),
+            (Ok(rules), _) => (
+                Relation::NotSelecting,
+                format!(
+                    "does not select the cluster: {}",
+                    mismatches(&rules.selector, &labels).join("; ")
+                ),
+            ),
+        };
+        PolicyAccount {
+            name: policy.name.to_string(),
+            relation,
+            priority: policy.rules.as_ref().ok().map(|rules| rules.priority),
+            mode: match policy.brake.dry_run {
+                true => Mode::DryRun,
+                false => Mode::Enforce,
+            },
+            suspend: policy.brake.suspend,
+            message,
+        }
+    };
+    policies.into_iter().map(account).collect()
+}
+
+/// The policy of this name.
+pub(super) fn find<'a>(index: &'a Index, name: &str) -> Option<&'a Policy> {
+    index.policies().find(|policy| &*policy.name == name)
+}
+
+fn applies(policy: &Policy, outranked: usize) -> String {
+    let priority = policy.rules.as_ref().map_or(0, |rules| rules.priority);
+    match outranked {
+        0 => format!("applies: no other selects the cluster (priority {priority})"),
+        _ => format!(
+            "applies: it comes before the others that select the cluster (priority {priority})"
+        ),
+    }
+}
+
+/// The first difference that counts; the order itself is the index's.
+fn outranked_by(policy: &Policy, rules: &Rules, winner: &Policy) -> String {
+    let first = winner
+        .rules
+        .as_ref()
+        .map_or(rules.priority, |rules| rules.priority);
+    let why = if first != rules.priority {
+        format!(
+            "its priority is {}, and that of {} is {first}",
+            rules.priority, winner.name
+        )
+    } else if winner.created != policy.created {
+        format!("of the same priority {first} {} is older", winner.name)
+    } else {
+        format!(
+            "of the same priority and age {} comes first by name",
+            winner.name
+        )
+    };
+    format!("selects the cluster as well, and stands back: {why}")
+}
+
+/// The requirements that the labels do not meet, each tried by itself.
+fn mismatches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> Vec<String> {
+    let equal = selector.match_labels.iter().map(|(key, value)| {
+        let alone = LabelSelector {
+            match_labels: BTreeMap::from([(key.clone(), value.clone())]),
+            ..LabelSelector::default()
+        };
+        (alone, key, format!("{key}={value}"))
+    });
+    let expressions = selector.match_expressions.iter().map(|requirement| {
+        let alone = LabelSelector {
+            match_expressions: vec![requirement.clone()],
+            ..LabelSelector::default()
+        };
+        (alone, &requirement.key, written(requirement))
+    });
+    equal
+        .chain(expressions)
+        .filter(|(alone, ..)| !alone.matches(labels))
+        .map(|(_, key, wanted)| match labels.get(key) {
+            Some(value) => format!("it asks for {wanted}, and the cluster has {key}={value}"),
+            None => format!("it asks for {wanted}, and the cluster has no label {key}"),
+        })
+        .collect()
+}
+
+/// As kubectl writes it.
+fn written(requirement: &LabelSelectorRequirement) -> String {
+    let LabelSelectorRequirement { key, values, .. } = requirement;
+    match requirement.operator {
+        LabelSelectorOperator::In => format!("{key} in ({})", values.join(",")),
+        LabelSelectorOperator::NotIn => format!("{key} notin ({})", values.join(",")),
+        LabelSelectorOperator::Exists => format!("the label {key}"),
+        LabelSelectorOperator::DoesNotExist => format!("!{key}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_and_not_there_is_named() {
+        let selector: LabelSelector = serde_json::from_value(json!({
+            "matchLabels": {"stage": "live", "region": "eu"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["a", "b"]},
+                {"key": "stage", "operator": "NotIn", "values": ["dev", "test"]},
+                {"key": "old", "operator": "DoesNotExist"},
+                {"key": "new", "operator": "Exists"},
+                {"key": "region", "operator": "Exists"},
+            ],
+        }))
+        .unwrap();
+        let labels = [("stage", "dev"), ("region", "eu"), ("old", "x")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(
+            mismatches(&selector, &BTreeMap::from(labels)),
+            [
+                "it asks for stage=live, and the cluster has stage=dev",
+                "it asks for tier in (a,b), and the cluster has no label tier",
+                "it asks for stage notin (dev,test), and the cluster has stage=dev",
+                "it asks for !old, and the cluster has old=x",
+                "it asks for the label new, and the cluster has no label new",
+            ]
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! The account as people read it: sections, wrapped lines, aligned columns; commands as they are.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    account::{Account, Record, Threshold},
+    dependents::DependentAccount,
+    policies::PolicyAccount,
+};
+use crate::api::Mode;
+
+/// Where lines end at the latest, in characters; commands and long words may be longer.
+const WIDTH: usize = 100;
+/// Where what is said of a section begins.
+const INDENT: usize = 12;
+
+/// The account in words.
+pub fn text(account: &Account) -> String {
+    let now = account.time.0;
+    let mut page = Page(String::new());
+    page.wrapped("", 0, &account.summary);
+    page.line("");
+    page.section("Operator", &account.operator.message);
+    page.section("Probed", &account.probing.message);
+    for (place, policy) in account.policies.iter().enumerate() {
+        let heading = if place == 0 { "Policies" } else { "" };
+        page.section(heading, &policy_line(policy));
+    }
+    if let Some(threshold) = &account.threshold {
+        page.section("Threshold", &threshold_line(threshold));
+    }
+    match &account.record {
+        Some(record) => told(&mut page, record, now),
+        None => page.section(
+            "Seen",
+            "nothing: the operator keeps no record (ClusterHealth) of this cluster",
+        ),
+    }
+    dependents(&mut page, &account.dependents, now);
+    for (place, next) in account.next.iter().enumerate() {
+        page.section(if place == 0 { "Next" } else { "" }, next);
+    }
+    for (place, unread) in account.unread.iter().enumerate() {
+        let heading = if place == 0 { "Not read" } else { "" };
+        page.section(heading, &format!("{}: {}", unread.what, unread.message));
+    }
+    if !account.commands.is_empty() {
+        page.line("");
+        page.line("You can");
+        for command in &account.commands {
+            page.wrapped("  # ", 4, &command.purpose);
+            for line in command.command.lines() {
+                page.line(&format!("  {line}"));
+            }
+        }
+    }
+    // What came from others could move the cursor or hide text.
+    page.0.replace(|c: char| c.is_control() && c != '\n', "?")
+}
+
+fn policy_line(policy: &PolicyAccount) -> String {
+    let mut text = format!("{} {}", policy.name, policy.message);
+    if policy.mode == Mode::DryRun {
+        text.push_str("; its mode is DryRun");
+    }
+    if policy.suspend {
+        text.push_str("; it is suspended");
+    }
+    text
+}
+
+fn threshold_line(threshold: &Threshold) -> String {
+    let Threshold {
+        fraction,
+        grace,
+        expiry,
+        ..
+    } = threshold;
+    let mut text = format!("an outage is a share of {fraction} of the node leases that count");
+    if let Some(needed) = threshold.needed {
+        let _ = write!(text, " ({needed} of those counted last)");
+    }
+    let _ = write!(
+        text,
+        " not renewed for {expiry}, or three renewals if that is longer; kube-controller-manager \
+         reacts after {grace}"
+    );
+    text
+}
+
+fn told(page: &mut Page, record: &Record, now: Timestamp) {
+    let reason = record.reason.as_deref().unwrap_or("nothing yet");
+    let mut seen = match &record.last_probe_time {
+        Some(probed) => format!("{reason}, probed {}", ago(probed.0, now)),
+        None => format!("{reason}, not probed"),
+    };
+    if record.stale {
+        seen.push_str(" (STALE: it should have been refreshed since)");
+    }
+    page.section("Seen", &seen);
+    if let Some(message) = &record.message {
+        page.section("", message);
+    }
+    if let Some(trouble) = record
+        .trouble
+        .as_ref()
+        .filter(|it| Some(*it) != record.message.as_ref())
+    {
+        page.section("Trouble", trouble);
+    }
+    match &record.last_action {
+        Some(last) => page.section(
+            "Done",
+            &format!(
+                "{:?} {}: {}",
+                last.action,
+                since(last.time.0, now),
+                last.message
+            ),
+        ),
+        None => page.section("Done", "nothing was ever scaled"),
+    }
+}
+
+fn dependents(page: &mut Page, dependents: &[DependentAccount], now: Timestamp) {
+    if dependents.is_empty() {
+        return;
+    }
+    page.line("");
+    let heading = [
+        "DEPENDENT",
+        "NOW",
+        "OWED",
+        "MARK",
+        "STATE",
+        "REPLICAS SET BY",
+    ];
+    let number = |number: Option<i32>| number.map_or("-".to_owned(), |number| number.to_string());
+    let mut rows = vec![heading.map(str::to_owned)];
+    rows.extend(dependents.iter().map(|it| {
+        let set_by = it.replicas_set_by.as_ref().map(|by| match it.set_at() {
+            Some(time) => format!("{}, {}", by.manager, ago(time.0, now)),
+            None => by.manager.clone(),
+        });
+        [
+            it.kubectl_name(),
+            number(it.replicas),
+            number(it.owed),
+            it.marked
+                .map_or("-", |marked| if marked { "yes" } else { "no" })
+                .to_owned(),
+            format!("{:?}", it.state),
+            set_by.unwrap_or_else(|| "-".to_owned()),
+        ]
+    }));
+    page.table(&rows);
+    for dependent in dependents.iter().filter(|it| !it.message.is_empty()) {
+        let text = format!("{}: {}", dependent.kubectl_name(), dependent.message);
+        page.wrapped("  ", 4, &text);
+    }
+    page.line("");
+}
+
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.0.push_str(text);
+        self.0.push('\n');
+    }
+
+    /// A heading, with what is said under it beside it.
+    fn section(&mut self, heading: &str, text: &str) {
+        self.wrapped(&format!("{heading:<INDENT$}"), INDENT, text);
+    }
+
+    /// Lines of [`WIDTH`] at most: the first begins with `head`, the others with so many spaces.
+    fn wrapped(&mut self, head: &str, indent: usize, text: &str) {
+        let mut line = head.to_owned();
+        let mut room = WIDTH.saturating_sub(head.chars().count());
+        let mut fresh = true;
+        for word in text.split_whitespace() {
+            let length = word.chars().count();
+            if !fresh && length >= room {
+                self.line(&line);
+                line = " ".repeat(indent);
+                room = WIDTH.saturating_sub(indent);
+                fresh = true;
+            }
+            if !fresh {
+                line.push(' ');
+            }
+            line.push_str(word);
+            room = room.saturating_sub(length + usize::from(!fresh));
+            fresh = false;
+        }
+        self.line(line.trim_end());
+    }
+
+    fn table<const N: usize>(&mut self, rows: &[[String; N]]) {
+        let mut widths = [0; N];
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for row in rows {
+            let cells = row.iter().zip(widths);
+            let cells: Vec<String> = cells
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            self.line(cells.join("  ").trim_end());
+        }
+    }
+}
+
+/// `2026-11-20T20:51:03Z (2m ago)`.
+pub(super) fn since(time: Timestamp, now: Timestamp) -> String {
+    format!("{time:.0} ({})", ago(time, now))
+}
+
+/// `2m ago`.
+pub(super) fn ago(time: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(time).as_secs();
+    match seconds {
+        ..=0 => "just now".to_owned(),
+        1..120 => format!("{seconds}s ago"),
+        120..7_200 => format!("{}m ago", seconds / 60),
+        7_200..172_800 => format!("{}h ago", seconds / 3_600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
+        for (time, expected) in [
+            ("2026-11-20T12:00:05Z", "just now"),
+            ("2026-11-20T12:00:00Z", "just now"),
+            ("2026-11-20T11:59:59Z", "1s ago"),
+            ("2026-11-20T11:58:01Z", "119s ago"),
+            ("2026-11-20T11:58:00Z", "2m ago"),
+            ("2026-11-20T10:00:00Z", "2h ago"),
+            ("2026-11-18T12:00:00Z", "2 days ago"),
+        ] {
+            assert_eq!(ago(time.parse().unwrap(), now), expected, "{time}");
+        }
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        let mut page = Page(String::new());
+        let word = "123456789";
+        page.section("Head", &[word; 20].join(" "));
+        let lines: Vec<&str> = page.0.lines().collect();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
+        assert!(lines[0].starts_with("Head        123456789 "), "{lines:?}");
+        assert!(lines[1].starts_with("            123456789 "), "{lines:?}");
+        assert_eq!(page.0.matches(word).count(), 20);
+    }
+
+    #[test]
+    fn a_long_word_is_kept_whole() {
+        let mut page = Page(String::new());
+        let word = "x".repeat(150);
+        page.wrapped("", 0, &format!("a {word} b"));
+        assert_eq!(page.0, format!("a\n{word}\nb\n"));
+    }
+}

@@ -1,0 +1,535 @@
+//! What `explain` tells of a cluster, against a seed of fixed objects and a fixed time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::convert::Infallible;
+
+use dependency_watchdog::{
+    explain::{Account, AskError, DependentState, OperatorState, State, ask, text},
+    runtime::seed::Seed,
+};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+
+const CLUSTER: &str = "shoot--garden--alpha";
+const GROUP: &str = "dependency-watchdog.gardener.cloud";
+/// A minute before it is asked.
+const PROBED: &str = "2026-11-20T11:59:00Z";
+
+/// A seed of these objects.
+#[derive(Clone, Default)]
+struct Fixed {
+    objects: Vec<Value>,
+    /// Plurals that may not be read.
+    denied: Vec<&'static str>,
+    /// Plurals that are not served.
+    unserved: Vec<&'static str>,
+}
+
+impl Fixed {
+    /// A healthy cluster, three dependents, the policy that applies, a prober.
+    fn healthy() -> Self {
+        let dependents = [("kcm", 1), ("mcm", 2), ("ca", 3)];
+        let deployments = dependents.map(|(name, replicas)| deployment(name, replicas, &json!({})));
+        let mut objects = vec![cluster(), policy("shoots", 0), lease("11:59:58"), health()];
+        objects.extend(deployments);
+        Self {
+            objects,
+            ..Self::default()
+        }
+    }
+
+    /// The same in an outage: everything is scaled to zero.
+    fn protected() -> Self {
+        let mut seed = Self::healthy();
+        for (name, replicas) in [("kcm", "1"), ("mcm", "2"), ("ca", "3")] {
+            seed.change("Deployment", name, |it| {
+                it["spec"]["replicas"] = json!(0);
+                it["status"] = json!({"observedGeneration": 1});
+                it["metadata"]["annotations"] = taken(replicas);
+                it["metadata"]["managedFields"] = set_by("dependency-watchdog");
+            });
+        }
+        seed.change("ClusterHealth", CLUSTER, |it| {
+            let status = &mut it["status"];
+            status["protection"] = json!("Active");
+            status["protectedSince"] = json!("2026-11-20T11:48:00Z");
+            status["reason"] = json!("Outage");
+            status["message"] = json!(
+                "3 of 3 node leases that count are expired, and 2 are an outage; the API server \
+                 answers and accepts writes; zones: a 2 of 2, b 1 of 1; scaled to zero until the \
+                 leases are fresh again: ca, kcm, mcm"
+            );
+            status["leases"]["expired"] = json!(3);
+            status["lastAction"] = json!({
+                "time": "2026-11-20T11:48:01Z", "action": "ScaledDown",
+                "message": "scaled to zero: kcm, mcm, ca; 3 of 3 node leases that count were expired",
+            });
+            for (place, replicas) in [3, 1, 2].into_iter().enumerate() {
+                status["dependents"][place]["owed"] = json!(true);
+                status["dependents"][place]["recordedReplicas"] = json!(replicas);
+            }
+        });
+        seed
+    }
+
+    fn change(&mut self, kind: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut objects = self.objects.iter_mut();
+        let object = objects.find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+        change(object.unwrap());
+    }
+
+    fn remove(&mut self, kind: &str) {
+        self.objects.retain(|it| it["kind"] != kind);
+    }
+
+    fn with(mut self, object: Value) -> Self {
+        self.objects.push(object);
+        self
+    }
+
+    async fn account(&self) -> Account {
+        Account::new(&ask(&self.seed(), CLUSTER, "garden").await.unwrap())
+    }
+
+    async fn error(&self, cluster: &str) -> AskError {
+        match ask(&self.seed(), cluster, "garden").await {
+            Ok(_) => panic!("{cluster} was told"),
+            Err(error) => error,
+        }
+    }
+
+    fn seed(&self) -> Seed {
+        let fixed = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (status, body) = fixed.answer(&request);
+            let response = http::Response::builder()
+                .status(status)
+                .header("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
+                .body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        Seed::unlimited(Client::new(service, "default"))
+    }
+
+    fn answer(&self, request: &http::Request<Body>) -> (u16, Value) {
+        assert_eq!(request.method(), "GET", "it only reads");
+        let segments: Vec<&str> = request.uri().path().split('/').skip(1).collect();
+        if segments == ["version"] {
+            return (200, json!({}));
+        }
+        let rest = match &segments[3..] {
+            ["namespaces", _, rest @ ..] => rest,
+            rest => rest,
+        };
+        let (plural, name, sub) = match rest {
+            [plural] => (*plural, None, ""),
+            [plural, name] => (*plural, Some(*name), ""),
+            [plural, name, sub] => (*plural, Some(*name), *sub),
+            _ => panic!("{segments:?}"),
+        };
+        if self.unserved.contains(&plural) {
+            return failure(
+                404,
+                "NotFound",
+                "the server could not find the requested resource",
+            );
+        }
+        if self.denied.contains(&plural) {
+            let message = format!("{plural} is forbidden: User \"viewer\" cannot read resource");
+            return failure(403, "Forbidden", &message);
+        }
+        let query = request
+            .uri()
+            .query()
+            .unwrap_or_default()
+            .replace("%3D", "=");
+        let selected = query
+            .split('&')
+            .find_map(|it| it.strip_prefix("fieldSelector=metadata.name="));
+        let kind = kind(plural);
+        let mut found = self.objects.iter().filter(|it| it["kind"] == kind);
+        let named = |it: &&Value, name: &str| it["metadata"]["name"] == name;
+        let Some(name) = name else {
+            let items: Vec<&Value> = found
+                .filter(|it| selected.is_none_or(|name| named(it, name)))
+                .collect();
+            return (
+                200,
+                json!({"kind": format!("{kind}List"), "metadata": {}, "items": items}),
+            );
+        };
+        match (found.find(|it| named(it, name)), sub) {
+            (Some(object), "") => (200, object.clone()),
+            (Some(object), sub) => panic!("{sub} of {object}"),
+            (None, _) => failure(404, "NotFound", &format!("{plural} \"{name}\" not found")),
+        }
+    }
+}
+
+fn kind(plural: &str) -> &'static str {
+    match plural {
+        "clusters" => "Cluster",
+        "clusterhealths" => "ClusterHealth",
+        "probepolicies" => "ProbePolicy",
+        "leases" => "Lease",
+        "deployments" => "Deployment",
+        other => panic!("{other}"),
+    }
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> (u16, Value) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    });
+    (code, status)
+}
+
+fn cluster() -> Value {
+    json!({
+        "kind": "Cluster", "apiVersion": "extensions.gardener.cloud/v1alpha1",
+        "metadata": {"name": CLUSTER, "uid": "uid", "labels": {"stage": "live"}},
+        "spec": {"shoot": {
+            "metadata": {"labels": {"region": "eu"}},
+            "spec": {"provider": {"workers": [{"name": "w"}]}},
+            "status": {"lastOperation": {"type": "Reconcile", "state": "Succeeded"}},
+        }},
+    })
+}
+
+fn reference(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name})
+}
+
+fn policy(name: &str, priority: i32) -> Value {
+    let dependent = |name: &str, up: i32, down: i32| {
+        json!({
+            "ref": reference(name), "optional": false,
+            "scaleUp": {"level": up}, "scaleDown": {"level": down},
+        })
+    };
+    json!({
+        "kind": "ProbePolicy", "apiVersion": format!("{GROUP}/v1alpha1"),
+        "metadata": {"name": name, "creationTimestamp": "2026-11-01T00:00:00Z"},
+        "spec": {
+            "priority": priority, "kubeConfigSecretName": "dwd",
+            "kcmNodeMonitorGraceDuration": "40s",
+            "dependentResourceInfos": [
+                dependent("kcm", 2, 0), dependent("mcm", 1, 1), dependent("ca", 0, 1),
+            ],
+        },
+    })
+}
+
+fn health() -> Value {
+    let dependent = |name: &str, level: i32| {
+        json!({
+            "ref": reference(name), "owed": false, "level": level,
+            "initialDelay": "0s", "timeout": "30s",
+        })
+    };
+    json!({
+        "kind": "ClusterHealth", "apiVersion": format!("{GROUP}/v1alpha1"),
+        "metadata": {"name": CLUSTER}, "spec": {},
+        "status": {
+            "protection": "None", "policy": "shoots", "reason": "Healthy",
+            "message": "none of 3 node leases is expired",
+            "leases": {"candidates": 3, "expired": 0, "unknown": 0},
+            "lastProbeTime": PROBED,
+            "dependents": [dependent("ca", 0), dependent("kcm", 2), dependent("mcm", 1)],
+        },
+    })
+}
+
+fn lease(renewed: &str) -> Value {
+    json!({
+        "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+        "metadata": {"name": "dwd-prober-leader-election", "namespace": "garden"},
+        "spec": {
+            "holderIdentity": "dwd-prober-0", "leaseDurationSeconds": 15,
+            "renewTime": format!("2026-11-20T{renewed}.000000Z"),
+        },
+    })
+}
+
+fn deployment(name: &str, replicas: i32, annotations: &Value) -> Value {
+    json!({
+        "kind": "Deployment", "apiVersion": "apps/v1",
+        "metadata": {
+            "name": name, "namespace": CLUSTER, "generation": 1, "resourceVersion": "1",
+            "annotations": annotations, "managedFields": set_by("gardenlet"),
+        },
+        "spec": {"replicas": replicas},
+        "status": {"observedGeneration": 1, "replicas": replicas, "readyReplicas": replicas},
+    })
+}
+
+fn taken(replicas: &str) -> Value {
+    json!({
+        format!("{GROUP}/meltdown-protection-active"): "",
+        format!("{GROUP}/replicas"): replicas,
+    })
+}
+
+fn set_by(manager: &str) -> Value {
+    json!([{
+        "manager": manager, "operation": "Update", "apiVersion": "apps/v1",
+        "time": "2026-11-20T11:48:01Z", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+    }])
+}
+
+fn state(account: &Account, name: &str) -> DependentState {
+    let mut dependents = account.dependents.iter();
+    dependents.find(|it| it.r#ref.name == name).unwrap().state
+}
+
+fn commands(account: &Account) -> String {
+    let commands = account.commands.iter().map(|it| it.command.as_str());
+    commands.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_healthy_cluster() {
+    let mut invalid = policy("invalid", 9);
+    invalid["spec"]["failureThreshold"] = json!(0);
+    let mut elsewhere = policy("elsewhere", 9);
+    elsewhere["spec"]["clusterSelector"] = json!({"matchLabels": {"stage": "dev"}});
+    let seed = Fixed::healthy()
+        .with(policy("default", -5))
+        .with(elsewhere)
+        .with(invalid);
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Healthy);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_protected_cluster() {
+    let account = Fixed::protected().account().await;
+    assert_eq!(account.state, State::Protected);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn the_same_for_tools() {
+    let account = Fixed::protected().account().await;
+    insta::assert_snapshot!(serde_json::to_string_pretty(&account).unwrap());
+}
+
+#[tokio::test]
+async fn dependents_of_which_something_is_in_the_way() {
+    let mut seed = Fixed::protected();
+    seed.change("Deployment", "kcm", |it| {
+        it["metadata"]["annotations"][format!("{GROUP}/replicas")] = json!("\u{1b}[2Jmany");
+    });
+    seed.change("Deployment", "mcm", |it| {
+        it["metadata"]["annotations"] = json!({});
+    });
+    seed.change("Deployment", "ca", |it| {
+        it["metadata"]["annotations"] = json!({
+            format!("{GROUP}/ignore-scaling"): "true", format!("{GROUP}/replicas"): "7",
+        });
+    });
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["reason"] = json!("Healthy")
+    });
+    let account = seed.account().await;
+    assert_eq!(state(&account, "kcm"), DependentState::RecordUnreadable);
+    assert_eq!(state(&account, "mcm"), DependentState::MarkRemoved);
+    assert_eq!(state(&account, "ca"), DependentState::Ignored);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_dependent_that_somebody_scaled_up() {
+    let mut seed = Fixed::protected();
+    seed.change("Deployment", "mcm", |it| it["spec"]["replicas"] = json!(5));
+    let account = seed.account().await;
+    assert_eq!(state(&account, "mcm"), DependentState::ScaledUpByOthers);
+    assert!(text(&account).contains("it is scaled to zero again"));
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_said_and_all_else_told() {
+    let mut seed = Fixed::protected();
+    seed.denied = vec!["deployments", "leases"];
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Protected);
+    assert_eq!(account.operator.state, OperatorState::Unknown);
+    assert_eq!(account.unread.len(), 3, "{:?}", account.unread);
+    let owed: Vec<Option<i32>> = account.dependents.iter().map(|it| it.owed).collect();
+    assert_eq!(owed, [Some(3), Some(1), Some(2)]);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn an_outage_in_dry_run() {
+    let mut seed = Fixed::healthy();
+    seed.change("ProbePolicy", "shoots", |it| {
+        it["spec"]["mode"] = json!("DryRun")
+    });
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["reason"] = json!("Outage");
+        it["status"]["message"] = json!("3 of 3 node leases that count are expired");
+    });
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Outage);
+    assert_eq!(state(&account, "kcm"), DependentState::ToScaleDown);
+    assert!(commands(&account).contains(r#"{"spec":{"mode":"Enforce"}}"#));
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_suspended_policy_keeps_what_it_took() {
+    let mut seed = Fixed::protected();
+    seed.change("ProbePolicy", "shoots", |it| {
+        it["spec"]["suspend"] = json!(true)
+    });
+    let account = seed.account().await;
+    assert_eq!(account.probing.reason.as_deref(), Some("Suspended"));
+    assert!(commands(&account).contains(r#"{"spec":{"suspend":false}}"#));
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_hibernated_cluster_is_skipped() {
+    let mut seed = Fixed::healthy();
+    seed.change("Cluster", CLUSTER, |it| {
+        it["spec"]["shoot"]["spec"]["hibernation"] = json!({"enabled": true});
+        it["spec"]["shoot"]["status"]["hibernated"] = json!(true);
+    });
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Skipped);
+    assert_eq!(account.probing.reason.as_deref(), Some("Hibernated"));
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn no_prober_is_alive() {
+    let mut seed = Fixed::protected();
+    seed.change("Lease", "dwd-prober-leader-election", |it| {
+        *it = lease("11:20:00");
+    });
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["lastProbeTime"] = json!("2026-11-20T11:20:00Z");
+    });
+    let account = seed.account().await;
+    assert_eq!(account.operator.state, OperatorState::Silent);
+    assert!(account.record.as_ref().unwrap().stale);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_record_is_stale_when_it_was_not_refreshed() {
+    for (probed, stale) in [("11:45:00", false), ("11:43:00", true)] {
+        let mut seed = Fixed::healthy();
+        seed.remove("Lease");
+        seed.change("ClusterHealth", CLUSTER, |it| {
+            it["status"]["lastProbeTime"] = json!(format!("2026-11-20T{probed}Z"));
+        });
+        let account = seed.account().await;
+        assert_eq!(account.operator.state, OperatorState::NoLease);
+        assert_eq!(account.record.as_ref().unwrap().stale, stale, "{probed}");
+        assert_eq!(
+            account.summary.contains("STALE"),
+            stale,
+            "{}",
+            account.summary
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_a_policy() {
+    let mut seed = Fixed::healthy();
+    seed.remove("ProbePolicy");
+    seed.remove("ClusterHealth");
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Unselected);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn without_a_record() {
+    let mut seed = Fixed::healthy();
+    seed.remove("ClusterHealth");
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Pending);
+    assert_eq!(account.record, None);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_policy_that_selects_it_no_more_lets_go_of_it() {
+    let mut seed = Fixed::protected();
+    seed.change("ProbePolicy", "shoots", |it| {
+        it["spec"]["clusterSelector"] = json!({"matchLabels": {"stage": "dev"}});
+    });
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Protected);
+    assert_eq!(account.probing.probed, Some(true));
+    assert!(
+        account.next[0].contains("Nothing more is taken"),
+        "{:?}",
+        account.next
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_gone() {
+    let mut seed = Fixed::protected();
+    seed.remove("Cluster");
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Gone);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn a_seed_without_the_kinds() {
+    let mut seed = Fixed::healthy();
+    seed.unserved = vec!["probepolicies", "clusterhealths"];
+    seed.remove("Lease");
+    let account = seed.account().await;
+    assert_eq!(account.state, State::NotInstalled);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn without_rights_for_policies() {
+    let mut seed = Fixed::healthy();
+    seed.denied = vec!["probepolicies"];
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Unknown);
+    insta::assert_snapshot!(text(&account));
+}
+
+#[tokio::test]
+async fn an_unknown_name() {
+    let error = Fixed::healthy().error("alfa").await;
+    assert!(matches!(error, AskError::NoSuchCluster { .. }));
+    insta::assert_snapshot!(error, @"");
+    let error = Fixed::healthy().error("shoot--garden--alfa").await;
+    insta::assert_snapshot!(error, @"");
+}
+
+#[tokio::test]
+async fn a_seed_that_does_not_tell() {
+    let mut seed = Fixed::healthy();
+    seed.denied = vec!["clusters", "clusterhealths"];
+    let error = seed.error(CLUSTER).await;
+    assert!(matches!(error, AskError::CouldNot { .. }));
+    insta::assert_snapshot!(error, @"");
+    let mut seed = Fixed::default();
+    seed.unserved = vec!["clusters", "clusterhealths", "probepolicies"];
+    insta::assert_snapshot!(seed.error(CLUSTER).await, @"");
+    let mut seed = Fixed::default();
+    seed.denied = vec!["clusters"];
+    insta::assert_snapshot!(seed.error(CLUSTER).await, @"");
+}
