@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::Time,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::{SignedDuration, Timestamp},
 };
 use serde::Serialize;
@@ -90,7 +90,7 @@ pub struct Account {
     pub next: Vec<String>,
     /// What can be done or looked at.
     pub commands: Vec<Command>,
-    /// What could not be read.
+    /// What could not be read, dependents apart.
     pub unread: Vec<Unread>,
 }
 
@@ -159,14 +159,28 @@ pub struct Record {
     /// What was last done to the dependents, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_action: Option<LastAction>,
-    /// Why dependents are not where they should be, or the cluster cannot be judged.
+    /// The policy that applied when it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub policy: Option<String>,
+    /// Why the cluster was not probed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// What somebody must look at: the cluster cannot be judged, dependents are not where they should
+    /// be, or it is protected for too long.
+    pub trouble: Vec<Trouble>,
+}
+
+/// A condition that tells of trouble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// In one word.
+    pub reason: String,
+    /// As a sentence.
+    pub message: String,
 }
 
 /// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Unread {
     /// The kind, or the object.
     pub what: String,
@@ -222,7 +236,8 @@ impl Account {
             recorded,
         };
         let wanted = wanted(&outlook, settings, recorded);
-        let dependents: Vec<_> = asked.iter().map(|asked| wanted.account(asked)).collect();
+        let mut dependents: Vec<_> = asked.iter().map(|asked| wanted.account(asked)).collect();
+        dependents.sort_by_key(|dependent| dependent.level);
         let operator = OperatorAccount::new(&objects.lease, namespace, *now);
         let threshold = settings.map(|settings| {
             Threshold::new(settings, record.as_ref().and_then(|it| it.leases.as_ref()))
@@ -232,7 +247,7 @@ impl Account {
             time: Time(*now),
             state,
             summary: next::summary(&outlook, cluster, &dependents, &operator, *now),
-            probing: probing(answers, stance.as_ref(), responsible),
+            probing: probing(answers, stance.as_ref(), responsible, record.as_ref()),
             policies: policies::accounts(index, objects, cluster),
             next: next::next(&outlook, threshold.as_ref(), &operator),
             threshold,
@@ -248,9 +263,14 @@ impl Account {
 }
 
 impl Record {
+    /// Whether its time is so old that it would be taken for that of the last probe.
+    pub(super) fn lags(&self, now: Timestamp) -> bool {
+        let probed = self.last_probe_time.as_ref();
+        probed.is_some_and(|probed| now.duration_since(probed.0) > SignedDuration::from_mins(1))
+    }
+
     fn new(status: &ClusterHealthStatus, now: Timestamp) -> Self {
         let condition = |kind: &str| status.conditions.iter().find(|it| it.type_ == kind);
-        let degraded = condition("Degraded").filter(|it| it.status == "True");
         let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
         let age = status
             .last_probe_time
@@ -267,9 +287,23 @@ impl Record {
             stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
             held_back: condition("Protecting").is_some_and(|it| it.reason == "HeldBack"),
             last_action: status.last_action.clone(),
-            trouble: degraded.map(|it| it.message.clone()),
+            policy: status.policy.clone(),
+            skipped: status.skipped.clone(),
+            trouble: trouble(&status.conditions, &["ProtectedTooLong", "Degraded"]),
         }
     }
+}
+
+/// Those of these types that are true.
+pub(super) fn trouble(conditions: &[Condition], types: &[&str]) -> Vec<Trouble> {
+    let of = |kind: &&str| conditions.iter().find(|it| it.type_ == **kind);
+    let found = types.iter().filter_map(of).filter(|it| it.status == "True");
+    found
+        .map(|it| Trouble {
+            reason: it.reason.clone(),
+            message: it.message.clone(),
+        })
+        .collect()
 }
 
 impl Threshold {
@@ -335,7 +369,13 @@ fn state(
         (_, None) if matches!(answers.objects.policies, Err(Refused::NotServed)) => {
             State::NotInstalled
         }
-        (_, None) => State::Unknown,
+        (_, None) => match record {
+            Some(Record {
+                skipped: Some(_), ..
+            }) => State::Skipped,
+            Some(record) => judged(Some(record)),
+            None => State::Unknown,
+        },
         (_, Some(Stance::Forget | Stance::Bury)) => State::Unselected,
         (_, Some(stance)) => match next::finding(stance) {
             Some(Finding::Skipped { reason, .. }) if *reason == "Unselected" => State::Unselected,
@@ -373,7 +413,12 @@ fn wanted<'a>(
     }
 }
 
-fn probing(answers: &Answers, stance: Option<&Stance>, selected: Option<&Selected>) -> Probing {
+fn probing(
+    answers: &Answers,
+    stance: Option<&Stance>,
+    selected: Option<&Selected>,
+    record: Option<&Record>,
+) -> Probing {
     let policy = selected.map_or("", |selected| &selected.policy);
     let probed = |message: String| Probing {
         probed: Some(true),
@@ -409,12 +454,12 @@ fn probing(answers: &Answers, stance: Option<&Stance>, selected: Option<&Selecte
             "Unselected",
             "no valid policy selects the cluster".to_owned(),
         ),
-        None => unknown(answers),
+        None => unknown(answers, record),
     }
 }
 
 /// What can be said of it where policies or the Cluster could not be read.
-fn unknown(answers: &Answers) -> Probing {
+fn unknown(answers: &Answers, record: Option<&Record>) -> Probing {
     let assignment = answers.index.assignment(&answers.cluster);
     let eligibility = assignment.map(|assignment| &assignment.eligibility);
     let (reason, message) = match (eligibility, &answers.objects.policies) {
@@ -423,10 +468,25 @@ fn unknown(answers: &Answers) -> Probing {
             "the seed does not serve ProbePolicies, so nothing is probed".to_owned(),
         ),
         (Some(Eligibility::Skipped(skip)), _) => (Some(skip.reason()), skip.to_string()),
-        _ => (
-            None,
-            "that cannot be told; see what could not be read".to_owned(),
-        ),
+        _ => match record.map(|record| (&record.skipped, &record.policy)) {
+            Some((Some(skipped), _)) => (
+                Some(&**skipped),
+                "by the record; see what could not be read".to_owned(),
+            ),
+            Some((None, Some(policy))) => {
+                return Probing {
+                    probed: Some(true),
+                    reason: None,
+                    message: format!(
+                        "yes, by the record, by the policy {policy}; see what could not be read"
+                    ),
+                };
+            }
+            _ => (
+                None,
+                "that cannot be told; see what could not be read".to_owned(),
+            ),
+        },
     };
     Probing {
         probed: reason.map(|_| false),
@@ -456,11 +516,5 @@ fn unread(answers: &Answers) -> Vec<Unread> {
         refused("ProbePolicies", objects.policies.as_ref().err()),
         undecodable,
     ];
-    let dependents = answers.dependents.iter().filter_map(|asked| {
-        Some(Unread {
-            what: asked.reference.to_string(),
-            message: asked.found.as_ref().err()?.clone(),
-        })
-    });
-    kinds.into_iter().flatten().chain(dependents).collect()
+    kinds.into_iter().flatten().collect()
 }

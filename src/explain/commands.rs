@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     account::{Account, State},
-    dependents::DependentState,
+    dependents::{DependentAccount, DependentState},
     operator::{LEASE, OperatorState},
 };
 use crate::{
@@ -68,20 +68,10 @@ pub(super) fn commands(
                     format!("kubectl -n {cluster} annotate {name} {IGNORE}-"),
                 );
             }
-            DependentState::Down | DependentState::GoingDown => told.add(
-                &format!(
-                    "overrule the operator: restore {name} by hand, and keep it from being scaled \
-                     down again until the annotation is removed"
-                ),
-                format!("kubectl -n {cluster} annotate {name} {IGNORE}=true\n{back}"),
-            ),
-            DependentState::Unread => told.add(
-                &format!("see what you may read of {name}"),
-                format!("kubectl -n {cluster} auth can-i get {name}"),
-            ),
             _ => {}
         }
     }
+    by_hand(account, &mut told);
     if matches!(
         account.state,
         State::Protected | State::ScalingDown | State::Outage | State::Undetermined
@@ -131,6 +121,36 @@ fn brakes(account: &Account, responsible: Option<&Selected>, told: &mut Commands
             &format!("let the policy {policy} act, on all its clusters"),
             patch("\"mode\":\"Enforce\""),
         );
+    }
+}
+
+/// How to overrule the operator, and how to see what the reader may not.
+fn by_hand(account: &Account, told: &mut Commands) {
+    let cluster = &account.cluster;
+    let of = |states: &[DependentState], line: &dyn Fn(&DependentAccount) -> String| {
+        let dependents = account.dependents.iter();
+        let dependents = dependents.filter(|it| states.contains(&it.state));
+        let lines: Vec<String> = dependents.map(line).collect();
+        Some(lines.join("\n")).filter(|lines| !lines.is_empty())
+    };
+    let down = [DependentState::Down, DependentState::GoingDown];
+    if let Some(lines) = of(&down, &|it| {
+        let (name, replicas) = (it.kubectl_name(), it.by_hand());
+        format!(
+            "kubectl -n {cluster} annotate {name} {IGNORE}=true\n\
+             kubectl -n {cluster} scale {name} --replicas={replicas}"
+        )
+    }) {
+        told.add(
+            "overrule the operator: restore by hand, and keep it from scaling down again until the \
+             annotation is removed; nodes that are silent may then be replaced",
+            lines,
+        );
+    }
+    if let Some(lines) = of(&[DependentState::Unread], &|it| {
+        format!("kubectl -n {cluster} auth can-i get {}", it.kubectl_name())
+    }) {
+        told.add("see which dependents you may read", lines);
     }
 }
 

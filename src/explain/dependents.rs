@@ -65,6 +65,8 @@ pub struct DependentAccount {
     pub replicas_set_by: Option<SetBy>,
     /// Whether the policy that applies names it.
     pub named: bool,
+    /// Its level when it is scaled back: the lowest comes first.
+    pub level: u32,
     /// What is to be known of it, and what is in the way; empty if there is nothing.
     pub message: String,
 }
@@ -102,6 +104,10 @@ impl Wanted<'_> {
             recorded_replicas: None,
             replicas_set_by: asked.set_by.clone(),
             named: named.is_some(),
+            level: match (named, recorded) {
+                (Some(named), _) => named.up.level,
+                (None, recorded) => recorded.map_or(0, |it| u32::try_from(it.level).unwrap_or(0)),
+            },
             message: String::new(),
         };
         let found = match &asked.found {
@@ -145,7 +151,7 @@ impl Wanted<'_> {
             ),
             Step::ScaleDown { .. } => (
                 DependentState::ToScaleDown,
-                self.unless_held("it is about to be scaled to zero"),
+                self.unless_held("it is to be scaled to zero"),
             ),
             Step::ScaleUp { to } if marked => return (DependentState::Down, self.goes_back(to)),
             Step::ScaleUp { to } => (
@@ -232,7 +238,7 @@ impl Wanted<'_> {
 
     fn unless_held(&self, what: &str) -> String {
         match self.held {
-            true => format!("{what} once that is not held back any more"),
+            true => format!("{what}, once nothing holds that back"),
             false => what.to_owned(),
         }
     }

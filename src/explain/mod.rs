@@ -15,7 +15,7 @@ mod operator;
 mod policies;
 mod text;
 
-pub use account::{Account, Probing, Record, State, Threshold, Unread};
+pub use account::{Account, Probing, Record, State, Threshold, Trouble, Unread};
 pub use ask::{Answers, AskError, Asked, Objects, Refused, SetBy, ask};
 pub use commands::Command;
 pub use dependents::{DependentAccount, DependentState};

@@ -70,8 +70,15 @@ impl Outlook<'_> {
     }
 
     fn is_silent(&self) -> bool {
-        let reason = self.record.and_then(|record| record.reason.as_deref());
-        reason == Some("Outage")
+        self.reason() == Some("Outage")
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.reason() == Some(health::cluster::HEALTHY)
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.record.and_then(|record| record.reason.as_deref())
     }
 
     fn is_dry_run(&self) -> bool {
@@ -131,7 +138,15 @@ pub(super) fn summary(
     let taken = dependents.iter().filter(|it| it.is_taken()).count();
     let mut text = match outlook.state {
         State::Protected => format!(
-            "{cluster} is PROTECTED{when}: dependents are scaled to zero, and owed their replicas."
+            "{cluster} is PROTECTED{when}: dependents are scaled to zero, so that no silent node is \
+             replaced, and are owed their replicas.{}",
+            match outlook.stance {
+                Some(Stance::Hold(finding, _)) => format!(
+                    " It is NOT PROBED ({}), and nothing restores them.",
+                    health::cluster::reason(finding)
+                ),
+                _ => String::new(),
+            }
         ),
         State::ScalingDown => {
             format!("{cluster} is in an OUTAGE{when}: its dependents are being scaled to zero.")
@@ -257,12 +272,17 @@ fn probed(
             if outlook.state == State::ScalingDown {
                 told.push(format!("They go to zero in this order: {}.", outlook.order(Aim::Protect)));
             }
-            let rows = in_a_row(settings.success_threshold, "healthy verdicts");
-            told.push(format!(
-                "It is restored when so many leases are fresh again that it is no outage ({share}){rows}. \
-                 Then the replicas come back in this order: {}.",
-                outlook.order(Aim::Restore)
-            ));
+            let order = outlook.order(Aim::Restore);
+            if outlook.is_healthy() {
+                told.push(format!("The replicas come back in this order: {order}."));
+            } else {
+                let rows = in_a_row(settings.success_threshold, "healthy verdicts");
+                told.push(format!(
+                    "It is restored once {}{rows}. The replicas then come back in this order: \
+                     {order}.",
+                    threshold.map_or_else(String::new, below)
+                ));
+            }
         }
         State::Undetermined => told.push(
             "Nothing is scaled, either way, until a probe can judge it again; what was seen says \
@@ -312,9 +332,25 @@ fn share(threshold: &Threshold) -> String {
         fraction, expiry, ..
     } = threshold;
     match threshold.needed {
-        Some(needed) => format!("{needed} node leases expired, that is older than {expiry}"),
+        Some(needed) => {
+            format!("{needed} node leases or more expired, that is older than {expiry}")
+        }
         None => {
             format!("a share of {fraction} of the node leases expired, that is older than {expiry}")
         }
+    }
+}
+
+fn below(threshold: &Threshold) -> String {
+    let Threshold {
+        fraction, expiry, ..
+    } = threshold;
+    match threshold.needed {
+        Some(needed) => {
+            format!("fewer than {needed} node leases are expired (older than {expiry})")
+        }
+        None => format!(
+            "less than a share of {fraction} of the node leases is expired (older than {expiry})"
+        ),
     }
 }

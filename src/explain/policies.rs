@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Objects;
+use super::{
+    Objects,
+    account::{Trouble, trouble},
+};
 use crate::{
     api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Mode},
     cluster::{Index, Policy, Rules},
@@ -44,6 +47,9 @@ pub struct PolicyAccount {
     pub suspend: bool,
     /// Why it applies or not, as the rest of a sentence that begins with its name.
     pub message: String,
+    /// What its status tells that concerns the cluster as well: rights that are missing, and that
+    /// many clusters fell silent at once.
+    pub trouble: Vec<Trouble>,
 }
 
 /// What the operator concludes from the objects. A policy that cannot be decoded is one with a
@@ -115,7 +121,13 @@ pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<P
                 ),
             ),
         };
+        let concerned = matches!(relation, Relation::Applies | Relation::LetsGo);
         PolicyAccount {
+            trouble: if concerned {
+                shared(objects, &policy.name)
+            } else {
+                Vec::new()
+            },
             name: policy.name.to_string(),
             relation,
             priority: policy.rules.as_ref().ok().map(|rules| rules.priority),
@@ -128,6 +140,19 @@ pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<P
         }
     };
     policies.into_iter().map(account).collect()
+}
+
+/// What the status of a policy tells that is not about single clusters.
+fn shared(objects: &Objects, name: &str) -> Vec<Trouble> {
+    let policies = objects.policies.iter().flatten();
+    let mut valid = policies.filter_map(|policy| policy.0.as_ref().ok());
+    let found = valid.find(|policy| policy.metadata.name.as_deref() == Some(name));
+    let conditions = found
+        .and_then(|policy| policy.status.as_ref())
+        .map_or(&[][..], |status| &status.conditions);
+    let mut told = trouble(conditions, &["WidespreadOutage", "Degraded"]);
+    told.retain(|it| ["SilentAtOnce", "RightsMissing"].contains(&&*it.reason));
+    told
 }
 
 /// The policy of this name.

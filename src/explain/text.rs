@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    account::{Account, Record, Threshold},
+    account::{Account, Probing, Record, Threshold, Trouble},
     dependents::DependentAccount,
     policies::PolicyAccount,
 };
@@ -20,13 +20,16 @@ const INDENT: usize = 12;
 pub fn text(account: &Account) -> String {
     let now = account.time.0;
     let mut page = Page(String::new());
-    page.wrapped("", 0, &account.summary);
+    page.wrapped("", "", &account.summary);
     page.line("");
     page.section("Operator", &account.operator.message);
-    page.section("Probed", &account.probing.message);
+    page.section("Probed", &probing_line(&account.probing));
     for (place, policy) in account.policies.iter().enumerate() {
         let heading = if place == 0 { "Policies" } else { "" };
         page.section(heading, &policy_line(policy));
+        for Trouble { reason, message } in &policy.trouble {
+            page.section("", &format!("{reason}: {message}"));
+        }
     }
     if let Some(threshold) = &account.threshold {
         page.section("Threshold", &threshold_line(threshold));
@@ -50,7 +53,7 @@ pub fn text(account: &Account) -> String {
         page.line("");
         page.line("You can");
         for command in &account.commands {
-            page.wrapped("  # ", 4, &command.purpose);
+            page.wrapped("  # ", "  # ", &command.purpose);
             for line in command.command.lines() {
                 page.line(&format!("  {line}"));
             }
@@ -58,6 +61,13 @@ pub fn text(account: &Account) -> String {
     }
     // What came from others could move the cursor or hide text.
     page.0.replace(|c: char| c.is_control() && c != '\n', "?")
+}
+
+fn probing_line(probing: &Probing) -> String {
+    match (probing.probed, &probing.reason) {
+        (Some(false), Some(reason)) => format!("no ({reason}): {}", probing.message),
+        _ => probing.message.clone(),
+    }
 }
 
 fn policy_line(policy: &PolicyAccount) -> String {
@@ -93,22 +103,22 @@ fn threshold_line(threshold: &Threshold) -> String {
 fn told(page: &mut Page, record: &Record, now: Timestamp) {
     let reason = record.reason.as_deref().unwrap_or("nothing yet");
     let mut seen = match &record.last_probe_time {
-        Some(probed) => format!("{reason}, probed {}", ago(probed.0, now)),
+        Some(probed) => format!("{reason}, as of {}", ago(probed.0, now)),
         None => format!("{reason}, not probed"),
     };
     if record.stale {
-        seen.push_str(" (STALE: it should have been refreshed since)");
+        seen.push_str(" (STALE: it should have been written again since)");
+    } else if record.lags(now) {
+        seen.push_str(" (what stays the same is written again within 15 minutes)");
     }
     page.section("Seen", &seen);
     if let Some(message) = &record.message {
         page.section("", message);
     }
-    if let Some(trouble) = record
-        .trouble
-        .as_ref()
-        .filter(|it| Some(*it) != record.message.as_ref())
-    {
-        page.section("Trouble", trouble);
+    let message = record.message.as_deref().unwrap_or_default();
+    let told = |it: &&Trouble| !message.contains(&it.message);
+    for Trouble { reason, message } in record.trouble.iter().filter(told) {
+        page.section("", &format!("{reason}: {message}"));
     }
     match &record.last_action {
         Some(last) => page.section(
@@ -120,7 +130,7 @@ fn told(page: &mut Page, record: &Record, now: Timestamp) {
                 last.message
             ),
         ),
-        None => page.section("Done", "nothing was ever scaled"),
+        None => page.section("Done", "nothing, as far as the record goes back"),
     }
 }
 
@@ -158,7 +168,7 @@ fn dependents(page: &mut Page, dependents: &[DependentAccount], now: Timestamp) 
     page.table(&rows);
     for dependent in dependents.iter().filter(|it| !it.message.is_empty()) {
         let text = format!("{}: {}", dependent.kubectl_name(), dependent.message);
-        page.wrapped("  ", 4, &text);
+        page.wrapped("  ", "    ", &text);
     }
     page.line("");
 }
@@ -173,11 +183,11 @@ impl Page {
 
     /// A heading, with what is said under it beside it.
     fn section(&mut self, heading: &str, text: &str) {
-        self.wrapped(&format!("{heading:<INDENT$}"), INDENT, text);
+        self.wrapped(&format!("{heading:<INDENT$}"), &" ".repeat(INDENT), text);
     }
 
-    /// Lines of [`WIDTH`] at most: the first begins with `head`, the others with so many spaces.
-    fn wrapped(&mut self, head: &str, indent: usize, text: &str) {
+    /// Lines of [`WIDTH`] at most: the first begins with `head`, the others with `next`.
+    fn wrapped(&mut self, head: &str, next: &str, text: &str) {
         let mut line = head.to_owned();
         let mut room = WIDTH.saturating_sub(head.chars().count());
         let mut fresh = true;
@@ -185,8 +195,8 @@ impl Page {
             let length = word.chars().count();
             if !fresh && length >= room {
                 self.line(&line);
-                line = " ".repeat(indent);
-                room = WIDTH.saturating_sub(indent);
+                line = next.to_owned();
+                room = WIDTH.saturating_sub(next.chars().count());
                 fresh = true;
             }
             if !fresh {
@@ -270,7 +280,7 @@ mod tests {
     fn a_long_word_is_kept_whole() {
         let mut page = Page(String::new());
         let word = "x".repeat(150);
-        page.wrapped("", 0, &format!("a {word} b"));
+        page.wrapped("", "", &format!("a {word} b"));
         assert_eq!(page.0, format!("a\n{word}\nb\n"));
     }
 }

@@ -10,6 +10,7 @@ mod dependents;
 mod endpoints;
 mod events;
 mod evidence;
+mod explain;
 mod failover;
 mod fleet;
 mod install;
@@ -64,6 +65,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         dependents::all(),
         endpoints::all(),
         events::all(),
+        explain::all(),
         failover::all(),
         install::all(),
         kinds::all(),

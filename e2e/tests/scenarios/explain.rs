@@ -1,0 +1,293 @@
+//! What `explain` tells people and tools, and with which rights.
+
+use super::{Scenario, prober::COUNTS, steps::staffed};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::api::Protection;
+use dependency_watchdog_e2e::{
+    Env, Kubeconfig, Operator, Seed,
+    wait::{self, Look, seen},
+};
+use serde_json::{Value, json};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+/// For one account, on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The part of the role `view` that is there from the start. What the manifests add to it is a role
+/// of its own as long as no controller aggregates them.
+const VIEW: [&str; 2] = ["system:aggregate-to-view", "dependency-watchdog-view"];
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_an_outage_is_explained_to_a_viewer,
+        e2e_what_is_not_probed_is_explained_too,
+    ]
+}
+
+/// Somebody who wants to know.
+struct Reader<'a> {
+    seed: &'a Seed,
+    kubeconfig: Kubeconfig,
+    name: String,
+    asked: AtomicUsize,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+struct Told {
+    code: Option<i32>,
+    text: String,
+}
+
+impl<'a> Reader<'a> {
+    /// A user with these ClusterRoles.
+    async fn new(seed: &'a Seed, name: &str, roles: &[&str]) -> Result<Self> {
+        let mut objects = vec![json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": "garden"},
+        })];
+        objects.extend(roles.iter().map(|role| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": format!("{name}-{}", role.replace(':', "-"))},
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+                },
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "garden"}],
+            })
+        }));
+        let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
+        seed.apply(&documents.join("\n---\n")).await?;
+        let create = ["create", "token", name, "-n", "garden"];
+        let token = seed.kubectl().run(&create).await?;
+        Ok(Self {
+            seed,
+            kubeconfig: Kubeconfig {
+                user: name.to_owned(),
+                token: token.trim().to_owned(),
+                ..seed.operator_kubeconfig()?
+            },
+            name: name.to_owned(),
+            asked: AtomicUsize::new(0),
+        })
+    }
+
+    async fn ask(&self, args: &[&str]) -> Result<Told> {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let name = format!("explain-{}-{number}", self.name);
+        let args: Vec<String> = ["explain"]
+            .iter()
+            .chain(args)
+            .map(|it| (*it).to_owned())
+            .collect();
+        let command = Operator::exactly(self.seed, &name, &self.kubeconfig, &args, vec![])?;
+        let code = command.process.ends(LIMIT).await?.code();
+        let text = command.process.log()?;
+        Ok(Told { code, text })
+    }
+
+    /// Asks until this is told, and returns all of it.
+    async fn is_told(&self, cluster: &str, parts: &[&str]) -> Result<String> {
+        let what = format!("{cluster} to be explained by {parts:?}");
+        wait::until(&what, async || {
+            let Told { code, text } = self.ask(&[cluster]).await?;
+            // Lines are wrapped.
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Ok(
+                match code == Some(0) && parts.iter().all(|part| line.contains(part)) {
+                    true => Look::Met(text),
+                    false => Look::Not(format!("{code:?} {text}")),
+                },
+            )
+        })
+        .await
+    }
+
+    async fn json(&self, cluster: &str) -> Result<Value> {
+        let told = self.ask(&[cluster, "-o", "json"]).await?;
+        ensure!(told.code == Some(0), "{told:?}");
+        serde_json::from_str(&told.text).with_context(|| told.text.clone())
+    }
+}
+
+async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
+    let seed = env.own_seed("explained").await?;
+    let prober = Operator::replica(
+        &seed,
+        "prober-0",
+        &seed.operator_kubeconfig()?,
+        &[
+            "--leader-elect-lease-duration=3s",
+            "--leader-elect-renew-deadline=2s",
+            "--leader-elect-retry-period=1s",
+        ],
+    )?;
+    let shoot = staffed(env.shoot("explained").on(&seed)).await?;
+    let policy = shoot.policy()?;
+    policy.apply().await?;
+    let elsewhere = json!({"clusterSelector": {"matchLabels": {"stage": "live"}}});
+    policy
+        .clone()
+        .named("elsewhere")
+        .with(&elsewhere)
+        .apply()
+        .await?;
+    shoot.is_found("Healthy").await?;
+
+    let cluster = shoot.namespace();
+    let viewer = Reader::new(&seed, "viewer", &VIEW).await?;
+    let stranger = Reader::new(&seed, "stranger", &VIEW[1..]).await?;
+    let text = viewer
+        .is_told(
+            cluster,
+            &[
+                "is HEALTHY",
+                "prober-0_",
+                " leads; it renewed its Lease",
+                &format!("yes, by the policy {cluster}, every 1s"),
+                "elsewhere does not select the cluster: it asks for stage=live, and the cluster has \
+                 no label stage",
+                "in this order: kube-controller-manager, then machine-controller-manager, then \
+                 cluster-autoscaler",
+            ],
+        )
+        .await?;
+    ensure!(
+        !text.contains("Not read") && !text.contains("you may not"),
+        "{text}"
+    );
+    let account = viewer.json("e2e/explained").await?;
+    ensure!(
+        account["state"] == "Healthy" && account["unread"] == json!([]),
+        "{account}"
+    );
+
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    viewer
+        .is_told(
+            cluster,
+            &[
+                "is PROTECTED",
+                "zones: zone-a 1 of 1, zone-b 1 of 1, zone-c 1 of 1",
+                "ScaledDown",
+                "dependency-watchdog, ",
+                "It is restored once fewer than 2 node leases are expired",
+                "scale deployment/kube-controller-manager --replicas=",
+            ],
+        )
+        .await?;
+    let account = viewer.json(cluster).await?;
+    ensure!(account["state"] == "Protected", "{account}");
+    for (place, count) in COUNTS.into_iter().rev().enumerate() {
+        let dependent = &account["dependents"][place];
+        ensure!(
+            dependent["state"] == "Down"
+                && dependent["owed"] == count
+                && dependent["replicasSetBy"]["manager"] == "dependency-watchdog",
+            "{dependent}"
+        );
+    }
+    // Who may not read the dependents is told all else.
+    stranger
+        .is_told(
+            cluster,
+            &[
+                "is PROTECTED",
+                "deployment/kube-controller-manager: you may not read it: deployments.apps",
+                "auth can-i get deployment/kube-controller-manager",
+            ],
+        )
+        .await?;
+
+    policy
+        .clone()
+        .with(&json!({"suspend": true}))
+        .apply()
+        .await?;
+    viewer
+        .is_told(
+            cluster,
+            &[
+                "It is NOT PROBED (Suspended), and nothing restores them.",
+                "the policy shoot--e2e--explained is suspended",
+                r#"--type=merge -p '{"spec":{"suspend":false}}'"#,
+            ],
+        )
+        .await?;
+
+    prober.process.kill();
+    viewer
+        .is_told(
+            cluster,
+            &[
+                "NO PROBER IS ALIVE",
+                "no prober is alive: prober-0_",
+                "Nothing, until a prober runs again.",
+                "get lease dwd-prober-leader-election",
+            ],
+        )
+        .await?;
+    let account = viewer.json(cluster).await?;
+    ensure!(account["operator"]["state"] == "Silent", "{account}");
+    Ok(())
+}
+
+async fn e2e_what_is_not_probed_is_explained_too(env: Env) -> Result<()> {
+    env.operator().await?;
+    let seed = env.seed().await?;
+    let shoot = staffed(env.shoot("unexplained")).await?;
+    let cluster = shoot.namespace();
+    let viewer = Reader::new(&seed, "reader", &VIEW).await?;
+    viewer
+        .is_told(cluster, &["is NOT PROBED: no policy selects it"])
+        .await?;
+
+    shoot.policy()?.apply().await?;
+    shoot.is_found("Healthy").await?;
+    let asleep = json!({"spec": {"shoot": {
+        "spec": {"hibernation": {"enabled": true}}, "status": {"hibernated": true},
+    }}});
+    shoot.control_plane.patch_cluster(asleep).await?;
+    shoot.is_found("Hibernated").await?;
+    viewer
+        .is_told(
+            cluster,
+            &[
+                "is NOT PROBED (Hibernated), so nothing protects it.",
+                "spec.shoot.spec.hibernation.enabled is true",
+                "there is no Lease garden/dwd-prober-leader-election",
+            ],
+        )
+        .await?;
+
+    let unknown = viewer.ask(&["shoot--e2e--unexplaned"]).await?;
+    ensure!(
+        unknown.code == Some(1)
+            && unknown
+                .text
+                .contains("did you mean shoot--e2e--unexplained"),
+        "{unknown:?}"
+    );
+    let nobody = Reader::new(&seed, "nobody", &[]).await?;
+    let refused = nobody.ask(&[cluster]).await?;
+    ensure!(
+        refused.code == Some(2)
+            && refused.text.contains("clusters.extensions.gardener.cloud")
+            && refused.text.contains("is forbidden"),
+        "{refused:?}"
+    );
+    let misspelt = nobody.ask(&["Shoot"]).await?;
+    ensure!(misspelt.code == Some(2), "{misspelt:?}");
+    // Nobody has changed anything by asking.
+    wait::until("the dependents as they were", async || {
+        let replicas = shoot
+            .dependent("kube-controller-manager")
+            .replicas()
+            .await?;
+        seen(replicas == COUNTS[0], replicas)
+    })
+    .await
+}
