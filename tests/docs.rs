@@ -186,3 +186,29 @@ fn each_flag_is_described() {
         assert_eq!(there.len(), rows.len(), "{component}: {there:#?}");
     }
 }
+
+#[test]
+fn each_flag_of_explain_is_described() {
+    let command = Cli::command();
+    let explain = command.find_subcommand("explain").unwrap();
+    let flags = explain
+        .get_arguments()
+        .filter(|flag| flag.get_long().is_some());
+    let rows: Vec<String> = flags.map(row).collect();
+    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
+    let guide = guide.replace('`', "");
+    let mut sections = guide.split("\n## ");
+    let section = sections
+        .find(|it| it.starts_with("Flags of explain\n"))
+        .unwrap();
+    let described = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let described: Vec<&str> = described.filter(|line| line.starts_with("--")).collect();
+    for row in &rows {
+        let there = described.iter().any(|line| line.starts_with(row.as_str()));
+        assert!(
+            there,
+            "docs/flags.md has no row for explain that begins: | {row}"
+        );
+    }
+    assert_eq!(described.len(), rows.len(), "{described:#?}");
+}

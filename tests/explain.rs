@@ -356,6 +356,19 @@ async fn a_dependent_that_somebody_scaled_up() {
     assert!(text(&account).contains("it is scaled to zero again"));
 }
 
+/// The operator may have ended between a write and its record.
+#[tokio::test]
+async fn a_mark_at_zero_is_a_protection_whatever_the_record_says() {
+    for (replicas, expected) in [(0, State::Protected), (2, State::Healthy)] {
+        let mut seed = Fixed::healthy();
+        seed.change("Deployment", "mcm", |it| {
+            it["spec"]["replicas"] = json!(replicas);
+            it["metadata"]["annotations"] = taken("2");
+        });
+        assert_eq!(seed.account().await.state, expected, "{replicas}");
+    }
+}
+
 #[tokio::test]
 async fn what_may_not_be_read_is_said_and_all_else_told() {
     let mut seed = Fixed::protected();

@@ -92,16 +92,15 @@ async fn tell(args: ExplainArgs) -> Result<(), ExplainError> {
     let namespace = &args.leader_election_namespace;
     let answers = explain::ask(&seed, &args.cluster, namespace).await?;
     let account = Account::new(&answers);
-    let mut told = match args.output {
+    let told = match args.output {
         Output::Text => explain::text(&account),
         Output::Json => serde_json::to_string_pretty(&account)? + "\n",
     };
     // A reader that has seen enough is no failure.
     match io::stdout().lock().write_all(told.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => told.clear(),
-        written => written?,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
-    Ok(())
 }
 
 /// The name of a Cluster, also of that of a shoot given as `project/name`.

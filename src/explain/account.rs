@@ -201,14 +201,16 @@ impl Account {
         } = answers;
         let health = objects.health.as_ref().ok().and_then(Option::as_ref);
         let status = health.and_then(|health| health.as_ref().ok()?.status.as_ref());
-        let marked = |found: &crate::prober::plan::Observed| found.marked;
-        let marks = asked
-            .iter()
-            .any(|it| matches!(&it.found, Ok(Some(found)) if marked(found)));
+        let found = || {
+            asked
+                .iter()
+                .filter_map(|it| it.found.as_ref().ok()?.as_ref())
+        };
+        let taken = found().any(|it| it.marked && it.replicas == 0);
         let owes = status.is_some_and(|it| {
             it.protection != Protection::None || it.dependents.iter().any(|it| it.owed)
         });
-        let engaged = marks || owes;
+        let engaged = owes || found().any(|it| it.marked);
 
         let presence = presence(answers, status);
         // The operator may read the dependents, whether or not the reader may.
@@ -224,7 +226,7 @@ impl Account {
         let responsible = assignment.and_then(|it| it.selected.as_ref().or(it.former.as_ref()));
         let settings = responsible.and_then(|it| it.settings.as_ref().ok());
         let record = status.map(|status| Record::new(status, *now));
-        let state = state(answers, stance.as_ref(), record.as_ref(), marks);
+        let state = state(answers, stance.as_ref(), record.as_ref(), taken);
 
         let recorded = status.map_or(&[][..], |status| &status.dependents);
         let outlook = Outlook {
@@ -355,7 +357,7 @@ fn state(
     answers: &Answers,
     stance: Option<&Stance>,
     record: Option<&Record>,
-    marks: bool,
+    taken: bool,
 ) -> State {
     let gone = matches!(answers.objects.cluster, Ok(None));
     let protection = record.map_or(Protection::None, |record| record.protection);
@@ -365,7 +367,7 @@ fn state(
         (Protection::ScalingDown, _) => State::ScalingDown,
         (Protection::Restoring, _) => State::Restoring,
         // The marks are the truth.
-        (Protection::None, _) if marks => State::Protected,
+        (Protection::None, _) if taken => State::Protected,
         (_, None) if matches!(answers.objects.policies, Err(Refused::NotServed)) => {
             State::NotInstalled
         }
