@@ -528,24 +528,51 @@ async fn without_rights_for_policies() {
 
 #[tokio::test]
 async fn an_unknown_name() {
-    let error = Fixed::healthy().error("alfa").await;
-    assert!(matches!(error, AskError::NoSuchCluster { .. }));
-    insta::assert_snapshot!(error, @"");
-    let error = Fixed::healthy().error("shoot--garden--alfa").await;
-    insta::assert_snapshot!(error, @"");
+    for (name, told) in [
+        (
+            "alfa",
+            "there is no Cluster alfa on this seed, and no ClusterHealth; `kubectl get \
+             clusters.extensions.gardener.cloud` lists those there are",
+        ),
+        (
+            "shoot--garden--alfa",
+            "there is no Cluster shoot--garden--alfa on this seed, and no ClusterHealth; did you \
+             mean shoot--garden--alpha?",
+        ),
+    ] {
+        let error = Fixed::healthy().error(name).await;
+        assert!(matches!(error, AskError::NoSuchCluster { .. }));
+        assert_eq!(error.to_string(), told);
+    }
 }
 
 #[tokio::test]
 async fn a_seed_that_does_not_tell() {
-    let mut seed = Fixed::healthy();
-    seed.denied = vec!["clusters", "clusterhealths"];
-    let error = seed.error(CLUSTER).await;
-    assert!(matches!(error, AskError::CouldNot { .. }));
-    insta::assert_snapshot!(error, @"");
-    let mut seed = Fixed::default();
-    seed.unserved = vec!["clusters", "clusterhealths", "probepolicies"];
-    insta::assert_snapshot!(seed.error(CLUSTER).await, @"");
-    let mut seed = Fixed::default();
-    seed.denied = vec!["clusters"];
-    insta::assert_snapshot!(seed.error(CLUSTER).await, @"");
+    let all = || vec!["clusters", "clusterhealths", "probepolicies"];
+    for (denied, unserved, told) in [
+        (
+            all(),
+            vec![],
+            "Clusters: you may not read it: clusters is forbidden",
+        ),
+        (
+            vec![],
+            all(),
+            "see whether the kubeconfig is that of a seed",
+        ),
+        (
+            vec!["clusters"],
+            vec![],
+            "it has no ClusterHealth of this name",
+        ),
+    ] {
+        let seed = Fixed {
+            denied,
+            unserved,
+            ..Fixed::default()
+        };
+        let error = seed.error(CLUSTER).await;
+        assert!(matches!(error, AskError::CouldNot { .. }));
+        assert!(error.to_string().contains(told), "{error}");
+    }
 }
