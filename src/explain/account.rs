@@ -268,6 +268,7 @@ impl Record {
     /// Whether its time is so old that it would be taken for that of the last probe.
     pub(super) fn lags(&self, now: Timestamp) -> bool {
         let probed = self.last_probe_time.as_ref();
+        let probed = probed.filter(|_| self.skipped.is_none());
         probed.is_some_and(|probed| now.duration_since(probed.0) > SignedDuration::from_mins(1))
     }
 

@@ -29,14 +29,13 @@ pub(super) fn commands(
 ) -> Vec<Command> {
     let mut told = Commands(Vec::new());
     let cluster = &account.cluster;
-    if account.operator.is_away() || account.operator.state == OperatorState::NoLease {
-        told.add(
-            "see why no prober is alive",
-            format!(
-                "kubectl -n {namespace} get pods -l app.kubernetes.io/name=dependency-watchdog\n\
-                 kubectl -n {namespace} get lease {LEASE} -o yaml"
-            ),
-        );
+    let pods =
+        format!("kubectl -n {namespace} get pods -l app.kubernetes.io/name=dependency-watchdog");
+    if account.operator.is_away() {
+        let lease = format!("kubectl -n {namespace} get lease {LEASE} -o yaml");
+        told.add("see why no prober is alive", format!("{pods}\n{lease}"));
+    } else if account.operator.state == OperatorState::NoLease {
+        told.add("see whether a prober runs", pods);
     }
     if account.state == State::NotInstalled {
         told.add(
@@ -71,7 +70,6 @@ pub(super) fn commands(
             _ => {}
         }
     }
-    by_hand(account, &mut told);
     if matches!(
         account.state,
         State::Protected | State::ScalingDown | State::Outage | State::Undetermined
@@ -98,6 +96,8 @@ pub(super) fn commands(
             format!("kubectl describe clusterhealth {cluster}"),
         );
     }
+    // Last, since it is seldom the right thing to do.
+    by_hand(account, &mut told);
     told.0
 }
 
