@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::{SignedDuration, Timestamp},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 
 use super::{
@@ -15,21 +12,18 @@ use super::{
     next::{self, Outlook},
     operator::OperatorAccount,
     policies::{self, PolicyAccount},
+    probing::{Probing, probing},
+    record::Record,
 };
 use crate::{
-    api::{
-        self, ClusterHealthStatus, DependentStatus, LastAction, LeaseCounts, Protection, Restore,
-    },
-    cluster::{Dependent, Eligibility, Selected, Settings},
-    health::{self, Finding, REFRESH},
+    api::{self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore},
+    cluster::{Dependent, Settings},
+    health::{self, Finding},
     prober::{
         stance::{Known, Presence, Stance},
         verdict::Thresholds,
     },
 };
-
-/// A record may be so much older than it should become before it is called stale.
-const SLACK: Duration = Duration::from_secs(60);
 
 /// How the cluster is, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,20 +88,6 @@ pub struct Account {
     pub unread: Vec<Unread>,
 }
 
-/// Whether a cluster is probed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Probing {
-    /// Whether it is; absent if that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probed: Option<bool>,
-    /// Why not, in one word, as in `skipped` of a ClusterHealth.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why or why not, as a sentence.
-    pub message: String,
-}
-
 /// What it takes to be an outage, and to be over.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -129,54 +109,6 @@ pub struct Threshold {
     pub probe_interval: api::Duration,
     /// For how long a cluster that became eligible is only observed.
     pub initial_delay: api::Duration,
-}
-
-/// What the ClusterHealth says.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// Whether the dependents are scaled down.
-    pub protection: Protection,
-    /// Since when they are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protected_since: Option<Time>,
-    /// The finding in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// What was seen and done and comes next, in the operator's words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// The leases at the last verdict.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub leases: Option<LeaseCounts>,
-    /// When the cluster was last probed; may lag by a quarter of an hour.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_probe_time: Option<Time>,
-    /// Whether it should have been refreshed by now, so that nobody seems to keep it.
-    pub stale: bool,
-    /// Whether a verdict is deliberately not acted on at present.
-    pub held_back: bool,
-    /// What was last done to the dependents, and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_action: Option<LastAction>,
-    /// The policy that applied when it was written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
-    /// Why the cluster was not probed then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<String>,
-    /// What somebody must look at: the cluster cannot be judged, dependents are not where they should
-    /// be, or it is protected for too long.
-    pub trouble: Vec<Trouble>,
-}
-
-/// A condition that tells of trouble.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Trouble {
-    /// In one word.
-    pub reason: String,
-    /// As a sentence.
-    pub message: String,
 }
 
 /// Something that could not be read.
@@ -264,51 +196,6 @@ impl Account {
     }
 }
 
-impl Record {
-    /// Whether its time is so old that it would be taken for that of the last probe.
-    pub(super) fn lags(&self, now: Timestamp) -> bool {
-        let probed = self.last_probe_time.as_ref();
-        let probed = probed.filter(|_| self.skipped.is_none());
-        probed.is_some_and(|probed| now.duration_since(probed.0) > SignedDuration::from_mins(1))
-    }
-
-    fn new(status: &ClusterHealthStatus, now: Timestamp) -> Self {
-        let condition = |kind: &str| status.conditions.iter().find(|it| it.type_ == kind);
-        let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
-        let age = status
-            .last_probe_time
-            .as_ref()
-            .map(|probed| now.duration_since(probed.0));
-        Self {
-            protection: status.protection,
-            protected_since: status.protected_since.clone(),
-            reason: status.reason.clone(),
-            message: status.message.clone(),
-            leases: status.leases,
-            last_probe_time: status.last_probe_time.clone(),
-            // One that is not probed has no time that would be refreshed.
-            stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
-            held_back: condition("Protecting").is_some_and(|it| it.reason == "HeldBack"),
-            last_action: status.last_action.clone(),
-            policy: status.policy.clone(),
-            skipped: status.skipped.clone(),
-            trouble: trouble(&status.conditions, &["ProtectedTooLong", "Degraded"]),
-        }
-    }
-}
-
-/// Those of these types that are true.
-pub(super) fn trouble(conditions: &[Condition], types: &[&str]) -> Vec<Trouble> {
-    let of = |kind: &&str| conditions.iter().find(|it| it.type_ == **kind);
-    let found = types.iter().filter_map(of).filter(|it| it.status == "True");
-    found
-        .map(|it| Trouble {
-            reason: it.reason.clone(),
-            message: it.message.clone(),
-        })
-        .collect()
-}
-
 impl Threshold {
     fn new(settings: &Settings, leases: Option<&LeaseCounts>) -> Self {
         let thresholds = Thresholds {
@@ -330,7 +217,7 @@ impl Threshold {
     }
 }
 
-fn written(duration: Duration) -> api::Duration {
+pub(super) fn written(duration: Duration) -> api::Duration {
     api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -413,88 +300,6 @@ fn wanted<'a>(
         named,
         recorded,
         held: outlook.is_held(),
-    }
-}
-
-fn probing(
-    answers: &Answers,
-    stance: Option<&Stance>,
-    selected: Option<&Selected>,
-    record: Option<&Record>,
-) -> Probing {
-    let policy = selected.map_or("", |selected| &selected.policy);
-    let probed = |message: String| Probing {
-        probed: Some(true),
-        reason: None,
-        message,
-    };
-    let not = |reason: &str, message: String| Probing {
-        probed: Some(false),
-        reason: Some(reason.to_owned()),
-        message,
-    };
-    match stance {
-        Some(Stance::Probe(settings)) => probed(format!(
-            "yes, by the policy {policy}, every {}",
-            written(settings.interval)
-        )),
-        Some(Stance::LetGo(_)) => probed(format!(
-            "yes, although no policy selects it any more: by the policy {policy}, which has yet to \
-             let go of it"
-        )),
-        Some(Stance::Hibernate(_, finding)) => probed(format!(
-            "only to see whether its API server still answers: {}",
-            health::evidence(finding)
-        )),
-        Some(Stance::Settle(_, finding) | Stance::Hold(finding, _) | Stance::Idle(finding)) => {
-            not(health::cluster::reason(finding), health::evidence(finding))
-        }
-        Some(Stance::Bury) => not("Gone", "the Cluster is gone".to_owned()),
-        Some(Stance::Forget) if matches!(answers.objects.cluster, Ok(None)) => {
-            not("Gone", "the Cluster is gone".to_owned())
-        }
-        Some(Stance::Forget) => not(
-            "Unselected",
-            "no valid policy selects the cluster".to_owned(),
-        ),
-        None => unknown(answers, record),
-    }
-}
-
-/// What can be said of it where policies or the Cluster could not be read.
-fn unknown(answers: &Answers, record: Option<&Record>) -> Probing {
-    let assignment = answers.index.assignment(&answers.cluster);
-    let eligibility = assignment.map(|assignment| &assignment.eligibility);
-    let (reason, message) = match (eligibility, &answers.objects.policies) {
-        (_, Err(Refused::NotServed)) => (
-            Some("NotInstalled"),
-            "the seed does not serve ProbePolicies, so nothing is probed".to_owned(),
-        ),
-        (Some(Eligibility::Skipped(skip)), _) => (Some(skip.reason()), skip.to_string()),
-        _ => match record.map(|record| (&record.skipped, &record.policy)) {
-            Some((Some(skipped), _)) => (
-                Some(&**skipped),
-                "by the record; see what could not be read".to_owned(),
-            ),
-            Some((None, Some(policy))) => {
-                return Probing {
-                    probed: Some(true),
-                    reason: None,
-                    message: format!(
-                        "yes, by the record, by the policy {policy}; see what could not be read"
-                    ),
-                };
-            }
-            _ => (
-                None,
-                "that cannot be told; see what could not be read".to_owned(),
-            ),
-        },
-    };
-    Probing {
-        probed: reason.map(|_| false),
-        reason: reason.map(str::to_owned),
-        message,
     }
 }
 

@@ -13,12 +13,16 @@ mod near;
 mod next;
 mod operator;
 mod policies;
+mod probing;
+mod record;
 mod text;
 
-pub use account::{Account, Probing, Record, State, Threshold, Trouble, Unread};
+pub use account::{Account, State, Threshold, Unread};
 pub use ask::{Answers, AskError, Asked, Objects, Refused, SetBy, ask};
 pub use commands::Command;
 pub use dependents::{DependentAccount, DependentState};
 pub use operator::{LEASE, OperatorAccount, OperatorState};
 pub use policies::{PolicyAccount, Relation};
+pub use probing::Probing;
+pub use record::{Record, Trouble};
 pub use text::text;

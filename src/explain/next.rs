@@ -5,9 +5,10 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    account::{Record, State, Threshold},
+    account::{State, Threshold},
     dependents::DependentAccount,
     operator::{OperatorAccount, OperatorState},
+    record::Record,
     text::since,
 };
 use crate::{

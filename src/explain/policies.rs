@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     Objects,
-    account::{Trouble, trouble},
+    record::{Trouble, trouble},
 };
 use crate::{
     api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Mode},

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    account::{Account, Probing, Record, Threshold, Trouble},
+    account::{Account, Threshold},
     dependents::DependentAccount,
     policies::PolicyAccount,
+    probing::Probing,
+    record::{Record, Trouble},
 };
 use crate::api::Mode;
 

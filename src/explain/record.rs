@@ -1,0 +1,110 @@
+//! What the operator's record, the ClusterHealth, says of the cluster.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::{SignedDuration, Timestamp},
+};
+use serde::Serialize;
+
+use crate::{
+    api::{ClusterHealthStatus, LastAction, LeaseCounts, Protection},
+    health::REFRESH,
+};
+
+/// A record may be so much older than it should become before it is called stale.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// What the ClusterHealth says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Whether the dependents are scaled down.
+    pub protection: Protection,
+    /// Since when they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protected_since: Option<Time>,
+    /// The finding in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What was seen and done and comes next, in the operator's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The leases at the last verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leases: Option<LeaseCounts>,
+    /// When the cluster was last probed; may lag by a quarter of an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<Time>,
+    /// Whether it should have been refreshed by now, so that nobody seems to keep it.
+    pub stale: bool,
+    /// Whether a verdict is deliberately not acted on at present.
+    pub held_back: bool,
+    /// What was last done to the dependents, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_action: Option<LastAction>,
+    /// The policy that applied when it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Why the cluster was not probed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// What somebody must look at: the cluster cannot be judged, dependents are not where they should
+    /// be, or it is protected for too long.
+    pub trouble: Vec<Trouble>,
+}
+
+/// A condition that tells of trouble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    /// In one word.
+    pub reason: String,
+    /// As a sentence.
+    pub message: String,
+}
+
+impl Record {
+    /// Whether its time is so old that it would be taken for that of the last probe.
+    pub(super) fn lags(&self, now: Timestamp) -> bool {
+        let probed = self.last_probe_time.as_ref();
+        let probed = probed.filter(|_| self.skipped.is_none());
+        probed.is_some_and(|probed| now.duration_since(probed.0) > SignedDuration::from_mins(1))
+    }
+
+    pub(super) fn new(status: &ClusterHealthStatus, now: Timestamp) -> Self {
+        let condition = |kind: &str| status.conditions.iter().find(|it| it.type_ == kind);
+        let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
+        let age = status
+            .last_probe_time
+            .as_ref()
+            .map(|probed| now.duration_since(probed.0));
+        Self {
+            protection: status.protection,
+            protected_since: status.protected_since.clone(),
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+            leases: status.leases,
+            last_probe_time: status.last_probe_time.clone(),
+            // One that is not probed has no time that would be refreshed.
+            stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
+            held_back: condition("Protecting").is_some_and(|it| it.reason == "HeldBack"),
+            last_action: status.last_action.clone(),
+            policy: status.policy.clone(),
+            skipped: status.skipped.clone(),
+            trouble: trouble(&status.conditions, &["ProtectedTooLong", "Degraded"]),
+        }
+    }
+}
+
+/// Those of these types that are true.
+pub(super) fn trouble(conditions: &[Condition], types: &[&str]) -> Vec<Trouble> {
+    let of = |kind: &&str| conditions.iter().find(|it| it.type_ == **kind);
+    let found = types.iter().filter_map(of).filter(|it| it.status == "True");
+    found
+        .map(|it| Trouble {
+            reason: it.reason.clone(),
+            message: it.message.clone(),
+        })
+        .collect()
+}
