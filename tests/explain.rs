@@ -496,6 +496,37 @@ async fn a_policy_that_selects_it_no_more_lets_go_of_it() {
 }
 
 #[tokio::test]
+async fn a_cluster_without_workers_is_restored_at_once() {
+    let mut seed = Fixed::protected();
+    seed.change("Cluster", CLUSTER, |it| {
+        it["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([]);
+    });
+    let restored = "It is restored at once: ca, then mcm, then kcm.";
+    assert_eq!(seed.account().await.next, [restored]);
+    // Of one whose policy is gone the record tells the order.
+    seed.remove("ProbePolicy");
+    assert_eq!(seed.account().await.next, [restored]);
+}
+
+#[tokio::test]
+async fn a_cluster_whose_own_settings_cannot_be_understood() {
+    let mut seed = Fixed::healthy();
+    seed.change("Cluster", CLUSTER, |it| {
+        it["spec"]["shoot"]["spec"]["kubernetes"] =
+            json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}});
+    });
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Undetermined);
+    assert_eq!(account.probing.reason.as_deref(), Some("ClusterInvalid"));
+    assert_eq!(account.threshold, None);
+    assert!(
+        account.probing.message.contains(r#""soon""#),
+        "{:?}",
+        account.probing
+    );
+}
+
+#[tokio::test]
 async fn a_cluster_that_is_gone() {
     let mut seed = Fixed::protected();
     seed.remove("Cluster");

@@ -308,3 +308,39 @@ impl DependentAccount {
         self.replicas_set_by.as_ref()?.time.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("apps/v1", "Deployment", "deployment/a")]
+    #[case("v1", "ReplicationController", "replicationcontroller/a")]
+    #[case(
+        "druid.gardener.cloud/v1alpha1",
+        "Etcd",
+        "etcd.v1alpha1.druid.gardener.cloud/a"
+    )]
+    fn what_kubectl_takes(#[case] version: &str, #[case] kind: &str, #[case] expected: &str) {
+        let wanted = Wanted {
+            aim: Aim::Look,
+            restore: Restore::Marked,
+            named: &[],
+            recorded: &[],
+            held: false,
+        };
+        let account = wanted.account(&Asked {
+            reference: DependentRef {
+                api_version: version.to_owned(),
+                kind: kind.to_owned(),
+                name: "a".to_owned(),
+            },
+            found: Ok(None),
+            set_by: None,
+        });
+        assert_eq!(account.kubectl_name(), expected);
+        assert_eq!(account.state, DependentState::Missing);
+    }
+}

@@ -1,9 +1,9 @@
 //! A plain account of one cluster: is it probed and by which policy, what was seen and done, what is
 //! owed, what comes next, and what the reader can do.
 //!
-//! [`ask`] reads, and is the only part with a client. The rest is plain functions of what came: they
+//! [`ask()`] reads, and is the only part with a client. The rest is plain functions of what came: they
 //! put the objects before the same index, stance and plan by which the operator decides, so that
-//! what is told is what it would do. [`Account`] is what tools get, [`text`] what people read.
+//! what is told is what it would do. [`Account`] is what tools get, [`text()`] what people read.
 
 mod account;
 mod ask;

@@ -1,6 +1,6 @@
 //! How the cluster is and what comes next, in words, by the stance that the operator takes.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -90,34 +90,25 @@ impl Outlook<'_> {
                 .is_some_and(|settings| settings.mode == Mode::DryRun)
     }
 
-    /// `a, then b and c`: the order in which dependents are scaled.
+    /// `a, then b and c`: the order in which dependents are scaled, by the policy, or back by the
+    /// record where no policy is left.
     fn order(&self, aim: Aim) -> String {
-        let by_level: Vec<Vec<&str>> = match self.settings {
-            Some(settings) => {
-                let name = |it: &crate::cluster::Dependent| it.reference.name.clone();
-                return joined(
-                    plan::levels(&settings.dependents, aim)
-                        .into_iter()
-                        .map(|(_, level)| level.into_iter().map(name).collect()),
-                );
-            }
-            None => self
-                .recorded
-                .iter()
-                .map(|it| vec![&*it.r#ref.name])
-                .collect(),
-        };
-        joined(
-            by_level
+        let levels: Vec<Vec<&str>> = match self.settings {
+            Some(settings) => plan::levels(&settings.dependents, aim)
                 .into_iter()
-                .map(|level| level.into_iter().map(str::to_owned).collect()),
-        )
+                .map(|(_, level)| level.iter().map(|it| &*it.reference.name).collect())
+                .collect(),
+            None => {
+                let mut levels: BTreeMap<i32, Vec<&str>> = BTreeMap::new();
+                for it in self.recorded {
+                    levels.entry(it.level).or_default().push(&it.r#ref.name);
+                }
+                levels.into_values().collect()
+            }
+        };
+        let levels: Vec<String> = levels.iter().map(|level| level.join(" and ")).collect();
+        levels.join(", then ")
     }
-}
-
-fn joined(levels: impl Iterator<Item = Vec<String>>) -> String {
-    let levels: Vec<String> = levels.map(|level| level.join(" and ")).collect();
-    levels.join(", then ")
 }
 
 /// How the cluster is, in a sentence or two.
