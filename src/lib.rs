@@ -12,6 +12,7 @@ pub mod explain;
 pub mod gardener;
 pub mod health;
 pub mod prober;
+pub mod restore;
 pub mod runtime;
 pub mod shoot;
 pub mod weeder;

@@ -291,7 +291,7 @@ impl FormerArgs {
 }
 
 /// A name as RFC 1123 has it for a label.
-fn namespace(text: &str) -> Result<String, String> {
+pub(super) fn namespace(text: &str) -> Result<String, String> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let ends = !text.starts_with('-') && !text.ends_with('-');
     match (1..=63).contains(&text.len()) && ends && text.bytes().all(inner) {

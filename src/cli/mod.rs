@@ -5,6 +5,7 @@ mod component;
 pub mod crd;
 mod explain;
 mod prober;
+mod restore;
 mod weeder;
 
 use std::{io, process::ExitCode};
@@ -30,6 +31,8 @@ enum Command {
     /// Tell whether a cluster is protected and why, what was seen and done, what is owed to it, what
     /// comes next, and what can be done
     Explain(Box<explain::ExplainArgs>),
+    /// Put back by hand what the operator has scaled to zero and owes, also without it
+    Restore(Box<restore::RestoreArgs>),
     /// Print the CustomResourceDefinitions
     Crd(crd::CrdArgs),
 }
@@ -40,6 +43,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Prober(args) => prober::run(*args).await.map_err(|error| error.to_string()),
         Command::Weeder(args) => weeder::run(*args).await.map_err(|error| error.to_string()),
         Command::Explain(args) => return explain::run(*args).await,
+        Command::Restore(args) => return restore::run(*args).await,
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
         }

@@ -38,6 +38,7 @@ pub use events::{
 pub use metrics::{HealthMetrics, WriterMetrics};
 pub use report::{ClusterReport, Finding, PolicyReport};
 pub use reporter::{Known, Reporter};
+pub use request::{WriteError, set_finalizer};
 pub use schedule::REFRESH;
 pub use weed::{PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble, WeedWriter};
 pub use wording::evidence;

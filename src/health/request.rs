@@ -21,7 +21,7 @@ const FINALIZER_MANAGER: &str = "dependency-watchdog-finalizer";
 
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum WriteError {
+pub enum WriteError {
     /// The request came to nothing.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -38,7 +38,7 @@ pub(super) enum WriteError {
 
 impl WriteError {
     /// Whether the object is not there.
-    pub(super) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Call(error) if error.code() == Some(404))
     }
 }
@@ -104,12 +104,11 @@ pub(super) async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), 
 
 /// Puts the finalizer on the policy with this UID, or takes it off; those of others stay. A policy
 /// that is gone is not created anew: the API server refuses a UID that is not there.
-pub(super) async fn set_finalizer(
-    seed: &Seed,
-    name: &str,
-    uid: &str,
-    on: bool,
-) -> Result<(), WriteError> {
+///
+/// # Errors
+///
+/// If it cannot be written, or stays since somebody else has put it on too.
+pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Result<(), WriteError> {
     let metadata = match on {
         true => json!({"name": name, "uid": uid, "finalizers": [FINALIZER]}),
         false => json!({"name": name, "uid": uid}),

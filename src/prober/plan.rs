@@ -75,6 +75,18 @@ pub enum Record {
     Unreadable(String),
 }
 
+impl Observed {
+    /// As it counts for one who overrules the operator, and has it ignored meanwhile: what that one
+    /// has set keeps nothing from being restored. At zero without a mark it is somebody's decision.
+    #[must_use]
+    pub fn overruled(self) -> Self {
+        Self {
+            ignored: self.ignored && !self.marked && self.replicas == 0,
+            ..self
+        }
+    }
+}
+
 impl Record {
     /// Reads the annotation.
     pub fn parse(annotation: Option<&str>) -> Self {
@@ -310,6 +322,43 @@ impl Step {
                 "metadata": {"resourceVersion": version, "annotations": {MARK: null}},
             }))],
             (Step::Wait | Step::Nothing(_), _) => Vec::new(),
+        }
+    }
+
+    /// The same, for one who overrules the operator: what restores the dependent has the operator
+    /// ignore it from then on, which scales down whatever is marked or up in an outage.
+    pub fn overruling_writes(&self, found: &Observed) -> Vec<Write> {
+        match (self, found.family) {
+            (Step::ScaleUp { to }, Family::Scalable) => vec![
+                // First, so that at no moment it is up and not ignored. The mark stays meanwhile.
+                Write::Object(json!({
+                    "metadata": {
+                        "resourceVersion": found.resource_version,
+                        "annotations": {IGNORE: "true"},
+                    },
+                })),
+                // A Scale of zero replicas lacks the field.
+                Write::ScaleJson(json!([
+                    {"op": "test", "path": "/spec", "value": {}},
+                    {"op": "add", "path": "/spec/replicas", "value": to},
+                ])),
+                Write::Object(json!({
+                    "metadata": {"annotations": {MARK: null, RECORD: null}},
+                })),
+            ],
+            (Step::ScaleUp { .. } | Step::DropMark, _) => {
+                let mut writes = self.writes(found);
+                for write in &mut writes {
+                    if let Write::Object(patch) = write
+                        && let Some(Value::Object(annotations)) =
+                            patch.pointer_mut("/metadata/annotations")
+                    {
+                        annotations.insert(IGNORE.to_owned(), json!("true"));
+                    }
+                }
+                writes
+            }
+            _ => self.writes(found),
         }
     }
 }

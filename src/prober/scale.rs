@@ -124,6 +124,8 @@ pub struct Scaler {
     writes: Seed,
     namespace: Arc<str>,
     resources: Resources,
+    /// What is restored is taken out of the operator's hands.
+    overruling: bool,
 }
 
 /// How a dependent is reached.
@@ -151,6 +153,17 @@ impl Scaler {
             seed,
             namespace,
             resources,
+            overruling: false,
+        }
+    }
+
+    /// The same, for one who overrules the operator: what is restored says `ignore-scaling` from
+    /// the same write on.
+    #[must_use]
+    pub fn overruling(self) -> Self {
+        Self {
+            overruling: true,
+            ..self
         }
     }
 
@@ -233,6 +246,14 @@ impl Scaler {
     }
 
     async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
+        let found = self.get_dependent(target).await?;
+        Ok(match self.overruling {
+            true => found.map(Observed::overruled),
+            false => found,
+        })
+    }
+
+    async fn get_dependent(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
         match target.family {
             Family::Apps => Ok(self
                 .get::<Workload>(
@@ -291,7 +312,11 @@ impl Scaler {
                 .request
                 .patch_subresource("scale", &target.name, &params, patch)
         };
-        let writes = found.map(|found| step.writes(found)).unwrap_or_default();
+        let writes = match (found, self.overruling) {
+            (None, _) => Vec::new(),
+            (Some(found), false) => step.writes(found),
+            (Some(found), true) => step.overruling_writes(found),
+        };
         for (place, write) in writes.into_iter().enumerate() {
             if !warrant.turn(&self.writes, place > 0).await {
                 return Ok(Written::Stopped);

@@ -127,17 +127,20 @@ pub(super) fn new_scale(object: &Value, patch: &Value) -> Option<Value> {
     let Some(operations) = patch.as_array() else {
         return Some(patch["spec"]["replicas"].clone());
     };
-    let mut replicas = object["spec"]["replicas"].clone();
+    let mut scale = scale(object);
     for operation in operations {
-        assert_eq!(operation["path"], "/spec/replicas");
+        let path = operation["path"].as_str().unwrap();
         match operation["op"].as_str().unwrap() {
-            "test" if operation["value"] != replicas => return None,
+            "test" if scale.pointer(path) != Some(&operation["value"]) => return None,
             "test" => {}
-            "replace" => replicas = operation["value"].clone(),
-            other => panic!("the operation {other} is not scripted"),
+            "replace" => *scale.pointer_mut(path)? = operation["value"].clone(),
+            "add" if path == "/spec/replicas" => {
+                scale["spec"]["replicas"] = operation["value"].clone();
+            }
+            other => panic!("the operation {other} of {path} is not scripted"),
         }
     }
-    Some(replicas)
+    Some(scale["spec"]["replicas"].clone())
 }
 
 /// RFC 7386.

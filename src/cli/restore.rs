@@ -1,0 +1,263 @@
+//! `dependency-watchdog restore`
+
+use std::{
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Args;
+use tokio::{sync::oneshot, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::args::{ClientArgs, ScaleArgs, namespace};
+use crate::{
+    prober::{
+        plan::IGNORE,
+        scale::Resources,
+        warrant::{Warrant, grant},
+    },
+    restore::{
+        Restorer,
+        look::{LookError, Scope, View},
+        operator::Sight,
+        run::Ended,
+    },
+    runtime::{
+        metrics::RequestMetrics,
+        seed::{self, ClientError, Seed},
+        shutdown,
+    },
+};
+
+/// Nobody waits for longer: levels have timeouts of at most an hour.
+const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Once it is interrupted, what is left of a step is sent within this.
+const FINISH: Duration = Duration::from_secs(5);
+/// Not all is back.
+const LEFT: u8 = 1;
+/// Nothing could be asked, or it was asked for nonsense; clap's code for the latter.
+const NOT_ASKED: u8 = 2;
+
+/// Flags of restore.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit code: 0 if all that was owed is back, 1 if something is left, which is \
+                        named, 2 if the seed could not be asked or the flags make no sense."
+)]
+pub(super) struct RestoreArgs {
+    /// The cluster, by the name of its namespace on the seed
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    cluster: Option<String>,
+
+    /// All clusters that have a ClusterHealth; policies too whose deletion waits until nothing is
+    /// owed any more, if no operator is alive
+    #[arg(long)]
+    all: bool,
+
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do it without asking
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Restore although an operator and a policy protect the cluster, and have the operator ignore
+    /// what is restored from then on, by the annotation ignore-scaling=true
+    #[arg(long)]
+    overrule: bool,
+
+    /// The namespace of the Lease that tells whether an operator is alive
+    #[arg(
+        long,
+        env = "DWD_LEADER_ELECTION_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "garden",
+        value_parser = namespace
+    )]
+    leader_election_namespace: String,
+
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    scale: ScaleArgs,
+}
+
+/// Why nothing was asked.
+#[derive(Debug, thiserror::Error)]
+enum RestoreError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("signals cannot be listened for: {0}")]
+    Signals(io::Error),
+    #[error(transparent)]
+    Look(#[from] LookError),
+    #[error(
+        "nobody can be asked, since this is no terminal: see what --dry-run shows, then give --yes"
+    )]
+    NoTerminal,
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
+}
+
+pub(super) async fn run(args: RestoreArgs) -> ExitCode {
+    match restore(args).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => LEFT.into(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            NOT_ASKED.into()
+        }
+    }
+}
+
+/// Restores, and tells whether all is back.
+async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
+    let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
+    let config = seed::config(args.client.kubeconfig.as_deref()).await?;
+    let client = seed::client(config, &RequestMetrics::default())?;
+    let restorer = Restorer {
+        seed: Seed::new(client.clone(), args.client.budget()),
+        scale: Seed::new(client, args.scale.budget()),
+        resources: Resources::default(),
+        lease_namespace: args.leader_election_namespace,
+        overrule: args.overrule,
+    };
+    let scope = args.cluster.map_or(Scope::All, Scope::Cluster);
+    let looking = restorer.look(&scope, &|line| eprintln!("{line} ..."));
+    let view = stop.run_until_cancelled(looking).await;
+    let view = view.ok_or(RestoreError::Interrupted)??;
+    say(&preview(&view, &restorer));
+
+    let workable: usize = view.cases.iter().map(|case| case.workable()).sum();
+    let freeable = match &view.operator {
+        Some(sight) if sight.is_gone() => view.deleting.len(),
+        _ => 0,
+    };
+    let due = view.cases.iter().any(|case| case.is_due());
+    if args.dry_run || workable + freeable == 0 {
+        return Ok(!due);
+    }
+    if !args.yes && !confirmed(&stop).await? {
+        say("nothing was changed");
+        return Ok(false);
+    }
+
+    let (grant, warrant) = grant(Instant::now() + EVER);
+    let finish = async {
+        stop.cancelled().await;
+        grant.finish(FINISH);
+        std::future::pending().await
+    };
+    tokio::select! {
+        done = carry_out(&restorer, view, freeable > 0, &warrant) => Ok(done),
+        never = finish => never,
+    }
+}
+
+/// Restores, lets policies go, and tells what came of it.
+async fn carry_out(restorer: &Restorer, view: View, free: bool, warrant: &Warrant) -> bool {
+    let ended = restorer.restore(view.cases, warrant, &say).await;
+    let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
+    if free && warrant.holds() {
+        let policies = restorer.let_go().await;
+        for policy in &policies.freed {
+            say(&format!(
+                "ProbePolicy {policy}: nothing is owed, so its finalizer was taken off"
+            ));
+        }
+        left.extend(policies.left);
+    }
+    say(&summary(&ended, &left, warrant.holds()));
+    left.is_empty()
+}
+
+/// What is there, and what would be done.
+fn preview(view: &View, restorer: &Restorer) -> String {
+    let mut blocks: Vec<String> = view.cases.iter().map(|case| case.table()).collect();
+    let mut last = String::new();
+    if view.cases.is_empty() {
+        last.push_str("nothing is owed to any cluster\n");
+    } else if !view.cases.iter().any(|case| case.is_due()) {
+        last.push_str("nothing is owed\n");
+    }
+    if view.quiet > 0 {
+        last.push_str(
+            &format!("nothing is owed to {} others\n", view.quiet)
+                .replace("to 1 others", "to 1 other"),
+        );
+    }
+    if let Some(sight) = &view.operator {
+        last.push_str(&format!("{}\n", sight.words()));
+    }
+    for policy in &view.deleting {
+        let then = match view.operator {
+            Some(Sight::Gone(_)) => "its finalizer is taken off once nothing is owed any more",
+            _ => "it is left to the operator, which lets it go once nothing is owed any more",
+        };
+        last.push_str(&format!("ProbePolicy {policy} is being deleted: {then}\n"));
+    }
+    if restorer.overrule {
+        last.push_str("what is restored says ignore-scaling=true from then on\n");
+    }
+    blocks.push(last);
+    blocks.retain(|block| !block.is_empty());
+    blocks.join("\n").trim_end().to_owned()
+}
+
+/// What came of it, what is left, and how the operator takes over again.
+fn summary(ended: &[Ended], left: &[String], went_on: bool) -> String {
+    let restored: usize = ended.iter().map(|ended| ended.restored.len()).sum();
+    let mut lines = vec![String::new(), format!("scaled up: {restored}")];
+    if !went_on {
+        lines.push("interrupted; run it again to go on".to_owned());
+    }
+    if left.is_empty() {
+        lines.push("all that was owed is back".to_owned());
+    } else {
+        lines.push("left:".to_owned());
+        lines.extend(left.iter().map(|left| format!("  {left}")));
+    }
+    let mut ignored = ended.iter().filter(|it| !it.ignored.is_empty()).peekable();
+    if ignored.peek().is_some() {
+        lines.push(
+            "the operator does not protect these any more; once the cluster is healthy, give them \
+             back to it:"
+                .to_owned(),
+        );
+    }
+    for Ended {
+        cluster, ignored, ..
+    } in ignored
+    {
+        lines.extend(ignored.iter().map(|reference| {
+            let (kind, name) = (reference.kind.to_lowercase(), &reference.name);
+            format!("  kubectl -n {cluster} annotate {kind}/{name} {IGNORE}-")
+        }));
+    }
+    lines.join("\n")
+}
+
+/// Asks on the terminal.
+async fn confirmed(stop: &CancellationToken) -> Result<bool, RestoreError> {
+    if !io::stdin().is_terminal() {
+        return Err(RestoreError::NoTerminal);
+    }
+    eprint!("do it? [y/N] ");
+    // A thread of its own: nobody waits for it once the command is interrupted.
+    let (sender, answer) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let _ = sender.send(read.is_ok() && ["y", "yes"].contains(&&*line.trim().to_lowercase()));
+    });
+    let answer = stop.run_until_cancelled(answer).await;
+    let answer = answer.ok_or(RestoreError::Interrupted)?;
+    Ok(answer.unwrap_or(false))
+}
+
+/// Prints a line. If nobody reads it, what is done goes on.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout().lock(), "{line}");
+}

@@ -1,0 +1,317 @@
+//! Reads what is owed: ClusterHealths, policies, and the dependents that either of them names.
+
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
+
+use futures::{StreamExt, future::join_all, stream};
+use kube::{Api, Resource, api::ListParams, core::DeserializeGuard};
+use serde::de::DeserializeOwned;
+
+use super::{
+    Restorer,
+    case::Case,
+    operator::{self, Sight},
+    words,
+};
+use crate::{
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    cluster::{Dependent, Policy, select},
+    gardener::Cluster,
+};
+
+/// Objects of a kind in one answer.
+const PAGE: u32 = 500;
+/// Clusters that are looked at at once; the budget bounds requests.
+const AT_ONCE: usize = 32;
+
+/// Which clusters are restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The one of this name.
+    Cluster(String),
+    /// All that are known.
+    All,
+}
+
+/// What could not be asked for, so that nothing is known.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// A request failed.
+    #[error("{0}")]
+    Call(String),
+    /// The kind is not there.
+    #[error(
+        "the seed does not serve ClusterHealth, in which it stands what is owed; restore by the \
+         marks on the dependents, as docs/concepts.md says under \"By hand\""
+    )]
+    NoRecords,
+    /// Nobody knows of the cluster.
+    #[error(
+        "there is no ClusterHealth {0}, and no ProbePolicy selects a Cluster of this name, so nothing \
+         tells which dependents to look at; `kubectl get clusterhealths` lists what is known"
+    )]
+    NoSuchCluster(String),
+}
+
+/// A policy, and the clusters that it protects by its own status.
+pub(super) struct KnownPolicy {
+    pub(super) policy: Policy,
+    protects: Vec<String>,
+}
+
+/// What was read.
+pub struct View {
+    /// The clusters to which something is owed, or that were asked for by name.
+    pub cases: Vec<Case>,
+    /// How many others were looked at.
+    pub quiet: usize,
+    /// What was seen of the operator; `None` if it makes no difference.
+    pub operator: Option<Sight>,
+    /// The names of policies whose deletion waits for what is owed.
+    pub deleting: Vec<Arc<str>>,
+}
+
+impl Restorer {
+    /// Looks at these clusters. `say` is told what takes long.
+    ///
+    /// # Errors
+    ///
+    /// If it is not known where to look.
+    pub async fn look(&self, scope: &Scope, say: &dyn Fn(&str)) -> Result<View, LookError> {
+        let policies = self.policies().await?;
+        let cases = self.cases(scope, &policies).await?;
+        let looked_at = cases.len();
+        let named = matches!(scope, Scope::Cluster(_));
+        let mut cases: Vec<Case> = cases
+            .into_iter()
+            .filter(|case| named || case.is_due())
+            .collect();
+        let held = policies.iter().map(|known| &known.policy);
+        let held = held.filter(|policy| policy.deleting && policy.held);
+        let deleting: Vec<_> = match scope {
+            Scope::All => held.map(|policy| policy.name.clone()).collect(),
+            Scope::Cluster(_) => Vec::new(),
+        };
+        let enforced = policies.iter().any(|known| acts(&known.policy));
+        let opposed = enforced && !self.overrule && cases.iter().any(|case| case.workable() > 0);
+        let operator = if opposed || !deleting.is_empty() {
+            say("looking whether an operator renews its Lease, which takes some seconds");
+            Some(operator::observe(&self.seed, &self.lease_namespace).await)
+        } else {
+            None
+        };
+        if opposed && let Some(sight) = operator.as_ref().filter(|sight| !sight.is_gone()) {
+            let workable = cases.iter_mut().filter(|case| case.workable() > 0);
+            join_all(workable.map(|case| self.hold_back(case, sight, &policies))).await;
+        }
+        Ok(View {
+            quiet: looked_at - cases.len(),
+            cases,
+            operator,
+            deleting,
+        })
+    }
+
+    /// All policies; none if there is no such kind any more.
+    pub(super) async fn policies(&self) -> Result<Vec<KnownPolicy>, LookError> {
+        let listed = self.list::<ProbePolicy>("list probepolicies").await?;
+        let known = |DeserializeGuard(object)| match object {
+            Ok(object) => KnownPolicy {
+                policy: Policy::new(&object),
+                protects: object
+                    .status
+                    .map(|status| status.protected_clusters)
+                    .unwrap_or_default(),
+            },
+            Err(invalid) => KnownPolicy {
+                policy: Policy::unreadable(&invalid),
+                protects: Vec::new(),
+            },
+        };
+        Ok(listed.unwrap_or_default().into_iter().map(known).collect())
+    }
+
+    /// The clusters of this scope, each with its dependents as they are.
+    pub(super) async fn cases(
+        &self,
+        scope: &Scope,
+        policies: &[KnownPolicy],
+    ) -> Result<Vec<Case>, LookError> {
+        let cases = match scope {
+            Scope::Cluster(name) => vec![self.named(name, policies).await?],
+            Scope::All => self.all(policies).await?,
+        };
+        let looks = cases.into_iter().map(|case| self.look_at(case));
+        let mut cases: Vec<Case> = stream::iter(looks)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        cases.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        Ok(cases)
+    }
+
+    async fn named(&self, name: &str, policies: &[KnownPolicy]) -> Result<Case, LookError> {
+        let tried = format!("get the ClusterHealth {name}");
+        let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(self.scale.client().clone());
+        let found = self.scale.call(api.get_opt(name)).await;
+        let found = found.map_err(|error| LookError::Call(words::call(&tried, &error)))?;
+        if let Some(found) = found {
+            return Ok(case(name, found, policies));
+        }
+        let selected = self.selected_by(name, policies).await;
+        let selected = selected.map_err(LookError::Call)?;
+        let case = of_policies(name, None, policies, &selected);
+        match case.dependents().is_empty() {
+            true => Err(LookError::NoSuchCluster(name.to_owned())),
+            false => Ok(case),
+        }
+    }
+
+    async fn all(&self, policies: &[KnownPolicy]) -> Result<Vec<Case>, LookError> {
+        let healths = self.list::<ClusterHealth>("list clusterhealths").await?;
+        let healths = healths.ok_or(LookError::NoRecords)?;
+        let mut cases: Vec<Case> = healths
+            .into_iter()
+            .map(|health| {
+                let name = health.meta().name.clone().unwrap_or_default();
+                case(&name, health, policies)
+            })
+            .collect();
+        let known: BTreeSet<_> = cases.iter().map(|case| case.cluster.to_string()).collect();
+        let protected = policies.iter().flat_map(|known| &known.protects);
+        let unknown: BTreeSet<&String> = protected.filter(|name| !known.contains(*name)).collect();
+        let unknown = unknown.into_iter();
+        cases.extend(unknown.map(|name| of_policies(name, None, policies, &[])));
+        Ok(cases)
+    }
+
+    async fn look_at(&self, mut case: Case) -> Case {
+        let scaler = self.scaler(&case.cluster);
+        let dependents = case.dependents();
+        let seen = dependents.iter().map(async |dependent| {
+            let found = scaler.read(&dependent.reference).await;
+            (dependent.clone(), found)
+        });
+        let seen = join_all(seen).await;
+        case.saw(seen);
+        case
+    }
+
+    /// Holds a cluster back that the operator would scale down again.
+    async fn hold_back(&self, case: &mut Case, sight: &Sight, policies: &[KnownPolicy]) {
+        let cluster = self.cluster(&case.cluster).await;
+        let why = match &cluster {
+            Ok(None) => return,
+            Ok(Some(cluster)) => {
+                let policies = policies.iter().map(|known| &known.policy);
+                match select(policies, &cluster.labels()) {
+                    Some(selected) if !selected.brake.suspend && !selected.brake.dry_run => {
+                        format!("the ProbePolicy {} protects this cluster", selected.policy)
+                    }
+                    _ => return,
+                }
+            }
+            Err(error) => format!("whether a policy protects this cluster is not known: {error}"),
+        };
+        case.held_back = Some(format!(
+            "held back: {why}, and {}: what is restored now would be scaled down again. It \
+             restores by itself once the nodes are heard; to overrule it: --overrule",
+            sight.words()
+        ));
+    }
+
+    /// The policies, by place, that would select the Cluster of this name.
+    async fn selected_by(
+        &self,
+        name: &str,
+        policies: &[KnownPolicy],
+    ) -> Result<Vec<Arc<str>>, String> {
+        let Some(cluster) = self.cluster(name).await? else {
+            return Ok(Vec::new());
+        };
+        let labels = cluster.labels();
+        let policies = policies.iter().map(|known| &known.policy);
+        let selecting = policies.filter(|policy| {
+            let rules = policy.rules.as_ref();
+            rules.is_ok_and(|rules| rules.selector.matches(&labels))
+        });
+        Ok(selecting.map(|policy| policy.name.clone()).collect())
+    }
+
+    async fn cluster(&self, name: &str) -> Result<Option<Cluster>, String> {
+        let api: Api<Cluster> = Api::all(self.scale.client().clone());
+        let found = self.scale.call(api.get_opt(name)).await;
+        found.map_err(|error| words::call(&format!("get the Cluster {name}"), &error))
+    }
+
+    /// All objects of a kind; `None` if the seed does not serve it.
+    async fn list<K>(&self, tried: &str) -> Result<Option<Vec<DeserializeGuard<K>>>, LookError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api: Api<DeserializeGuard<K>> = Api::all(self.seed.client().clone());
+        let mut params = ListParams::default().limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let page = match self.seed.call(api.list(&params)).await {
+                Ok(page) => page,
+                Err(error) if error.code() == Some(404) => return Ok(None),
+                Err(error) => return Err(LookError::Call(words::call(tried, &error))),
+            };
+            all.extend(page.items);
+            match page.metadata.continue_ {
+                Some(token) if !token.is_empty() => params.continue_token = Some(token),
+                _ => return Ok(Some(all)),
+            }
+        }
+    }
+}
+
+/// Whether it has anything scaled down.
+fn acts(policy: &Policy) -> bool {
+    !policy.deleting && !policy.brake.suspend && !policy.brake.dry_run
+}
+
+/// What is known of a cluster that has this ClusterHealth.
+fn case(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPolicy]) -> Case {
+    match health.0 {
+        Ok(health) => of_policies(name, health.status, policies, &[]),
+        Err(invalid) => {
+            let error: String = invalid.error.chars().take(256).collect();
+            Case {
+                trouble: Some(format!(
+                    "its ClusterHealth cannot be read, so only dependents that policies name are \
+                     looked at, and only marks count; delete it once all is as it should be: {error}"
+                )),
+                // It does not say which policy it is: any may be.
+                ..of_policies(name, None, policies, &names(policies))
+            }
+        }
+    }
+}
+
+/// What is known of a cluster by its ClusterHealth, and by the policies that are responsible for it,
+/// say that they protect it, or select it.
+fn of_policies(
+    name: &str,
+    health: Option<ClusterHealthStatus>,
+    policies: &[KnownPolicy],
+    selected_by: &[Arc<str>],
+) -> Case {
+    let health = health.unwrap_or_default();
+    let concerned = policies.iter().filter(|known| {
+        let policy = &known.policy.name;
+        health.policy.as_deref() == Some(&**policy)
+            || known.protects.iter().any(|protected| protected == name)
+            || selected_by.contains(policy)
+    });
+    let dependents: Vec<Dependent> = concerned
+        .filter_map(|known| known.policy.rules.as_ref().ok())
+        .flat_map(|rules| rules.template.dependents().iter().cloned())
+        .collect();
+    Case::new(name.into(), &health, dependents)
+}
+
+fn names(policies: &[KnownPolicy]) -> Vec<Arc<str>> {
+    let policies = policies.iter();
+    policies.map(|known| known.policy.name.clone()).collect()
+}

@@ -1,0 +1,111 @@
+//! Whether an operator is alive, by the Lease of its leader.
+//!
+//! As candidates do it: what another machine's clock has written into the Lease says nothing, a
+//! renewal that is seen does. So the Lease is watched for as long as it may hold without one.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use tokio::time::{Instant, sleep};
+
+use super::words;
+use crate::runtime::seed::Seed;
+
+/// The Lease of the prober's leader; the prober of Gardener's dependency-watchdog holds the same.
+pub const LEASE: &str = "dwd-prober-leader-election";
+
+/// From one look at the Lease to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A Lease that does not say for how long it holds is taken for one of this length.
+const DEFAULT_SECONDS: u64 = 15;
+/// Nobody is kept waiting for longer.
+const MOST_SECONDS: u64 = 60;
+
+/// What was seen of the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// None holds the Lease, or none has renewed it while it was watched.
+    Gone(String),
+    /// One does.
+    Alive(String),
+    /// It cannot be told.
+    Unknown(String),
+}
+
+impl Sight {
+    /// Whether no operator acts, as far as can be seen.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone(_))
+    }
+
+    /// What was seen, for people.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Gone(words) | Self::Alive(words) | Self::Unknown(words) => words,
+        }
+    }
+}
+
+/// Watches the Lease in this namespace until it is renewed, or could be anybody's.
+pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
+    let leases: Api<Lease> = Api::namespaced(seed.client().clone(), namespace);
+    let read = async || match seed.call(leases.get_opt(LEASE)).await {
+        Ok(found) => Ok(found.and_then(|lease| lease.spec)),
+        Err(error) => {
+            let tried = format!("get the Lease {LEASE} in the namespace {namespace}");
+            let why = words::call(&tried, &error);
+            Err(Sight::Unknown(format!(
+                "whether an operator is alive cannot be told: {why}"
+            )))
+        }
+    };
+    let first = match read().await {
+        Ok(Some(first)) => first,
+        Ok(None) => {
+            return Sight::Gone(format!(
+                "no operator is seen: there is no Lease {LEASE} in the namespace {namespace}"
+            ));
+        }
+        Err(unknown) => return unknown,
+    };
+    let start = Instant::now();
+    let mut now = first.clone();
+    let length = seconds(&first);
+    loop {
+        let holder = now.holder_identity.as_deref().unwrap_or_default();
+        if holder.is_empty() {
+            return Sight::Gone("no operator is seen: nobody holds its Lease".to_owned());
+        }
+        if now != first {
+            return Sight::Alive(format!("the operator {holder} is alive"));
+        }
+        if start.elapsed() >= Duration::from_secs(length.min(MOST_SECONDS)) {
+            let silent = format!(
+                "{holder} has not renewed its Lease for {}s",
+                length.min(MOST_SECONDS)
+            );
+            return match length > MOST_SECONDS {
+                true => Sight::Unknown(format!(
+                    "whether an operator is alive cannot be told: {silent}, and it holds for {length}s"
+                )),
+                false => Sight::Gone(format!("no operator is alive: {silent}")),
+            };
+        }
+        sleep(PAUSE).await;
+        match read().await {
+            // A Lease that somebody deletes tells nothing of its holder.
+            Ok(found) => now = found.unwrap_or(now),
+            Err(unknown) => return unknown,
+        }
+    }
+}
+
+/// For how long it holds without a renewal.
+fn seconds(lease: &LeaseSpec) -> u64 {
+    let seconds = lease.lease_duration_seconds.map(u64::try_from);
+    match seconds {
+        Some(Ok(seconds)) if seconds > 0 => seconds,
+        _ => DEFAULT_SECONDS,
+    }
+}

@@ -1,0 +1,203 @@
+//! Restores clusters by the flow of the prober, each on its own, and tells what is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc;
+
+use super::{
+    Restorer,
+    case::{Case, is_back, short},
+    words,
+};
+use crate::{
+    api::{DependentRef, Restore},
+    prober::{
+        flow::{Ending, Flow, FlowEvent, What},
+        plan::{Aim, Settled, Step},
+        warrant::Warrant,
+    },
+};
+
+/// Clusters that are restored at once; the budget bounds requests, and most of the time is waiting.
+const AT_ONCE: usize = 64;
+
+/// Of what a flow has not come to.
+const NOT_BEGUN: &str = "not begun";
+
+/// What became of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Its name.
+    pub cluster: String,
+    /// The dependents that were scaled up.
+    pub restored: BTreeSet<DependentRef>,
+    /// What is not as it was, or is not known to be, and why.
+    pub left: Vec<String>,
+    /// The dependents that the operator ignores from now on.
+    pub ignored: BTreeSet<DependentRef>,
+}
+
+/// Follows one flow.
+struct Account {
+    case: Case,
+    overrule: bool,
+    /// Why each is not back, as long as it is not.
+    open: BTreeMap<DependentRef, String>,
+    /// A level could not be completed, and those after it were not begun.
+    stuck: bool,
+    ended: Ended,
+}
+
+impl Restorer {
+    /// Restores these clusters for as long as the warrant holds. `say` is told of each step.
+    pub async fn restore(
+        &self,
+        cases: Vec<Case>,
+        warrant: &Warrant,
+        say: &dyn Fn(&str),
+    ) -> Vec<Ended> {
+        let runs = cases.into_iter().map(|case| self.run(case, warrant, say));
+        let ended = stream::iter(runs).buffer_unordered(AT_ONCE);
+        let mut ended: Vec<Ended> = ended.collect().await;
+        ended.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        ended
+    }
+
+    async fn run(&self, case: Case, warrant: &Warrant, say: &dyn Fn(&str)) -> Ended {
+        let acts = case.workable() > 0;
+        let (events, mut told) = mpsc::unbounded_channel();
+        let flow = Flow {
+            scaler: self.scaler(&case.cluster),
+            dependents: case.dependents(),
+            aim: Aim::Restore,
+            restore: Restore::Marked,
+            memory: case.ledger.memory(),
+            warrant: warrant.clone(),
+            events,
+        };
+        let mut account = Account::new(case, self.overrule);
+        if acts {
+            let follow = async {
+                while let Some(event) = told.recv().await {
+                    if let Some(line) = account.note(&event) {
+                        say(&line);
+                    }
+                }
+            };
+            let (ending, ()) = tokio::join!(flow.run(), follow);
+            account.stuck = ending == Ending::Stuck;
+        }
+        account.end()
+    }
+}
+
+impl Account {
+    fn new(case: Case, overrule: bool) -> Self {
+        let due = case.rows.iter().filter(|row| row.due);
+        let open = due.map(|row| {
+            let reference = &row.dependent.reference;
+            let why = match (&case.held_back, &row.plan) {
+                (_, Err(refusal)) => refusal.clone(),
+                (Some(_), _) => "held back, as said above".to_owned(),
+                (None, Ok(Step::Nothing(_))) => row.words.clone(),
+                (None, Ok(_)) => NOT_BEGUN.to_owned(),
+            };
+            (reference.clone(), why)
+        });
+        Self {
+            open: open.collect(),
+            ended: Ended {
+                cluster: case.cluster.to_string(),
+                ..Ended::default()
+            },
+            overrule,
+            stuck: false,
+            case,
+        }
+    }
+
+    /// Takes down what the flow did or met, and tells what is worth a line.
+    fn note(&mut self, event: &FlowEvent) -> Option<String> {
+        let reference = &event.dependent.reference;
+        let told = match &event.what {
+            What::Did(step, _) => self.did(*step, reference),
+            What::Settled(settled, _) => self.settled(*settled, reference),
+            What::Late(timeout) => self.leave(
+                reference,
+                format!("scaled, and not up after {timeout:?}: see why its pods do not come"),
+            ),
+            What::Failed(error, _) if self.open.contains_key(reference) => {
+                self.leave(reference, words::scale(error))
+            }
+            What::Failed(..) => None,
+            What::Interrupted(_) => self.leave(
+                reference,
+                "stopped in the middle; the next run completes it".to_owned(),
+            ),
+        }?;
+        Some(format!(
+            "{}  {}: {told}",
+            self.ended.cluster,
+            short(reference)
+        ))
+    }
+
+    fn did(&mut self, step: Step, reference: &DependentRef) -> Option<String> {
+        let (told, open) = match step {
+            Step::ScaleUp { to } => {
+                self.ended.restored.insert(reference.clone());
+                let told = format!("scaled to {to}");
+                let open = format!("{told}, and not seen to be up yet");
+                (told, open)
+            }
+            Step::DropMark => {
+                let told = "mark removed, replicas kept".to_owned();
+                (told.clone(), told)
+            }
+            Step::Release => {
+                let told = "mark removed, left as it is: it says ignore-scaling".to_owned();
+                (told.clone(), told)
+            }
+            Step::ScaleDown { .. } | Step::Wait | Step::Nothing(_) => return None,
+        };
+        if self.overrule && step != Step::Release {
+            self.ended.ignored.insert(reference.clone());
+        }
+        self.open.insert(reference.clone(), open);
+        Some(told)
+    }
+
+    fn settled(&mut self, settled: Settled, reference: &DependentRef) -> Option<String> {
+        if is_back(settled) {
+            return self.open.remove(reference).map(|_| "is up".to_owned());
+        }
+        self.open.get(reference)?;
+        let mut rows = self.case.rows.iter();
+        let number = rows.find(|row| row.dependent.reference == *reference);
+        let number = number.and_then(|row| row.number());
+        let why = self.case.left(settled, reference, number);
+        self.leave(reference, why)
+    }
+
+    fn leave(&mut self, reference: &DependentRef, why: String) -> Option<String> {
+        self.open.insert(reference.clone(), why.clone());
+        Some(why)
+    }
+
+    fn end(mut self) -> Ended {
+        let (cluster, trouble) = (&self.ended.cluster, self.case.trouble.take());
+        let stuck = match self.stuck {
+            true => ": an earlier level is not complete",
+            false => "",
+        };
+        let open = self.open.iter().map(|(reference, why)| {
+            let more = if why == NOT_BEGUN { stuck } else { "" };
+            format!("{cluster}  {}: {why}{more}", short(reference))
+        });
+        let mut left: Vec<String> = open.collect();
+        left.extend(trouble.map(|trouble| format!("{cluster}: {trouble}")));
+        self.ended.left = left;
+        self.ended
+    }
+}

@@ -1,0 +1,26 @@
+//! How failures are told to the administrator who runs the command, not to who runs the operator.
+
+use crate::{prober::scale::ScaleError, runtime::seed::CallError};
+
+/// Why a request came to nothing; `tried` is a verb with its object, such as `list clusterhealths`.
+pub(super) fn call(tried: &str, error: &CallError) -> String {
+    match error {
+        CallError::Refused(status) if status.code == 403 => forbidden(tried, &status.message),
+        CallError::Refused(status) => {
+            format!("could not {tried}: {} ({})", status.message, status.code)
+        }
+        error => format!("could not {tried}: {error}"),
+    }
+}
+
+/// Why a dependent could not be read or scaled.
+pub(super) fn scale(error: &ScaleError) -> String {
+    match error {
+        ScaleError::Forbidden { verb, message } => forbidden(&format!("{verb} it"), message),
+        error => error.to_string(),
+    }
+}
+
+fn forbidden(tried: &str, message: &str) -> String {
+    format!("you may not {tried}; have it granted, or ask somebody who may: {message}")
+}
