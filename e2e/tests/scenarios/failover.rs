@@ -173,7 +173,7 @@ async fn lease(seed: &Seed) -> Result<LeaseSpec> {
     lease.spec.context("no spec")
 }
 
-async fn is_held_by(seed: &Seed, replica: &str) -> Result<Look<()>> {
+pub(super) async fn is_held_by(seed: &Seed, replica: &str) -> Result<Look<()>> {
     let holder = lease(seed).await?.holder_identity.unwrap_or_default();
     seen(holder.starts_with(&format!("{replica}_")), holder)
 }

@@ -19,6 +19,7 @@ mod letting_go;
 mod lifecycle;
 mod policies;
 mod prober;
+mod restore;
 mod rights;
 mod silence;
 mod status;
@@ -73,6 +74,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         lifecycle::all(),
         policies::all(),
         prober::all(),
+        restore::all(),
         rights::all(),
         silence::all(),
         status::all(),
