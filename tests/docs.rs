@@ -18,7 +18,7 @@ use dependency_watchdog::cli::Cli;
 use regex::Regex;
 
 /// Where documents are.
-const FOLDERS: [&str; 2] = ["", "docs"];
+const FOLDERS: [&str; 3] = ["", "docs", "docs/commands"];
 /// A backticked path that begins like this is one from the root.
 const ROOTS: &str = r"`((?:\.ci|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
 
@@ -101,9 +101,12 @@ fn links_lead_somewhere() {
 fn each_document_is_listed() {
     let list = fs::read_to_string(root().join("docs/README.md")).unwrap();
     for (path, _) in documents() {
-        let name = path.file_name().unwrap().to_str().unwrap();
+        let Ok(name) = path.strip_prefix("docs") else {
+            continue;
+        };
+        let name = name.to_str().unwrap();
         let listed = name == "README.md" || list.contains(&format!("({name})"));
-        assert!(!path.starts_with("docs") || listed, "{}", path.display());
+        assert!(listed, "{name}");
     }
 }
 
@@ -208,6 +211,32 @@ fn each_flag_of_explain_is_described() {
         assert!(
             there,
             "docs/flags.md has no row for explain that begins: | {row}"
+        );
+    }
+    assert_eq!(described.len(), rows.len(), "{described:#?}");
+}
+
+#[test]
+fn each_flag_of_restore_is_described() {
+    let command = Cli::command();
+    let restore = command.find_subcommand("restore").unwrap();
+    let flags = restore.get_arguments().filter(|flag| !flag.is_positional());
+    let row = |flag: &Arg| match flag.get_env() {
+        Some(_) => row(flag),
+        None => format!("--{} | none | off |", flag.get_long().unwrap()),
+    };
+    let rows: Vec<String> = flags.map(row).collect();
+    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
+    let guide = guide.replace('`', "");
+    let mut sections = guide.split("\n## ");
+    let section = sections.find(|it| it.starts_with("Flags of restore\n"));
+    let described = section.unwrap().lines();
+    let described: Vec<&str> = described.filter(|line| line.starts_with("| --")).collect();
+    for row in &rows {
+        let there = described.iter().any(|line| line[2..].starts_with(row));
+        assert!(
+            there,
+            "docs/flags.md has no row of restore that begins: | {row}"
         );
     }
     assert_eq!(described.len(), rows.len(), "{described:#?}");

@@ -9,7 +9,13 @@
 
 mod support;
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use dependency_watchdog::{
     health::set_finalizer,
@@ -307,9 +313,53 @@ async fn a_cluster_without_a_record_is_looked_at_by_its_policies() {
 }
 
 fn put_cluster(seed: &Seed) {
+    put_cluster_in(seed, "Reconcile");
+}
+
+/// The Cluster, of which this was the last operation.
+fn put_cluster_in(seed: &Seed, operation: &str) {
     seed.put(&json!({
-        "kind": "Cluster", "metadata": {"name": "a", "uid": "u"}, "spec": {"shoot": {}},
+        "kind": "Cluster", "metadata": {"name": "a", "uid": "u", "labels": {"name": "a"}},
+        "spec": {"shoot": {
+            "spec": {"provider": {"workers": [{"name": "w"}]}},
+            "status": {"lastOperation": {"type": operation, "state": "Processing"}},
+        }},
     }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_gardenlet_decides_about_only_loses_its_marks() {
+    let seed = new_seed();
+    put_down(&seed, "a");
+    put_cluster_in(&seed, "Migrate");
+    seed.change("deployments", "a", "ca", |it| {
+        it["spec"]["replicas"] = json!(1)
+    });
+    let view = look(&overruling(&seed), &Scope::All).await;
+    insta::assert_snapshot!(view.cases[0].table());
+    let (said, ended) = restore(&overruling(&seed), &Scope::All).await;
+    insta::assert_snapshot!(sorted(said).join("\n"));
+    assert_eq!(left(&ended), [""; 0]);
+    for (name, replicas, annotations) in [
+        ("ca", 1, json!({})),
+        ("mcm", 0, json!({RECORD: "2"})),
+        ("kcm", 0, json!({RECORD: "1"})),
+    ] {
+        let object = seed.get("deployments", "a", name).unwrap();
+        assert_eq!(object["spec"]["replicas"], replicas, "{name}");
+        assert_eq!(object["metadata"]["annotations"], annotations, "{name}");
+    }
+    assert_eq!(look(&restorer(&seed), &Scope::All).await.cases.len(), 0);
+
+    // Whether it does has to be known.
+    put_down(&seed, "a");
+    let clusters = |call: &support::Call| call.resource == "clusters";
+    seed.fail(Failure::Status(403), (0, usize::MAX), clusters);
+    let view = look(&restorer(&seed), &a()).await;
+    let why = view.cases[0].held_back.as_ref().unwrap();
+    assert!(why.contains("you may not get the Cluster a"), "{why}");
+    let (_, ended) = restore(&restorer(&seed), &a()).await;
+    assert_eq!(left(&ended).len(), 3);
 }
 
 fn put_lease(seed: &Seed, holder: &str, seconds: i32) {
@@ -518,6 +568,9 @@ async fn an_interrupted_run_ends_between_two_requests_and_the_next_goes_on() {
     assert_back(&seed, "a");
 }
 
+/// What somebody else asks for in between.
+const BY_USER: i64 = 9;
+
 /// What breaks a run: after so many requests about dependents nothing works any more, and whether
 /// the last of them was carried out all the same.
 type Crash = (usize, bool);
@@ -536,13 +589,14 @@ fn taken() -> impl Strategy<Value = (&'static str, i64, bool, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wherever runs break off, the next that does not restores all to what it was, and no run ever
-    /// leaves a number that nobody had.
+    /// Wherever runs break off, the next that does not restores all to what it was, or to what
+    /// somebody else has asked for meanwhile; and no run ever leaves a number that nobody had.
     #[test]
     fn what_a_crash_leaves_the_next_run_completes(
         taken in prop::collection::vec((taken(), 0..3), 1..4),
         crashes in crashes(),
         overrule in any::<bool>(),
+        user in prop::option::of(0_usize..6),
     ) {
         run(async {
             tokio::time::pause();
@@ -566,6 +620,17 @@ proptest! {
             }
             put_health(&seed, "a", "p", &dependents);
             let restorer = if overrule { overruling(&seed) } else { restorer(&seed) };
+            let (came, asked) = (Arc::new(AtomicBool::new(false)), user.is_some());
+            let (skip, at) = (user.unwrap_or_default(), came.clone());
+            let writes = AtomicUsize::new(0);
+            let before = move |call: &support::Call| {
+                let write = asked && call.method == "PATCH" && call.name == "d0";
+                write && writes.fetch_add(1, Relaxed) == skip
+            };
+            seed.interfere(1, before, move |object| {
+                object["spec"]["replicas"] = json!(BY_USER);
+                at.store(true, Relaxed);
+            });
             for (after, carried_out) in crashes {
                 let of_dependents = |call: &support::Call| call.namespace == "a";
                 if carried_out {
@@ -576,15 +641,20 @@ proptest! {
                 seed.heal();
                 for (resource, name, replicas) in &wanted {
                     let found = seed.get(resource, "a", name).unwrap();
+                    let ignored = found["metadata"]["annotations"][IGNORE] == "true";
                     let found = found["spec"]["replicas"].as_i64().unwrap();
-                    assert!(found == 0 || found == *replicas, "{name} at {found}");
+                    let by_user = came.load(Relaxed) && name == "d0" && found == BY_USER;
+                    assert!(found == 0 || found == *replicas || by_user, "{name} at {found}");
+                    assert!(found == 0 || by_user || ignored == overrule, "{name}");
                 }
             }
             let (_, ended) = restore(&restorer, &a()).await;
             assert_eq!(left(&ended), [""; 0]);
             for (resource, name, replicas) in &wanted {
                 let object = seed.get(resource, "a", name).unwrap();
-                assert_eq!(object["spec"]["replicas"], *replicas, "{name}");
+                let by_user = came.load(Relaxed) && name == "d0";
+                let wanted = if by_user { BY_USER } else { *replicas };
+                assert_eq!(object["spec"]["replicas"], wanted, "{name}");
                 let annotations = &object["metadata"]["annotations"];
                 assert_eq!(annotations[MARK], Value::Null, "{name}");
                 let ignored = &annotations[IGNORE];

@@ -144,6 +144,7 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
         return Ok(false);
     }
 
+    say("");
     let (grant, warrant) = grant(Instant::now() + EVER);
     let finish = async {
         stop.cancelled().await;
@@ -183,10 +184,8 @@ fn preview(view: &View, restorer: &Restorer) -> String {
         last.push_str("nothing is owed\n");
     }
     if view.quiet > 0 {
-        last.push_str(
-            &format!("nothing is owed to {} others\n", view.quiet)
-                .replace("to 1 others", "to 1 other"),
-        );
+        let quiet = format!("other clusters, owed nothing: {}\n", view.quiet);
+        last.push_str(&quiet);
     }
     if let Some(sight) = &view.operator {
         last.push_str(&format!("{}\n", sight.words()));
@@ -260,4 +259,24 @@ async fn confirmed(stop: &CancellationToken) -> Result<bool, RestoreError> {
 /// Prints a line. If nobody reads it, what is done goes on.
 fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Parser as _, error::ErrorKind};
+    use rstest::rstest;
+
+    use super::super::Cli;
+
+    #[rstest]
+    #[case::nothing(&[], Some(ErrorKind::MissingRequiredArgument))]
+    #[case::both(&["a", "--all"], Some(ErrorKind::ArgumentConflict))]
+    #[case::no_namespace(&["a", "--leader-election-namespace=/"], Some(ErrorKind::ValueValidation))]
+    #[case::one(&["a", "-y"], None)]
+    #[case::all(&["--all", "--dry-run", "--overrule"], None)]
+    fn what_is_restored_is_said(#[case] args: &[&str], #[case] refused: Option<ErrorKind>) {
+        let command = ["dependency-watchdog", "restore"].iter().chain(args);
+        let parsed = Cli::try_parse_from(command);
+        assert_eq!(parsed.err().map(|error| error.kind()), refused);
+    }
 }

@@ -27,6 +27,10 @@ pub struct Case {
     pub trouble: Option<String>,
     /// Why nothing is done here although something could be.
     pub held_back: Option<String>,
+    /// Why gardenlet decides about its replicas, so that only marks are removed.
+    pub(super) gardenlets: Option<String>,
+    /// The policy by which an operator would scale down again what is restored.
+    pub(super) enforced_by: Option<Arc<str>>,
     /// Its dependents, in the order in which they are restored.
     pub rows: Vec<Row>,
     /// What they are owed.
@@ -76,6 +80,8 @@ impl Case {
             policy: health.policy.clone(),
             trouble: None,
             held_back: None,
+            gardenlets: None,
+            enforced_by: None,
             rows: Vec::new(),
             ledger,
         }
@@ -84,6 +90,14 @@ impl Case {
     /// Where to look.
     pub fn dependents(&self) -> Arc<[Dependent]> {
         self.ledger.dependents(Aim::Restore)
+    }
+
+    /// What is wanted of its dependents.
+    pub(super) fn aim(&self) -> Aim {
+        match self.gardenlets {
+            Some(_) => Aim::Release,
+            None => Aim::Restore,
+        }
     }
 
     /// Takes in what was read of the dependents.
@@ -133,7 +147,8 @@ impl Case {
             self.ledger.note(&dependent, &seen, Instant::now());
         }
         let memory = self.memory(reference);
-        let plan = plan::step(Aim::Restore, true, Restore::Marked, found.as_ref(), memory);
+        let aim = self.aim();
+        let plan = plan::step(aim, true, Restore::Marked, found.as_ref(), memory);
         let plan = plan.map_err(|refusal| refusal.to_string());
         let back = match &plan {
             Ok(Step::Nothing(settled)) => is_back(*settled),
@@ -150,11 +165,14 @@ impl Case {
             due,
             words: match &plan {
                 Ok(Step::ScaleUp { .. }) => source(recorded, number, dependent.up.initial_delay),
+                Ok(Step::Release | Step::DropMark) if aim == Aim::Release => {
+                    "left, and its mark removed".to_owned()
+                }
                 Ok(Step::DropMark) => {
                     "kept, and its mark removed: somebody has scaled it up".to_owned()
                 }
                 Ok(Step::Release) => {
-                    let why = "its mark is removed, and it is left: it says ignore-scaling";
+                    let why = "left, and its mark removed: it says ignore-scaling";
                     self.by_hand(why, reference, number)
                 }
                 Ok(Step::Wait) => "scaled already, and waited for".to_owned(),
@@ -225,7 +243,8 @@ impl Case {
             None => String::new(),
         };
         let mut text = format!("{}{policy}\n", self.cluster);
-        for told in [&self.trouble, &self.held_back].into_iter().flatten() {
+        let told = [&self.trouble, &self.held_back, &self.gardenlets];
+        for told in told.into_iter().flatten() {
             text.push_str(&format!("  {told}\n"));
         }
         let columns = |row: &Row| {
@@ -265,9 +284,11 @@ impl Row {
 pub(super) fn is_back(settled: Settled) -> bool {
     match settled {
         Settled::Up | Settled::Missing | Settled::Ignored { at_zero: false } => true,
+        // gardenlet decides.
+        Settled::Released => true,
         Settled::NotOurs | Settled::Ignored { at_zero: true } => false,
         // Not asked for here.
-        Settled::Down | Settled::Released | Settled::Seen { .. } => true,
+        Settled::Down | Settled::Seen { .. } => true,
     }
 }
 
@@ -290,7 +311,8 @@ fn passed_over(settled: Settled) -> &'static str {
         Settled::Missing => "passed over: it does not exist",
         Settled::Ignored { .. } => "passed over: it says ignore-scaling",
         Settled::NotOurs => "passed over: no mark, so somebody else's zero",
-        Settled::Up | Settled::Down | Settled::Released | Settled::Seen { .. } => "as it should be",
+        Settled::Released => "left",
+        Settled::Up | Settled::Down | Settled::Seen { .. } => "as it should be",
     }
 }
 

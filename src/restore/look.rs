@@ -14,8 +14,13 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
-    cluster::{Dependent, Policy, select},
+    cluster::{Assignment, Dependent, Eligibility, Policy, eligibility, select},
     gardener::Cluster,
+    health::Finding,
+    prober::{
+        plan::{Aim, Observed},
+        stance::{Known, Presence, Stance},
+    },
 };
 
 /// Objects of a kind in one answer.
@@ -85,23 +90,24 @@ impl Restorer {
             .into_iter()
             .filter(|case| named || case.is_due())
             .collect();
-        let held = policies.iter().map(|known| &known.policy);
-        let held = held.filter(|policy| policy.deleting && policy.held);
+        let waiting = policies.iter().map(|known| &known.policy);
+        let waiting = waiting.filter(|policy| policy.deleting && policy.held);
         let deleting: Vec<_> = match scope {
-            Scope::All => held.map(|policy| policy.name.clone()).collect(),
+            Scope::All => waiting.map(|policy| policy.name.clone()).collect(),
             Scope::Cluster(_) => Vec::new(),
         };
-        let enforced = policies.iter().any(|known| acts(&known.policy));
-        let opposed = enforced && !self.overrule && cases.iter().any(|case| case.workable() > 0);
-        let operator = if opposed || !deleting.is_empty() {
+        let opposed =
+            |case: &Case| !self.overrule && case.workable() > 0 && case.enforced_by.is_some();
+        let operator = if cases.iter().any(opposed) || !deleting.is_empty() {
             say("looking whether an operator renews its Lease, which takes some seconds");
             Some(operator::observe(&self.seed, &self.lease_namespace).await)
         } else {
             None
         };
-        if opposed && let Some(sight) = operator.as_ref().filter(|sight| !sight.is_gone()) {
-            let workable = cases.iter_mut().filter(|case| case.workable() > 0);
-            join_all(workable.map(|case| self.hold_back(case, sight, &policies))).await;
+        if let Some(sight) = operator.as_ref().filter(|sight| !sight.is_gone()) {
+            for case in cases.iter_mut().filter(|case| opposed(case)) {
+                case.held_back = case.enforced_by.as_ref().map(|policy| held(policy, sight));
+            }
         }
         Ok(View {
             quiet: looked_at - cases.len(),
@@ -140,7 +146,7 @@ impl Restorer {
             Scope::Cluster(name) => vec![self.named(name, policies).await?],
             Scope::All => self.all(policies).await?,
         };
-        let looks = cases.into_iter().map(|case| self.look_at(case));
+        let looks = cases.into_iter().map(|case| self.look_at(case, policies));
         let mut cases: Vec<Case> = stream::iter(looks)
             .buffer_unordered(AT_ONCE)
             .collect()
@@ -184,42 +190,36 @@ impl Restorer {
         Ok(cases)
     }
 
-    async fn look_at(&self, mut case: Case) -> Case {
-        let scaler = self.scaler(&case.cluster);
+    async fn look_at(&self, mut case: Case, policies: &[KnownPolicy]) -> Case {
+        let mut scaler = self.scaler(&case.cluster);
+        if self.overrule {
+            scaler = scaler.overruling();
+        }
         let dependents = case.dependents();
         let seen = dependents.iter().map(async |dependent| {
             let found = scaler.read(&dependent.reference).await;
             (dependent.clone(), found)
         });
         let seen = join_all(seen).await;
+        let marked = |found: &Option<Observed>| found.as_ref().is_some_and(|found| found.marked);
+        let mut found = seen.iter().map(|(_, found)| found);
+        if case.ledger.owes() || found.any(|found| found.as_ref().map_or(true, marked)) {
+            match self.cluster(&case.cluster).await {
+                Ok(Some(cluster)) => judge(&mut case, &cluster, policies),
+                // Whoever asks for it by name knows what it is.
+                Ok(None) => {}
+                Err(why) => {
+                    case.held_back = Some(format!(
+                        "held back: whether its replicas are left to gardenlet is not known: {why}"
+                    ));
+                }
+            }
+        }
         case.saw(seen);
         case
     }
 
-    /// Holds a cluster back that the operator would scale down again.
-    async fn hold_back(&self, case: &mut Case, sight: &Sight, policies: &[KnownPolicy]) {
-        let cluster = self.cluster(&case.cluster).await;
-        let why = match &cluster {
-            Ok(None) => return,
-            Ok(Some(cluster)) => {
-                let policies = policies.iter().map(|known| &known.policy);
-                match select(policies, &cluster.labels()) {
-                    Some(selected) if !selected.brake.suspend && !selected.brake.dry_run => {
-                        format!("the ProbePolicy {} protects this cluster", selected.policy)
-                    }
-                    _ => return,
-                }
-            }
-            Err(error) => format!("whether a policy protects this cluster is not known: {error}"),
-        };
-        case.held_back = Some(format!(
-            "held back: {why}, and {}: what is restored now would be scaled down again. It \
-             restores by itself once the nodes are heard; to overrule it: --overrule",
-            sight.words()
-        ));
-    }
-
-    /// The policies, by place, that would select the Cluster of this name.
+    /// The policies that would select the Cluster of this name.
     async fn selected_by(
         &self,
         name: &str,
@@ -266,9 +266,40 @@ impl Restorer {
     }
 }
 
-/// Whether it has anything scaled down.
-fn acts(policy: &Policy) -> bool {
-    !policy.deleting && !policy.brake.suspend && !policy.brake.dry_run
+/// What the Cluster says about what may be done.
+fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
+    let eligibility = eligibility(cluster);
+    let probed = eligibility == Eligibility::Probed;
+    let assignment = Assignment {
+        uid: Arc::default(),
+        eligibility,
+        selected: None,
+        former: None,
+    };
+    let owed = Known {
+        last: None,
+        engaged: true,
+        looked_at: true,
+    };
+    let stance = Stance::new(&Presence::There(Box::new(assignment)), owed);
+    if let Stance::Settle(Aim::Release, Finding::Skipped { message, .. }) = stance {
+        case.gardenlets = Some(format!("gardenlet decides about its replicas: {message}"));
+    }
+    let policies = policies.iter().map(|known| &known.policy);
+    let selection = select(policies, &cluster.labels());
+    case.enforced_by = selection
+        .filter(|it| probed && !it.brake.suspend && !it.brake.dry_run)
+        .map(|it| it.policy.clone());
+}
+
+/// Why a cluster is held back that an operator would scale down again by this policy.
+fn held(policy: &str, sight: &Sight) -> String {
+    format!(
+        "held back: the ProbePolicy {policy} protects this cluster, and {}: what is restored now \
+         would be scaled down again. It restores by itself once the nodes are heard; to overrule \
+         it: --overrule",
+        sight.words()
+    )
 }
 
 /// What is known of a cluster that has this ClusterHealth.

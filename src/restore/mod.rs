@@ -33,10 +33,6 @@ pub struct Restorer {
 
 impl Restorer {
     fn scaler(&self, cluster: &str) -> Scaler {
-        let scaler = Scaler::new(self.scale.clone(), cluster.into(), self.resources.clone());
-        match self.overrule {
-            true => scaler.overruling(),
-            false => scaler,
-        }
+        Scaler::new(self.scale.clone(), cluster.into(), self.resources.clone())
     }
 }

@@ -67,16 +67,22 @@ impl Restorer {
     async fn run(&self, case: Case, warrant: &Warrant, say: &dyn Fn(&str)) -> Ended {
         let acts = case.workable() > 0;
         let (events, mut told) = mpsc::unbounded_channel();
+        let aim = case.aim();
+        let overrule = self.overrule && aim == Aim::Restore;
+        let scaler = self.scaler(&case.cluster);
         let flow = Flow {
-            scaler: self.scaler(&case.cluster),
+            scaler: match overrule {
+                true => scaler.overruling(),
+                false => scaler,
+            },
             dependents: case.dependents(),
-            aim: Aim::Restore,
+            aim,
             restore: Restore::Marked,
             memory: case.ledger.memory(),
             warrant: warrant.clone(),
             events,
         };
-        let mut account = Account::new(case, self.overrule);
+        let mut account = Account::new(case, overrule);
         if acts {
             let follow = async {
                 while let Some(event) = told.recv().await {
@@ -151,6 +157,10 @@ impl Account {
                 let open = format!("{told}, and not seen to be up yet");
                 (told, open)
             }
+            Step::DropMark | Step::Release if self.case.aim() == Aim::Release => {
+                let told = "mark removed, and left to gardenlet".to_owned();
+                (told.clone(), told)
+            }
             Step::DropMark => {
                 let told = "mark removed, replicas kept".to_owned();
                 (told.clone(), told)
@@ -169,6 +179,10 @@ impl Account {
     }
 
     fn settled(&mut self, settled: Settled, reference: &DependentRef) -> Option<String> {
+        if settled == Settled::Released {
+            self.open.remove(reference);
+            return None;
+        }
         if is_back(settled) {
             return self.open.remove(reference).map(|_| "is up".to_owned());
         }

@@ -55,17 +55,17 @@ async fn cut_off(shoot: &Shoot) -> Result<()> {
     Ok(())
 }
 
-/// Runs `restore` as an administrator, without a terminal; `run` is the name of its log. It has to
-/// end with this code; tells what it printed.
-async fn restore(seed: &Seed, run: &str, args: &[&str], code: i32) -> Result<String> {
-    let args: Vec<String> = ["restore"]
-        .iter()
-        .chain(args)
-        .map(|it| (*it).to_owned())
-        .collect();
+/// Starts `restore` as an administrator, without a terminal; `run` is the name of its log.
+fn start(seed: &Seed, run: &str, args: &[&str]) -> Result<Operator> {
+    let args = ["restore"].iter().chain(args);
+    let args: Vec<String> = args.map(|it| (*it).to_owned()).collect();
     let admin = seed.server().kubeconfig_of("admin")?;
-    let name = format!("restore-{run}");
-    let command = Operator::exactly(seed, &name, &admin, &args, Vec::new())?;
+    Operator::exactly(seed, &format!("restore-{run}"), &admin, &args, Vec::new())
+}
+
+/// Runs it. It has to end with this code; tells what it printed.
+async fn restore(seed: &Seed, run: &str, args: &[&str], code: i32) -> Result<String> {
+    let command = start(seed, run, args)?;
     let exit = command.process.ends(wait::LIMIT).await?;
     let printed = command.process.log()?;
     ensure!(
@@ -124,7 +124,9 @@ async fn e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator(
         .collect();
     ensure!(commands.len() == DEPENDENTS.len(), "{printed}");
     seed.kubectl().script(&commands.join("\n"), &[]).await?;
-    first.is_protected(Protection::Active).await?;
+    for (dependent, count) in DEPENDENTS.into_iter().zip(COUNTS) {
+        becomes(&first, dependent, taken(count)).await?;
+    }
 
     // Without an operator, and with a dependent of another kind.
     operator.process.kill();
@@ -139,6 +141,7 @@ async fn e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator(
     let printed = restore(&seed, "unasked", &["--all"], 2).await?;
     says(&printed, &["--yes"])?;
     are(&first, COUNTS.map(taken)).await?;
+    is_interrupted(&first).await?;
     let printed = restore(&seed, "all", &["--all", "--yes"], 1).await?;
     says(
         &printed,
@@ -166,6 +169,30 @@ async fn e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator(
     take_etcd(&seed, name).await?;
     restore(&seed, "overrule-etcd", &[name, "--yes", "--overrule"], 0).await?;
     etcd_has(&seed, name, 5, "true").await
+}
+
+/// Stopped while it waits for pods that do not come, it says what is left.
+async fn is_interrupted(shoot: &Shoot) -> Result<()> {
+    shoot.control_plane.pause_pods();
+    let command = start(
+        shoot.control_plane.seed(),
+        "stopped",
+        &[shoot.namespace(), "--yes"],
+    )?;
+    becomes(shoot, CA, plain(COUNTS[2])).await?;
+    let exit = command.process.terminate(wait::LIMIT).await?;
+    let printed = command.process.log()?;
+    ensure!(exit.code() == Some(1), "{exit}: {printed}");
+    says(
+        &printed,
+        &["interrupted", "not seen to be up yet", "not begun"],
+    )?;
+    shoot.control_plane.resume_pods();
+    are(
+        shoot,
+        [taken(COUNTS[0]), taken(COUNTS[1]), plain(COUNTS[2])],
+    )
+    .await
 }
 
 /// An Etcd of five at zero, which the policy of the shoot names since the operator is gone.
@@ -232,13 +259,14 @@ async fn etcd_has(seed: &Seed, namespace: &str, replicas: i32, ignored: &str) ->
     let get = ["-n", namespace, "get", "etcd", "etcd-main", "-o", "json"];
     let found = seed.kubectl().run(&get).await?;
     let found: serde_json::Value = serde_json::from_str(&found)?;
-    let annotations = &found["metadata"]["annotations"];
-    ensure!(found["spec"]["replicas"] == replicas, "{found}");
+    let spec = found.pointer("/spec/replicas");
+    ensure!(spec == Some(&json!(replicas)), "{found}");
+    let annotation = |key: &str| found.pointer("/metadata/annotations")?.get(key)?.as_str();
     ensure!(
-        annotations[MARK].is_null() && annotations[RECORD].is_null(),
+        annotation(MARK).is_none() && annotation(RECORD).is_none(),
         "{found}"
     );
-    let told = annotations[IGNORE].as_str().unwrap_or_default();
+    let told = annotation(IGNORE).unwrap_or_default();
     ensure!(told == ignored, "{found}");
     Ok(())
 }
