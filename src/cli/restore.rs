@@ -161,8 +161,7 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
 async fn carry_out(restorer: &Restorer, view: View, free: bool, warrant: &Warrant) -> bool {
     let ended = restorer.restore(view.cases, warrant, &say).await;
     let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
-    if free && warrant.holds() {
-        let policies = restorer.let_go().await;
+    if free && let Some(policies) = warrant.during(restorer.let_go()).await {
         for policy in &policies.freed {
             say(&format!(
                 "ProbePolicy {policy}: nothing is owed, so its finalizer was taken off"

@@ -51,7 +51,7 @@ pub struct Row {
     /// That, in words.
     pub words: String,
     /// The number that it is owed, if one is known.
-    number: Option<i32>,
+    pub(super) number: Option<i32>,
     /// Later levels wait until it is mended.
     stops: bool,
 }
@@ -269,11 +269,6 @@ impl Case {
 }
 
 impl Row {
-    /// The number that it is owed, if one is known.
-    pub(super) fn number(&self) -> Option<i32> {
-        self.number
-    }
-
     /// Whether it is written, or waited for.
     pub fn is_workable(&self) -> bool {
         matches!(self.plan, Ok(step) if !matches!(step, Step::Nothing(_)))
@@ -284,11 +279,9 @@ impl Row {
 pub(super) fn is_back(settled: Settled) -> bool {
     match settled {
         Settled::Up | Settled::Missing | Settled::Ignored { at_zero: false } => true,
-        // gardenlet decides.
-        Settled::Released => true,
+        // gardenlet decides about what is released; the others are not asked for here.
+        Settled::Released | Settled::Down | Settled::Seen { .. } => true,
         Settled::NotOurs | Settled::Ignored { at_zero: true } => false,
-        // Not asked for here.
-        Settled::Down | Settled::Seen { .. } => true,
     }
 }
 

@@ -45,7 +45,7 @@ pub enum LookError {
     Call(String),
     /// The kind is not there.
     #[error(
-        "the seed does not serve ClusterHealth, in which it stands what is owed; restore by the \
+        "the seed does not serve ClusterHealth, which says what is owed; restore by the \
          marks on the dependents, as docs/concepts.md says under \"By hand\""
     )]
     NoRecords,

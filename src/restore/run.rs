@@ -189,7 +189,7 @@ impl Account {
         self.open.get(reference)?;
         let mut rows = self.case.rows.iter();
         let number = rows.find(|row| row.dependent.reference == *reference);
-        let number = number.and_then(|row| row.number());
+        let number = number.and_then(|row| row.number);
         let why = self.case.left(settled, reference, number);
         self.leave(reference, why)
     }
