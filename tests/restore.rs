@@ -457,6 +457,22 @@ async fn a_cluster_is_held_back_where_a_living_operator_protects_it(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_not_probed_is_not_held_back() {
+    let seed = new_seed();
+    put_down(&seed, "a");
+    put_cluster(&seed);
+    seed.change("clusters", "", "a", |it| {
+        it["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([]);
+    });
+    seed.put(&policy("p"));
+    put_lease(&seed, "dwd", 15);
+    renew_after(&seed, 1);
+    let (_, ended) = restore(&restorer(&seed), &a()).await;
+    assert_eq!(left(&ended), [""; 0]);
+    assert_back(&seed, "a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_read_holds_back() {
     let seed = new_seed();
     put_down(&seed, "a");
@@ -574,6 +590,51 @@ async fn an_interrupted_run_ends_between_two_requests_and_the_next_goes_on() {
 
 /// What somebody else asks for in between.
 const BY_USER: i64 = 9;
+
+/// Whichever write they come before.
+#[test]
+fn what_somebody_else_asks_for_meanwhile_stays() {
+    for kind in ["Deployment", "StatefulSet", "Etcd"] {
+        for overrule in [false, true] {
+            for skip in 0..3 {
+                run(async {
+                    tokio::time::pause();
+                    let seed = new_seed();
+                    put_taken(&seed, kind, "a", "x", Some("3"));
+                    put_health(&seed, "a", "p", &[entry(kind, "x", 0, Some(3))]);
+                    let (came, writes) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+                    let at = came.clone();
+                    let before = move |call: &support::Call| {
+                        call.method == "PATCH" && writes.fetch_add(1, Relaxed) == skip
+                    };
+                    seed.interfere(1, before, move |object| {
+                        object["spec"]["replicas"] = json!(BY_USER);
+                        at.store(true, Relaxed);
+                    });
+                    let restorer = if overrule {
+                        overruling(&seed)
+                    } else {
+                        restorer(&seed)
+                    };
+                    let (_, ended) = restore(&restorer, &a()).await;
+                    let case = format!("{kind}, {overrule}, {skip}: {ended:?}");
+                    assert_eq!(left(&ended), [""; 0], "{case}");
+                    let resource = format!("{}s", kind.to_lowercase());
+                    let object = seed.get(&resource, "a", "x").unwrap();
+                    let wanted = if came.load(Relaxed) { BY_USER } else { 3 };
+                    assert_eq!(object["spec"]["replicas"], wanted, "{case}");
+                    let annotations = &object["metadata"]["annotations"];
+                    let ignored = if overrule {
+                        json!({IGNORE: "true"})
+                    } else {
+                        json!({})
+                    };
+                    assert_eq!(*annotations, ignored, "{case}");
+                });
+            }
+        }
+    }
+}
 
 /// What breaks a run: after so many requests about dependents nothing works any more, and whether
 /// the last of them was carried out all the same.
