@@ -47,7 +47,7 @@ const NOT_ASKED: u8 = 2;
 )]
 pub(super) struct RestoreArgs {
     /// The cluster, by the name of its namespace on the seed
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_parser = namespace)]
     cluster: Option<String>,
 
     /// All clusters that have a ClusterHealth; policies too whose deletion waits until nothing is
@@ -270,6 +270,7 @@ mod tests {
     #[rstest]
     #[case::nothing(&[], Some(ErrorKind::MissingRequiredArgument))]
     #[case::both(&["a", "--all"], Some(ErrorKind::ArgumentConflict))]
+    #[case::no_cluster(&["a/b"], Some(ErrorKind::ValueValidation))]
     #[case::no_namespace(&["a", "--leader-election-namespace=/"], Some(ErrorKind::ValueValidation))]
     #[case::one(&["a", "-y"], None)]
     #[case::all(&["--all", "--dry-run", "--overrule"], None)]
