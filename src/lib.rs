@@ -6,6 +6,7 @@
 //! ends.
 
 pub mod api;
+pub mod check;
 pub mod cli;
 pub mod cluster;
 pub mod explain;
@@ -16,3 +17,4 @@ pub mod restore;
 pub mod runtime;
 pub mod shoot;
 pub mod weeder;
+pub mod yaml;

@@ -1,11 +1,13 @@
 //! The command line: one file a subcommand, one group of flags a concern.
 
 mod args;
+pub mod check;
 mod component;
 pub mod crd;
 mod explain;
 mod prober;
 mod restore;
+mod source;
 mod weeder;
 
 use std::{io, process::ExitCode};
@@ -35,6 +37,8 @@ enum Command {
     Restore(Box<restore::RestoreArgs>),
     /// Print the CustomResourceDefinitions
     Crd(crd::CrdArgs),
+    /// Validate policies in files, without a cluster
+    Check(check::CheckArgs),
 }
 
 /// Runs the command, and tells how it ended.
@@ -46,6 +50,10 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Restore(args) => return restore::run(*args).await,
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
+        }
+        Command::Check(args) => {
+            let (mut output, mut errors) = (io::stdout().lock(), io::stderr().lock());
+            return check::run(&args, io::stdin().lock(), &mut output, &mut errors).into();
         }
     };
     match ended {

@@ -1,0 +1,306 @@
+//! From the events of the parser to nodes, within the limits.
+
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
+
+use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, StrInput, Tag};
+
+use super::{Entry, MAX_BYTES, MAX_DEPTH, MAX_NODES, Node, Place, Text, Value, YamlError, scalar};
+
+/// A byte order mark, which some editors put in front.
+const MARK: char = '\u{feff}';
+
+/// The documents of a text, one after the other, up to the first that cannot be read.
+pub struct Documents<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    refused: Option<YamlError>,
+    over: bool,
+}
+
+/// Reads the documents of a text.
+pub fn documents(text: &str) -> Documents<'_> {
+    let refused = (text.len() > MAX_BYTES).then(|| YamlError {
+        place: Place { line: 1, column: 1 },
+        message: format!("longer than {} MiB, which is not read", MAX_BYTES >> 20),
+    });
+    let options = granit_parser::options! {
+        emit_comments: false,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    Documents {
+        parser: Parser::new_from_str_with_options(text.strip_prefix(MARK).unwrap_or(text), options),
+        refused,
+        over: false,
+    }
+}
+
+impl Iterator for Documents<'_> {
+    type Item = Result<Rc<Node>, YamlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let next = match self.refused.take() {
+            Some(error) => Err(error),
+            None => self.document(),
+        };
+        self.over = !matches!(next, Ok(Some(_)));
+        next.transpose()
+    }
+}
+
+impl Documents<'_> {
+    fn document(&mut self) -> Result<Option<Rc<Node>>, YamlError> {
+        let mut builder = Builder::default();
+        loop {
+            let Some(event) = self.parser.next_event() else {
+                return Ok(None);
+            };
+            let (event, span) = event.map_err(|error| YamlError {
+                place: place(error.marker()),
+                message: error.info(),
+            })?;
+            match event {
+                Event::StreamEnd => return Ok(None),
+                Event::DocumentEnd => return Ok(builder.root.take()),
+                event => builder.take(event, place(&span.start))?,
+            }
+        }
+    }
+}
+
+fn place(marker: &Marker) -> Place {
+    Place {
+        line: marker.line(),
+        column: marker.col() + 1,
+    }
+}
+
+/// A document that is being read.
+#[derive(Default)]
+struct Builder {
+    root: Option<Rc<Node>>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Rc<Node>>,
+    /// How many nodes there are, those that aliases repeat counted again.
+    nodes: usize,
+}
+
+/// A collection whose end has not come.
+struct Open {
+    place: Place,
+    anchor: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    List(Vec<Rc<Node>>),
+    Map(Mapping),
+}
+
+#[derive(Default)]
+struct Mapping {
+    entries: Vec<Entry>,
+    /// Mappings that a key `<<` names: what they hold counts where the mapping itself is silent.
+    merged: Vec<Rc<Node>>,
+    key: Option<Key>,
+}
+
+struct Key {
+    text: String,
+    place: Place,
+    merges: bool,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, place: Place) -> Result<(), YamlError> {
+        let error = |message: &str| YamlError {
+            place,
+            message: message.to_owned(),
+        };
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.count(1, place)?;
+                if self.awaits_key() {
+                    let key = key(&text, style, place);
+                    self.remember(anchor, &Rc::new(Node::new(place, scalar::text(&key.text))));
+                    self.set_key(key);
+                    return Ok(());
+                }
+                let value = value(&text, style, tag.as_deref())
+                    .ok_or_else(|| error("the value is not what its tag says"))?;
+                self.put(Rc::new(Node::new(place, value)), anchor)
+            }
+            Event::SequenceStart(_, anchor, _) => self.begin(place, anchor, Kind::List(Vec::new())),
+            Event::MappingStart(_, anchor, _) => {
+                self.begin(place, anchor, Kind::Map(Mapping::default()))
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(open) => {
+                    let value = match open.kind {
+                        Kind::List(items) => Value::List(items),
+                        Kind::Map(mapping) => Value::Map(mapping.merge()),
+                    };
+                    self.put(Rc::new(Node::new(open.place, value)), open.anchor)
+                }
+                None => Ok(()),
+            },
+            Event::Alias(anchor) => {
+                let node = self.anchors.get(&anchor).cloned();
+                let node = node.ok_or_else(|| error("an alias of what it stands in"))?;
+                self.count(node.size, place)?;
+                if self.awaits_key() {
+                    let text = node.text().ok_or_else(|| error("a key must be a string"))?;
+                    let text = text.to_owned();
+                    self.set_key(Key {
+                        text,
+                        place,
+                        merges: false,
+                    });
+                    return Ok(());
+                }
+                self.put(node, 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, place: Place, anchor: usize, kind: Kind) -> Result<(), YamlError> {
+        if self.awaits_key() {
+            return Err(YamlError {
+                place,
+                message: "a key must be a string".to_owned(),
+            });
+        }
+        self.count(1, place)?;
+        self.open.push(Open {
+            place,
+            anchor,
+            kind,
+        });
+        Ok(())
+    }
+
+    /// Puts a complete node where it belongs.
+    fn put(&mut self, node: Rc<Node>, anchor: usize) -> Result<(), YamlError> {
+        self.remember(anchor, &node);
+        match self.open.last_mut().map(|open| &mut open.kind) {
+            None => self.root = Some(node),
+            Some(Kind::List(items)) => items.push(node),
+            Some(Kind::Map(mapping)) => match mapping.key.take() {
+                Some(key) if key.merges => mapping.merged.extend(mergeable(key.place, node)?),
+                Some(key) => mapping.entries.push(Entry {
+                    key: key.text,
+                    place: key.place,
+                    value: node,
+                }),
+                None => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn awaits_key(&self) -> bool {
+        matches!(self.open.last().map(|open| &open.kind), Some(Kind::Map(it)) if it.key.is_none())
+    }
+
+    fn set_key(&mut self, key: Key) {
+        if let Some(Kind::Map(mapping)) = self.open.last_mut().map(|open| &mut open.kind) {
+            mapping.key = Some(key);
+        }
+    }
+
+    fn remember(&mut self, anchor: usize, node: &Rc<Node>) {
+        if anchor != 0 {
+            self.anchors.insert(anchor, Rc::clone(node));
+        }
+    }
+
+    fn count(&mut self, more: usize, place: Place) -> Result<(), YamlError> {
+        self.nodes = self.nodes.saturating_add(more);
+        if self.nodes <= MAX_NODES {
+            return Ok(());
+        }
+        Err(YamlError {
+            place,
+            message: format!(
+                "a document of more than {MAX_NODES} values, counting what aliases repeat, which \
+                 is not read"
+            ),
+        })
+    }
+}
+
+impl Mapping {
+    /// The entries, with those of merged mappings that they leave open; the first to say wins.
+    fn merge(self) -> Vec<Entry> {
+        let mut entries = self.entries;
+        if !self.merged.is_empty() {
+            let mut said: HashSet<String> = entries.iter().map(|it| it.key.clone()).collect();
+            for entry in self.merged.iter().flat_map(|node| node.entries()) {
+                if said.insert(entry.key.clone()) {
+                    entries.push(entry.clone());
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// The mappings that stand under a key `<<`.
+fn mergeable(place: Place, node: Rc<Node>) -> Result<Vec<Rc<Node>>, YamlError> {
+    let mappings = match &node.value {
+        Value::List(items) => items.clone(),
+        _ => vec![node],
+    };
+    if mappings.iter().all(|it| matches!(it.value, Value::Map(_))) {
+        return Ok(mappings);
+    }
+    Err(YamlError {
+        place,
+        message: "<< takes mappings".to_owned(),
+    })
+}
+
+/// A key as JSON has it, where every key is a string.
+fn key(text: &str, style: ScalarStyle, place: Place) -> Key {
+    let plain = style == ScalarStyle::Plain;
+    let text = match scalar::plain(text) {
+        Value::Bool(value) if plain => value.to_string(),
+        Value::Int(value) if plain => value.to_string(),
+        _ => text.to_owned(),
+    };
+    Key {
+        merges: plain && text == "<<",
+        text,
+        place,
+    }
+}
+
+/// What a scalar means; `None` if its tag says something else.
+fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
+    let written = || {
+        Value::Text(Text {
+            text: text.to_owned(),
+            literal: style == ScalarStyle::Literal,
+        })
+    };
+    match tag.map(Tag::core_suffix) {
+        None if style == ScalarStyle::Plain => Some(scalar::plain(text)),
+        None => Some(written()),
+        Some(Some(core)) => match (core, scalar::plain(text)) {
+            ("float", Value::Int(int)) => Some(Value::Float(int as f64)),
+            ("float", value @ Value::Float(_))
+            | ("int", value @ Value::Int(_))
+            | ("bool", value @ Value::Bool(_))
+            | ("null", value @ Value::Null) => Some(value),
+            ("float" | "int" | "bool" | "null", _) => None,
+            _ => Some(written()),
+        },
+        Some(None) => Some(written()),
+    }
+}
