@@ -9,6 +9,7 @@ pub mod api;
 pub mod check;
 pub mod cli;
 pub mod cluster;
+pub mod convert;
 pub mod explain;
 pub mod gardener;
 pub mod health;

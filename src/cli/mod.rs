@@ -3,6 +3,7 @@
 mod args;
 pub mod check;
 mod component;
+pub mod convert;
 pub mod crd;
 mod explain;
 mod prober;
@@ -37,6 +38,8 @@ enum Command {
     Restore(Box<restore::RestoreArgs>),
     /// Print the CustomResourceDefinitions
     Crd(crd::CrdArgs),
+    /// Turn a configuration of Gardener's dependency-watchdog into policies
+    Convert(convert::ConvertArgs),
     /// Validate policies in files, without a cluster
     Check(check::CheckArgs),
 }
@@ -50,6 +53,10 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Restore(args) => return restore::run(*args).await,
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
+        }
+        Command::Convert(args) => {
+            let (mut output, mut errors) = (io::stdout().lock(), io::stderr().lock());
+            return convert::run(&args, io::stdin().lock(), &mut output, &mut errors).into();
         }
         Command::Check(args) => {
             let (mut output, mut errors) = (io::stdout().lock(), io::stderr().lock());

@@ -1,0 +1,82 @@
+//! What does not mean quite the same as in the tool, in a few words each.
+
+use super::{Part, Remark, source::Configuration};
+use crate::yaml::Node;
+
+const PROBER: [&str; 6] = [
+    "what is at 0 without having been scaled down by this operator is left there; the tool scaled up \
+     everything at 0, as `restore: Any` does: docs/policy.md#what-is-scaled",
+    "a lease ages by the clock of the API server, whatever those of nodes say, and nothing is \
+     scaled without proof that it is silent: docs/concepts.md#the-age-of-a-lease",
+    "one node that is silent in a cluster of one is no outage: docs/concepts.md#verdict",
+    "initialDelay of the policy delays what is done, not what is seen: \
+     docs/policy.md#how-they-are-read",
+    "what is not scaled within its timeout is reported, and the next level goes ahead: \
+     docs/policy.md#what-is-scaled",
+    "the kubeconfig in the Secret may name neither files nor plugins, and other names than those of \
+     the first policy need rights: docs/policy.md#the-kubeconfig",
+];
+
+const DELAYS: &str = "initialDelay of scaleUp and scaleDown is waited only when there is something \
+                      to scale; the tool waited at every probe: docs/policy.md#what-is-scaled";
+const THRESHOLDS: &str = "successThreshold and failureThreshold count verdicts about the leases, and \
+                          a probe that fails counts as neither: docs/policy.md#how-they-are-judged";
+
+const WEEDER: [&str; 3] = [
+    "watchDuration ends early when the service is down again, and begins anew when it is back: \
+     docs/commands/convert.md#weeder",
+    "a pod that nothing would bring back, since no controller owns it, is left alone: \
+     docs/commands/convert.md#weeder",
+    "a selector that names no label is refused, since it would match every pod: \
+     docs/commands/convert.md#weeder",
+];
+
+/// What to know about the policies of one part of the tool, given what their configurations say.
+pub(super) fn of(part: Part, configurations: &[&Configuration]) -> Vec<Remark> {
+    let any = |says: fn(&Node) -> bool| configurations.iter().any(|it| says(&it.root));
+    let mut notes: Vec<&str> = Vec::new();
+    match part {
+        _ if configurations.is_empty() => {}
+        Part::Prober => {
+            notes.extend(PROBER);
+            notes.extend(any(delays).then_some(DELAYS));
+            notes.extend(any(thresholds).then_some(THRESHOLDS));
+        }
+        Part::Weeder => notes.extend(WEEDER),
+    }
+    notes
+        .into_iter()
+        .map(|note| Remark {
+            place: None,
+            message: format!("{part}: {note}"),
+        })
+        .collect()
+}
+
+/// The value of a field, whatever the case of its name.
+fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
+    let entry = node
+        .entries()
+        .iter()
+        .find(|it| it.key.eq_ignore_ascii_case(name));
+    entry.map(|entry| &*entry.value)
+}
+
+fn delays(root: &Node) -> bool {
+    let dependents = field(root, "dependentResourceInfos")
+        .map(Node::items)
+        .unwrap_or_default();
+    dependents.iter().any(|dependent| {
+        let scales = ["scaleUp", "scaleDown"].map(|name| field(dependent, name));
+        scales
+            .into_iter()
+            .flatten()
+            .any(|it| field(it, "initialDelay").is_some())
+    })
+}
+
+fn thresholds(root: &Node) -> bool {
+    ["successThreshold", "failureThreshold"]
+        .iter()
+        .any(|name| field(root, name).is_some())
+}
