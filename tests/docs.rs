@@ -241,3 +241,41 @@ fn each_flag_of_restore_is_described() {
     }
     assert_eq!(described.len(), rows.len(), "{described:#?}");
 }
+
+/// The row of a flag that has no variable, up to what it says.
+fn plain_row(flag: &Arg) -> String {
+    let name = match flag.get_short() {
+        Some(short) => format!("-{short}, --{}", flag.get_long().unwrap()),
+        None => format!("--{}", flag.get_long().unwrap()),
+    };
+    let default = match flag.get_default_values() {
+        [default] => default.to_str().unwrap(),
+        _ if flag.is_required_set() => "required",
+        _ => "none",
+    };
+    format!("| {name} | none | {default} |")
+}
+
+#[test]
+fn each_flag_of_the_commands_for_files_is_described() {
+    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
+    let guide = guide.replace('`', "");
+    for name in ["convert", "check"] {
+        let command = Cli::command();
+        let command = command.find_subcommand(name).unwrap();
+        let rows: Vec<String> = command.get_arguments().map(plain_row).collect();
+        assert!(rows.len() > 1, "{rows:?}");
+        let heading = format!("Flags of {name}\n");
+        let mut sections = guide.split("\n## ");
+        let section = sections.find(|it| it.starts_with(&heading)).unwrap();
+        let described: Vec<&str> = section.lines().filter(|it| it.starts_with("| -")).collect();
+        for row in &rows {
+            let there = described.iter().any(|line| line.starts_with(row));
+            assert!(
+                there,
+                "docs/flags.md has no row of {name} that begins: {row}"
+            );
+        }
+        assert_eq!(described.len(), rows.len(), "{described:#?}");
+    }
+}

@@ -12,6 +12,7 @@ mod events;
 mod evidence;
 mod explain;
 mod failover;
+mod files;
 mod fleet;
 mod install;
 mod kinds;
@@ -68,6 +69,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         events::all(),
         explain::all(),
         failover::all(),
+        files::all(),
         install::all(),
         kinds::all(),
         letting_go::all(),
