@@ -2,7 +2,10 @@
 //!
 //! A test sees to it that the definitions use no other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -152,17 +155,20 @@ impl Schema {
         if let Some(max) = schema.max_length.filter(|max| length > *max) {
             return add(format!("must have at most {max} characters, not {length}"));
         }
-        let Some(pattern) = &schema.pattern else {
+        // A text can have to match several patterns, which stand side by side.
+        let patterns = iter::once(schema).chain(schema.all_of.iter().flatten());
+        let holds = |pattern: &&String| {
+            let pattern = self.patterns.get(*pattern).and_then(Option::as_ref);
+            pattern.is_some_and(|it| it.is_match(text))
+        };
+        let mut patterns = patterns.filter_map(|it| it.pattern.as_ref());
+        let Some(broken) = patterns.find(|pattern| !holds(pattern)) else {
             return;
         };
-        let pattern_holds = self.patterns.get(pattern).and_then(Option::as_ref);
-        if pattern_holds.is_some_and(|it| it.is_match(text)) {
-            return;
-        }
         match text.parse::<api::Duration>() {
             Err(error) if is_duration(schema) => add(error.to_string()),
             _ => add(format!(
-                "must match {pattern}, which {} does not",
+                "must match {broken}, which {} does not",
                 quoted(text)
             )),
         }
@@ -269,7 +275,8 @@ fn compile(schema: &JSONSchemaProps, patterns: &mut BTreeMap<String, Option<Rege
         _ => None,
     };
     let properties = properties(schema).into_iter().flat_map(BTreeMap::values);
-    for child in properties.chain(items).chain(values) {
+    let sides = schema.all_of.iter().flatten();
+    for child in properties.chain(items).chain(values).chain(sides) {
         compile(child, patterns);
     }
 }

@@ -145,7 +145,7 @@ const CASES: [(&str, &str, bool); 27] = [
     ("watchDuration: 5m", "namespaceSelector: []", false),
     ("role: apiserver", "role: off", false),
     ("role: apiserver", "role: 010", false),
-    ("role: apiserver", "role: 1:30", true),
+    ("role: apiserver", "role: 1.5", false),
     ("role: apiserver", "role: 2001-01-01", true),
     ("role: apiserver", "1_0: x", true),
     ("role: apiserver", "-role: x", false),
@@ -157,12 +157,52 @@ const CASES: [(&str, &str, bool); 27] = [
     ("spec:", "specification:", false),
 ];
 
+const PROBE_POLICY: &str = "\
+apiVersion: dependency-watchdog.gardener.cloud/v1alpha1
+kind: ProbePolicy
+metadata:
+  name: checked
+spec:
+  kubeConfigSecretName: kubeconfig
+  kcmNodeMonitorGraceDuration: 40s
+  priority: 0
+  dependentResourceInfos:
+  - ref: &kcm {apiVersion: apps/v1, kind: Deployment, name: kube-controller-manager}
+    optional: false
+    scaleUp: {level: 0}
+";
+
+const PROBE_CASES: [(&str, &str, bool); 16] = [
+    ("priority: 0", "priority: 1.0", true),
+    ("priority: 0", "priority: 1.5", false),
+    ("priority: 0", "priority: 1e2", true),
+    ("priority: 0", "priority: 0x10", true),
+    ("priority: 0", "priority: '1'", false),
+    ("priority: 0", "priority: 2147483648", false),
+    ("priority: 0", "priority: ", true),
+    ("priority: 0", "nodeLeaseFailureFraction: 1", true),
+    ("priority: 0", "nodeLeaseFailureFraction: 0.0", false),
+    ("optional: false", "optional: null", false),
+    ("optional: false", "optional: no", true),
+    ("{level: 0}", "null", true),
+    ("{level: 0}", "{}", false),
+    ("{level: 0}", "{level: 0, levle: 1}", false),
+    ("kube-controller-manager", "'on'", true),
+    (
+        "    scaleUp:",
+        "  - {ref: {<<: *kcm, name: other}, optional: true}\n  - ref: *kcm\n    optional: true\n    scaleUp:",
+        false,
+    ),
+];
+
 async fn e2e_check_says_what_the_api_server_says(env: Env) -> Result<()> {
     let seed: &Seed = &*env.seed().await?;
     let kubectl = seed.kubectl();
-    for (index, (from, to, good)) in CASES.into_iter().enumerate() {
+    let cases = CASES.into_iter().map(|case| (POLICY, case));
+    let cases = cases.chain(PROBE_CASES.into_iter().map(|case| (PROBE_POLICY, case)));
+    for (index, (policy, (from, to, good))) in cases.enumerate() {
         let file = seed.directory().join(format!("checked-{index}.yaml"));
-        fs::write(&file, POLICY.replacen(from, to, 1))?;
+        fs::write(&file, policy.replacen(from, to, 1))?;
         let file = file.to_str().context("a path that is no text")?;
         let checked = product(&["check", "-f", file]).await?;
         ensure!(
