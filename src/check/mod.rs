@@ -24,6 +24,8 @@ use rules::Rules;
 
 /// What is wrong in one object is told up to here: more is noise, and a file could ask for millions.
 const MAX_PROBLEMS: usize = 100;
+/// And in all files up to here.
+const MAX_REPORTED: usize = 10_000;
 /// Characters of a value that a message repeats.
 const MAX_QUOTED: usize = 60;
 
@@ -38,8 +40,10 @@ pub struct Checker {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// What is wrong, in the order of the files.
+    /// What is wrong, in the order of the files: the first 10,000 problems.
     pub problems: Vec<Problem>,
+    /// How many more there are.
+    pub omitted: usize,
     /// How many objects were validated.
     pub checked: usize,
     /// How many documents and items of lists are of other kinds.
@@ -90,7 +94,7 @@ impl Checker {
         for document in yaml::documents(text) {
             match document {
                 Ok(document) => self.document(file, &document),
-                Err(error) => self.report.problems.push(Problem {
+                Err(error) => self.add(Problem {
                     file: file.to_owned(),
                     place: error.place,
                     object: None,
@@ -155,7 +159,15 @@ impl Checker {
             field: Some(finding.field).filter(|it| !it.is_empty()),
             message: finding.message,
         });
-        self.report.problems.extend(problems);
+        problems.for_each(|problem| self.add(problem));
+    }
+
+    fn add(&mut self, problem: Problem) {
+        if self.report.problems.len() < MAX_REPORTED {
+            self.report.problems.push(problem);
+        } else {
+            self.report.omitted += 1;
+        }
     }
 }
 

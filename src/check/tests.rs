@@ -185,6 +185,14 @@ fn no_more_is_told_than_anybody_reads() {
     assert_eq!(report.problems.len(), MAX_PROBLEMS);
 }
 
+#[test]
+fn many_documents_do_not_flood() {
+    let report = checked(&"---\nkind: WeedPolicy\n".repeat(6_000));
+    assert_eq!(report.checked, 6_000);
+    assert_eq!(report.problems.len(), MAX_REPORTED);
+    assert_eq!(report.omitted, 3 * 6_000 - MAX_REPORTED);
+}
+
 /// All keywords that a schema uses.
 fn keywords(schema: &Json, used: &mut BTreeSet<String>) {
     let Some(schema) = schema.as_object() else {

@@ -43,7 +43,7 @@ enum Output {
     /// One line a problem, as compilers write them
     #[default]
     Text,
-    /// One object with problems, checked and passedOver
+    /// One object with problems, omitted, checked and passedOver
     Json,
 }
 
@@ -133,9 +133,10 @@ impl fmt::Display for Summary<'_> {
             1 => format!("1 {one}"),
             _ => format!("{count} {many}"),
         };
-        let problems = match report.problems.len() {
-            0 => "no problem".to_owned(),
-            count => plural(count, "problem", "problems"),
+        let problems = match (report.problems.len(), report.omitted) {
+            (0, _) => "no problem".to_owned(),
+            (count, 0) => plural(count, "problem", "problems"),
+            (count, omitted) => format!("{count} problems and {omitted} more"),
         };
         write!(
             f,

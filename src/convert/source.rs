@@ -5,6 +5,9 @@ use std::rc::Rc;
 use super::{Part, Remark, fields};
 use crate::yaml::{self, Embedded, Node, Place, Value};
 
+/// More in one file were never deployed, and each is read several times.
+const MAX_CONFIGURATIONS: usize = 100;
+
 /// A configuration of the tool.
 pub(super) struct Configuration {
     pub(super) part: Part,
@@ -43,11 +46,21 @@ pub(super) fn configurations(text: &str) -> Result<Vec<Configuration>, Vec<Remar
         file: text,
         found: Vec::new(),
         refused: Vec::new(),
+        embedded: 0,
     };
     for document in yaml::documents(text) {
         match document {
             Ok(document) => search.document(&document),
             Err(error) => search.refused.push(error.into()),
+        }
+        if search.found.len() + search.refused.len() > MAX_CONFIGURATIONS {
+            return Err(vec![Remark {
+                place: None,
+                message: format!(
+                    "there are more than {MAX_CONFIGURATIONS} configurations in this: convert them \
+                     in smaller files"
+                ),
+            }]);
         }
     }
     match (search.refused.is_empty(), search.found.is_empty()) {
@@ -68,6 +81,8 @@ struct Search<'a> {
     file: &'a str,
     found: Vec<Configuration>,
     refused: Vec<Remark>,
+    /// The bytes of texts in ConfigMaps that were read: aliases can repeat one without end.
+    embedded: usize,
 }
 
 impl Search<'_> {
@@ -91,6 +106,17 @@ impl Search<'_> {
             let Some(embedded) = Embedded::of(self.file, &entry.value) else {
                 continue;
             };
+            self.embedded = self.embedded.saturating_add(embedded.text.len());
+            if self.embedded > yaml::MAX_BYTES {
+                return self.refused.push(Remark {
+                    place: Some(entry.place),
+                    message: format!(
+                        "with this the data of ConfigMaps, counting what aliases repeat, is longer \
+                         than {} MiB, which is not read",
+                        yaml::MAX_BYTES >> 20
+                    ),
+                });
+            }
             for document in yaml::documents(embedded.text) {
                 match document {
                     Ok(document) => self.configuration(&document, embedded.shift, name),

@@ -227,6 +227,24 @@ fn the_first_format_is_recognised(#[case] text: &str) {
 }
 
 #[test]
+fn a_text_that_is_repeated_without_end_is_given_up() {
+    let keys: String = (0..10_000).map(|it| format!("  k{it}: *x\n")).collect();
+    let text = format!(
+        "kind: ConfigMap\ndata:\n  k: &x '{}'\n{keys}",
+        "a ".repeat(100_000)
+    );
+    assert!(refused(&text).contains("longer than 16 MiB"));
+}
+
+#[test]
+fn more_configurations_than_anybody_has_are_given_up() {
+    let text = format!("---\n{WEEDER}").repeat(101);
+    assert!(refused(&text).starts_with("there are more than 100 configurations"));
+    let text = "---\nprobes: [{dependantScales: []}]\n".repeat(10_000);
+    assert!(refused(&text).starts_with("there are more than 100 configurations"));
+}
+
+#[test]
 fn names() {
     let name = |text: &str, name| {
         let converted = convert(text, name).map_err(|it| told(&it))?;
