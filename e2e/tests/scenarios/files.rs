@@ -36,24 +36,30 @@ fn schema_of(kind: &str) -> Result<Value> {
     let crd = crds().into_iter().find(|crd| crd.spec.names.kind == kind);
     let versions = crd.context("no such kind")?.spec.versions;
     let schema = versions.into_iter().next().and_then(|it| it.schema);
-    Ok(serde_json::to_value(schema)?["openAPIV3Schema"].take())
+    let schema = schema.and_then(|it| it.open_api_v3_schema);
+    Ok(serde_json::to_value(schema)?)
 }
 
 /// Fills in a schema's defaults, as the API server does.
 fn fill_defaults(value: &mut Value, schema: &Value) {
+    let properties = schema.get("properties").and_then(Value::as_object);
     if let Some(object) = value.as_object_mut() {
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        for (name, property) in properties.into_iter().flatten() {
             if let Some(default) = property.get("default") {
                 object.entry(name).or_insert_with(|| default.clone());
             }
         }
         for (name, value) in object {
-            let known = schema["properties"].get(name);
-            fill_defaults(value, known.unwrap_or(&schema["additionalProperties"]));
+            let known = properties.and_then(|it| it.get(name));
+            if let Some(schema) = known.or_else(|| schema.get("additionalProperties")) {
+                fill_defaults(value, schema);
+            }
         }
     }
-    for item in value.as_array_mut().into_iter().flatten() {
-        fill_defaults(item, &schema["items"]);
+    if let Some(schema) = schema.get("items") {
+        for item in value.as_array_mut().into_iter().flatten() {
+            fill_defaults(item, schema);
+        }
     }
 }
 
@@ -81,16 +87,16 @@ async fn e2e_a_configuration_becomes_policies_that_the_api_server_takes(env: Env
         let policies: Vec<Value> = serde_saphyr::from_multiple(&converted.stdout)?;
         ensure!(!policies.is_empty(), "{name}: no policies");
         for mut policy in policies {
-            let kind = policy["kind"].as_str().context("no kind")?.to_owned();
-            let stored = kubectl.run(&["get", &kind, name, "-o", "json"]).await?;
+            let kind = policy.get("kind").and_then(Value::as_str);
+            let kind = kind.context("no kind")?.to_owned();
+            let stored: String = kubectl.run(&["get", &kind, name, "-o", "json"]).await?;
             let stored: Value = serde_json::from_str(&stored)?;
             fill_defaults(&mut policy, &schema_of(&kind)?);
+            let (stored, policy) = (stored.get("spec"), policy.get("spec"));
             // Numbers may lose their point on the way.
             ensure!(
-                alike(&stored["spec"], &policy["spec"]),
-                "{name}: {} is not {}",
-                stored["spec"],
-                policy["spec"]
+                stored.zip(policy).is_some_and(|(a, b)| alike(a, b)),
+                "{name}: {stored:?} is not {policy:?}"
             );
         }
     }
