@@ -167,10 +167,18 @@ impl Schema {
         };
         match text.parse::<api::Duration>() {
             Err(error) if is_duration(schema) => add(error.to_string()),
-            _ => add(format!(
-                "must match {broken}, which {} does not",
-                quoted(text)
-            )),
+            _ => {
+                // What the field is says more to people than a pattern.
+                let meant = schema.description.as_deref().unwrap_or_default();
+                let meant = match meant.trim_end_matches('.') {
+                    "" => String::new(),
+                    meant => format!(" ({meant})"),
+                };
+                add(format!(
+                    "must match {broken}, which {} does not{meant}",
+                    quoted(text)
+                ));
+            }
         }
     }
 }

@@ -130,6 +130,8 @@ spec:
 #[case::version("v1alpha1", "v1", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
 #[case::kind("WeedPolicy", "WeedPolicies", &["f:2:7: WeedPolicies/default: kind: must be one of ClusterHealth, ProbePolicy, WeedPolicy"])]
 #[case::no_version("apiVersion", "apiversion", &["f:1:1: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1", "f:1:1: WeedPolicy/default: apiversion: unknown field; there are apiVersion, kind, metadata and spec"])]
+#[case::label("{role: apiserver}", "{role: api server}", &["f:10:29: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchLabels.role: must match ^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$, which \"api server\" does not"])]
+#[case::key("matchLabels: {role: apiserver}", "matchExpressions: [{key: -a, operator: Exists}]", &["f:10:34: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchExpressions[0].key: must match ^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$, which \"-a\" does not (The label's key: a name of at most 63 letters, digits, '-', '_' or '.', optionally after a DNS subdomain and a slash)"])]
 #[case::broken("{role: apiserver}", "{role: apiserver", &["f:10:22: this is no YAML that can be read: unclosed bracket '{'"])]
 fn problems(#[case] from: &str, #[case] to: &str, #[case] expected: &[&str]) {
     let text = WEED_POLICY.replacen(from, to, 1);
