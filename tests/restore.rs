@@ -20,6 +20,7 @@ use std::{
 use dependency_watchdog::{
     health::set_finalizer,
     prober::{
+        LEASE,
         plan::{Aim, IGNORE, MARK, RECORD},
         scale::Resources,
         warrant::{Grant, Warrant, grant},
@@ -27,7 +28,7 @@ use dependency_watchdog::{
     restore::{
         Restorer,
         look::{LookError, Scope, View},
-        operator::{LEASE, Sight},
+        operator::Sight,
         run::Ended,
     },
 };

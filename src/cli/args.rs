@@ -130,9 +130,8 @@ pub(super) struct Former {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FormerError {
     #[error(
-        "--config-file {file}: there is no configuration file any more; put what is in it under \
-         `spec` of a {policy}, whose fields have the same names, and apply that; then leave this \
-         flag out"
+        "--config-file {file}: there is no configuration file any more; `dependency-watchdog convert \
+         -f {file}` turns it into a {policy}: apply that, and leave this flag out"
     )]
     ConfigFile {
         /// Its path.
@@ -342,7 +341,7 @@ mod tests {
         assert!(args(None).check(&former).is_ok());
         let error = args(Some("/etc/c")).check(&former).unwrap_err().to_string();
         assert!(
-            error.contains("/etc/c") && error.contains("WeedPolicy"),
+            error.contains("convert -f /etc/c`") && error.contains("WeedPolicy"),
             "{error}"
         );
     }

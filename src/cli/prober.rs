@@ -8,15 +8,12 @@ use super::{
 };
 use crate::{
     prober::{
+        LEASE,
         fleet::{self, Prober},
         instruments::Instruments,
     },
     runtime::seed::Seed,
 };
-
-/// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and
-/// new never act at once.
-const LEASE: &str = "dwd-prober-leader-election";
 
 /// Flags of the prober.
 #[derive(Debug, Args)]

@@ -7,12 +7,10 @@ use super::{
     component::{Component, ComponentArgs, ComponentError, Post},
 };
 use crate::weeder::{
+    LEASE,
     instruments::Instruments,
     run::{self, Weeder},
 };
-
-/// The Lease for which weeders stand, those of Gardener's dependency-watchdog among them.
-const LEASE: &str = "dwd-weeder-leader-election";
 
 /// Flags of the weeder.
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{near::near, operator::LEASE, policies::index};
+use super::{near::near, policies::index};
 use crate::{
     api::{ClusterHealth, DependentRef, ProbePolicy},
     cluster::Index,

@@ -5,11 +5,14 @@ use serde::Serialize;
 use super::{
     account::{Account, State},
     dependents::{DependentAccount, DependentState},
-    operator::{LEASE, OperatorState},
+    operator::OperatorState,
 };
 use crate::{
     cluster::Selected,
-    prober::plan::{IGNORE, RECORD},
+    prober::{
+        LEASE,
+        plan::{IGNORE, RECORD},
+    },
 };
 
 /// A command, and what it is for.

@@ -21,7 +21,7 @@ pub use account::{Account, State, Threshold, Unread};
 pub use ask::{Answers, AskError, Asked, Objects, Refused, SetBy, ask};
 pub use commands::Command;
 pub use dependents::{DependentAccount, DependentState};
-pub use operator::{LEASE, OperatorAccount, OperatorState};
+pub use operator::{OperatorAccount, OperatorState};
 pub use policies::{PolicyAccount, Relation};
 pub use probing::Probing;
 pub use record::{Record, Trouble};

@@ -8,9 +8,8 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use super::{Refused, text::ago};
+use crate::prober::LEASE;
 
-/// The Lease of the probers.
-pub const LEASE: &str = "dwd-prober-leader-election";
 /// How long a Lease holds that does not say so: the default of the operator.
 const LEASE_SECONDS: i32 = 15;
 

@@ -35,3 +35,7 @@ pub mod stance;
 pub mod verdict;
 pub mod warrant;
 pub mod watch;
+
+/// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and
+/// new never act at once.
+pub const LEASE: &str = "dwd-prober-leader-election";

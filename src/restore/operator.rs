@@ -10,10 +10,7 @@ use kube::Api;
 use tokio::time::{Instant, sleep};
 
 use super::words;
-use crate::runtime::seed::Seed;
-
-/// The Lease of the prober's leader; the prober of Gardener's dependency-watchdog holds the same.
-pub const LEASE: &str = "dwd-prober-leader-election";
+use crate::{prober::LEASE, runtime::seed::Seed};
 
 /// From one look at the Lease to the next.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -34,3 +34,7 @@ pub mod slice;
 pub mod state;
 pub mod weeds;
 pub mod windows;
+
+/// The Lease for which weeders stand, those of Gardener's dependency-watchdog among them: old and
+/// new never act at once.
+pub const LEASE: &str = "dwd-weeder-leader-election";

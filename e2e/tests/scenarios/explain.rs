@@ -132,6 +132,7 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
     let prober = Operator::replica(
         &seed,
         "prober-0",
+        "prober",
         &seed.operator_kubeconfig()?,
         &[
             "--leader-elect-lease-duration=3s",

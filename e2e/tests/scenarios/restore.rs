@@ -38,7 +38,13 @@ pub(crate) fn all() -> Vec<Scenario> {
 /// A seed with a leading operator.
 async fn led(env: &Env, name: &str) -> Result<(Arc<Seed>, Operator)> {
     let seed = env.own_seed(name).await?;
-    let operator = Operator::replica(&seed, HOLDER, &seed.operator_kubeconfig()?, &TIMES)?;
+    let operator = Operator::replica(
+        &seed,
+        HOLDER,
+        "prober",
+        &seed.operator_kubeconfig()?,
+        &TIMES,
+    )?;
     wait::until("the operator to lead", async || {
         is_held_by(&seed, HOLDER).await
     })
