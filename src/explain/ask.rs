@@ -25,6 +25,7 @@ use crate::{
     cluster::Index,
     gardener::Cluster,
     prober::{
+        LEASE,
         plan::Observed,
         scale::{Resources, ScaleError, Scaler},
     },
