@@ -113,7 +113,7 @@ spec:
 #[rstest]
 #[case::good("", "", &[])]
 #[case::duration("5m", "25h", &["f:6:18: WeedPolicy/default: spec.watchDuration: must be a duration of at least 1s and at most 24h"])]
-#[case::service("etcd-main-client", "1etcd", &["f:8:5: WeedPolicy/default: spec.servicesAndDependantSelectors: every key must be the name of a Service: at most 63 lower case letters, digits or '-', beginning with a letter and ending with a letter or digit"])]
+#[case::service("etcd-main-client", "Etcd", &["f:8:5: WeedPolicy/default: spec.servicesAndDependantSelectors: every key must be the name of a Service: at most 63 lower case letters, digits or '-', beginning and ending with a letter or digit"])]
 #[case::empty_selector("{role: apiserver}", "{}", &["f:10:9: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors: every selector must name a label: an empty one would match every pod of the namespace"])]
 #[case::no_selectors("\n      - matchLabels: {role: apiserver}", " []", &["f:9:21: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors: must have at least 1 item, not 0"])]
 #[case::no_text("role: apiserver", "role: on", &["f:10:29: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchLabels.role: must be a string, not a boolean: put it in quotes if it is meant"])]
