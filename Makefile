@@ -40,7 +40,7 @@ bench: controlplane build release ## Measure what the operator costs on a farm o
 		exec "$$target/debug/bench" $(ARGS)
 
 .PHONY: test
-test: need-cargo controlplane check-alerts ## Run every test: unit, property, scripted API server, alerts, end to end
+test: need-cargo controlplane check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
 
 .PHONY: unit
@@ -79,6 +79,10 @@ docs: need-cargo ## Generate the tables of metrics in docs/metrics.md from the r
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool
 	@hack/check-alerts.sh
+
+.PHONY: check-dashboard
+check-dashboard: ## Check the queries of the dashboard, by promtool
+	@hack/check-dashboard.sh
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and the like, once, for e2e and demo

@@ -8,24 +8,17 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod monitoring;
+
 use std::{collections::BTreeSet, fs, path::Path};
 
-use dependency_watchdog::{prober, weeder};
+use monitoring::{MONITORING, named, read, series, yaml};
 use regex::Regex;
 use serde_json::Value;
 
-const MONITORING: &str = "manifests/monitoring";
 const RUNBOOKS: &str = "docs/alerts.md";
 /// What promtool runs: `hack/check-alerts.sh`.
 const TESTS: [&str; 2] = ["prober.yaml", "weeder.yaml"];
-
-fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-}
-
-fn yaml(path: &str) -> Value {
-    serde_saphyr::from_str(&read(path)).unwrap()
-}
 
 fn rules() -> Vec<Value> {
     let rule = yaml(&format!("{MONITORING}/prometheusrule.yaml"));
@@ -39,33 +32,14 @@ fn alert(rule: &Value) -> &str {
     rule["alert"].as_str().unwrap()
 }
 
-/// The series that queries can name.
-fn series() -> BTreeSet<String> {
-    let (_, prober) = prober::instruments::Instruments::new(false);
-    let (_, weeder) = weeder::instruments::Instruments::new();
-    let described = [&prober, &weeder].map(|registry| registry.descriptions());
-    described
-        .into_iter()
-        .flatten()
-        .flat_map(|metric| match metric.kind {
-            "histogram" => ["bucket", "sum", "count"]
-                .map(|it| format!("{}_{it}", metric.name))
-                .to_vec(),
-            _ => vec![metric.name.clone()],
-        })
-        .collect()
-}
-
 #[test]
 fn rules_name_metrics_that_there_are() {
-    let series = series();
-    let named = Regex::new(r"\b(dependency_watchdog|process)_\w+").unwrap();
+    let (series, named) = (series(false), named());
     for rule in rules() {
         let expression = rule["expr"].as_str().unwrap();
-        // Names of jobs have hyphens, so they are no match.
         let found: Vec<&str> = named.find_iter(expression).map(|it| it.as_str()).collect();
         for name in &found {
-            assert!(series.contains(*name), "{}: {name}", alert(&rule));
+            assert!(series.contains_key(*name), "{}: {name}", alert(&rule));
         }
         assert!(
             !found.is_empty() || expression.contains("up{"),
@@ -77,14 +51,13 @@ fn rules_name_metrics_that_there_are() {
 
 #[test]
 fn runbooks_name_metrics_that_there_are() {
-    let series = series();
-    let named = Regex::new(r"\b(dependency_watchdog|process)_\w+").unwrap();
+    let (series, named) = (series(false), named());
     let runbooks = read(RUNBOOKS);
     let found: Vec<&str> = named.find_iter(&runbooks).map(|it| it.as_str()).collect();
     assert!(found.len() > 5, "{found:?}");
     for name in found {
-        let histogram = series.contains(&format!("{name}_bucket"));
-        assert!(histogram || series.contains(name), "{RUNBOOKS}: {name}");
+        let histogram = series.contains_key(&format!("{name}_bucket"));
+        assert!(histogram || series.contains_key(name), "{RUNBOOKS}: {name}");
     }
 }
 
@@ -134,7 +107,7 @@ fn each_alert_has_a_severity_a_duration_and_a_runbook() {
 
 #[test]
 fn each_alert_is_tested_to_fire_and_to_be_silent() {
-    let series = series();
+    let series = series(false);
     let named = Regex::new(r"series: '(\w+)").unwrap();
     let (mut fires, mut silent) = (BTreeSet::new(), BTreeSet::new());
     for file in TESTS {
@@ -155,7 +128,7 @@ fn each_alert_is_tested_to_fire_and_to_be_silent() {
         // Nor do the tests make series up.
         for name in named.captures_iter(&read(&path)) {
             let name = &name[1];
-            assert!(name == "up" || series.contains(name), "{path}: {name}");
+            assert!(name == "up" || series.contains_key(name), "{path}: {name}");
         }
     }
     let names: BTreeSet<String> = rules().iter().map(|rule| alert(rule).to_owned()).collect();

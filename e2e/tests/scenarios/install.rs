@@ -351,8 +351,8 @@ async fn the_runbooks_find_the_rights(seed: &Seed) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless what is scraped, and the alerts, are in the namespace of the Service, and have the label
-/// by which the Prometheus of a Gardener seed takes them. Their kinds are not served here.
+/// Fails unless what is scraped, the alerts and the dashboard are in the namespace of the Service, and
+/// have the label by which the Prometheus of a Gardener seed takes them. Its kinds are not served here.
 async fn monitoring_is_for_this_namespace(
     seed: &Seed,
     folder: &str,
@@ -360,7 +360,7 @@ async fn monitoring_is_for_this_namespace(
 ) -> Result<()> {
     let rendered = seed.kubectl().run(&["kustomize", folder]).await?;
     let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered)?;
-    ensure!(objects.len() == 2, "{rendered}");
+    ensure!(objects.len() == 3, "{rendered}");
     for object in objects {
         let has = |pointer: &str, text: &str| {
             let found = object.pointer(pointer).and_then(Value::as_str);
