@@ -2,6 +2,7 @@
 
 mod args;
 pub mod check;
+pub mod completions;
 mod component;
 pub mod convert;
 pub mod crd;
@@ -42,6 +43,8 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Validate policies in files, without a cluster
     Check(check::CheckArgs),
+    /// Print what a shell needs to complete this command line
+    Completions(completions::CompletionsArgs),
 }
 
 /// Runs the command, and tells how it ended.
@@ -62,6 +65,8 @@ pub async fn run(cli: Cli) -> ExitCode {
             let (mut output, mut errors) = (io::stdout().lock(), io::stderr().lock());
             return check::run(&args, io::stdin().lock(), &mut output, &mut errors).into();
         }
+        Command::Completions(args) => completions::run(&args, &mut io::stdout().lock())
+            .map_err(|error| format!("writing to the standard output: {error}")),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
