@@ -3,7 +3,7 @@
 # All that runs in development (tests, test bed, demo) is built as one workspace with one profile
 # and one set of features, development dependencies included: Cargo would otherwise compile the
 # whole dependency tree again for each combination. That is why a test is named where only binaries
-# are wanted. RUSTFLAGS is set nowhere, for the same reason.
+# are wanted. RUSTFLAGS is set nowhere, for the same reason; what is static has a directory apart.
 
 CARGO ?= cargo
 # In CI nothing may change Cargo.lock on the way.
@@ -29,6 +29,14 @@ build: need-cargo ## Build the operator and the test bed for development
 .PHONY: release
 release: need-cargo ## Build the operator for use: target/release/dependency-watchdog
 	$(CARGO) build --locked --release --package dependency-watchdog
+
+.PHONY: static
+static: need-cargo ## Build what the image holds: the same, as one static binary
+	@hack/static.sh
+
+.PHONY: image-check
+image-check: need-cargo controlplane ## Build as the Dockerfile does, and try that in an empty root
+	@hack/image-check.sh
 
 .PHONY: demo
 demo: controlplane build ## See a cluster protected when its network breaks, and a control plane recover at once
