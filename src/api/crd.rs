@@ -2,7 +2,7 @@
 
 use super::{ClusterHealth, ProbePolicy, WeedPolicy};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 
@@ -16,6 +16,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
             .and_then(|schema| schema.open_api_v3_schema.as_mut())
         {
             join_lines(schema);
+            begin_unobserved(schema);
         }
     }
     crds
@@ -35,6 +36,20 @@ pub fn crd_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::
 /// The name of the file a definition is shipped in, named as controller-gen does.
 pub fn crd_file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
+}
+
+/// kstatus, and so Flux, takes an object that says nothing of its generation for one that is done: so
+/// what is new says that nobody has observed it, as Flux's own kinds do.
+fn begin_unobserved(schema: &mut JSONSchemaProps) {
+    let properties = schema.properties.as_mut();
+    let status = properties.and_then(|properties| properties.get_mut("status"));
+    let observed = |status: &JSONSchemaProps| {
+        let properties = status.properties.as_ref();
+        properties.is_some_and(|properties| properties.contains_key("observedGeneration"))
+    };
+    if let Some(status) = status.filter(|status| observed(status)) {
+        status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
+    }
 }
 
 /// Descriptions come from comments, with their line breaks; `kubectl explain` wraps by itself.

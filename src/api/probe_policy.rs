@@ -233,9 +233,9 @@ pub struct ClusterCounts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbePolicyStatus {
-    /// The metadata.generation that this status describes.
+    /// The metadata.generation that this status describes; -1 while the operator has written none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
 
     /// How many clusters the policy applies to, and how they are.
