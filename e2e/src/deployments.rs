@@ -159,6 +159,11 @@ fn settled(deployment: &Deployment) -> Option<serde_json::Value> {
             "readyReplicas": replicas,
             "availableReplicas": replicas,
             "unavailableReplicas": null,
+            // By which others than kubectl know that it is rolled out.
+            "conditions": [
+                {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+                {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            ],
         })
     })
 }
