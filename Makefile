@@ -48,7 +48,7 @@ bench: controlplane build release ## Measure what the operator costs on a farm o
 		exec "$$target/debug/bench" $(ARGS)
 
 .PHONY: test
-test: need-cargo controlplane check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
+test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
 
 .PHONY: unit
@@ -56,7 +56,7 @@ unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins $(library_tests) -- $(ARGS)
 
 .PHONY: e2e
-e2e: controlplane build ## Run the scenarios against real servers; ARGS=name picks some
+e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
 
 .PHONY: lint
@@ -80,6 +80,17 @@ crds: build ## Generate the files in crds/ from the types
 check-crds: need-cargo ## Fail if the files in crds/ are not those of the types
 	$(CARGO) test $(LOCKED) --workspace --test crds
 
+.PHONY: chart
+chart: crds ## Generate the chart's copies of crds/ and of the alert rules, and its table of values
+	@rm -f charts/dependency-watchdog/files/crds/*.yaml
+	@cp crds/dependency-watchdog.gardener.cloud_*.yaml charts/dependency-watchdog/files/crds
+	@cp manifests/monitoring/prometheusrule.yaml charts/dependency-watchdog/files
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test chart every_value_is_described
+
+.PHONY: check-chart
+check-chart: ARGS = chart
+check-chart: e2e ## Test the chart: what it renders, refuses, installs and leaves
+
 .PHONY: docs
 docs: need-cargo ## Generate the tables of metrics in docs/metrics.md from the registry
 	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test metrics every_metric_is_described
@@ -91,6 +102,10 @@ check-alerts: ## Test the alert rules, by promtool
 .PHONY: check-dashboard
 check-dashboard: ## Check the queries of the dashboard, by promtool
 	@hack/check-dashboard.sh
+
+.PHONY: gitops-tools
+gitops-tools: ## Build Helm and the like, once, for e2e
+	@hack/gitops.sh build
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and the like, once, for e2e and demo

@@ -18,9 +18,9 @@ use dependency_watchdog::cli::Cli;
 use regex::Regex;
 
 /// Where documents are.
-const FOLDERS: [&str; 3] = ["", "docs", "docs/commands"];
+const FOLDERS: [&str; 4] = ["", "charts/dependency-watchdog", "docs", "docs/commands"];
 /// A backticked path that begins like this is one from the root.
-const ROOTS: &str = r"`((?:\.ci|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
+const ROOTS: &str = r"`((?:\.ci|charts|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,5 +1,7 @@
 //! What is installed: by the commands of docs/install.md, and run as it is deployed.
 
+mod chart;
+mod gitops;
 mod weeder;
 
 use super::{
@@ -41,6 +43,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         e2e_what_is_installed_as_documented_protects_and_is_uninstalled,
         e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applied: 0,
     ];
+    all.extend(chart::all());
+    all.extend(gitops::all());
     all.extend(weeder::all());
     all
 }

@@ -1,0 +1,493 @@
+//! The chart: it renders what the manifests have, refuses what makes no sense, and installs, upgrades and
+//! uninstalls as its README says.
+
+use super::{OURS, PROBER, WEEDER, deployed, documented, installed, leads};
+use crate::scenarios::Scenario;
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog_e2e::{Env, Helm, Seed, wait};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const CHART: &str = "charts/dependency-watchdog";
+const README: &str = include_str!("../../../../charts/dependency-watchdog/README.md");
+/// Labels by which Helm's users find what belongs to a release.
+const HELMS: [&str; 3] = [
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "helm.sh/chart",
+];
+const KEEP: &str = "helm.sh/resource-policy";
+
+pub(super) fn all() -> Vec<Scenario> {
+    crate::scenarios::scenarios![
+        e2e_the_chart_installs_what_the_manifests_install: 0,
+        e2e_the_chart_refuses_values_that_make_no_sense: 0,
+        e2e_the_chart_does_what_its_values_say: 0,
+        e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented,
+    ]
+}
+
+/// Objects by kind, namespace and name.
+type Objects = BTreeMap<String, Value>;
+
+fn objects(yaml: &str) -> Result<Objects> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)?;
+    let mut objects = Objects::new();
+    for object in documents.into_iter().filter(|it| !it.is_null()) {
+        let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+        let name = format!(
+            "{}/{}/{}",
+            text("/kind").context("no kind")?,
+            text("/metadata/namespace").unwrap_or_default(),
+            text("/metadata/name").context("no name")?
+        );
+        ensure!(!objects.contains_key(&name), "{name} is there twice");
+        objects.insert(name, object);
+    }
+    Ok(objects)
+}
+
+/// What the chart renders in the namespace garden.
+async fn rendered(helm: &Helm, values: &[&str]) -> Result<Objects> {
+    let template = ["template", "release", CHART, "--namespace", "garden"];
+    let yaml = helm.run(&[&template, values].concat()).await?;
+    let mut rendered = objects(&yaml)?;
+    for (name, object) in &mut rendered {
+        let labels = object.pointer_mut("/metadata/labels");
+        let labels = labels.and_then(Value::as_object_mut).context("no labels")?;
+        for label in HELMS {
+            ensure!(labels.remove(label).is_some(), "{name} has no {label}");
+        }
+    }
+    Ok(rendered)
+}
+
+/// Takes away what may differ: the order of a container's variables, and that Helm keeps definitions.
+fn settled(objects: &mut Objects) {
+    for object in objects.values_mut() {
+        let env = object.pointer_mut("/spec/template/spec/containers/0/env");
+        if let Some(env) = env.and_then(Value::as_array_mut) {
+            env.sort_by_key(|variable| variable.to_string());
+        }
+        if object.pointer("/metadata/annotations") == Some(&json!({KEEP: "keep"}))
+            && let Some(metadata) = object.pointer_mut("/metadata")
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+}
+
+fn are_the_same(mut ours: Objects, mut theirs: Objects) -> Result<()> {
+    settled(&mut ours);
+    settled(&mut theirs);
+    ensure!(
+        ours.keys().eq(theirs.keys()),
+        "the chart: {:?}\nthe manifests: {:?}",
+        ours.keys(),
+        theirs.keys()
+    );
+    for ((name, ours), theirs) in ours.iter().zip(theirs.values()) {
+        ensure!(
+            ours == theirs,
+            "{name}\nthe chart: {ours}\nthe manifests: {theirs}"
+        );
+    }
+    Ok(())
+}
+
+async fn e2e_the_chart_installs_what_the_manifests_install(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let helm = Helm::of(&seed)?;
+    helm.run(&["lint", "--strict", CHART]).await?;
+
+    let manifests = objects(&seed.kubectl().run(&["kustomize", "manifests"]).await?)?;
+    ensure!(manifests.len() > 20, "{:?}", manifests.keys());
+    let ours = rendered(&helm, &[]).await?;
+    for object in ours.values() {
+        let kept = object.pointer("/metadata/annotations") == Some(&json!({KEEP: "keep"}));
+        let definition = object.get("kind") == Some(&json!("CustomResourceDefinition"));
+        ensure!(kept == definition, "{object}");
+    }
+    are_the_same(ours, manifests.clone())?;
+
+    let kustomize = ["kustomize", "manifests/monitoring"];
+    let mut monitored = objects(&seed.kubectl().run(&kustomize).await?)?;
+    monitored.extend(manifests);
+    let ours = rendered(&helm, &["--set", "monitoring.enabled=true"]).await?;
+    are_the_same(ours, monitored)?;
+
+    // The example of further rights grants what these values grant.
+    let examples = ["kustomize", "manifests/examples/other-dependents"];
+    let example = objects(&seed.kubectl().run(&examples).await?)?;
+    let example = example.get("ClusterRole//dwd-prober-other-dependents");
+    let dependents = r#"prober.dependents=[
+        {"apiGroup": "apps", "resource": "statefulsets", "names": ["my-controller"]},
+        {"apiGroup": "druid.gardener.cloud", "resource": "etcds", "names": ["etcd-main"]}]"#;
+    let secrets = "prober.kubeConfigSecretNames={my-kubeconfig}";
+    let ours = rendered(&helm, &["--set-json", dependents, "--set", secrets]).await?;
+    let ours = ours.get("ClusterRole//dwd-prober");
+    let first = |role: Option<&Value>| {
+        let rules = role.and_then(|role| role.get("rules")?.as_array().cloned());
+        rules.unwrap_or_default().into_iter().take(3)
+    };
+    ensure!(first(ours).eq(first(example)), "{ours:?}\n{example:?}");
+    ensure!(first(ours).len() == 3, "{ours:?}");
+    Ok(())
+}
+
+async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()> {
+    let helm = Helm::of(&*env.seed().await?)?;
+    for (how, value, said) in [
+        ("--set", "imagge.tag=x", "'imagge' not allowed"),
+        ("--set", "image.tagg=x", "'tagg' not allowed"),
+        ("--set", "image.tag=1", "/image/tag"),
+        ("--set", "image.digest=latest", "/image/digest"),
+        ("--set", "image.pullPolicy=Sometimes", "/image/pullPolicy"),
+        ("--set", "namespaceOverride=Garden", "/namespaceOverride"),
+        ("--set", "crds.keep=yes-please", "/crds/keep"),
+        ("--set", "prober.replicas=two", "/prober/replicas"),
+        ("--set", "weeder.replicas=-1", "/weeder/replicas"),
+        (
+            "--set-string",
+            "prober.settings.kubeApiQps=20",
+            "/kubeApiQps",
+        ),
+        (
+            "--set",
+            "weeder.settings.scaleQps=1",
+            "'scaleQps' not allowed",
+        ),
+        (
+            "--set",
+            "prober.settings.reportProtectionAfter=30",
+            "/reportProtectionAfter",
+        ),
+        ("--set", "prober.settings.logFormat=xml", "/logFormat"),
+        (
+            "--set-json",
+            "prober.kubeConfigSecretNames=[]",
+            "/kubeConfigSecretNames",
+        ),
+        (
+            "--set-json",
+            r#"prober.dependents=[{"apiGroup": "apps"}]"#,
+            "/prober/dependents/0",
+        ),
+        ("--set", "weeder.dependents={}", "'dependents' not allowed"),
+        ("--set", "prober.resources.request.cpu=1", "'request'"),
+        ("--set", "weeder.podLabels.x=1", "/weeder/podLabels/x"),
+        (
+            "--set",
+            "prober.apiServerPorts={70000}",
+            "/prober/apiServerPorts/0",
+        ),
+        ("--set", "priorityClass.name=", "/priorityClass/name"),
+        ("--set", "monitoring.interval=often", "/monitoring/interval"),
+    ] {
+        let answer = helm
+            .try_run(&["template", "release", CHART, how, value])
+            .await?;
+        let refused = !answer.success && answer.stderr.contains(said);
+        ensure!(refused, "{value}: {answer:?}");
+    }
+    Ok(())
+}
+
+async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
+    let helm = Helm::of(&*env.seed().await?)?;
+    let pod = "/spec/template/spec";
+    let container = "/spec/template/spec/containers/0";
+    let prober = "Deployment/garden/dwd-prober";
+    let weeder = "Deployment/garden/dwd-weeder";
+    let digest = format!("sha256:{}", "a".repeat(64));
+    for (values, object, pointer, wanted) in [
+        (
+            "image: {repository: r.example.com/dwd, tag: v1, pullPolicy: Always}",
+            weeder,
+            format!("{container}/image"),
+            json!("r.example.com/dwd:v1"),
+        ),
+        (
+            &*format!("image: {{tag: v1, digest: '{digest}'}}"),
+            prober,
+            format!("{container}/image"),
+            json!(format!("dependency-watchdog@{digest}")),
+        ),
+        (
+            "image: {pullPolicy: Always}",
+            prober,
+            format!("{container}/imagePullPolicy"),
+            json!("Always"),
+        ),
+        (
+            "image: {pullSecrets: [{name: registry}]}",
+            weeder,
+            format!("{pod}/imagePullSecrets"),
+            json!([{"name": "registry"}]),
+        ),
+        (
+            "namespaceOverride: elsewhere",
+            "ClusterRoleBinding//dwd-prober",
+            "/subjects/0/namespace".to_owned(),
+            json!("elsewhere"),
+        ),
+        (
+            "namespaceOverride: elsewhere",
+            "Deployment/elsewhere/dwd-weeder",
+            "/metadata/name".to_owned(),
+            json!("dwd-weeder"),
+        ),
+        (
+            "crds: {keep: false}",
+            "CustomResourceDefinition//probepolicies.dependency-watchdog.gardener.cloud",
+            "/metadata/annotations".to_owned(),
+            Value::Null,
+        ),
+        (
+            "prober: {replicas: 3}",
+            prober,
+            "/spec/replicas".to_owned(),
+            json!(3),
+        ),
+        // A value that is null is none, and a large number is no power of ten.
+        (
+            "prober: {settings: {kubeApiQps: null, kubeApiBurst: 10000000, clusterMetrics: true}}",
+            prober,
+            format!("{container}/env/0"),
+            json!({"name": "DWD_CLUSTER_METRICS", "value": "true"}),
+        ),
+        (
+            "prober: {settings: {kubeApiQps: null, kubeApiBurst: 10000000}}",
+            prober,
+            format!("{container}/env/0"),
+            json!({"name": "DWD_KUBE_API_BURST", "value": "10000000"}),
+        ),
+        (
+            "prober: {settings: {kubeApiQps: null}}",
+            prober,
+            format!("{container}/env/1/name"),
+            json!("HOSTNAME"),
+        ),
+        (
+            "prober: {settings: {kubeApiQps: 0.5, reportProtectionAfter: 1h30m}}",
+            prober,
+            format!("{container}/env/2"),
+            json!({"name": "DWD_REPORT_PROTECTION_AFTER", "value": "1h30m"}),
+        ),
+        (
+            "weeder: {extraEnv: [{name: HTTPS_PROXY, value: 'http://proxy:3128'}]}",
+            weeder,
+            format!("{container}/env/4/name"),
+            json!("HTTPS_PROXY"),
+        ),
+        (
+            "weeder: {resources: {limits: {memory: 1Gi}}}",
+            weeder,
+            format!("{container}/resources/limits/memory"),
+            json!("1Gi"),
+        ),
+        (
+            "prober: {podLabels: {networking.gardener.cloud/to-dns: null}}",
+            prober,
+            "/spec/template/metadata/labels/networking.gardener.cloud~1to-dns".to_owned(),
+            Value::Null,
+        ),
+        (
+            "prober: {podAnnotations: {a: b}}",
+            prober,
+            "/spec/template/metadata/annotations".to_owned(),
+            json!({"a": "b"}),
+        ),
+        (
+            "prober: {nodeSelector: {a: b}}",
+            prober,
+            format!("{pod}/nodeSelector"),
+            json!({"a": "b"}),
+        ),
+        (
+            "weeder: {tolerations: [{operator: Exists}]}",
+            weeder,
+            format!("{pod}/tolerations"),
+            json!([{"operator": "Exists"}]),
+        ),
+        (
+            "weeder: {affinity: {nodeAffinity: {}}}",
+            weeder,
+            format!("{pod}/affinity"),
+            json!({"nodeAffinity": {}}),
+        ),
+        (
+            "weeder: {apiServerPorts: [8443]}",
+            "NetworkPolicy/garden/dwd-weeder",
+            "/spec/egress/1/ports".to_owned(),
+            json!([{"port": 8443}]),
+        ),
+        (
+            "priorityClass: {create: false, name: system-cluster-critical}",
+            weeder,
+            format!("{pod}/priorityClassName"),
+            json!("system-cluster-critical"),
+        ),
+        (
+            "priorityClass: {create: false, name: ''}",
+            weeder,
+            format!("{pod}/priorityClassName"),
+            Value::Null,
+        ),
+        (
+            "monitoring: {enabled: true, runbookUrl: 'https://example.com/alerts'}",
+            "PrometheusRule/garden/dependency-watchdog",
+            "/spec/groups/0/rules/0/annotations/runbook_url".to_owned(),
+            json!("https://example.com/alerts#dependencywatchdogreplicadown"),
+        ),
+        (
+            "monitoring: {enabled: true, interval: 1m, labels: {prometheus: null, release: mine}}",
+            "ServiceMonitor/garden/dependency-watchdog",
+            "/metadata/labels".to_owned(),
+            json!({"app.kubernetes.io/name": "dependency-watchdog", "release": "mine"}),
+        ),
+    ] {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), values)?;
+        let path = file.path().display().to_string();
+        let rendered = rendered(&helm, &["--values", &path]).await?;
+        let found = rendered.get(object);
+        let found = found.with_context(|| format!("{values}: {:?}", rendered.keys()))?;
+        let found = found.pointer(&pointer).unwrap_or(&Value::Null);
+        ensure!(*found == wanted, "{values}: {found}, not {wanted}");
+    }
+
+    // What is switched off leaves nothing behind.
+    for (values, left_out) in [
+        (&["prober.enabled=false"][..], "dwd-prober"),
+        (&["weeder.enabled=false"], "dwd-weeder"),
+        (&["crds.install=false"], "CustomResourceDefinition"),
+        (&["networkPolicy.enabled=false"], "NetworkPolicy"),
+        (
+            &["podDisruptionBudget.enabled=false"],
+            "PodDisruptionBudget",
+        ),
+        (&["priorityClass.create=false"], "PriorityClass"),
+    ] {
+        let all = rendered(&helm, &[]).await?;
+        let set: Vec<&str> = values.iter().flat_map(|it| ["--set", it]).collect();
+        let less = rendered(&helm, &set).await?;
+        let less: Vec<&String> = less.keys().collect();
+        let wanted = all.keys().filter(|name| !name.contains(left_out));
+        ensure!(less.iter().copied().eq(wanted), "{values:?}: {less:?}");
+        ensure!(less.len() < all.len(), "{values:?}: {less:?}");
+    }
+    Ok(())
+}
+
+/// Runs a command of the chart's README, word by word.
+async fn readme(seed: &Seed, helm: &Helm, command: &str) -> Result<String> {
+    ensure!(
+        README.lines().any(|line| line == command),
+        "the chart's README does not have: {command}"
+    );
+    let mut words = command.split(' ');
+    let program = words.next();
+    let words: Vec<&str> = words.collect();
+    match program {
+        Some("helm") => helm.run(&words).await,
+        _ => seed.kubectl().run(&words).await,
+    }
+}
+
+const INSTALL: &str =
+    "helm install dependency-watchdog charts/dependency-watchdog --namespace garden --wait";
+const UPGRADE: &str =
+    "helm upgrade dependency-watchdog charts/dependency-watchdog --namespace garden --wait";
+const TAKE_OVER: &str = "helm install dependency-watchdog charts/dependency-watchdog \
+     --namespace garden --take-ownership --force-conflicts";
+const UNINSTALL: &str = "helm uninstall dependency-watchdog --namespace garden --wait";
+
+async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: Env) -> Result<()> {
+    let seed = env.bare_seed("chart").await?;
+    let helm = Helm::of(&seed)?;
+    let kubectl = seed.kubectl();
+    kubectl.run(&["create", "namespace", "garden"]).await?;
+    let notes = readme(&seed, &helm, INSTALL).await?;
+    ensure!(notes.contains("kubectl delete pp --all"), "{notes}");
+
+    // It runs as it is rendered, with the rights that are rendered.
+    let prober = deployed(&seed, PROBER).await?;
+    let weeder = deployed(&seed, WEEDER).await?;
+    leads(&seed, PROBER).await?;
+    leads(&seed, WEEDER).await?;
+    documented(&seed, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
+    documented(&seed, "kubectl apply -f docs/examples/weed-policy.yaml").await?;
+    let ready = [
+        "wait",
+        "--for=condition=Ready",
+        "pp/shoots",
+        "wp/shoots",
+        "--timeout=60s",
+    ];
+    kubectl.run(&ready).await?;
+
+    let before = installed(&seed).await?;
+    readme(&seed, &helm, UPGRADE).await?;
+    let after = installed(&seed).await?;
+    ensure!(before == after, "before:\n{before}\nafter:\n{after}");
+
+    // Another version keeps the definitions and what they define.
+    let kept = definitions_and_policies(&seed).await?;
+    let mut upgrade: Vec<&str> = UPGRADE.split(' ').skip(1).collect();
+    upgrade.extend(["--set", "prober.replicas=3,image.tag=v2"]);
+    helm.run(&upgrade).await?;
+    let replicas = ["-n", "garden", "get", "deployment", PROBER, "-o"];
+    let replicas = [&replicas[..], &["jsonpath={.spec.replicas}"]].concat();
+    let replicas = kubectl.run(&replicas).await?;
+    ensure!(replicas == "3", "{replicas}");
+    ensure!(definitions_and_policies(&seed).await? == kept, "not kept");
+
+    readme(&seed, &helm, "kubectl delete pp --all").await?;
+    readme(&seed, &helm, UNINSTALL).await?;
+    for operator in [prober, weeder] {
+        let exit = operator.process.terminate(wait::LIMIT).await?;
+        ensure!(exit.success(), "{exit}");
+    }
+    let left = ["get", super::KINDS, "-A", "-l", OURS, "-o", "name"];
+    let left = kubectl.run(&left).await?;
+    let definition = |line: &str| line.starts_with("customresourcedefinition");
+    ensure!(left.lines().all(definition), "{left}");
+    ensure!(left.lines().count() == 3, "{left}");
+    kubectl.run(&["get", "wp", "shoots"]).await?;
+
+    // A second time it finds its definitions. Then they go, too.
+    readme(&seed, &helm, INSTALL).await?;
+    readme(&seed, &helm, UNINSTALL).await?;
+    let crds = "kubectl delete crd -l app.kubernetes.io/name=dependency-watchdog";
+    readme(&seed, &helm, crds).await?;
+    let leases = "kubectl -n garden delete lease dwd-prober-leader-election \
+         dwd-weeder-leader-election --ignore-not-found";
+    readme(&seed, &helm, leases).await?;
+    super::nothing_is_left(&seed).await?;
+
+    // What kubectl has applied is taken over, and may be changed.
+    documented(&seed, "kubectl apply --server-side -k manifests").await?;
+    let uids = uids(&seed).await?;
+    readme(&seed, &helm, TAKE_OVER).await?;
+    upgrade.push("--force-conflicts");
+    helm.run(&upgrade).await?;
+    ensure!(self::uids(&seed).await? == uids, "something was made anew");
+    readme(&seed, &helm, UNINSTALL).await?;
+    Ok(())
+}
+
+/// The UIDs of definitions and policies.
+async fn definitions_and_policies(seed: &Seed) -> Result<String> {
+    let get = ["get", "crds,pp,wp", "-o"];
+    let uids = "jsonpath={.items[*].metadata.uid}";
+    seed.kubectl().run(&[&get[..], &[uids]].concat()).await
+}
+
+/// The UIDs of all that is installed.
+async fn uids(seed: &Seed) -> Result<String> {
+    let get = ["get", super::KINDS, "-A", "-l", OURS, "-o"];
+    let uids = "jsonpath={.items[*].metadata.uid}";
+    seed.kubectl().run(&[&get[..], &[uids]].concat()).await
+}

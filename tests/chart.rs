@@ -1,0 +1,172 @@
+//! What the chart says by itself is true: its copies, its version, its settings, its table of values.
+//! What it renders is compared with the manifests in e2e/tests/scenarios/install/chart.rs.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::CommandFactory as _;
+use dependency_watchdog::{
+    api::{crd_file_name, crd_yaml, crds},
+    cli::Cli,
+};
+use serde_json::Value;
+
+const CHART: &str = "charts/dependency-watchdog";
+const BEGIN: &str = "<!-- values: begin -->\n";
+const END: &str = "<!-- values: end -->";
+/// What the templates set themselves, or what has no meaning in a pod.
+const NO_SETTINGS: [&str; 5] = [
+    "enable-leader-election",
+    "health-bind-addr",
+    "kubeconfig",
+    "leader-election-namespace",
+    "metrics-bind-addr",
+];
+
+fn path(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&read(&format!("{CHART}/values.schema.json"))).unwrap()
+}
+
+fn values() -> Value {
+    serde_saphyr::from_str(&read(&format!("{CHART}/values.yaml"))).unwrap()
+}
+
+#[test]
+fn its_definitions_are_those_of_the_kinds() {
+    let folder = fs::read_dir(path(&format!("{CHART}/files/crds"))).unwrap();
+    let there: BTreeMap<String, String> = folder
+        .map(|file| {
+            let file = file.unwrap().path();
+            let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read_to_string(file).unwrap())
+        })
+        .collect();
+    let wanted: BTreeMap<String, String> = crds()
+        .iter()
+        .map(|crd| (crd_file_name(crd), crd_yaml(crd).unwrap()))
+        .collect();
+    assert!(there == wanted, "run `make chart` and commit");
+}
+
+#[test]
+fn its_alert_rules_are_those_that_are_tested() {
+    let copy = read(&format!("{CHART}/files/prometheusrule.yaml"));
+    let source = read("manifests/monitoring/prometheusrule.yaml");
+    assert!(copy == source, "run `make chart` and commit");
+}
+
+#[test]
+fn its_version_is_that_of_the_operator() {
+    let chart: Value = serde_saphyr::from_str(&read(&format!("{CHART}/Chart.yaml"))).unwrap();
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+/// `--kube-api-qps` is the setting kubeApiQps, which the template makes DWD_KUBE_API_QPS again.
+fn setting(flag: &str) -> String {
+    let mut words = flag.split('-');
+    let first = words.next().unwrap().to_owned();
+    words.fold(first, |name, word| {
+        let (initial, rest) = word.split_at(1);
+        name + &initial.to_uppercase() + rest
+    })
+}
+
+#[test]
+fn each_flag_is_a_setting_and_has_the_same_name_in_its_description() {
+    let (command, schema) = (Cli::command(), schema());
+    for component in ["prober", "weeder"] {
+        let flags = command.find_subcommand(component).unwrap().get_arguments();
+        let flags = flags.filter(|flag| !flag.is_hide_set());
+        let flags = flags.map(|flag| flag.get_long().unwrap());
+        let wanted: BTreeMap<String, &str> = flags
+            .filter(|flag| !NO_SETTINGS.contains(flag))
+            .map(|flag| (setting(flag), flag))
+            .collect();
+        assert!(wanted.len() > 5, "{wanted:?}");
+        let settings = &schema["properties"][component]["properties"]["settings"]["properties"];
+        let settings = settings.as_object().unwrap();
+        let there: BTreeSet<&String> = settings.keys().collect();
+        assert_eq!(there, wanted.keys().collect(), "{component}");
+        for (name, flag) in wanted {
+            let description = settings[&name]["description"].as_str().unwrap();
+            assert!(description.starts_with(&format!("`--{flag}`")), "{name}");
+        }
+    }
+}
+
+/// A row for each value that may be set, by name.
+fn rows(prefix: &str, schema: &Value, default: Option<&Value>, rows: &mut Vec<String>) {
+    for (name, part) in schema["properties"].as_object().unwrap() {
+        // A parent chart's, of which nothing is read.
+        if prefix.is_empty() && name == "global" {
+            continue;
+        }
+        let full = format!("{prefix}{name}");
+        let default = default.and_then(|default| default.get(name));
+        match part.get("description") {
+            None => self::rows(&format!("{full}."), part, default, rows),
+            Some(description) => {
+                let description = description.as_str().unwrap();
+                let default = default.map(|it| format!("`{it}`")).unwrap_or_default();
+                rows.push(format!("| `{full}` | {default} | {description} |\n"));
+            }
+        }
+    }
+}
+
+/// The table in the chart's README; `make chart` writes it.
+#[test]
+fn every_value_is_described() {
+    let file = format!("{CHART}/README.md");
+    let there = read(&file);
+    let (before, rest) = there.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let mut table = vec!["\n| value | default | |\n|---|---|---|\n".to_owned()];
+    rows("", &schema(), Some(&values()), &mut table);
+    let wanted = format!("{before}{BEGIN}{}\n{END}{after}", table.concat());
+    if std::env::var_os("DWD_WRITE_DOCS").is_some() {
+        fs::write(path(&file), &wanted).unwrap();
+    }
+    assert!(
+        read(&file) == wanted,
+        "{file} is not up to date: run `make chart` and commit"
+    );
+}
+
+/// Helm refuses what the schema does not have; that nothing has a default that is missing in the
+/// table needs the reverse.
+#[test]
+fn every_default_is_in_the_schema() {
+    fn walk(at: &str, value: &Value, schema: &Value) {
+        let Some(known) = schema.get("properties") else {
+            return;
+        };
+        for (name, value) in value.as_object().unwrap() {
+            let part = known.get(name);
+            let part = part.unwrap_or_else(|| panic!("{at}/{name} is not in the schema"));
+            walk(&format!("{at}/{name}"), value, part);
+        }
+        assert_eq!(schema["additionalProperties"], false, "{at}");
+    }
+    walk("", &values(), &schema());
+}
