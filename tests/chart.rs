@@ -67,10 +67,12 @@ fn its_definitions_are_those_of_the_kinds() {
 }
 
 #[test]
-fn its_alert_rules_are_those_that_are_tested() {
-    let copy = read(&format!("{CHART}/files/prometheusrule.yaml"));
-    let source = read("manifests/monitoring/prometheusrule.yaml");
-    assert!(copy == source, "run `make chart` and commit");
+fn its_alert_rules_and_its_dashboard_are_those_that_are_tested() {
+    for file in ["prometheusrule.yaml", "dashboard.json"] {
+        let copy = read(&format!("{CHART}/files/{file}"));
+        let source = read(&format!("manifests/monitoring/{file}"));
+        assert!(copy == source, "{file}: run `make chart` and commit");
+    }
 }
 
 #[test]

@@ -144,6 +144,22 @@ fn queries_name_series_and_labels_that_there_are() {
     }
 }
 
+/// By nothing, as where no protection has ended, would be shown as a number that is none.
+#[test]
+fn nothing_is_divided_by_nothing() {
+    let dashboard = dashboard();
+    let mut ratios = 0;
+    for (title, query, _) in queries(&dashboard) {
+        let Some((_, divisor)) = query.split_once(" / ") else {
+            continue;
+        };
+        ratios += 1;
+        let limit = divisor.starts_with("process_max_fds{");
+        assert!(limit || divisor.contains(" > 0"), "{title}: {query}");
+    }
+    assert!(ratios > 2, "{ratios}");
+}
+
 #[test]
 fn panels_say_what_they_show_and_in_what() {
     let dashboard = dashboard();
