@@ -172,3 +172,28 @@ fn every_default_is_in_the_schema() {
     }
     walk("", &values(), &schema());
 }
+
+/// A null takes a default away, and with it its check. What is then absent from a template is false, 0
+/// or, of names and ports, all that there are.
+#[test]
+fn what_means_something_else_when_it_is_absent_cannot_be_taken_away() {
+    fn walk(at: &str, schema: &Value, found: &mut usize) {
+        let required = schema["required"].as_array();
+        let required: Vec<&Value> = required.into_iter().flatten().collect();
+        for (name, part) in schema["properties"].as_object().unwrap() {
+            let kind = part["type"].as_str();
+            let inner = part.get("properties").is_some() && part.get("required").is_some();
+            let counts = ["boolean", "integer"].map(Some).contains(&kind);
+            if inner || counts || part.get("minItems").is_some() {
+                assert!(required.contains(&&Value::from(&**name)), "{at}/{name}");
+                *found += 1;
+            }
+            if inner {
+                walk(&format!("{at}/{name}"), part, found);
+            }
+        }
+    }
+    let mut found = 0;
+    walk("", &schema(), &mut found);
+    assert!(found > 20, "{found}");
+}

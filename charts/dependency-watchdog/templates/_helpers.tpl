@@ -17,7 +17,7 @@
 {{/* What each object has. Selectors ask for none but the name, and the component beside it. */}}
 {{- define "dwd.labels" -}}
 app.kubernetes.io/name: dependency-watchdog
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}

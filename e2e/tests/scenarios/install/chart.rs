@@ -143,6 +143,11 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
         ("--set", "image.tagg=x", "'tagg' not allowed"),
         ("--set", "image.tag=1", "/image/tag"),
         ("--set", "image.digest=latest", "/image/digest"),
+        (
+            "--set",
+            "image.repository=r.example.com/dwd:v1",
+            "/image/repository",
+        ),
         ("--set", "image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("--set", "namespaceOverride=Garden", "/namespaceOverride"),
         ("--set", "crds.keep=yes-please", "/crds/keep"),
@@ -168,6 +173,24 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
             "--set-json",
             "prober.kubeConfigSecretNames=[]",
             "/kubeConfigSecretNames",
+        ),
+        // Without names, every Secret could be read.
+        (
+            "--set",
+            "prober.kubeConfigSecretNames=null",
+            "missing property 'kubeConfigSecretNames'",
+        ),
+        (
+            "--set",
+            "prober.replicas=null",
+            "missing property 'replicas'",
+        ),
+        ("--set", "crds.keep=null", "missing property 'keep'"),
+        ("--set", "weeder=null", "missing property 'weeder'"),
+        (
+            "--set-json",
+            r#"weeder.extraEnv=[{"name": "DWD_KUBE_API_QPS", "value": "3"}]"#,
+            "/weeder/extraEnv/0/name",
         ),
         (
             "--set-json",
@@ -231,6 +254,25 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             "ClusterRoleBinding//dwd-prober",
             "/subjects/0/namespace".to_owned(),
             json!("elsewhere"),
+        ),
+        // A name that looks like a number is a name.
+        (
+            "namespaceOverride: '1e3'",
+            "ClusterRoleBinding//dwd-weeder",
+            "/subjects/0/namespace".to_owned(),
+            json!("1e3"),
+        ),
+        (
+            "priorityClass: {name: '1e3'}",
+            weeder,
+            format!("{pod}/priorityClassName"),
+            json!("1e3"),
+        ),
+        (
+            "networkPolicy: {dnsPorts: [5353]}",
+            "NetworkPolicy/garden/dwd-weeder",
+            "/spec/egress/0/ports".to_owned(),
+            json!([{"port": 5353, "protocol": "UDP"}, {"port": 5353, "protocol": "TCP"}]),
         ),
         (
             "namespaceOverride: elsewhere",
@@ -358,6 +400,32 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
         ensure!(*found == wanted, "{values}: {found}, not {wanted}");
     }
 
+    // What is told afterwards is about what is installed.
+    let without_keep = "prober.enabled=false,crds.keep=false";
+    for (values, said, unsaid) in [
+        ("crds.keep=true", "kubectl delete pp --all", "restore --all"),
+        (without_keep, "restore --all", "deployment dwd-prober"),
+        (
+            without_keep,
+            "with them every policy and record",
+            "definitions stay",
+        ),
+        (
+            "prober.enabled=false,weeder.enabled=false",
+            "Nothing of dependency-watchdog runs",
+            "is installed",
+        ),
+    ] {
+        let install = ["install", "release", CHART, "--namespace", "garden"];
+        let dry_run = ["--dry-run=client", "--set", values];
+        let answer = helm.run(&[&install[..], &dry_run].concat()).await?;
+        let (_, notes) = answer.split_once("\nNOTES:\n").context("no notes")?;
+        ensure!(
+            notes.contains(said) && !notes.contains(unsaid),
+            "{values}: {notes}"
+        );
+    }
+
     // What is switched off leaves nothing behind.
     for (values, left_out) in [
         (&["prober.enabled=false"][..], "dwd-prober"),
@@ -474,7 +542,15 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     upgrade.push("--force-conflicts");
     helm.run(&upgrade).await?;
     ensure!(self::uids(&seed).await? == uids, "something was made anew");
-    readme(&seed, &helm, UNINSTALL).await?;
+
+    // And the way back: Helm has forgotten it, and all of it is there.
+    let apply = "kubectl apply --server-side --force-conflicts -k manifests";
+    readme(&seed, &helm, apply).await?;
+    let forget = "kubectl -n garden delete secret -l owner=helm,name=dependency-watchdog";
+    readme(&seed, &helm, forget).await?;
+    let releases = helm.run(&["list", "--all-namespaces", "--short"]).await?;
+    ensure!(releases.trim().is_empty(), "{releases}");
+    ensure!(self::uids(&seed).await? == uids, "something was made anew");
     Ok(())
 }
 
