@@ -143,6 +143,15 @@ fn states() -> Vec<State> {
             deleted(),
             ["Terminating", "Progressing", "it is being deleted"],
         ),
+        // What is wrong comes before what is wanted.
+        policy(
+            &[
+                ("Ready", "False", "Invalid"),
+                ("Stalled", "True", "Invalid"),
+            ],
+            suspended(),
+            ["Failed", "Degraded", "Invalid"],
+        ),
         weeds(&[], unseen(), ["InProgress", "Progressing", yet]),
         weeds(
             &[
