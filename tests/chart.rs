@@ -119,8 +119,8 @@ fn each_flag_is_a_setting_and_has_the_same_name_in_its_description() {
 /// A row for each value that may be set, by name.
 fn rows(prefix: &str, schema: &Value, default: Option<&Value>, rows: &mut Vec<String>) {
     for (name, part) in schema["properties"].as_object().unwrap() {
-        // A parent chart's, of which nothing is read.
-        if prefix.is_empty() && name == "global" {
+        // A parent chart's, of which nothing is read here.
+        if prefix.is_empty() && ["enabled", "global"].contains(&&**name) {
             continue;
         }
         let full = format!("{prefix}{name}");
@@ -181,6 +181,10 @@ fn what_means_something_else_when_it_is_absent_cannot_be_taken_away() {
         let required = schema["required"].as_array();
         let required: Vec<&Value> = required.into_iter().flatten().collect();
         for (name, part) in schema["properties"].as_object().unwrap() {
+            // A parent chart's condition.
+            if at.is_empty() && name == "enabled" {
+                continue;
+            }
             let kind = part["type"].as_str();
             let inner = part.get("properties").is_some() && part.get("required").is_some();
             let counts = ["boolean", "integer"].map(Some).contains(&kind);

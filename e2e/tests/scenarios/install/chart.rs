@@ -214,6 +214,27 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
         let refused = !answer.success && answer.stderr.contains(said);
         ensure!(refused, "{value}: {answer:?}");
     }
+    // Nor are rights without names given to whom the schema is in the way.
+    for (value, said) in [
+        (
+            "prober.kubeConfigSecretNames=[]",
+            "kubeConfigSecretNames is empty",
+        ),
+        (
+            "prober.kubeConfigSecretNames=null",
+            "kubeConfigSecretNames is empty",
+        ),
+        (
+            r#"prober.dependents=[{"apiGroup": "apps", "resource": "deployments", "names": []}]"#,
+            "no names for deployments",
+        ),
+    ] {
+        let template = ["template", "release", CHART, "--skip-schema-validation"];
+        let set = ["--set-json", value];
+        let answer = helm.try_run(&[&template[..], &set].concat()).await?;
+        let refused = !answer.success && answer.stderr.contains(said);
+        ensure!(refused, "{value}: {answer:?}");
+    }
     Ok(())
 }
 
@@ -248,6 +269,13 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             weeder,
             format!("{pod}/imagePullSecrets"),
             json!([{"name": "registry"}]),
+        ),
+        // By which a parent chart says whether it is a part.
+        (
+            "enabled: true",
+            prober,
+            "/metadata/name".to_owned(),
+            json!("dwd-prober"),
         ),
         (
             "namespaceOverride: elsewhere",
