@@ -454,6 +454,29 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
         );
     }
 
+    // Nobody is alerted of what is not installed.
+    let groups = async |values: &[&str]| {
+        let set = ["--set", "monitoring.enabled=true"];
+        let mut rendered = rendered(&helm, &[&set, values].concat()).await?;
+        let rule = rendered.remove("PrometheusRule/garden/dependency-watchdog");
+        let groups = rule
+            .as_ref()
+            .and_then(|it| it.pointer("/spec/groups")?.as_array());
+        let names = groups.into_iter().flatten();
+        let names = names.map(|it| it.get("name").and_then(Value::as_str));
+        let names: Option<Vec<String>> = names.map(|it| it.map(str::to_owned)).collect();
+        names.context("no names")
+    };
+    let all = groups(&[]).await?;
+    for name in [PROBER, WEEDER] {
+        let component = name.trim_start_matches("dwd-");
+        let off = format!("{component}.enabled=false");
+        let left = groups(&["--set", &off]).await?;
+        let wanted = all.iter().filter(|it| *it != name);
+        ensure!(left.iter().eq(wanted), "{off}: {left:?}");
+        ensure!(left.len() + 1 == all.len(), "{off}: {left:?} of {all:?}");
+    }
+
     // What is switched off leaves nothing behind.
     for (values, left_out) in [
         (&["prober.enabled=false"][..], "dwd-prober"),
