@@ -35,3 +35,9 @@ app.kubernetes.io/component: {{ .component }}
 {{ $image.repository }}:{{ $image.tag }}
 {{- end }}
 {{- end }}
+
+{{/* Empty if there is none: a name that there is not would keep every pod from being made. */}}
+{{- define "dwd.priorityClass" -}}
+{{- $class := .Values.priorityClass }}
+{{- $class.name | default (ternary "dependency-watchdog" "" $class.create) }}
+{{- end }}

@@ -205,7 +205,7 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
             "prober.apiServerPorts={70000}",
             "/prober/apiServerPorts/0",
         ),
-        ("--set", "priorityClass.name=", "/priorityClass/name"),
+        ("--set", "priorityClass.name=High", "/priorityClass/name"),
         ("--set", "monitoring.interval=often", "/monitoring/interval"),
     ] {
         let answer = helm
@@ -400,7 +400,7 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             json!("system-cluster-critical"),
         ),
         (
-            "priorityClass: {create: false, name: ''}",
+            "priorityClass: {create: false}",
             weeder,
             format!("{pod}/priorityClassName"),
             Value::Null,
