@@ -194,6 +194,11 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
         ),
         (
             "--set-json",
+            r#"weeder.extraEnv=[{"name": "LIMIT", "value": 3}]"#,
+            "/weeder/extraEnv/0/value",
+        ),
+        (
+            "--set-json",
             r#"prober.dependents=[{"apiGroup": "apps"}]"#,
             "/prober/dependents/0",
         ),
