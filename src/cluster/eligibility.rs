@@ -205,6 +205,13 @@ mod tests {
         })
     }
 
+    #[test]
+    fn the_documented_cluster_is_probed() {
+        let example = include_str!("../../docs/examples/cluster.yaml");
+        let cluster: Cluster = serde_saphyr::from_str(example).unwrap();
+        assert_eq!(eligibility(&cluster), Eligibility::Probed);
+    }
+
     fn reason(shoot: Value) -> &'static str {
         reason_of(&cluster(shoot))
     }
