@@ -61,6 +61,24 @@ fn runbooks_name_metrics_that_there_are() {
     }
 }
 
+/// Whoever is woken by an alert finds the same three answers at the same place.
+#[test]
+fn each_runbook_says_what_an_alert_means_what_it_costs_and_what_to_do() {
+    let runbooks = read(RUNBOOKS);
+    let sections: Vec<&str> = runbooks.split("\n## ").skip(1).collect();
+    assert_eq!(sections.len(), rules().len());
+    let part = Regex::new(r"(?m)^\*\*(.+?)\.\*\*").unwrap();
+    for section in sections {
+        let parts: Vec<&str> = part
+            .captures_iter(section)
+            .filter_map(|it| it.get(1))
+            .map(|it| it.as_str())
+            .collect();
+        let name = section.lines().next();
+        assert_eq!(parts, ["Meaning", "Impact", "What to do"], "{name:?}");
+    }
+}
+
 #[test]
 fn the_prometheus_of_a_gardener_seed_takes_what_is_installed() {
     let kustomization = yaml(&format!("{MONITORING}/kustomization.yaml"));
