@@ -1,6 +1,6 @@
 //! kubectl, as a user runs it.
 
-use crate::{ApiServer, Assets, apiserver::ADMIN};
+use crate::{ApiServer, Assets, apiserver::ADMIN, operator};
 use anyhow::{Context as _, Result, bail};
 use std::{
     path::{Path, PathBuf},
@@ -38,6 +38,7 @@ impl Kubectl {
     pub async fn try_run(&self, args: &[&str]) -> Result<Output> {
         let mut command = tokio::process::Command::new(&self.path);
         command
+            .current_dir(root())
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .arg("--cache-dir")
@@ -48,12 +49,27 @@ impl Kubectl {
 
     /// Runs a script in the repository's root, in which `kubectl` is this one.
     pub async fn script(&self, script: &str, variables: &[(&str, &str)]) -> Result<()> {
+        self.script_in(&root(), script, variables).await?;
+        Ok(())
+    }
+
+    /// Runs a script in a directory, in which `kubectl` is this one, and `dependency-watchdog` the
+    /// operator's binary. Returns its standard output.
+    pub async fn script_in(
+        &self,
+        directory: &Path,
+        script: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<String> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
-        let ours = self.path.parent().map(Path::to_owned);
-        let paths = std::env::join_paths(ours.into_iter().chain(std::env::split_paths(&paths)))?;
+        let operator = operator::binary()?;
+        let ours = [&self.path, &operator].into_iter();
+        let ours = ours.filter_map(|path| Some(path.parent()?.to_owned()));
+        let paths = std::env::join_paths(ours.chain(std::env::split_paths(&paths)))?;
         let mut command = tokio::process::Command::new("sh");
         command
             .args(["-eu", "-c", script])
+            .current_dir(directory)
             .env("PATH", paths)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"))
@@ -62,12 +78,11 @@ impl Kubectl {
         if !output.success {
             bail!("the script failed: {}", output.stderr.trim());
         }
-        Ok(())
+        Ok(output.stdout)
     }
 
     async fn output(&self, mut command: tokio::process::Command) -> Result<Output> {
         let output = command
-            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
             .stdin(Stdio::null())
             // Ctrl-C is for this process, which then ends its children itself.
             .process_group(0)
@@ -99,4 +114,9 @@ impl Kubectl {
     pub async fn apply(&self, directory: &str) -> Result<String> {
         self.run(&["apply", "--server-side", "-k", directory]).await
     }
+}
+
+/// The repository's root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -73,7 +73,7 @@ impl Operator {
 }
 
 /// `DWD_BIN`, else what Cargo has built beside this program.
-fn binary() -> Result<PathBuf> {
+pub(crate) fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("DWD_BIN") {
         Some(path) => PathBuf::from(path),
         None => {
