@@ -30,8 +30,8 @@ use serde_json::{Value, json};
 
 const GUIDE: &str = include_str!("../../../docs/install.md");
 const RUNBOOKS: &str = include_str!("../../../docs/alerts.md");
-const PROBER: &str = "dwd-prober";
-const WEEDER: &str = "dwd-weeder";
+pub(super) const PROBER: &str = "dwd-prober";
+pub(super) const WEEDER: &str = "dwd-weeder";
 /// All that is installed has this label.
 const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
 /// The kinds that are installed.
@@ -191,7 +191,7 @@ async fn e2e_what_is_installed_is_accepted_wherever_and_as_often_as_it_is_applie
 
 /// Starts the operator as this Deployment does: with this command line, these variables, and a token
 /// of its ServiceAccount.
-async fn deployed(seed: &Seed, deployment: &str) -> Result<Operator> {
+pub(super) async fn deployed(seed: &Seed, deployment: &str) -> Result<Operator> {
     let pod = template(seed, deployment).await?;
     let pod = pod.spec.context("no pod")?;
     let account = pod.service_account_name.context("no ServiceAccount")?;

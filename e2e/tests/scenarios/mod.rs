@@ -18,6 +18,7 @@ mod install;
 mod kinds;
 mod letting_go;
 mod lifecycle;
+mod migration;
 mod policies;
 mod prober;
 mod restore;
@@ -74,6 +75,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         kinds::all(),
         letting_go::all(),
         lifecycle::all(),
+        migration::all(),
         policies::all(),
         prober::all(),
         restore::all(),

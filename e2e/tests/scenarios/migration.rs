@@ -1,0 +1,265 @@
+//! Moving over from Gardener's tool, by the commands of docs/migration.md and no others.
+
+mod garden;
+
+use super::{
+    Scenario,
+    prober::{COUNTS, all_are_restored},
+    steps::{are, staffed, taken},
+};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::{
+    api::{Mode, ProbePolicy, Protection},
+    prober::plan::{MARK, RECORD},
+};
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Seed, Shoot,
+    wait::{self, seen},
+};
+use garden::Garden;
+use jiff::Timestamp;
+use kube::Api;
+use serde_json::json;
+use std::{
+    cell::Cell,
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+const GUIDE: &str = include_str!("../../../docs/migration.md");
+const INSTALLATION: &str = include_str!("migration/installation.yaml");
+/// Who may hold the Leases, by the beginnings of their names.
+const TOOL: &str = "dependency-watchdog-";
+const OURS: &str = "dwd-";
+const ACCOUNTS: [&str; 2] = ["dwd-prober", "dwd-weeder"];
+
+const CONVERT: &str = "1. Convert the configuration";
+const REHEARSE: &str = "2. Rehearse";
+const STAND_BY: &str = "3. Stand by";
+const PROBER: &str = "4. Hand the prober over";
+const WEEDER: &str = "5. Hand the weeder over";
+const ACTS: &str = "6. See that it acts";
+const BACK: &str = "The way back";
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![
+        e2e_the_guide_moves_an_installation_over_and_back_and_scales_nothing,
+        e2e_a_cluster_that_is_scaled_down_while_moving_is_restored,
+    ]
+}
+
+/// A reader of the guide, in the root of a fresh clone.
+struct Reader<'a> {
+    seed: &'a Seed,
+    clone: PathBuf,
+    followed: Cell<usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(seed: &'a Seed) -> Result<Self> {
+        let clone = seed.directory().join("clone");
+        fs::create_dir(&clone)?;
+        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))? {
+            let entry = entry?;
+            symlink(
+                fs::canonicalize(entry.path())?,
+                clone.join(entry.file_name()),
+            )?;
+        }
+        let followed = Cell::default();
+        Ok(Self {
+            seed,
+            clone,
+            followed,
+        })
+    }
+
+    /// Runs the commands below a heading, word by word, each block in a shell of its own.
+    async fn follows(&self, heading: &str) -> Result<()> {
+        let start = format!("\n## {heading}\n");
+        let (_, section) = GUIDE.split_once(&start).context(start.clone())?;
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let blocks = blocks(section);
+        ensure!(!blocks.is_empty(), "no commands below {heading:?}");
+        for block in &blocks {
+            let run = self.seed.kubectl().script_in(&self.clone, block, &[]);
+            run.await.with_context(|| format!("{heading}:\n{block}"))?;
+        }
+        self.followed.set(self.followed.get() + blocks.len());
+        Ok(())
+    }
+
+    /// Fails if there are commands in the guide that were not run.
+    fn has_followed_all(&self) -> Result<()> {
+        let (run, all) = (self.followed.get(), blocks(GUIDE).len());
+        ensure!(run == all, "{run} of {all} blocks of commands were run");
+        Ok(())
+    }
+}
+
+fn blocks(text: &str) -> Vec<&str> {
+    let blocks = text.split("```sh\n").skip(1);
+    blocks
+        .filter_map(|block| Some(block.split_once("```")?.0))
+        .collect()
+}
+
+/// A seed with the tool, which acts, and a shoot whose dependents have [`COUNTS`] replicas.
+async fn with_the_tool(env: &Env, name: &str) -> Result<Shoot> {
+    let seed = env.bare_seed(name).await?;
+    seed.apply(INSTALLATION).await?;
+    let shoot = staffed(env.shoot(name).on(&seed)).await?;
+    // Of the Shoot itself, so that the example need not be changed for kubelets that are this fast.
+    let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "8s"}});
+    let patch = json!({"spec": {"shoot": {"spec": {"kubernetes": grace}}}});
+    shoot.control_plane.patch_cluster(patch).await?;
+    Ok(shoot)
+}
+
+async fn policy(seed: &Seed) -> Result<ProbePolicy> {
+    let policies: Api<ProbePolicy> = Api::all(seed.client()?);
+    Ok(policies.get("shoots").await?)
+}
+
+/// The generation of each dependent, which any change of its replicas or annotations raises, whoever
+/// makes it.
+async fn generations(shoot: &Shoot) -> Result<Vec<Option<i64>>> {
+    let mut generations = Vec::new();
+    for name in DEPENDENTS {
+        let found = shoot.dependent(name).get().await?;
+        generations.push(found.metadata.generation);
+    }
+    Ok(generations)
+}
+
+/// Waits until each part of the operator has looked at its Lease a few times, and fails if it has asked
+/// for anything else since that time.
+async fn stands_by(garden: &Garden<'_>, since: Timestamp) -> Result<()> {
+    for account in ACCOUNTS {
+        let requests = async || garden.requests(account, since).await;
+        wait::until(&format!("{account} to look at its Lease"), async || {
+            let looks = requests().await?.len();
+            seen(looks > 2, format!("{looks} requests"))
+        })
+        .await?;
+        let requests = requests().await?;
+        let other = requests.iter().find(|it| it.resource != "leases");
+        ensure!(other.is_none(), "{account} stands by, and asked: {other:?}");
+    }
+    Ok(())
+}
+
+async fn e2e_the_guide_moves_an_installation_over_and_back_and_scales_nothing(
+    env: Env,
+) -> Result<()> {
+    let shoot = with_the_tool(&env, "migration").await?;
+    let garden = Garden::new(shoot.control_plane.seed())?;
+    tokio::select! {
+        ended = garden.run() => match ended? {},
+        told = over_and_back(&garden, &shoot) => told,
+    }
+}
+
+async fn over_and_back(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
+    let seed = shoot.control_plane.seed();
+    let reader = Reader::new(seed)?;
+    let beginning = Timestamp::now();
+    garden.were_held_by(&[TOOL]).await?;
+    let before = generations(shoot).await?;
+
+    reader.follows(CONVERT).await?;
+    reader.follows(REHEARSE).await?;
+    let rehearsed = policy(seed).await?;
+    ensure!(rehearsed.spec.mode == Mode::DryRun, "{rehearsed:?}");
+    // Of the ConfigMap that is in use.
+    ensure!(
+        rehearsed.spec.dependent_resource_infos.len() == DEPENDENTS.len(),
+        "{rehearsed:?}"
+    );
+    shoot.is_found("Healthy").await?;
+
+    reader.follows(STAND_BY).await?;
+    let since = Timestamp::now();
+    stands_by(garden, since).await?;
+    garden.were_held_by(&[TOOL]).await?;
+    let applied = policy(seed).await?;
+    ensure!(applied.spec.mode == Mode::Enforce, "{applied:?}");
+
+    reader.follows(PROBER).await?;
+    let prober = "dwd-prober-leader-election";
+    garden.was_held_by(prober, &[TOOL, OURS]).await?;
+    let weeder = "dwd-weeder-leader-election";
+    garden.was_held_by(weeder, &[TOOL]).await?;
+    reader.follows(WEEDER).await?;
+    garden.were_held_by(&[TOOL, OURS]).await?;
+    reader.follows(ACTS).await?;
+    shoot.is_found("Healthy").await?;
+
+    // Nobody has written to a dependent on the way.
+    ensure!(generations(shoot).await? == before);
+    let prober = garden.requests("dwd-prober", beginning).await?;
+    ensure!(!prober.is_empty(), "nothing is known of what it asked");
+    let write = prober
+        .iter()
+        .find(|it| it.is_write() && it.resource.starts_with("deployments"));
+    ensure!(write.is_none(), "{write:?}");
+
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    are(shoot, COUNTS.map(taken)).await?;
+    shoot.restore_all();
+    shoot.is_protected(Protection::None).await?;
+    all_are_restored(shoot).await?;
+
+    let before = generations(shoot).await?;
+    reader.follows(BACK).await?;
+    garden.were_held_by(&[TOOL, OURS, TOOL]).await?;
+    ensure!(generations(shoot).await? == before);
+    reader.has_followed_all()
+}
+
+async fn e2e_a_cluster_that_is_scaled_down_while_moving_is_restored(env: Env) -> Result<()> {
+    let shoot = with_the_tool(&env, "moving").await?;
+    let garden = Garden::new(shoot.control_plane.seed())?;
+    tokio::select! {
+        ended = garden.run() => match ended? {},
+        told = taken_over(&garden, &shoot) => told,
+    }
+}
+
+async fn taken_over(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
+    let reader = Reader::new(shoot.control_plane.seed())?;
+    garden.were_held_by(&[TOOL]).await?;
+    shoot.cut_all();
+    for (name, count) in DEPENDENTS.into_iter().zip(COUNTS) {
+        protected_by_the_tool(shoot, name, count).await?;
+    }
+    let before = generations(shoot).await?;
+
+    for heading in [CONVERT, REHEARSE] {
+        reader.follows(heading).await?;
+    }
+    shoot.is_found("Outage").await?;
+    for heading in [STAND_BY, PROBER, WEEDER, ACTS] {
+        reader.follows(heading).await?;
+    }
+    garden.were_held_by(&[TOOL, OURS]).await?;
+    shoot.is_protected(Protection::Active).await?;
+    are(shoot, COUNTS.map(taken)).await?;
+    ensure!(generations(shoot).await? == before);
+
+    shoot.restore_all();
+    shoot.is_protected(Protection::None).await?;
+    all_are_restored(shoot).await
+}
+
+/// As the tool does it: its annotations, then `scale`.
+async fn protected_by_the_tool(shoot: &Shoot, name: &str, count: i32) -> Result<()> {
+    let dependent = shoot.dependent(name);
+    let annotations = json!({MARK: "", RECORD: count.to_string()});
+    let patch = json!({"metadata": {"annotations": annotations}});
+    dependent.patch(patch).await?;
+    dependent.scale(0).await?;
+    dependent.is_ready(0).await
+}

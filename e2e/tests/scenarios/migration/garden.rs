@@ -1,0 +1,252 @@
+//! The namespace `garden` of a seed: what its Deployments run. The operator's run as processes;
+//! Gardener's tool is played, as far as others can tell: by its Leases.
+
+use super::super::install::{PROBER, WEEDER, deployed};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog_e2e::{
+    Operator, Request, Seed,
+    wait::{self, seen},
+};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::ServiceAccount,
+    },
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    convert::Infallible,
+    time::Duration,
+};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+/// How often a kubelet would look what is to run here.
+const LOOK: Duration = Duration::from_millis(200);
+/// The defaults of the tool, and of client-go.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// The parts of the tool: the names of the Deployment and of the Lease.
+const PARTS: [(&str, &str); 2] = [
+    ("dependency-watchdog-prober", "dwd-prober-leader-election"),
+    ("dependency-watchdog-weeder", "dwd-weeder-leader-election"),
+];
+
+/// What runs in the namespace.
+pub(super) struct Garden<'a> {
+    seed: &'a Seed,
+    deployments: Api<Deployment>,
+    leases: Api<Lease>,
+    operators: RefCell<BTreeMap<&'static str, Operator>>,
+    tool: [Part; 2],
+    /// Who held each Lease, one after the other.
+    holders: RefCell<BTreeMap<&'static str, Vec<String>>>,
+}
+
+/// A part of the tool, by the rules of client-go's leader election. When it ends it does not give its
+/// Lease back.
+struct Part {
+    deployment: &'static str,
+    lease: &'static str,
+    /// The version of the Lease, and since when it has been seen.
+    observed: RefCell<Option<(String, Instant)>>,
+    next: Cell<Instant>,
+}
+
+impl<'a> Garden<'a> {
+    pub(super) fn new(seed: &'a Seed) -> Result<Self> {
+        let client: Client = seed.client()?;
+        Ok(Self {
+            seed,
+            deployments: Api::namespaced(client.clone(), "garden"),
+            leases: Api::namespaced(client, "garden"),
+            operators: RefCell::default(),
+            tool: PARTS.map(|(deployment, lease)| Part {
+                deployment,
+                lease,
+                observed: RefCell::default(),
+                next: Cell::new(Instant::now()),
+            }),
+            holders: RefCell::default(),
+        })
+    }
+
+    /// Runs what is to run, for ever.
+    pub(super) async fn run(&self) -> Result<Infallible> {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            for deployment in [PROBER, WEEDER] {
+                self.follow(deployment).await?;
+            }
+            for part in &self.tool {
+                if self.is_to_run(part.deployment).await? && part.next.get() <= Instant::now() {
+                    part.next.set(Instant::now() + RETRY_PERIOD);
+                    part.elect(&self.leases).await?;
+                }
+                self.note_holder(part.lease).await?;
+            }
+        }
+    }
+
+    /// Starts and ends the operator as the Deployment says. Of one that is deleted in the foreground,
+    /// the garbage collector takes the finalizer off once its pods are gone.
+    async fn follow(&self, deployment: &'static str) -> Result<()> {
+        let found = self.deployments.get_opt(deployment).await?;
+        let wanted = found.as_ref().is_some_and(is_to_run);
+        let runs = self.operators.borrow().contains_key(deployment);
+        if wanted && !runs {
+            let operator = deployed(self.seed, deployment).await?;
+            self.operators.borrow_mut().insert(deployment, operator);
+        }
+        if wanted {
+            return Ok(());
+        }
+        let ending = self.operators.borrow_mut().remove(deployment);
+        if let Some(operator) = ending {
+            let exit = operator.process.terminate(wait::LIMIT).await?;
+            ensure!(exit.success(), "{deployment}: {exit}");
+        }
+        if found.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
+            let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let params = PatchParams::default();
+            self.deployments.patch(deployment, &params, &patch).await?;
+        }
+        Ok(())
+    }
+
+    async fn is_to_run(&self, deployment: &str) -> Result<bool> {
+        let found = self.deployments.get_opt(deployment).await?;
+        Ok(found.as_ref().is_some_and(is_to_run))
+    }
+
+    async fn note_holder(&self, lease: &'static str) -> Result<()> {
+        let found = self.leases.get_opt(lease).await?;
+        let holder = found.and_then(|it| it.spec?.holder_identity);
+        // Given back, it is nobody's.
+        let Some(holder) = holder.filter(|it| !it.is_empty()) else {
+            return Ok(());
+        };
+        let mut holders = self.holders.borrow_mut();
+        let holders = holders.entry(lease).or_default();
+        if holders.last() != Some(&holder) {
+            holders.push(holder);
+        }
+        Ok(())
+    }
+
+    /// Waits until the Leases of both parts were held by these Deployments, one after the other, and
+    /// by nobody else: those of the tool where it says `dependency-watchdog`, else the operator's.
+    pub(super) async fn were_held_by(&self, deployments: &[&str]) -> Result<()> {
+        for (_, lease) in PARTS {
+            self.was_held_by(lease, deployments).await?;
+        }
+        Ok(())
+    }
+
+    /// The same, of the Lease of this name.
+    pub(super) async fn was_held_by(&self, lease: &str, deployments: &[&str]) -> Result<()> {
+        let what = format!("{lease} to have been held by {deployments:?}");
+        wait::until(&what, async || {
+            let holders = self.holders.borrow();
+            let holders = holders.get(lease).map_or(&[][..], Vec::as_slice);
+            let as_said = holders.len() == deployments.len()
+                && holders
+                    .iter()
+                    .zip(deployments)
+                    .all(|(holder, deployment)| holder.starts_with(deployment));
+            seen(as_said, format!("{holders:?}"))
+        })
+        .await
+    }
+
+    /// What the operator has asked of the seed as this ServiceAccount, since that time.
+    pub(super) async fn requests(&self, account: &str, since: Timestamp) -> Result<Vec<Request>> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.seed.client()?, "garden");
+        let uid = accounts.get(account).await?.metadata.uid;
+        let mut requests = self.seed.server().requests_of(&uid.context("no UID")?)?;
+        requests.retain(|request| request.received >= since);
+        Ok(requests)
+    }
+}
+
+fn is_to_run(deployment: &Deployment) -> bool {
+    let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
+    deployment.metadata.deletion_timestamp.is_none() && replicas.unwrap_or(1) > 0
+}
+
+impl Part {
+    /// One try to get or to renew the Lease.
+    async fn elect(&self, leases: &Api<Lease>) -> Result<()> {
+        let found = leases.get_opt(self.lease).await?;
+        let written = match found {
+            None => {
+                leases
+                    .create(&PostParams::default(), &self.held(None))
+                    .await
+            }
+            Some(found) if self.may_have(&found) => {
+                let version = found.metadata.resource_version;
+                leases
+                    .replace(self.lease, &PostParams::default(), &self.held(version))
+                    .await
+            }
+            Some(_) => return Ok(()),
+        };
+        match written {
+            // Somebody else was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            other => other.map(drop).context("the tool cannot write its Lease"),
+        }
+    }
+
+    /// Whether it holds the Lease, or nobody has renewed it for its duration.
+    fn may_have(&self, lease: &Lease) -> bool {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        if holder.is_empty() || holder == self.identity() {
+            return true;
+        }
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let mut observed = self.observed.borrow_mut();
+        match &*observed {
+            Some((seen, since)) if *seen == version => since.elapsed() >= LEASE_DURATION,
+            _ => {
+                *observed = Some((version, Instant::now()));
+                false
+            }
+        }
+    }
+
+    fn identity(&self) -> String {
+        format!("{}-6d9f_{}", self.deployment, self.lease)
+    }
+
+    fn held(&self, version: Option<String>) -> Lease {
+        let now = MicroTime(Timestamp::now());
+        Lease {
+            metadata: ObjectMeta {
+                name: Some(self.lease.to_owned()),
+                resource_version: version,
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.identity()),
+                lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+                acquire_time: Some(now.clone()),
+                renew_time: Some(now),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+}
