@@ -50,7 +50,7 @@ pub(crate) fn all() -> Vec<Scenario> {
 }
 
 /// A pod of a Deployment, as the downward API names it.
-fn pod_of(deployment: &str) -> String {
+pub(super) fn pod_of(deployment: &str) -> String {
     format!("{deployment}-0")
 }
 
@@ -67,7 +67,7 @@ async fn documented(seed: &Seed, command: &str) -> Result<String> {
 }
 
 /// The commands of the guide in which this word occurs, as they stand together.
-fn script(word: &str) -> Result<&'static str> {
+pub(super) fn script(word: &str) -> Result<&'static str> {
     let mut blocks = GUIDE.split("```sh\n").skip(1);
     blocks
         .find_map(|block| Some(block.split_once("```")?.0).filter(|block| block.contains(word)))
@@ -231,7 +231,7 @@ fn variables(container: &Container, deployment: &str) -> Result<Vec<(String, Str
     variables.collect()
 }
 
-async fn template(seed: &Seed, deployment: &str) -> Result<PodTemplateSpec> {
+pub(super) async fn template(seed: &Seed, deployment: &str) -> Result<PodTemplateSpec> {
     let deployments: Api<Deployment> = Api::namespaced(seed.client()?, "garden");
     let deployment = deployments.get(deployment).await?;
     Ok(deployment.spec.context("no spec")?.template)
@@ -290,7 +290,7 @@ async fn installed(seed: &Seed) -> Result<String> {
     Ok(names + &versions)
 }
 
-async fn nothing_is_left(seed: &Seed) -> Result<()> {
+pub(super) async fn nothing_is_left(seed: &Seed) -> Result<()> {
     wait::until("nothing to be left", async || {
         let left = ["get", KINDS, "-A", "-l", OURS, "-o", "name"];
         let left = seed.kubectl().run(&left).await?;

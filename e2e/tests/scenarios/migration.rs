@@ -1,9 +1,8 @@
 //! Moving over from Gardener's tool, by the commands of docs/migration.md and no others.
 
-mod garden;
-
 use super::{
     Scenario,
+    garden::Garden,
     prober::{COUNTS, all_are_restored},
     steps::{are, staffed, taken},
 };
@@ -16,7 +15,6 @@ use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Seed, Shoot,
     wait::{self, seen},
 };
-use garden::Garden;
 use jiff::Timestamp;
 use kube::Api;
 use serde_json::json;

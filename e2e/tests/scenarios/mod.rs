@@ -14,6 +14,7 @@ mod explain;
 mod failover;
 mod files;
 mod fleet;
+mod garden;
 mod install;
 mod kinds;
 mod letting_go;

@@ -1,7 +1,7 @@
 //! The namespace `garden` of a seed: what its Deployments run. The operator's run as processes;
 //! Gardener's tool is played, as far as others can tell: by its Leases.
 
-use super::super::install::{PROBER, WEEDER, deployed};
+use super::install::{PROBER, WEEDER, deployed, pod_of, template};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     Operator, Request, Seed,
@@ -12,13 +12,13 @@ use k8s_openapi::{
     api::{
         apps::v1::Deployment,
         coordination::v1::{Lease, LeaseSpec},
-        core::v1::ServiceAccount,
+        core::v1::{Pod, ServiceAccount},
     },
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
     Api, Client,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use std::{
@@ -45,6 +45,7 @@ const PARTS: [(&str, &str); 2] = [
 pub(super) struct Garden<'a> {
     seed: &'a Seed,
     deployments: Api<Deployment>,
+    pods: Api<Pod>,
     leases: Api<Lease>,
     operators: RefCell<BTreeMap<&'static str, Operator>>,
     tool: [Part; 2],
@@ -63,11 +64,13 @@ struct Part {
 }
 
 impl<'a> Garden<'a> {
+    /// Nothing runs yet.
     pub(super) fn new(seed: &'a Seed) -> Result<Self> {
         let client: Client = seed.client()?;
         Ok(Self {
             seed,
             deployments: Api::namespaced(client.clone(), "garden"),
+            pods: Api::namespaced(client.clone(), "garden"),
             leases: Api::namespaced(client, "garden"),
             operators: RefCell::default(),
             tool: PARTS.map(|(deployment, lease)| Part {
@@ -106,6 +109,7 @@ impl<'a> Garden<'a> {
         let wanted = found.as_ref().is_some_and(is_to_run);
         let runs = self.operators.borrow().contains_key(deployment);
         if wanted && !runs {
+            self.create_pod(deployment).await?;
             let operator = deployed(self.seed, deployment).await?;
             self.operators.borrow_mut().insert(deployment, operator);
         }
@@ -116,12 +120,29 @@ impl<'a> Garden<'a> {
         if let Some(operator) = ending {
             let exit = operator.process.terminate(wait::LIMIT).await?;
             ensure!(exit.success(), "{deployment}: {exit}");
+            let now = DeleteParams::default().grace_period(0);
+            self.pods.delete(&pod_of(deployment), &now).await?;
         }
         if found.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
             let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             let params = PatchParams::default();
             self.deployments.patch(deployment, &params, &patch).await?;
         }
+        Ok(())
+    }
+
+    /// The object by which others know that it runs.
+    async fn create_pod(&self, deployment: &str) -> Result<()> {
+        let template = template(self.seed, deployment).await?;
+        let pod = Pod {
+            metadata: ObjectMeta {
+                name: Some(pod_of(deployment)),
+                ..template.metadata.unwrap_or_default()
+            },
+            spec: template.spec,
+            status: None,
+        };
+        self.pods.create(&PostParams::default(), &pod).await?;
         Ok(())
     }
 
