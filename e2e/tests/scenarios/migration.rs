@@ -39,6 +39,9 @@ const PROBER: &str = "4. Hand the prober over";
 const WEEDER: &str = "5. Hand the weeder over";
 const ACTS: &str = "6. See that it acts";
 const BACK: &str = "The way back";
+/// For a policy that protected a cluster when its operator went.
+const LET_GO: &str =
+    r#"kubectl patch pp shoots --type merge -p '{"metadata":{"finalizers":null}}'"#;
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -85,6 +88,14 @@ impl<'a> Reader<'a> {
             run.await.with_context(|| format!("{heading}:\n{block}"))?;
         }
         self.followed.set(self.followed.get() + blocks.len());
+        Ok(())
+    }
+
+    /// Runs a command that stands in a sentence of the guide.
+    async fn runs(&self, command: &str) -> Result<()> {
+        ensure!(GUIDE.contains(&format!("`{command}`")), "{command}");
+        let run = self.seed.kubectl().script_in(&self.clone, command, &[]);
+        run.await?;
         Ok(())
     }
 
@@ -210,9 +221,18 @@ async fn over_and_back(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
     shoot.is_protected(Protection::None).await?;
     all_are_restored(shoot).await?;
 
+    // Back in the middle of an outage: what is scaled down is left to the tool, as it is.
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    are(shoot, COUNTS.map(taken)).await?;
     let before = generations(shoot).await?;
     reader.follows(BACK).await?;
     garden.were_held_by(&[TOOL, OURS, TOOL]).await?;
+    let delete = ["delete", "pp", "shoots", "--wait=false"];
+    seed.kubectl().run(&delete).await?;
+    policy(seed).await.context("nothing held the policy")?;
+    reader.runs(LET_GO).await?;
+    ensure!(policy(seed).await.is_err(), "something holds the policy");
     ensure!(generations(shoot).await? == before);
     reader.has_followed_all()
 }
