@@ -40,14 +40,20 @@ pub fn init(filter: &str, format: LogFormat) -> Result<(), FilterError> {
         filter: filter.to_owned(),
         source,
     })?;
+    let terminal = std::io::stderr().is_terminal();
     let human = match format {
-        LogFormat::Auto => std::io::stderr().is_terminal(),
+        LogFormat::Auto => terminal,
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
     let builder = fmt().with_env_filter(parsed).with_writer(std::io::stderr);
     if human {
-        builder.with_target(false).init();
+        let builder = builder.with_target(false);
+        match terminal {
+            // In colours, unless NO_COLOR is set.
+            true => builder.init(),
+            false => builder.with_ansi(false).init(),
+        }
     } else {
         builder.json().flatten_event(true).init();
     }
