@@ -92,7 +92,8 @@ check-chart: ARGS = chart
 check-chart: e2e ## Test the chart: what it renders, refuses, installs and leaves
 
 .PHONY: docs
-docs: need-cargo ## Generate the tables of metrics in docs/metrics.md from the registry
+docs: need-cargo ## Generate docs/flags.md, docs/api.md and the tables of docs/metrics.md from the code
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test reference
 	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test metrics every_metric_is_described
 
 .PHONY: check-alerts

@@ -1,4 +1,4 @@
-//! The documentation names what there is: links, files, commands of make, flags.
+//! The documentation names what there is: links, files, commands of make.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,8 +13,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Arg, CommandFactory as _};
-use dependency_watchdog::cli::Cli;
 use regex::Regex;
 
 /// Where documents are.
@@ -137,145 +135,4 @@ fn what_make_is_asked_for_it_can_do() {
         }
     }
     assert!(seen > 10, "{seen}");
-}
-
-/// The row of a flag in docs/flags.md, up to what it says.
-fn row(flag: &Arg) -> String {
-    let name = flag.get_long().unwrap();
-    let variable = flag.get_env().unwrap().to_str().unwrap();
-    let defaults = flag.get_default_values().iter();
-    let default: Vec<&str> = defaults.map(|it| it.to_str().unwrap()).collect();
-    let default = match (name, &default[..]) {
-        ("kubeconfig", []) => "as kubectl",
-        (_, [default]) => default,
-        other => panic!("{other:?}"),
-    };
-    format!("--{name} | {variable} | {default} |")
-}
-
-/// What is said of flags before the first heading of another section, or below this one.
-fn described(guide: &str, component: Option<&str>) -> Vec<String> {
-    let mut sections = guide.split("\n## ");
-    let section = match component {
-        None => sections.next(),
-        Some(name) => sections.find(|it| it.starts_with(&format!("Flags of {name}\n"))),
-    };
-    let lines = section.into_iter().flat_map(str::lines);
-    let rows = lines.filter_map(|line| line.strip_prefix("| "));
-    let rows = rows.filter(|line| line.starts_with("--"));
-    rows.map(str::to_owned).collect()
-}
-
-#[test]
-fn each_flag_is_described() {
-    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
-    let guide = guide.replace('`', "");
-    let command = Cli::command();
-    for (component, own) in [("prober", true), ("weeder", false)] {
-        let flags = command.find_subcommand(component).unwrap().get_arguments();
-        let flags = flags.filter(|flag| !flag.is_hide_set());
-        let rows: Vec<String> = flags.map(row).collect();
-        assert!(rows.len() > 10, "{rows:?}");
-        let mut there = described(&guide, Some(component));
-        assert_eq!(there.is_empty(), !own, "{there:?}");
-        there.extend(described(&guide, None));
-        for row in &rows {
-            let described = there.iter().any(|line| line.starts_with(row.as_str()));
-            assert!(
-                described,
-                "docs/flags.md has no row for {component} that begins: | {row}"
-            );
-        }
-        assert_eq!(there.len(), rows.len(), "{component}: {there:#?}");
-    }
-}
-
-#[test]
-fn each_flag_of_explain_is_described() {
-    let command = Cli::command();
-    let explain = command.find_subcommand("explain").unwrap();
-    let flags = explain
-        .get_arguments()
-        .filter(|flag| flag.get_long().is_some());
-    let rows: Vec<String> = flags.map(row).collect();
-    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
-    let guide = guide.replace('`', "");
-    let mut sections = guide.split("\n## ");
-    let section = sections
-        .find(|it| it.starts_with("Flags of explain\n"))
-        .unwrap();
-    let described = section.lines().filter_map(|line| line.strip_prefix("| "));
-    let described: Vec<&str> = described.filter(|line| line.starts_with("--")).collect();
-    for row in &rows {
-        let there = described.iter().any(|line| line.starts_with(row.as_str()));
-        assert!(
-            there,
-            "docs/flags.md has no row for explain that begins: | {row}"
-        );
-    }
-    assert_eq!(described.len(), rows.len(), "{described:#?}");
-}
-
-#[test]
-fn each_flag_of_restore_is_described() {
-    let command = Cli::command();
-    let restore = command.find_subcommand("restore").unwrap();
-    let flags = restore.get_arguments().filter(|flag| !flag.is_positional());
-    let row = |flag: &Arg| match flag.get_env() {
-        Some(_) => row(flag),
-        None => format!("--{} | none | off |", flag.get_long().unwrap()),
-    };
-    let rows: Vec<String> = flags.map(row).collect();
-    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
-    let guide = guide.replace('`', "");
-    let mut sections = guide.split("\n## ");
-    let section = sections.find(|it| it.starts_with("Flags of restore\n"));
-    let described = section.unwrap().lines();
-    let described: Vec<&str> = described.filter(|line| line.starts_with("| --")).collect();
-    for row in &rows {
-        let there = described.iter().any(|line| line[2..].starts_with(row));
-        assert!(
-            there,
-            "docs/flags.md has no row of restore that begins: | {row}"
-        );
-    }
-    assert_eq!(described.len(), rows.len(), "{described:#?}");
-}
-
-/// The row of a flag that has no variable, up to what it says.
-fn plain_row(flag: &Arg) -> String {
-    let name = match flag.get_short() {
-        Some(short) => format!("-{short}, --{}", flag.get_long().unwrap()),
-        None => format!("--{}", flag.get_long().unwrap()),
-    };
-    let default = match flag.get_default_values() {
-        [default] => default.to_str().unwrap(),
-        _ if flag.is_required_set() => "required",
-        _ => "none",
-    };
-    format!("| {name} | none | {default} |")
-}
-
-#[test]
-fn each_flag_of_the_commands_for_files_is_described() {
-    let guide = fs::read_to_string(root().join("docs/flags.md")).unwrap();
-    let guide = guide.replace('`', "");
-    for name in ["convert", "check"] {
-        let command = Cli::command();
-        let command = command.find_subcommand(name).unwrap();
-        let rows: Vec<String> = command.get_arguments().map(plain_row).collect();
-        assert!(rows.len() > 1, "{rows:?}");
-        let heading = format!("Flags of {name}\n");
-        let mut sections = guide.split("\n## ");
-        let section = sections.find(|it| it.starts_with(&heading)).unwrap();
-        let described: Vec<&str> = section.lines().filter(|it| it.starts_with("| -")).collect();
-        for row in &rows {
-            let there = described.iter().any(|line| line.starts_with(row));
-            assert!(
-                there,
-                "docs/flags.md has no row of {name} that begins: {row}"
-            );
-        }
-        assert_eq!(described.len(), rows.len(), "{described:#?}");
-    }
 }

@@ -132,10 +132,10 @@ pub struct LeaseCounts {
     /// Leases of the nodes that count.
     #[schemars(range(min = 0))]
     pub candidates: i32,
-    /// Those that are expired.
+    /// Leases that count and are expired.
     #[schemars(range(min = 0))]
     pub expired: i32,
-    /// Those whose age cannot be told.
+    /// Leases that count and whose age cannot be told.
     #[schemars(range(min = 0))]
     pub unknown: i32,
 }
@@ -218,8 +218,8 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Time>,
 
-    /// The same as conditions, for kubectl wait and GitOps tools: Ready, Protecting and Degraded
-    /// always, ProtectedTooLong while true.
+    /// What the other fields say, as conditions for kubectl wait and GitOps tools: Ready, Protecting
+    /// and Degraded always, ProtectedTooLong while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,

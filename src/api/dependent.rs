@@ -78,7 +78,7 @@ pub struct DependentResourceInfo {
     pub r#ref: DependentRef,
 
     /// Whether a control plane may lack this resource. A missing one that is not optional is an
-    /// error, and later levels wait for it.
+    /// error: a scale-down stops at its level, and a scale-up passes it if nothing is owed to it.
     #[garde(skip)]
     pub optional: bool,
 

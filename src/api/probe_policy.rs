@@ -214,17 +214,17 @@ pub struct ClusterCounts {
     /// Clusters that this policy applies to.
     #[schemars(range(min = 0))]
     pub selected: i32,
-    /// Those that are probed.
+    /// Selected clusters that are probed.
     #[schemars(range(min = 0))]
     pub probing: i32,
-    /// Those whose dependents are scaled down, or not all restored yet, including those that the
+    /// Clusters whose dependents are scaled down, or not all restored yet, including those that the
     /// policy does not select any more.
     #[schemars(range(min = 0))]
     pub protected: i32,
-    /// Those that are probed but cannot be judged at present.
+    /// Probed clusters that cannot be judged at present.
     #[schemars(range(min = 0))]
     pub undetermined: i32,
-    /// Those that are not probed; their ClusterHealth says why.
+    /// Selected clusters that are not probed; their ClusterHealth says why.
     #[schemars(range(min = 0))]
     pub skipped: i32,
 }

@@ -168,7 +168,7 @@ pub struct ServiceCounts {
     /// EndpointSlice.
     #[schemars(range(min = 0))]
     pub watched: i32,
-    /// Those that are ready: at least one endpoint is.
+    /// Watched services that are ready: at least one endpoint is.
     #[schemars(range(min = 0))]
     pub ready: i32,
 }
@@ -238,8 +238,8 @@ pub struct WeedPolicyStatus {
     #[serde(default)]
     pub services: ServiceCounts,
 
-    /// How many of them became ready less than watchDuration ago, so that pods that need them are
-    /// deleted.
+    /// How many watched services became ready less than watchDuration ago, so that pods that need
+    /// them are deleted.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub open_windows: i32,

@@ -27,12 +27,12 @@ pub(super) struct ClientArgs {
     #[arg(long, env = "DWD_KUBECONFIG", value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Requests per second to the seed in the long run, apart from those to dependents; 0 means
-    /// the default
+    /// Requests per second to the seed in the long run, apart from those to dependents; 0.001 to
+    /// 100000, or 0 for the default
     #[arg(long, env = "DWD_KUBE_API_QPS", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
     kube_api_qps: f64,
 
-    /// Requests to the seed at once, apart from those to dependents; 0 means the default
+    /// Requests to the seed at once, apart from those to dependents; 0 for the default
     #[arg(long, env = "DWD_KUBE_API_BURST", default_value_t = DEFAULT_BURST)]
     kube_api_burst: u32,
 }
@@ -41,11 +41,12 @@ pub(super) struct ClientArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scaling")]
 pub(super) struct ScaleArgs {
-    /// Requests per second in the long run, to dependents and for what a scale-down waits for
+    /// Requests per second in the long run, to dependents and for what scaling one cluster waits
+    /// for; 0.001 to 100000
     #[arg(long, env = "DWD_SCALE_QPS", default_value_t = 50.0, value_parser = qps)]
     scale_qps: f64,
 
-    /// The same, at once
+    /// The same, at once; at least 1
     #[arg(long, env = "DWD_SCALE_BURST", default_value = "100")]
     scale_burst: NonZeroU32,
 }
@@ -78,7 +79,8 @@ pub(super) struct AdminArgs {
     )]
     pub(super) metrics_bind_addr: BindAddress,
 
-    /// Where /healthz and /readyz are served; may be the same address
+    /// Where /healthz and /readyz are served: HOST:PORT, :PORT for all addresses, or 0 for nowhere;
+    /// may be the address of the metrics
     #[arg(
         long,
         env = "DWD_HEALTH_BIND_ADDR",
@@ -145,7 +147,8 @@ pub(super) enum FormerError {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub(super) struct LeaderArgs {
-    /// Act only while holding a Lease, so that several replicas can run and one of them acts
+    /// Act only while holding the Lease dwd-prober-leader-election or dwd-weeder-leader-election, so
+    /// that several replicas can run and one of them acts
     #[arg(
         long,
         env = "DWD_ENABLE_LEADER_ELECTION",
@@ -179,7 +182,8 @@ pub(super) struct LeaderArgs {
     )]
     leader_elect_lease_duration: Duration,
 
-    /// A leader that could not renew the Lease for this long ends; shorter than the lease duration
+    /// A leader that could not renew the Lease for this long ends; at least 1s, and shorter than the
+    /// lease duration
     #[arg(
         long,
         env = "DWD_LEADER_ELECT_RENEW_DEADLINE",
@@ -189,8 +193,8 @@ pub(super) struct LeaderArgs {
     )]
     leader_elect_renew_deadline: Duration,
 
-    /// From one try to get or renew the Lease to the next; the renew deadline is longer than 1.2
-    /// times this
+    /// From one try to get or renew the Lease to the next; at least 1s, and the renew deadline is
+    /// longer than 1.2 times this
     #[arg(
         long,
         env = "DWD_LEADER_ELECT_RETRY_PERIOD",

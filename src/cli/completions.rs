@@ -10,7 +10,7 @@ use super::Cli;
 /// For whom the script is.
 #[derive(Args, Clone, Debug)]
 pub struct CompletionsArgs {
-    /// The shell that is to read it.
+    /// The shell that is to read it
     #[arg(value_enum)]
     pub shell: Shell,
 }

@@ -11,7 +11,7 @@ use std::{
 /// Where the definitions go.
 #[derive(Args, Clone, Debug)]
 pub struct CrdArgs {
-    /// Write one file per kind into this folder instead of all kinds to the standard output.
+    /// Write one file for each kind into this folder, in place of all kinds to the standard output
     #[arg(long, value_name = "FOLDER")]
     pub output_dir: Option<PathBuf>,
 }

@@ -8,12 +8,12 @@ use tracing_subscriber::{EnvFilter, fmt};
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Human on a terminal, JSON otherwise.
+    /// Human on a terminal, else JSON
     #[default]
     Auto,
-    /// For people.
+    /// For people
     Human,
-    /// One JSON object a line.
+    /// One JSON object a line
     Json,
 }
 
