@@ -1,4 +1,4 @@
-//! The documentation names what there is: links, files, commands of make.
+//! The documentation names what there is: links, files, commands.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,6 +6,9 @@
     clippy::panic,
     reason = "a test that cannot go on fails"
 )]
+
+#[path = "docs/commands.rs"]
+mod commands;
 
 use std::{
     collections::BTreeSet,
@@ -15,8 +18,8 @@ use std::{
 
 use regex::Regex;
 
-/// Where documents are.
-const FOLDERS: [&str; 4] = ["", "charts/dependency-watchdog", "docs", "docs/commands"];
+/// Where documents are: here, and in all folders of these.
+const FOLDERS: [&str; 6] = ["charts", "crds", "docs", "e2e", "hack", "manifests"];
 /// A backticked path that begins like this is one from the root.
 const ROOTS: &str = r"`((?:\.ci|charts|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
 
@@ -24,13 +27,26 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// What is in a folder, by paths from the root.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join(folder)).unwrap();
+    let paths = entries.map(|entry| folder.join(entry.unwrap().file_name()));
+    paths.collect()
+}
+
 /// Each document: its path from the root, and its text.
 fn documents() -> Vec<(PathBuf, String)> {
-    let entries = FOLDERS.iter().flat_map(|folder| {
-        let entries = fs::read_dir(root().join(folder)).unwrap();
-        entries.map(move |entry| Path::new(folder).join(entry.unwrap().file_name()))
-    });
-    let documents: Vec<_> = entries
+    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
+    let mut files = entries(Path::new(""));
+    while let Some(folder) = folders.pop() {
+        let (inside, beside) = entries(&folder)
+            .into_iter()
+            .partition::<Vec<_>, _>(|path| root().join(path).is_dir());
+        folders.extend(inside);
+        files.extend(beside);
+    }
+    let documents: Vec<_> = files
+        .into_iter()
         .filter(|path| path.extension().is_some_and(|it| it == "md"))
         .map(|path| {
             (
@@ -73,9 +89,11 @@ fn anchors(path: &Path) -> BTreeSet<String> {
 #[test]
 fn links_lead_somewhere() {
     let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    // A pattern may look like a link.
+    let code = Regex::new("`[^`\n]*`").unwrap();
     let mut followed = 0;
     for (path, text) in documents() {
-        for link in link.captures_iter(&prose(&text)) {
+        for link in link.captures_iter(&code.replace_all(&prose(&text), "``")) {
             let link = &link[1];
             if link.contains("://") {
                 continue;
