@@ -47,10 +47,9 @@ impl Kubectl {
         self.output(command).await
     }
 
-    /// Runs a script in the repository's root, in which `kubectl` is this one.
-    pub async fn script(&self, script: &str, variables: &[(&str, &str)]) -> Result<()> {
-        self.script_in(&root(), script, variables).await?;
-        Ok(())
+    /// Runs a script in the repository's root, as [`Self::script_in`] does.
+    pub async fn script(&self, script: &str, variables: &[(&str, &str)]) -> Result<String> {
+        self.script_in(&root(), script, variables).await
     }
 
     /// Runs a script in a directory, in which `kubectl` is this one, and `dependency-watchdog` the

@@ -60,7 +60,7 @@ pub use gitops::{Helm, Verdict, gitops_definitions, verdicts};
 pub use kubeconfig::Kubeconfig;
 pub use kubectl::{Kubectl, Output};
 pub use kubelet::{Kubelet, Renewal};
-pub use operator::Operator;
+pub use operator::{Operator, binary};
 pub use pod_kubelet::{BACK_OFF, NODE};
 pub use policy::{DEPENDENTS, Policy, PolicyKind};
 pub use ports::free_port;

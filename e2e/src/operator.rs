@@ -72,8 +72,8 @@ impl Operator {
     }
 }
 
-/// `DWD_BIN`, else what Cargo has built beside this program.
-pub(crate) fn binary() -> Result<PathBuf> {
+/// The operator's binary: `DWD_BIN`, else what Cargo has built beside this program.
+pub fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("DWD_BIN") {
         Some(path) => PathBuf::from(path),
         None => {

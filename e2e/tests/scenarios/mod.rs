@@ -7,6 +7,7 @@ mod candidates;
 mod clocks;
 mod control_plane;
 mod dependents;
+mod docs_commands;
 mod endpoints;
 mod events;
 mod evidence;
@@ -67,6 +68,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         clocks::all(),
         control_plane::all(),
         dependents::all(),
+        docs_commands::all(),
         endpoints::all(),
         events::all(),
         explain::all(),

@@ -1,0 +1,261 @@
+//! The commands of documents, run as they stand there, in their order: for a first policy, what one
+//! asks during an outage, and what one does by hand. Those of docs/install.md and docs/gitops.md have
+//! scenarios of their own.
+
+use super::{
+    Scenario,
+    failover::is_held_by,
+    prober::COUNTS,
+    steps::{KCM, are, becomes, plain, staffed, taken},
+};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::{api::Protection, prober::plan::IGNORE};
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Operator, Seed, Shoot, binary,
+    wait::{self, seen},
+};
+use serde_json::json;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// What a document leaves to be filled in, and what cannot be done on a seed without nodes, on which
+/// no container runs.
+///
+/// In this order, since a later one may be part of an earlier.
+const FILLED: [(&str, &str); 11] = [
+    // Of pods that there are on a seed with a weeder's work.
+    ("kubectl -n <namespace> describe replicaset ", ": "),
+    ("<hash>", "0"),
+    ("<namespace>", "shoot--foo--bar"),
+    ("<cluster>", "shoot--foo--bar"),
+    ("shoot--project--name", "shoot--foo--bar"),
+    ("<name>", KCM),
+    ("<the recorded number>", "2"),
+    ("<policy>", "shoots"),
+    // Asked in the pod: with the rights that it has.
+    (
+        "kubectl -n garden exec deploy/dwd-prober -- ",
+        "DWD_KUBECONFIG=\"$PROBER\" ",
+    ),
+    ("kubectl -n garden port-forward ", ": "),
+    // It asks a terminal otherwise.
+    (
+        "dependency-watchdog restore ",
+        "dependency-watchdog restore --yes ",
+    ),
+];
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![e2e_the_commands_of_documents_do_what_they_say]
+}
+
+/// The prober, as soon as it leads.
+async fn prober(seed: &Seed, name: &str) -> Result<Operator> {
+    let times = [
+        "--leader-elect-lease-duration=8s",
+        "--leader-elect-renew-deadline=5s",
+        "--leader-elect-retry-period=1s",
+    ];
+    let rights = seed.operator_kubeconfig()?;
+    let operator = Operator::replica(seed, name, "prober", &rights, &times)?;
+    wait::until("the prober to lead", async || is_held_by(seed, name).await).await?;
+    Ok(operator)
+}
+
+/// A document, whose scripts are run one after the other.
+struct Document<'a> {
+    name: &'static str,
+    scripts: std::vec::IntoIter<String>,
+    desk: &'a Desk<'a>,
+    /// Where it is read.
+    here: PathBuf,
+}
+
+/// Where somebody sits who reads documents.
+struct Desk<'a> {
+    seed: &'a Seed,
+    /// Holds the binary, and files of their own.
+    directory: PathBuf,
+}
+
+impl<'a> Desk<'a> {
+    fn new(seed: &'a Seed) -> Result<Self> {
+        let directory = seed.directory().join("documents");
+        fs::create_dir_all(directory.join("policies"))?;
+        symlink(binary()?, directory.join("dependency-watchdog"))?;
+        let kubeconfig = seed.operator_kubeconfig()?.to_string();
+        fs::write(directory.join("prober.kubeconfig"), kubeconfig)?;
+        Ok(Self { seed, directory })
+    }
+
+    /// A document, read in the root of the repository.
+    fn opens(&'a self, name: &'static str) -> Result<Document<'a>> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let text = fs::read_to_string(here.join(name)).context(name)?;
+        let scripts = text.split("```sh\n").skip(1);
+        let scripts = scripts.filter_map(|rest| Some(rest.split_once("```")?.0.to_owned()));
+        let scripts: Vec<String> = scripts.collect();
+        ensure!(!scripts.is_empty(), "{name} has no commands");
+        Ok(Document {
+            name,
+            scripts: scripts.into_iter(),
+            desk: self,
+            here,
+        })
+    }
+
+    async fn run(&self, here: &Path, script: &str) -> Result<String> {
+        let mut filled = script.to_owned();
+        for (from, to) in FILLED {
+            filled = filled.replace(from, to);
+        }
+        let (here, desk) = (
+            here.display().to_string(),
+            self.directory.display().to_string(),
+        );
+        let prober = format!("{desk}/prober.kubeconfig");
+        let variables = [("HERE", &*here), ("DESK", &*desk), ("PROBER", &*prober)];
+        let script = format!("cd \"$HERE\"\nPATH=\"$DESK:$PATH\"\n{filled}");
+        self.seed.kubectl().script(&script, &variables).await
+    }
+}
+
+impl Document<'_> {
+    /// The same, read where files of the reader's own are.
+    fn among_own_files(mut self) -> Self {
+        self.here.clone_from(&self.desk.directory);
+        self
+    }
+
+    /// Runs the next script, and returns what it printed.
+    async fn next(&mut self) -> Result<String> {
+        let script = self.scripts.next();
+        let script = script.with_context(|| format!("{} has fewer commands", self.name))?;
+        self.run(&script).await
+    }
+
+    async fn run(&self, script: &str) -> Result<String> {
+        let printed = self.desk.run(&self.here, script).await;
+        printed.with_context(|| format!("{}:\n{script}", self.name))
+    }
+
+    /// Runs all that is left.
+    async fn rest(&mut self) -> Result<()> {
+        while self.scripts.len() > 0 {
+            self.next().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn e2e_the_commands_of_documents_do_what_they_say(env: Env) -> Result<()> {
+    let seed = env.own_seed("documented").await?;
+    let shoot = staffed(env.shoot("bar").project("foo").on(&seed)).await?;
+    // Of the Shoot itself, so that the first policy is right as it is.
+    let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "8s"}});
+    let patch = json!({"spec": {"shoot": {"spec": {"kubernetes": grace}}}});
+    shoot.control_plane.patch_cluster(patch).await?;
+    let operator = prober(&seed, "prober-0").await?;
+
+    let desk = Desk::new(&seed)?;
+    a_newcomer_reads(&desk, &shoot).await?;
+    files_are_made_and_checked(&desk).await?;
+
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    for name in ["docs/alerts.md", "docs/events.md", "docs/security.md"] {
+        desk.opens(name)?.rest().await?;
+    }
+    one_dependent_is_restored(&desk, &shoot).await?;
+    all_is_restored_and_uninstalled(&desk, &shoot, operator).await
+}
+
+async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
+    let mut readme = desk.opens("README.md")?;
+    readme.rest().await?;
+    shoot.is_found("Healthy").await?;
+    let mode = ["get", "pp", "shoots", "-o", "jsonpath={.spec.mode}"];
+    let mode = desk.seed.kubectl().run(&mode).await?;
+    ensure!(mode == "Enforce", "{mode}");
+
+    let mut explain = desk.opens("docs/commands/explain.md")?;
+    for _ in 0..2 {
+        let told = explain.next().await?;
+        ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
+    }
+    explain.rest().await
+}
+
+async fn files_are_made_and_checked(desk: &Desk<'_>) -> Result<()> {
+    let former = "tests/fixtures/gardener/prober.yaml";
+    desk.seed.kubectl().run(&["apply", "-f", former]).await?;
+    let convert = desk.opens("docs/commands/convert.md")?;
+    convert.among_own_files().rest().await?;
+    let policies = desk.directory.join("policies.yaml");
+    fs::copy(policies, desk.directory.join("policies/converted.yaml"))?;
+    let mut check = desk.opens("docs/commands/check.md")?.among_own_files();
+    let said = check.next().await?;
+    ensure!(said.contains("1 policy checked"), "{said}");
+    check.rest().await
+}
+
+async fn one_dependent_is_restored(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
+    let mut concepts = desk.opens("docs/concepts.md")?;
+    let recorded = concepts.next().await?;
+    let count = COUNTS[0];
+    ensure!(
+        recorded.contains(&format!("{count}deployment")),
+        "{recorded}"
+    );
+    let dependent = shoot.dependent(KCM);
+    dependent.is_ready(count).await?;
+    ensure!(dependent.annotation(IGNORE).await?.is_some(), "no {IGNORE}");
+    // The cluster is not healthy yet, so it is scaled down anew, as is said there.
+    concepts.rest().await?;
+    all_are_taken(shoot).await
+}
+
+async fn all_is_restored_and_uninstalled(
+    desk: &Desk<'_>,
+    shoot: &Shoot,
+    operator: Operator,
+) -> Result<()> {
+    let mut restore = desk.opens("docs/commands/restore.md")?.among_own_files();
+    // With an operator, it is held back.
+    operator.process.terminate(wait::LIMIT).await?;
+    restore.next().await?;
+    are(shoot, COUNTS.map(plain)).await?;
+    // What --overrule prints.
+    restore.next().await?;
+    let operator = prober(desk.seed, "prober-1").await?;
+    all_are_taken(shoot).await?;
+
+    let uninstall = restore.scripts.next().context("no way to uninstall")?;
+    let last = "dependency-watchdog restore --all";
+    let (before, _) = uninstall.split_once(last).context(last)?;
+    restore.run(before).await?;
+    // No kubelet ends it here when its Deployment is scaled down.
+    operator.process.terminate(wait::LIMIT).await?;
+    restore.run(last).await?;
+    are(shoot, COUNTS.map(plain)).await?;
+    wait::until("the policy to be gone", async || {
+        let left = desk
+            .seed
+            .kubectl()
+            .run(&["get", "pp", "-o", "name"])
+            .await?;
+        seen(left.is_empty(), left)
+    })
+    .await?;
+    restore.rest().await
+}
+
+async fn all_are_taken(shoot: &Shoot) -> Result<()> {
+    for (name, count) in DEPENDENTS.into_iter().zip(COUNTS) {
+        becomes(shoot, name, taken(count)).await?;
+    }
+    Ok(())
+}
