@@ -148,8 +148,9 @@ pub struct ProbePolicySpec {
     #[garde(custom(PROBE_INTERVAL.check()))]
     pub probe_interval: Duration,
 
-    /// How long a cluster that became eligible is only observed before dependents may be scaled.
-    /// 0s to 1h. Does not apply to clusters that are already eligible when the operator starts.
+    /// How long a cluster that became eligible, or is probed again after a suspension, is only
+    /// observed before dependents may be scaled. 0s to 1h. Does not apply to clusters that are
+    /// already eligible when the operator starts.
     #[serde(default = "defaults::initial_delay")]
     #[x_kube(validation = INITIAL_DELAY.rule())]
     #[garde(custom(INITIAL_DELAY.check()))]

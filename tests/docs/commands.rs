@@ -1,7 +1,7 @@
 //! Commands in documents: their own are understood, and those of kubectl name what there is.
 //! What they do is seen by scenarios: e2e/tests/scenarios/docs_commands.rs and install.rs.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use clap::{Command, CommandFactory as _, error::ErrorKind};
 use dependency_watchdog::{api::crds, cli::Cli};
@@ -11,6 +11,9 @@ use crate::{documents, root};
 
 const OURS: &str = "dependency-watchdog";
 const KUBECTL: &str = "kubectl";
+
+/// Its scripts set up shells of every kind.
+const FOR_SHELLS: &str = "docs/flags.md";
 
 /// What is not ours and is named: plural, what else it is called, and its group.
 const OTHERS: [(&str, &[&str], &str); 17] = [
@@ -268,6 +271,32 @@ fn commands_in_scripts_name_what_there_is() {
         }
     }
     assert!(seen > 60, "{seen}");
+}
+
+#[test]
+fn scripts_are_run_by_scenarios() {
+    let scenarios = root().join("e2e/tests/scenarios");
+    let folders = [scenarios.clone(), scenarios.join("install")];
+    let files = folders.iter().flat_map(|it| fs::read_dir(it).unwrap());
+    let files = files.map(|it| it.unwrap().path()).filter(|it| it.is_file());
+    let sources: Vec<String> = files.map(|it| fs::read_to_string(it).unwrap()).collect();
+    for (path, text) in documents() {
+        let scripts = scripts(&text);
+        let lines = scripts.iter().flat_map(|script| lines(script));
+        let called = lines
+            .into_iter()
+            .any(|line| !calls(&line, &mut Vec::new()).is_empty());
+        let name = path.to_str().unwrap();
+        let run = || {
+            sources
+                .iter()
+                .any(|source| source.contains(&format!("{name}\"")))
+        };
+        assert!(
+            !called || run() || FOR_SHELLS == name,
+            "no scenario runs {name}"
+        );
+    }
 }
 
 #[test]

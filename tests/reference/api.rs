@@ -281,8 +281,8 @@ impl Reference {
                 [head].into_iter().chain(rows).collect()
             }
         };
-        let begins = match (schema.get("default"), several) {
-            (Some(default), false) => format!(", at first `{}`", shown(default)),
+        let begins = match schema.get("default") {
+            Some(default) if places == "`status`" => format!(", at first `{}`", shown(default)),
             _ => String::new(),
         };
         format!("### {name}\n\n{description}\n\nIn {places}{begins}.\n\n{content}")
