@@ -29,11 +29,11 @@ pub(super) struct ClientArgs {
 
     /// Requests per second to the seed in the long run, apart from those to dependents; 0.001 to
     /// 100000, or 0 for the default
-    #[arg(long, env = "DWD_KUBE_API_QPS", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
+    #[arg(long, env = "DWD_KUBE_API_QPS", value_name = "RATE", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
     kube_api_qps: f64,
 
     /// Requests to the seed at once, apart from those to dependents; 0 for the default
-    #[arg(long, env = "DWD_KUBE_API_BURST", default_value_t = DEFAULT_BURST)]
+    #[arg(long, env = "DWD_KUBE_API_BURST", value_name = "COUNT", default_value_t = DEFAULT_BURST)]
     kube_api_burst: u32,
 }
 
@@ -43,11 +43,16 @@ pub(super) struct ClientArgs {
 pub(super) struct ScaleArgs {
     /// Requests per second in the long run, to dependents and for what scaling one cluster waits
     /// for; 0.001 to 100000
-    #[arg(long, env = "DWD_SCALE_QPS", default_value_t = 50.0, value_parser = qps)]
+    #[arg(long, env = "DWD_SCALE_QPS", value_name = "RATE", default_value_t = 50.0, value_parser = qps)]
     scale_qps: f64,
 
     /// The same, at once; at least 1
-    #[arg(long, env = "DWD_SCALE_BURST", default_value = "100")]
+    #[arg(
+        long,
+        env = "DWD_SCALE_BURST",
+        value_name = "COUNT",
+        default_value = "100"
+    )]
     scale_burst: NonZeroU32,
 }
 
