@@ -32,6 +32,32 @@ async fn suspended() -> World {
 }
 
 #[test]
+fn with_the_flag_dry_run_nothing_is_scaled_either_way() {
+    run(async move {
+        let mut world = World::new(&["a"]).await;
+        world.dry_run = true;
+        world.start();
+        world.reason("a", "Healthy").await;
+        world.shoot("a").silence(0);
+        world.reason("a", "Outage").await;
+        world.clock.pass(LONG).await;
+        assert_eq!(world.health("a")["protection"], "None");
+        world.stop().await;
+        world.dry_run = false;
+        world.start();
+        world.protection("a", "Active").await;
+        // Nor is what was taken given back.
+        world.stop().await;
+        world.dry_run = true;
+        world.start();
+        world.shoot("a").renew();
+        world.reason("a", "Healthy").await;
+        world.clock.pass(LONG).await;
+        assert_kept(&world);
+    });
+}
+
+#[test]
 fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
     for (field, on, off) in brakes() {
         run(async move {

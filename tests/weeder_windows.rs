@@ -252,6 +252,28 @@ async fn in_mode_dry_run_it_is_only_told() {
 }
 
 #[tokio::test]
+async fn with_the_flag_dry_run_every_policy_is_only_told() {
+    let mut garden = Garden::new(&["a"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    put_slice(&garden.seed, "a", "etcd", true);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.dry_run = true;
+    garden.start();
+    let status = garden
+        .status_where("it is told", |status| {
+            status["lastWeeds"][0]["pod"] == "api-1"
+        })
+        .await;
+    assert_eq!(status["lastWeeds"][0]["dryRun"], true);
+    garden.pass(30).await;
+    assert_eq!(garden.deletions().len(), 0);
+    garden.stop().await;
+    garden.dry_run = false;
+    garden.start();
+    garden.gone("api-1").await;
+}
+
+#[tokio::test]
 async fn two_policies_delete_a_pod_once() {
     let garden = Garden::unready().await;
     garden.seed.put(&weed_policy("q", "etcd", "api"));

@@ -113,6 +113,25 @@ pub(super) struct ClusterMetricsArgs {
     pub(super) cluster_metrics: bool,
 }
 
+/// Whether anything is done.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Acting")]
+pub(super) struct ActingArgs {
+    /// Take every policy for one with the mode DryRun, whatever it says: observe, judge and report,
+    /// but scale no dependent and delete no pod
+    #[arg(
+        long,
+        env = "DWD_DRY_RUN",
+        value_name = "BOOL",
+        default_value_t = false,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set
+    )]
+    pub(super) dry_run: bool,
+}
+
 /// Flags of Gardener's dependency-watchdog that have no meaning here.
 #[derive(Debug, Args)]
 pub(super) struct FormerArgs {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{AdminArgs, ClientArgs, Former, FormerArgs, FormerError, LeaderArgs, LogArgs};
+use super::args::{
+    ActingArgs, AdminArgs, ClientArgs, Former, FormerArgs, FormerError, LeaderArgs, LogArgs,
+};
 use crate::runtime::{
     admin::{Admin, BindError, Endpoints},
     instruments::Common,
@@ -26,6 +28,8 @@ const BLIND: Duration = Duration::from_secs(5 * 60);
 pub(super) struct ComponentArgs {
     #[command(flatten)]
     client: ClientArgs,
+    #[command(flatten)]
+    acting: ActingArgs,
     #[command(flatten)]
     leader: LeaderArgs,
     #[command(flatten)]
@@ -54,6 +58,8 @@ pub(super) struct Component {
 pub(super) struct Post {
     /// The seed, within the budget of the flags.
     pub(super) seed: Seed,
+    /// Whether every policy is taken for one with the mode `DryRun`.
+    pub(super) dry_run: bool,
     /// As long as it holds, the component acts.
     pub(super) leadership: Leadership,
     /// Ends the work.
@@ -101,6 +107,10 @@ impl Component {
         telemetry::init(&args.log.log, args.log.log_format)?;
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "the {name} starts");
         args.former.check(&former)?;
+        let dry_run = args.acting.dry_run;
+        if dry_run {
+            tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
+        }
         let election = args.leader.election()?;
         let stop = shutdown::on_signal()?;
         instruments.checks.stopped_by(stop.clone());
@@ -118,6 +128,7 @@ impl Component {
         let work = |leadership: Leadership| {
             work(Post {
                 seed: seed.led_by(leadership.clone()),
+                dry_run,
                 leadership,
                 stop: stop.clone(),
             })

@@ -45,6 +45,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         let scale = Seed::new(post.seed.client().clone(), scale.budget());
         let prober = Prober {
             seed: post.seed,
+            dry_run: post.dry_run,
             scale: scale
                 .measured(instruments.scale_budget.clone())
                 .led_by(post.leadership),

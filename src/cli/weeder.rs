@@ -32,8 +32,12 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
         registry,
     };
     let work = |post: Post| {
-        let seed = post.seed;
-        run::run(Weeder { seed, instruments }, post.stop)
+        let weeder = Weeder {
+            seed: post.seed,
+            dry_run: post.dry_run,
+            instruments,
+        };
+        run::run(weeder, post.stop)
     };
     component.run(&args.component, work).await
 }

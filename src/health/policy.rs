@@ -207,9 +207,7 @@ fn restored(brake: Brake) -> &'static str {
         (true, false) => {
             "none is restored while the policy is suspended: set spec.suspend to false"
         }
-        (false, true) => {
-            "none is restored while the policy's mode is DryRun: set spec.mode to Enforce"
-        }
+        (false, true) => "none is restored while the mode is DryRun: set spec.mode to Enforce",
         (true, true) => {
             "none is restored while the policy is suspended and its mode is DryRun: set \
              spec.suspend to false and spec.mode to Enforce"

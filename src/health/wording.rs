@@ -143,7 +143,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
 }
 
 fn dry_run(text: &mut String, report: &ClusterReport) -> std::fmt::Result {
-    text.push_str("; the policy's mode is DryRun, so ");
+    text.push_str("; the mode is DryRun, so ");
     match (&report.finding, report.protection) {
         (Finding::Judged(Verdict::Outage, _), Protection::None) => write!(
             text,

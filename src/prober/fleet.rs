@@ -12,7 +12,7 @@ use futures::StreamExt;
 use kube::{
     Api,
     core::{DeserializeGuard, PartialObjectMeta},
-    runtime::watcher,
+    runtime::{WatchStreamExt as _, watcher},
 };
 use tokio::{
     sync::watch,
@@ -32,7 +32,7 @@ use super::{
     stance::Presence,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, Mode, ProbePolicy},
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
@@ -58,6 +58,8 @@ pub struct Prober {
     pub seed: Seed,
     /// Reads and writes dependents.
     pub scale: Seed,
+    /// Whether every policy is taken for one with the mode `DryRun`.
+    pub dry_run: bool,
     /// A protection that lasts for longer is reported.
     pub overdue_after: Duration,
     /// By which others see how it fares.
@@ -76,6 +78,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let Prober {
         seed,
         scale,
+        dry_run,
         overdue_after,
         instruments,
     } = prober;
@@ -123,6 +126,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
 
     let fleet = Fleet {
         seed: seed.clone(),
+        dry_run,
         index: Index::new(policies),
         shared: Shared {
             evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts("Secrets")),
@@ -172,6 +176,7 @@ fn responsible(presence: &Presence) -> Option<Arc<str>> {
 
 struct Fleet {
     seed: Seed,
+    dry_run: bool,
     index: Index,
     shared: Shared,
     reporter: Reporter,
@@ -210,7 +215,14 @@ impl Fleet {
         let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
         let clusters: Api<Cluster> = Api::all(client.clone());
         let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
-        let policies = watcher(policies, watcher::Config::default());
+        let dry_run = self.dry_run;
+        let policies = watcher(policies, watcher::Config::default()).modify(move |policy| {
+            if let Ok(policy) = &mut policy.0
+                && dry_run
+            {
+                policy.spec.mode = Mode::DryRun;
+            }
+        });
         let mut policies = events(policies, self.watched.policies.clone());
         let clusters = watcher(clusters, small_pages);
         let mut clusters = events(clusters, self.watched.clusters.clone());

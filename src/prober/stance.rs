@@ -64,7 +64,7 @@ pub struct Known<'a> {
 
 const SUSPENDED: &str = "the policy is suspended";
 const MARKS_STAY: &str = "marks stay until the policy goes on";
-const DRY_RUN: &str = "the policy's mode is DryRun";
+const DRY_RUN: &str = "the mode is DryRun";
 const NO_SETTINGS: &str = "there is nothing valid by which it could be judged";
 const NO_STATE: &str = "the cluster is not in a state to be judged";
 

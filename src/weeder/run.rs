@@ -37,7 +37,7 @@ use super::{
     weeds::{Deletion, DeletionError},
 };
 use crate::{
-    api::WeedPolicy,
+    api::{Mode, WeedPolicy},
     health::{WeedReport, WeedReporter, WeedTrouble, WeedWriter, weed::report::SERVICES_UNWATCHED},
     runtime::{
         pulse::Pulse,
@@ -65,13 +65,19 @@ const LAST_DELETIONS: Duration = Duration::from_secs(5);
 pub struct Weeder {
     /// Where it reads, deletes and reports.
     pub seed: Seed,
+    /// Whether every policy is taken for one with the mode `DryRun`.
+    pub dry_run: bool,
     /// By which others see how it fares.
     pub instruments: Instruments,
 }
 
 /// Runs the weeder until it is stopped.
 pub async fn run(weeder: Weeder, stop: CancellationToken) {
-    let Weeder { seed, instruments } = weeder;
+    let Weeder {
+        seed,
+        dry_run,
+        instruments,
+    } = weeder;
     let (writer, reporter) = WeedWriter::new(seed.clone());
     let writer = writer.measured(
         instruments.writer.clone(),
@@ -90,7 +96,8 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
             .run_until_cancelled_owned(reviewer.run(policies)),
     );
     let reports = Reports::new(reporter, in_force);
-    Weeding::new(&seed, &instruments, reports).run(stop).await;
+    let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
+    weeding.run(stop).await;
     last.cancel();
     // The writer does not panic; if it did, there is nothing left to write.
     let _ = writing.await;
@@ -101,6 +108,7 @@ type Done = (Deletion, Result<(), DeletionError>);
 
 struct Weeding {
     seed: Seed,
+    dry_run: bool,
     state: State,
     policies: WatchState,
     namespaces: WatchState,
@@ -117,11 +125,12 @@ struct Weeding {
 }
 
 impl Weeding {
-    fn new(seed: &Seed, instruments: &Instruments, reports: Reports) -> Self {
+    fn new(seed: &Seed, dry_run: bool, instruments: &Instruments, reports: Reports) -> Self {
         let watches = &instruments.common.watches;
         Self {
             // A pod that is to be deleted goes before what is written about it.
             seed: seed.urgent(),
+            dry_run,
             state: State::default(),
             policies: watches.begin("WeedPolicies", "watch-weedpolicies"),
             namespaces: watches.begin("Namespaces", "watch-namespaces"),
@@ -142,7 +151,7 @@ impl Weeding {
     }
 
     async fn run(mut self, stop: CancellationToken) {
-        let mut policies = watch_policies(&self.seed, self.policies.clone());
+        let mut policies = watch_policies(&self.seed, self.dry_run, self.policies.clone());
         let mut namespaces = watch_namespaces(&self.seed, self.namespaces.clone());
         loop {
             self.pulse.beat();
@@ -370,10 +379,18 @@ fn watch_config() -> watcher::Config {
 
 fn watch_policies(
     seed: &Seed,
+    dry_run: bool,
     state: WatchState,
 ) -> impl Stream<Item = Event<DeserializeGuard<WeedPolicy>>> + Unpin + use<> {
     let api: Api<DeserializeGuard<WeedPolicy>> = Api::all(seed.client().clone());
-    events(watcher(api, watch_config()), state)
+    let stream = watcher(api, watch_config()).modify(move |policy| {
+        if let Ok(policy) = &mut policy.0
+            && dry_run
+        {
+            policy.spec.mode = Mode::DryRun;
+        }
+    });
+    events(stream, state)
 }
 
 /// Of namespaces labels and the deletion timestamp count.

@@ -21,6 +21,8 @@ pub struct Garden {
     pub clock: Clock,
     /// The seed.
     pub seed: Seed,
+    /// The flag --dry-run; set before it starts.
+    pub dry_run: bool,
     /// What the weeder tells; set before it starts.
     pub instruments: Instruments,
     stop: CancellationToken,
@@ -39,6 +41,7 @@ impl Garden {
         Self {
             clock,
             seed,
+            dry_run: false,
             instruments: Instruments::new().0,
             stop: CancellationToken::new(),
             weeder: None,
@@ -77,6 +80,7 @@ impl Garden {
     pub fn start_on(&mut self, seed: seed::Seed) {
         self.stop = CancellationToken::new();
         let weeder = Weeder {
+            dry_run: self.dry_run,
             seed,
             instruments: self.instruments.clone(),
         };

@@ -23,6 +23,8 @@ pub struct World {
     pub seed: Seed,
     /// The shoots, by the names of their clusters.
     pub shoots: BTreeMap<String, ScriptedShoot>,
+    /// The flag --dry-run; set before it starts.
+    pub dry_run: bool,
     /// What the prober tells; set before it starts.
     pub instruments: Instruments,
     stop: CancellationToken,
@@ -46,6 +48,7 @@ impl World {
             clock,
             seed,
             shoots,
+            dry_run: false,
             instruments: Instruments::new(false).0,
             stop: CancellationToken::new(),
             prober: None,
@@ -68,6 +71,7 @@ impl World {
     pub fn start_on(&mut self, seed: dependency_watchdog::runtime::seed::Seed) {
         self.stop = CancellationToken::new();
         let prober = fleet::Prober {
+            dry_run: self.dry_run,
             seed,
             scale: self.seed.counted(&self.instruments.common.requests),
             overdue_after: Duration::from_secs(30 * 60),

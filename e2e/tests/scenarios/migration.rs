@@ -180,20 +180,24 @@ async fn over_and_back(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
     reader.follows(CONVERT).await?;
     reader.follows(REHEARSE).await?;
     let rehearsed = policy(seed).await?;
-    ensure!(rehearsed.spec.mode == Mode::DryRun, "{rehearsed:?}");
+    ensure!(rehearsed.spec.mode == Mode::Enforce, "{rehearsed:?}");
     // Of the ConfigMap that is in use.
     ensure!(
         rehearsed.spec.dependent_resource_infos.len() == DEPENDENTS.len(),
         "{rehearsed:?}"
     );
     shoot.is_found("Healthy").await?;
+    // It is only told, whatever the policy says.
+    shoot.cut_all();
+    shoot.is_found("Outage").await?;
+    shoot.restore_all();
+    shoot.is_found("Healthy").await?;
+    ensure!(generations(shoot).await? == before);
 
     reader.follows(STAND_BY).await?;
     let since = Timestamp::now();
     stands_by(garden, since).await?;
     garden.were_held_by(&[TOOL]).await?;
-    let applied = policy(seed).await?;
-    ensure!(applied.spec.mode == Mode::Enforce, "{applied:?}");
 
     reader.follows(PROBER).await?;
     let prober = "dwd-prober-leader-election";

@@ -250,7 +250,7 @@ fn what_is_held_back_says_why() {
     judged_as(Verdict::Outage, 5, 5),
     Protection::Active,
     "True DryRun",
-    "scaled to zero: kcm, mcm; the policy's mode is DryRun, so they stay as they are, marked"
+    "scaled to zero: kcm, mcm; the mode is DryRun, so they stay as they are, marked"
 )]
 #[case::protected_and_healthy(
     judged_as(Verdict::Healthy, 5, 0),

@@ -135,7 +135,7 @@ fn weeding(report: &WeedReport) -> Wanted {
     }
     let done = match report.mode {
         Mode::Enforce => "pods that need them are deleted while they are in CrashLoopBackOff",
-        Mode::DryRun => "the policy's mode is DryRun, so no pod that needs them is deleted",
+        Mode::DryRun => "the mode is DryRun, so no pod that needs them is deleted",
     };
     let services = match report.windows {
         1 => "1 service".to_owned(),

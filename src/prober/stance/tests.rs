@@ -210,7 +210,7 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
             of(policy(brake, settings), known)
         };
         assert_eq!(of(SUSPEND, OWING), held("the policy is suspended"));
-        assert_eq!(of(DRY, OWING), held("the policy's mode is DryRun"));
+        assert_eq!(of(DRY, OWING), held("the mode is DryRun"));
     }
     // Where nothing is owed there is nothing to settle.
     let rest = if selected {
@@ -311,7 +311,7 @@ fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] ex
 #[case(FREE, NEVER_LOOKED, "forget")]
 #[case(SUSPEND, OWING, "hold, Gone: the policy is suspended")]
 #[case(SUSPEND, NOTHING_OWED, "forget")]
-#[case(DRY, OWING, "hold, Gone: the policy's mode is DryRun")]
+#[case(DRY, OWING, "hold, Gone: the mode is DryRun")]
 fn a_cluster_that_is_gone_leaves_no_marks(
     #[case] brake: Brake,
     #[case] known: Known<'_>,

@@ -162,7 +162,7 @@ fn ready_tells_which_services_are_not(
 )]
 #[case::tried(
     Mode::DryRun,
-    "the policy's mode is DryRun, so no pod that needs them is deleted"
+    "the mode is DryRun, so no pod that needs them is deleted"
 )]
 fn weeding_tells_for_which_services(#[case] mode: Mode, #[case] done: &str) {
     let report = WeedReport {
