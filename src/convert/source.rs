@@ -53,15 +53,18 @@ pub(super) fn configurations(text: &str) -> Result<Vec<Configuration>, Vec<Remar
             Ok(document) => search.document(&document),
             Err(error) => search.refused.push(error.into()),
         }
-        if search.found.len() + search.refused.len() > MAX_CONFIGURATIONS {
-            return Err(vec![Remark {
-                place: None,
-                message: format!(
-                    "there are more than {MAX_CONFIGURATIONS} configurations in this: convert them \
-                     in smaller files"
-                ),
-            }]);
+        if search.is_full() {
+            break;
         }
+    }
+    if search.is_full() {
+        return Err(vec![Remark {
+            place: None,
+            message: format!(
+                "there are more than {MAX_CONFIGURATIONS} configurations in this: convert them \
+                 in smaller files"
+            ),
+        }]);
     }
     match (search.refused.is_empty(), search.found.is_empty()) {
         (true, false) => Ok(search.found),
@@ -86,6 +89,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Whether there is more than is converted.
+    fn is_full(&self) -> bool {
+        self.found.len() + self.refused.len() > MAX_CONFIGURATIONS
+    }
+
     fn document(&mut self, node: &Rc<Node>) {
         match node.text_at("kind") {
             Some("ConfigMap") => self.config_map(node),
@@ -96,7 +104,7 @@ impl Search<'_> {
             }
             // An object of another kind, which may stand beside it.
             Some(_) => {}
-            None => self.configuration(node, yaml::Shift::NONE, None),
+            None => self.configuration(node, || yaml::Shift::NONE, None),
         }
     }
 
@@ -118,11 +126,14 @@ impl Search<'_> {
                 });
             }
             for document in yaml::documents(embedded.text) {
+                if self.is_full() {
+                    return;
+                }
                 match document {
-                    Ok(document) => self.configuration(&document, embedded.shift, name),
+                    Ok(document) => self.configuration(&document, || embedded.shift(), name),
                     // What is no YAML may be something else, unless it speaks of it.
                     Err(error) if fields::MARKS.iter().any(|it| embedded.text.contains(it)) => {
-                        let place = embedded.shift.place(error.place);
+                        let place = embedded.shift().place(error.place);
                         self.refused.push(yaml::YamlError { place, ..error }.into());
                     }
                     Err(_) => {}
@@ -131,16 +142,21 @@ impl Search<'_> {
         }
     }
 
-    fn configuration(&mut self, root: &Rc<Node>, shift: yaml::Shift, name: Option<&str>) {
+    fn configuration(
+        &mut self,
+        root: &Rc<Node>,
+        shift: impl FnOnce() -> yaml::Shift,
+        name: Option<&str>,
+    ) {
         match recognise(root) {
             Some(Kind::Known(part)) => self.found.push(Configuration {
                 part,
                 root: Rc::clone(root),
                 name: name.map(str::to_owned),
-                shift,
+                shift: shift(),
             }),
             Some(Kind::First) => self.refused.push(Remark {
-                place: Some(shift.place(root.place)),
+                place: Some(shift().place(root.place)),
                 message: "this is the format of the tool's first versions (probes with \
                           dependantScales, services with dependantPods), whose fields have no \
                           counterparts: write the configuration of a current version, or a policy, \

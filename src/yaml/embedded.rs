@@ -7,8 +7,9 @@ use super::{Node, Place, Value};
 pub struct Embedded<'a> {
     /// The text.
     pub text: &'a str,
-    /// How its places become those of the file.
-    pub shift: Shift,
+    file: &'a str,
+    place: Place,
+    literal: bool,
 }
 
 /// How places inside a text become those of the file that it stands in.
@@ -46,15 +47,25 @@ impl Shift {
 
 impl<'a> Embedded<'a> {
     /// The text of a node of a file, if it is one.
-    pub fn of(file: &str, node: &'a Node) -> Option<Self> {
+    pub fn of(file: &'a str, node: &'a Node) -> Option<Self> {
         let Value::Text(text) = &node.value else {
             return None;
         };
-        let lines = text.literal.then(|| lines(file, node.place, &text.text));
         Some(Self {
             text: &text.text,
-            shift: lines.flatten().unwrap_or(Shift::To(node.place)),
+            file,
+            place: node.place,
+            literal: text.literal,
         })
+    }
+
+    /// How its places become those of the file. This reads the file up to there: ask for texts of
+    /// which something is to be said, not for each.
+    pub fn shift(&self) -> Shift {
+        let lines = self
+            .literal
+            .then(|| lines(self.file, self.place, self.text));
+        lines.flatten().unwrap_or(Shift::To(self.place))
     }
 }
 

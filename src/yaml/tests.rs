@@ -155,7 +155,7 @@ fn a_place_in_a_text_is_one_in_its_file(
     let node = node.get("data").unwrap().get("x").unwrap();
     let embedded = Embedded::of(file, node).unwrap();
     let inner = one(embedded.text);
-    let place = embedded.shift.place(inner.get("b").unwrap().place);
+    let place = embedded.shift().place(inner.get("b").unwrap().place);
     assert_eq!(place, Place { line, column });
 }
 
@@ -266,7 +266,7 @@ proptest! {
             prop_assert!((1..=lines + 1).contains(&document.place.line), "{:?}", document.place);
             for entry in document.entries() {
                 if let Some(embedded) = Embedded::of(&text, &entry.value) {
-                    embedded.shift.place(Place { line: 1, column: 1 });
+                    embedded.shift().place(Place { line: 1, column: 1 });
                 }
             }
         }
@@ -281,7 +281,7 @@ proptest! {
         let node = one(&file);
         let embedded = Embedded::of(&file, node.get("x").unwrap()).unwrap();
         let inner = one(embedded.text);
-        let place = embedded.shift.place(inner.entries()[1].place);
+        let place = embedded.shift().place(inner.entries()[1].place);
         prop_assert_eq!(place, Place { line: before + blanks + 3, column: indent + 1 });
     }
 }
