@@ -166,6 +166,28 @@ fn refuses(#[case] from: &str, #[case] to: &str, #[case] expected: &str) {
     );
 }
 
+/// To Go, a null is a field that is not there.
+#[rstest]
+#[case::optional("optional: false", "optional: ~")]
+#[case::level("level: 0", "level:")]
+fn a_null_is_what_the_tool_assumes(#[case] from: &str, #[case] to: &str) {
+    let text = PROBER.replacen(from, to, 1);
+    assert_ne!(text, PROBER);
+    let read = |text: &str| -> serde_json::Value {
+        serde_saphyr::from_str(&converted(text).yaml).unwrap()
+    };
+    assert_eq!(read(&text), read(PROBER));
+}
+
+#[rstest]
+#[case::twice("    probeTimeout", "    kubeConfigSecretName: other\n    probeTimeout", &["14:5: kubeConfigSecretName is there twice"])]
+#[case::two_names("    probeTimeout", "    internalKubeConfigSecretName: other\n    probeTimeout", &["14:5: kubeConfigSecretName is there under two names: keep one"])]
+#[case::refused_in_capitals("    kubeConfigSecretName: ", "    KUBECONFIGSECRETNAME: []\n    # ", &["11:27: kubeConfigSecretName: must be a string, not a list"])]
+fn one_mistake_is_told_once(#[case] from: &str, #[case] to: &str, #[case] expected: &[&str]) {
+    let text = PROBER.replacen(from, to, 1);
+    assert_eq!(refused(&text).lines().collect::<Vec<_>>(), expected);
+}
+
 #[rstest]
 #[case::empty_selector(
     "- matchExpressions:\n          - key: gardener.cloud/role\n            operator: In\n            values:\n              - controlplane\n          - key: role\n            operator: In\n            values:\n              - apiserver",
@@ -239,6 +261,11 @@ fn a_text_that_is_repeated_without_end_is_given_up() {
 #[test]
 fn more_configurations_than_anybody_has_are_given_up() {
     let text = format!("---\n{WEEDER}").repeat(101);
+    assert!(refused(&text).starts_with("there are more than 100 configurations"));
+    let keys: Vec<String> = (0..101)
+        .map(|it| format!("  k{it}: 'servicesAndDependantSelectors: {{}}'\n"))
+        .collect();
+    let text = format!("kind: ConfigMap\ndata:\n{}", keys.concat());
     assert!(refused(&text).starts_with("there are more than 100 configurations"));
     let text = "---\nprobes: [{dependantScales: []}]\n".repeat(10_000);
     assert!(refused(&text).starts_with("there are more than 100 configurations"));

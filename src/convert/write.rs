@@ -55,6 +55,8 @@ impl<'a> Writer<'a> {
         self.places.insert(path.to_owned(), node.place);
         let mut written: Vec<(String, Tree)> = Vec::new();
         let mut said = BTreeSet::new();
+        // The fields of ours that have a value, refused or not; a null says nothing to Go.
+        let mut given = BTreeSet::new();
         if !matches!(node.value, Value::Map(_)) {
             self.unfit(node, path, "a mapping");
         }
@@ -73,6 +75,7 @@ impl<'a> Writer<'a> {
             };
             if !said.insert(field.name) {
                 self.error(entry.place, format!("{} is there twice", field.name));
+                continue;
             }
             let (name, value) = match &field.becomes {
                 Becomes::Nothing(reason) => {
@@ -102,7 +105,7 @@ impl<'a> Writer<'a> {
                     (*name, opposite)
                 }
             };
-            if written.iter().any(|(known, _)| known == name) {
+            if !given.insert(name) {
                 self.error(
                     entry.place,
                     format!("{name} is there under two names: keep one"),
@@ -111,7 +114,7 @@ impl<'a> Writer<'a> {
             written.extend(value.map(|value| (name.to_owned(), value)));
         }
         for (name, assumed) in object.assumed {
-            if !said.contains(name) && !written.iter().any(|(known, _)| known == name) {
+            if !given.contains(name) {
                 let value = match assumed {
                     Assumed::False => Tree::Bool(false),
                     Assumed::Zero => Tree::Int(0),
@@ -120,8 +123,7 @@ impl<'a> Writer<'a> {
             }
         }
         for (name, remedy) in object.required {
-            let refused = said.contains(name) && node.get(name).is_some_and(|it| !it.is_null());
-            if !refused && !written.iter().any(|(known, _)| known == name) {
+            if !given.contains(name) {
                 self.error(
                     node.place,
                     format!("{} is missing: {remedy}", below(path, name)),
