@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::{
     api::crds,
-    yaml::{self, Node, Place},
+    yaml::{self, Node, Place, Value},
 };
 pub use object::is_name;
 use rules::Rules;
@@ -111,14 +111,36 @@ impl Checker {
     }
 
     fn document(&mut self, file: &str, document: &Node) {
-        let list = document
-            .text_at("kind")
-            .is_some_and(|kind| kind.ends_with("List"));
-        match document.get("items") {
-            Some(items) if list => {
-                for item in items.items() {
-                    self.object(file, item);
+        let kind = document.text_at("kind").unwrap_or_default();
+        let problem = |place: Place, message: &str| Problem {
+            file: file.to_owned(),
+            place,
+            object: None,
+            field: None,
+            message: message.to_owned(),
+        };
+        match document.get("items").map(|it| &it.value) {
+            Some(Value::List(items)) if kind.ends_with("List") => {
+                for item in items {
+                    let lists = item.get("items").is_some() && item.text_at("kind") == Some("List");
+                    let says = ["apiVersion", "kind"].map(|it| item.get(it).is_some());
+                    if lists {
+                        self.add(problem(
+                            item.place,
+                            "a List in a list, which kubectl does not take",
+                        ));
+                    } else if object::is_of_group(document) && says == [false, false] {
+                        self.add(problem(
+                            item.place,
+                            "apiVersion and kind are required of each item",
+                        ));
+                    } else {
+                        self.object(file, item);
+                    }
                 }
+            }
+            _ if kind == "List" => {
+                self.add(problem(document.place, "a List must have items, as a list"))
             }
             // What is between two separators and says nothing is no document to kubectl.
             _ if document.is_null() => {}

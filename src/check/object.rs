@@ -2,7 +2,7 @@
 
 use super::{Found, quoted, rules::Rules};
 use crate::{
-    api::GROUP,
+    api::{GROUP, KEY_MESSAGE, VALUE_MESSAGE, is_label_key, is_label_value},
     yaml::{Node, Value},
 };
 
@@ -25,6 +25,14 @@ const METADATA: [&str; 15] = [
     "uid",
 ];
 
+/// Those of these fields that are lists.
+const LISTS: [&str; 3] = ["finalizers", "managedFields", "ownerReferences"];
+/// Those that are whole numbers. All others are strings, but for labels and annotations.
+const INTEGERS: [&str; 2] = ["deletionGracePeriodSeconds", "generation"];
+
+/// Bytes of all annotations of an object, keys and values.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
 /// Characters of a DNS subdomain.
 const MAX_NAME: usize = 253;
 
@@ -43,9 +51,8 @@ pub(super) fn validate(kinds: &[Rules], object: &Node, found: &mut Found) -> boo
     let kind = object.text_at("kind");
     let group_version = object.text_at("apiVersion");
     let ours = kinds.iter().find(|it| Some(it.kind.as_str()) == kind);
-    let of_group = group_version.is_some_and(|it| it.split('/').next() == Some(GROUP));
-    // A kind of ours that names no group was meant for this one.
-    if !of_group && (ours.is_none() || group_version.is_some()) {
+    let meant = ours.is_some() && group_version.is_none_or(resembles);
+    if !meant && !is_of_group(object) {
         return false;
     }
     let Some(rules) = ours else {
@@ -66,6 +73,21 @@ pub(super) fn validate(kinds: &[Rules], object: &Node, found: &mut Found) -> boo
     metadata(object, found);
     rules.validate(object, found);
     true
+}
+
+/// Whether a document says that it is of this group.
+pub(super) fn is_of_group(object: &Node) -> bool {
+    let group_version = object.text_at("apiVersion");
+    group_version.is_some_and(|it| it.split('/').next() == Some(GROUP))
+}
+
+/// Whether the `apiVersion` of a kind of ours was meant to name this group: a typing error in it must
+/// not let a policy go unread. One half of the group is right, or it was left out.
+fn resembles(group_version: &str) -> bool {
+    let group_version = group_version.trim().to_ascii_lowercase();
+    let group = group_version.split_once('/').map_or("", |it| it.0);
+    let (name, domain) = GROUP.split_once('.').unwrap_or((GROUP, GROUP));
+    !group.contains('.') || group.starts_with(name) || group.ends_with(domain)
 }
 
 fn metadata(object: &Node, found: &mut Found) {
@@ -93,11 +115,62 @@ fn metadata(object: &Node, found: &mut Found) {
             let message = format!("unknown field; there are {}", METADATA.join(", "));
             found.add(entry.place, &field, message);
         }
-        if matches!(entry.key.as_str(), "labels" | "annotations") {
-            texts(&entry.value, &field, found);
+        let value = &*entry.value;
+        match (entry.key.as_str(), &value.value) {
+            ("labels", _) => labels(value, &field, found),
+            ("annotations", _) => annotations(value, &field, found),
+            // The name has been judged, and what is unknown has been told.
+            ("name", _) | (_, Value::Null) => {}
+            (key, Value::Text(_)) if !LISTS.contains(&key) && !INTEGERS.contains(&key) => {}
+            (key, Value::List(_)) if LISTS.contains(&key) => {}
+            (key, Value::Int(_)) if INTEGERS.contains(&key) => {}
+            (key, _) if METADATA.contains(&key) => {
+                let expected = match key {
+                    key if LISTS.contains(&key) => "a list",
+                    key if INTEGERS.contains(&key) => "a whole number",
+                    _ => "a string",
+                };
+                let message = format!("must be {expected}, not {}", value.kind());
+                found.add(value.place, &field, message);
+            }
+            _ => {}
         }
     }
     super::schema::duplicates(metadata, "metadata", found);
+}
+
+/// That keys and values are those of labels.
+fn labels(node: &Node, field: &str, found: &mut Found) {
+    texts(node, field, found);
+    for entry in node.entries() {
+        let (key, value) = (quoted(&entry.key), entry.value.text());
+        if !is_label_key(&entry.key) {
+            found.add(entry.place, field, format!("{key} {KEY_MESSAGE}"));
+        }
+        if !value.is_none_or(is_label_value) {
+            let value = quoted(value.unwrap_or_default());
+            let message = format!("{value} {VALUE_MESSAGE}");
+            found.add(entry.value.place, field, message);
+        }
+    }
+}
+
+/// That keys are those of annotations, and all together no longer than the API server takes.
+fn annotations(node: &Node, field: &str, found: &mut Found) {
+    texts(node, field, found);
+    let mut length = 0usize;
+    for entry in node.entries() {
+        // The domain in front of a slash may have upper case letters here.
+        if !is_label_key(&entry.key.to_lowercase()) {
+            let key = quoted(&entry.key);
+            found.add(entry.place, field, format!("{key} {KEY_MESSAGE}"));
+        }
+        length += entry.key.len() + entry.value.text().map_or(0, str::len);
+    }
+    if length > MAX_ANNOTATIONS {
+        let message = format!("must be at most {MAX_ANNOTATIONS} bytes together, not {length}");
+        found.add(node.place, field, message);
+    }
 }
 
 /// That all values of a mapping are strings: numbers and booleans need quotes.

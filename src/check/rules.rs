@@ -86,8 +86,8 @@ fn locate<'a>(root: &'a Node, path: &str) -> &'a Node {
     }
 }
 
-/// What the API server decodes, less the nulls: it drops those that a default stands for, and the
-/// schema has refused the others.
+/// What the API server decodes, less the nulls of mappings, which it drops; the schema has refused
+/// those of lists.
 fn json(node: &Node) -> Json {
     match &node.value {
         Value::Null => Json::Null,

@@ -56,10 +56,9 @@ impl Schema {
         required(&self.root, object, "", found);
     }
 
-    /// A value that may be left out: a null is, where there is a default.
+    /// A value of a mapping: a null is one that is left out, as the API server drops it.
     fn property(&self, schema: &JSONSchemaProps, node: &Node, field: &str, found: &mut Found) {
-        let nullable = schema.nullable == Some(true);
-        if !(node.is_null() && (nullable || schema.default.is_some())) {
+        if !node.is_null() {
             self.value(schema, node, field, found);
         }
     }
@@ -113,7 +112,8 @@ impl Schema {
             }
             Value::Map(entries) => {
                 let bounds = (schema.min_properties, schema.max_properties);
-                count(entries.len(), bounds, ("entry", "entries"), |message| {
+                let there = entries.iter().filter(|it| !it.value.is_null()).count();
+                count(there, bounds, ("entry", "entries"), |message| {
                     add(found, message)
                 });
                 duplicates(node, field, found);
@@ -133,7 +133,7 @@ impl Schema {
             return self.property(schema, &entry.value, &path, found);
         }
         if let Some(JSONSchemaPropsOrBool::Schema(each)) = &schema.additional_properties {
-            return self.value(each, &entry.value, &path, found);
+            return self.property(each, &entry.value, &path, found);
         }
         let known: Vec<&str> = known
             .into_iter()
@@ -196,8 +196,10 @@ pub(super) fn duplicates(node: &Node, field: &str, found: &mut Found) {
 
 fn required(schema: &JSONSchemaProps, node: &Node, field: &str, found: &mut Found) {
     for name in schema.required.iter().flatten() {
-        if node.get(name).is_none() {
-            found.add(node.place, &join(field, name), "is required".to_owned());
+        let value = node.get(name);
+        if value.is_none_or(Node::is_null) {
+            let place = value.unwrap_or(node).place;
+            found.add(place, &join(field, name), "is required".to_owned());
         }
     }
 }

@@ -127,6 +127,18 @@ spec:
 #[case::no_name("name: default", "labels: {a: 1}", &["f:4:3: WeedPolicy/: metadata.name: is required", "f:4:15: WeedPolicy/: metadata.labels: \"a\" must be a string, not a whole number: put it in quotes"])]
 #[case::name("default", "De_fault", &["f:4:9: WeedPolicy/De_fault: metadata.name: must be the name of an object: at most 253 lower case letters, digits, '-' or '.', beginning and ending with a letter or digit"])]
 #[case::metadata("name: default", "name: default\n  nmae: x", &["f:5:3: WeedPolicy/default: metadata.nmae: unknown field; there are annotations, creationTimestamp, deletionGracePeriodSeconds, deletionTimestamp, finalizers, generateName, generation, labels, managedFields, name, namespace, ownerReferences, resourceVersion, selfLink, uid"])]
+#[case::group_typo("gardener.cloud", "gardner.cloud", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
+#[case::group_typo_in_front("dependency-", "depedency-", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
+#[case::no_group("dependency-watchdog.gardener.cloud/", "", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
+#[case::nulls_are_dropped("{role: apiserver}", "{role: apiserver, zone: ~}\n        matchExpressions:", &[])]
+#[case::null_service("servicesAndDependantSelectors:", "servicesAndDependantSelectors:\n    vpn:", &[])]
+#[case::null_in_a_list("- matchLabels: {role: apiserver}", "- ~", &["f:10:9: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0]: must be a mapping, not null"])]
+#[case::required_null("\n      - matchLabels: {role: apiserver}", " ~", &["f:9:21: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors: is required"])]
+#[case::only_nulls(":\n      podSelectors:\n      - matchLabels: {role: apiserver}", ": ~", &["f:8:5: WeedPolicy/default: spec.servicesAndDependantSelectors: must have at least 1 entry, not 0"])]
+#[case::unknown_null("watchDuration: 5m", "watch: ~", &["f:6:3: WeedPolicy/default: spec.watch: unknown field; there are mode, namespaceSelector, servicesAndDependantSelectors, suspend, watchDuration"])]
+#[case::labels_of_the_object("name: default", "name: default\n  labels: {a b: c, d: e f, g: ~}", &["f:5:12: WeedPolicy/default: metadata.labels: \"a b\" must be a label key: a name of at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit, optionally after a DNS subdomain and '/'", "f:5:23: WeedPolicy/default: metadata.labels: \"e f\" must be a label value: at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit, or empty"])]
+#[case::annotations("name: default", "name: default\n  annotations: {A/b: any text, a/b/c: d}", &["f:5:32: WeedPolicy/default: metadata.annotations: \"a/b/c\" must be a label key: a name of at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit, optionally after a DNS subdomain and '/'"])]
+#[case::types_in_metadata("name: default", "name: default\n  uid: 5\n  generation: x\n  finalizers: x\n  ownerReferences: ~", &["f:5:8: WeedPolicy/default: metadata.uid: must be a string, not a whole number", "f:6:15: WeedPolicy/default: metadata.generation: must be a whole number, not a string", "f:7:15: WeedPolicy/default: metadata.finalizers: must be a list, not a string"])]
 #[case::version("v1alpha1", "v1", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
 #[case::kind("WeedPolicy", "WeedPolicies", &["f:2:7: WeedPolicies/default: kind: must be one of ClusterHealth, ProbePolicy, WeedPolicy"])]
 #[case::no_version("apiVersion", "apiversion", &["f:1:1: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1", "f:1:1: WeedPolicy/default: apiversion: unknown field; there are apiVersion, kind, metadata and spec"])]
@@ -161,6 +173,26 @@ fn items_of_lists_are_objects() {
             "f:20:11: WeedPolicy/default: metadata.name: there is another WeedPolicy of this name at f:7"
         ]
     );
+}
+
+/// What kubectl does not take as a list must not hide what is in it.
+#[rstest]
+#[case::in_a_list(
+    "kind: List\nitems:\n- kind: List\n  items: []",
+    "f:3:3: a List in a list, which kubectl does not take"
+)]
+#[case::no_items("kind: List", "f:1:1: a List must have items, as a list")]
+#[case::items_no_list("kind: List\nitems: {}", "f:1:1: a List must have items, as a list")]
+#[case::without_kinds(
+    "apiVersion: dependency-watchdog.gardener.cloud/v1alpha1\nkind: WeedPolicyList\nitems:\n- metadata: {name: a}",
+    "f:4:3: apiVersion and kind are required of each item"
+)]
+#[case::no_kind_of_ours(
+    "apiVersion: dependency-watchdog.gardener.cloud/v1alpha1\nkind: WeedPolicyList\nitems: ~",
+    "f:2:7: WeedPolicyList/: kind: must be one of ClusterHealth, ProbePolicy, WeedPolicy"
+)]
+fn lists_that_are_none(#[case] text: &str, #[case] expected: &str) {
+    assert_eq!(told(text), [expected]);
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl fmt::Display for Summary<'_> {
 }
 
 /// The files that a path stands for, in order. A folder that begins with a dot is passed over, such
-/// as .git, and so are links to folders, which may lead in circles.
+/// as .git, and so are links to folders, which may lead in circles, and pipes, which may never end.
 fn files(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -172,7 +172,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
             } else if path
                 .extension()
                 .is_some_and(|it| EXTENSIONS.iter().any(|known| it == *known))
-                && !(kind.is_symlink() && path.is_dir())
+                && (kind.is_file() || kind.is_symlink() && !path.is_dir())
             {
                 files.push(path);
             }
@@ -264,6 +264,7 @@ spec:
         write("README.md", "kind: [");
         write(".git/broken.yaml", "kind: [");
         std::os::unix::fs::symlink(folder.path(), folder.path().join("circle.yaml")).unwrap();
+        std::os::unix::net::UnixListener::bind(folder.path().join("socket.yaml")).unwrap();
         let (ended, output, errors) = outcome(&arguments(&[folder.path()], Output::Text), "");
         assert_eq!((ended, errors.as_str()), (Ended::Problems, ""), "{output}");
         let place = folder.path().display();
