@@ -1,9 +1,6 @@
 //! From the events of the parser to nodes, within the limits.
 
-use std::{
-    collections::{HashMap, HashSet},
-    rc::Rc,
-};
+use std::{collections::HashMap, rc::Rc};
 
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, StrInput, Tag};
 
@@ -105,8 +102,8 @@ enum Kind {
 #[derive(Default)]
 struct Mapping {
     entries: Vec<Entry>,
-    /// Mappings that a key `<<` names: what they hold counts where the mapping itself is silent.
-    merged: Vec<Rc<Node>>,
+    /// Mappings that a key `<<` names, each with the number of entries before it.
+    merged: Vec<(usize, Rc<Node>)>,
     key: Option<Key>,
 }
 
@@ -192,7 +189,11 @@ impl Builder {
             None => self.root = Some(node),
             Some(Kind::List(items)) => items.push(node),
             Some(Kind::Map(mapping)) => match mapping.key.take() {
-                Some(key) if key.merges => mapping.merged.extend(mergeable(key.place, node)?),
+                Some(key) if key.merges => {
+                    let before = mapping.entries.len();
+                    let merged = mergeable(key.place, node)?.into_iter();
+                    mapping.merged.extend(merged.map(|node| (before, node)));
+                }
                 Some(key) => mapping.entries.push(Entry {
                     key: key.text,
                     place: key.place,
@@ -236,25 +237,47 @@ impl Builder {
 }
 
 impl Mapping {
-    /// The entries, with those of merged mappings that they leave open; the first to say wins.
+    /// The entries, with those of merged mappings. As kubectl and Go's tools read it, the last to say
+    /// counts: what is merged after a key replaces it, other than in the specification of YAML. A
+    /// key that the mapping itself has twice stays so.
     fn merge(self) -> Vec<Entry> {
-        let mut entries = self.entries;
-        if !self.merged.is_empty() {
-            let mut said: HashSet<String> = entries.iter().map(|it| it.key.clone()).collect();
-            for entry in self.merged.iter().flat_map(|node| node.entries()) {
-                if said.insert(entry.key.clone()) {
-                    entries.push(entry.clone());
+        if self.merged.is_empty() {
+            return self.entries;
+        }
+        let mut merged = self.merged.into_iter().peekable();
+        let mut entries: Vec<Entry> = Vec::new();
+        // Where a key stands in these, and whether the mapping has it itself.
+        let mut said: HashMap<String, (usize, bool)> = HashMap::new();
+        let mut say = |entry: Entry, own: bool| match said.get_mut(&entry.key) {
+            Some((_, true)) if own => entries.push(entry),
+            Some((index, itself)) => {
+                *itself |= own;
+                if let Some(before) = entries.get_mut(*index) {
+                    *before = entry;
                 }
             }
+            None => {
+                said.insert(entry.key.clone(), (entries.len(), own));
+                entries.push(entry);
+            }
+        };
+        for (index, entry) in self.entries.into_iter().enumerate() {
+            while let Some((_, node)) = merged.next_if(|(before, _)| *before == index) {
+                node.entries().iter().for_each(|it| say(it.clone(), false));
+            }
+            say(entry, true);
+        }
+        for (_, node) in merged {
+            node.entries().iter().for_each(|it| say(it.clone(), false));
         }
         entries
     }
 }
 
-/// The mappings that stand under a key `<<`.
+/// The mappings that stand under a key `<<`, the first of a list last: it counts most.
 fn mergeable(place: Place, node: Rc<Node>) -> Result<Vec<Rc<Node>>, YamlError> {
     let mappings = match &node.value {
-        Value::List(items) => items.clone(),
+        Value::List(items) => items.iter().rev().cloned().collect(),
         _ => vec![node],
     };
     if mappings.iter().all(|it| matches!(it.value, Value::Map(_))) {

@@ -91,8 +91,16 @@ fn words_mean_what_they_mean_to_kubectl(#[case] word: &str, #[case] meaning: &st
 #[case::alias("{a: &x b, *x : 1}", r#"{"a":"b","b":1}"#)]
 #[case::merged(
     "a: &a {x: 1, z: 2}\nb: {<<: *a, z: 3}",
-    r#"{"a":{"x":1,"z":2},"b":{"z":3,"x":1}}"#
+    r#"{"a":{"x":1,"z":2},"b":{"x":1,"z":3}}"#
 )]
+#[case::merged_after(
+    "- &a {x: 1, z: 2}\n- {z: 3, <<: *a, w: 4}",
+    r#"[{"x":1,"z":2},{"z":2,"x":1,"w":4}]"#
+)]
+#[case::merged_in_what_is_merged("<<: {x: 1, <<: {x: 2, z: 3}}", r#"{"x":2,"z":3}"#)]
+#[case::merged_one_after_the_other("<<: {x: 1}\n<<: {x: 2}", r#"{"x":2}"#)]
+#[case::list_merged_after("x: 0\n<<: [{x: 1}, {x: 2}]", r#"{"x":1}"#)]
+#[case::twice_and_merged("x: 0\n<<: {x: 1}\nx: 2", r#"{"x":1,"x":2}"#)]
 #[case::merged_twice(
     "- &a {x: 1}\n- &b {x: 2, z: 2}\n- <<: [*a, *b]",
     r#"[{"x":1},{"x":2,"z":2},{"x":1,"z":2}]"#

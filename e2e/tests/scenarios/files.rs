@@ -133,7 +133,7 @@ spec:
 ";
 
 /// A change of the policy, and whether it is still one.
-const CASES: [(&str, &str, bool); 27] = [
+const CASES: [(&str, &str, bool); 45] = [
     ("", "", true),
     ("5m", "null", true),
     ("5m", "1.5h", true),
@@ -161,6 +161,30 @@ const CASES: [(&str, &str, bool); 27] = [
     ("name: checked", "name: Checked", false),
     ("name: checked", "name: checked\n  label: {}", false),
     ("spec:", "specification:", false),
+    ("gardener.cloud", "gardner.cloud", false),
+    ("dependency-watchdog.gardener.cloud/", "", false),
+    ("v1alpha1", "v1alpha0", false),
+    ("WeedPolicy", "WeedPolicys", false),
+    ("spec:", "status: ~\nspec:", true),
+    // What is merged after a key replaces it.
+    ("watchDuration: 5m", "mode: No\n  <<: {mode: DryRun}", true),
+    ("watchDuration: 5m", "<<: {mode: No}\n  mode: DryRun", true),
+    ("watchDuration: 5m", "mode: DryRun\n  <<: {mode: No}", false),
+    // A null in a mapping is dropped, one in a list is not.
+    ("{role: apiserver}", "{role: apiserver, zone: ~}", true),
+    (
+        "- matchLabels",
+        "- matchExpressions:\n        matchLabels",
+        true,
+    ),
+    ("- matchLabels: {role: apiserver}", "- ~", false),
+    ("watchDuration: 5m", "watch: ~", false),
+    ("spec:", "  labels: {a: b c}\nspec:", false),
+    ("spec:", "  labels: {A/b: c}\nspec:", false),
+    ("spec:", "  annotations: {A/b: c d}\nspec:", true),
+    ("spec:", "  annotations: {a/b/c: d}\nspec:", false),
+    ("spec:", "  uid: 5\nspec:", false),
+    ("spec:", "  generation: x\nspec:", false),
 ];
 
 const PROBE_POLICY: &str = "\
