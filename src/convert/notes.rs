@@ -31,6 +31,10 @@ const WEEDER: [&str; 3] = [
      docs/commands/convert.md#weeder",
 ];
 
+const SEVERAL: &str = "there are several, and each selects every cluster: the oldest applies, the \
+                       others are Conflicted. Keep the one that the tool was started with, or give \
+                       them a clusterSelector: docs/policy.md#which-clusters";
+
 /// What to know about the policies of one part of the tool, given what their configurations say.
 pub(super) fn of(part: Part, configurations: &[&Configuration]) -> Vec<Remark> {
     let any = |says: fn(&Node) -> bool| configurations.iter().any(|it| says(&it.root));
@@ -38,6 +42,7 @@ pub(super) fn of(part: Part, configurations: &[&Configuration]) -> Vec<Remark> {
     match part {
         _ if configurations.is_empty() => {}
         Part::Prober => {
+            notes.extend((configurations.len() > 1).then_some(SEVERAL));
             notes.extend(PROBER);
             notes.extend(any(delays).then_some(DELAYS));
             notes.extend(any(thresholds).then_some(THRESHOLDS));

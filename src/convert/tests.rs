@@ -327,6 +327,13 @@ fn notes_are_about_what_is_there() {
         "{notes}"
     );
     assert!(!notes.contains("failureThreshold"), "{notes}");
+    assert!(!notes.contains("Conflicted"), "{notes}");
+    let second = PROBER.replace("name: dependency-watchdog-prober-config", "name: second");
+    let notes = told(&converted(&format!("{PROBER}---\n{second}")).notes);
+    assert!(
+        notes.starts_with("ProbePolicy: there are several"),
+        "{notes}"
+    );
     let without = PROBER
         .replace("initialDelay: 1", "timeout: 1")
         .replace("timeout: 1m0s", "")

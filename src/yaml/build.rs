@@ -13,6 +13,8 @@ const MARK: char = '\u{feff}';
 pub struct Documents<'a> {
     parser: Parser<'a, StrInput<'a>>,
     refused: Option<YamlError>,
+    /// Whether a document was read already.
+    begun: bool,
     over: bool,
 }
 
@@ -30,6 +32,7 @@ pub fn documents(text: &str) -> Documents<'_> {
     Documents {
         parser: Parser::new_from_str_with_options(text.strip_prefix(MARK).unwrap_or(text), options),
         refused,
+        begun: false,
         over: false,
     }
 }
@@ -63,6 +66,16 @@ impl Documents<'_> {
             })?;
             match event {
                 Event::StreamEnd => return Ok(None),
+                // Go's readers would not see what follows, and not say so.
+                Event::DocumentStart(false, _) if self.begun => {
+                    return Err(YamlError {
+                        place: place(&span.start),
+                        message: "a document after the first must begin with ---: kubectl passes \
+                                  over what does not"
+                            .to_owned(),
+                    });
+                }
+                Event::DocumentStart(..) => self.begun = true,
                 Event::DocumentEnd => return Ok(builder.root.take()),
                 event => builder.take(event, place(&span.start))?,
             }

@@ -169,6 +169,7 @@ fn a_place_in_a_text_is_one_in_its_file(
 
 #[rstest]
 #[case::unclosed("a: [1,", "unclosed")]
+#[case::document_without_a_beginning("a: 1\n...\nb: 2", "must begin with ---")]
 #[case::unknown_alias("a: *b", "unknown anchor")]
 #[case::alias_of_itself("a: &x [*x]", "an alias of what it stands in")]
 #[case::key_of_a_list("[a]: 1", "a key must be a string")]
