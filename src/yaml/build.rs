@@ -98,6 +98,8 @@ struct Builder {
     anchors: HashMap<usize, Rc<Node>>,
     /// How many nodes there are, those that aliases repeat counted again.
     nodes: usize,
+    /// How many bytes of texts and keys aliases repeat and merges copy.
+    repeated: usize,
 }
 
 /// A collection whose end has not come.
@@ -163,6 +165,7 @@ impl Builder {
                 let node = self.anchors.get(&anchor).cloned();
                 let node = node.ok_or_else(|| error("an alias of what it stands in"))?;
                 self.count(node.size, place)?;
+                self.repeat(&node, place)?;
                 if self.awaits_key() {
                     let text = node.text().ok_or_else(|| error("a key must be a string"))?;
                     let text = text.to_owned();
@@ -198,6 +201,10 @@ impl Builder {
     /// Puts a complete node where it belongs.
     fn put(&mut self, node: Rc<Node>, anchor: usize) -> Result<(), YamlError> {
         self.remember(anchor, &node);
+        let merges = |open: &Open| matches!(&open.kind, Kind::Map(it) if it.merges());
+        if self.open.last().is_some_and(merges) {
+            self.repeat(&node, node.place)?;
+        }
         match self.open.last_mut().map(|open| &mut open.kind) {
             None => self.root = Some(node),
             Some(Kind::List(items)) => items.push(node),
@@ -234,6 +241,20 @@ impl Builder {
         }
     }
 
+    fn repeat(&mut self, node: &Node, place: Place) -> Result<(), YamlError> {
+        self.repeated = self.repeated.saturating_add(node.bytes);
+        if self.repeated <= MAX_BYTES {
+            return Ok(());
+        }
+        Err(YamlError {
+            place,
+            message: format!(
+                "what aliases repeat is longer than {} MiB, which is not read",
+                MAX_BYTES >> 20
+            ),
+        })
+    }
+
     fn count(&mut self, more: usize, place: Place) -> Result<(), YamlError> {
         self.nodes = self.nodes.saturating_add(more);
         if self.nodes <= MAX_NODES {
@@ -250,6 +271,11 @@ impl Builder {
 }
 
 impl Mapping {
+    /// Whether the value that comes next is merged.
+    fn merges(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.merges)
+    }
+
     /// The entries, with those of merged mappings. As kubectl and Go's tools read it, the last to say
     /// counts: what is merged after a key replaces it, other than in the specification of YAML. A
     /// key that the mapping itself has twice stays so.

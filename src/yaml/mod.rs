@@ -18,7 +18,8 @@ pub use embedded::{Embedded, Shift};
 
 /// The longest text that is read, in bytes: ten times what the API server takes as one object.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// The most nodes of one document, those that aliases repeat counted again and again.
+/// The most nodes of one document, those that aliases repeat counted again and again. What these
+/// repeat and what is merged has at most [`MAX_BYTES`].
 pub const MAX_NODES: usize = 500_000;
 /// How deep a document nests at most.
 pub const MAX_DEPTH: usize = 128;
@@ -41,6 +42,8 @@ pub struct Node {
     pub value: Value,
     /// How many nodes it consists of, itself included.
     size: usize,
+    /// How many bytes its texts and keys have.
+    bytes: usize,
 }
 
 /// What a node is.
@@ -94,15 +97,26 @@ pub struct YamlError {
 
 impl Node {
     fn new(place: Place, value: Value) -> Self {
-        let size = match &value {
-            Value::List(items) => items.iter().map(|item| item.size).sum(),
-            Value::Map(entries) => entries.iter().map(|entry| entry.value.size).sum(),
-            _ => 0usize,
+        let (mut size, mut bytes) = (1usize, 0usize);
+        let mut add = |node: &Node| {
+            size = size.saturating_add(node.size);
+            bytes = bytes.saturating_add(node.bytes);
+        };
+        match &value {
+            Value::List(items) => items.iter().for_each(|item| add(item)),
+            Value::Map(entries) => entries.iter().for_each(|entry| add(&entry.value)),
+            _ => {}
+        }
+        let texts = match &value {
+            Value::Text(text) => text.text.len(),
+            Value::Map(entries) => entries.iter().map(|entry| entry.key.len()).sum(),
+            _ => 0,
         };
         Self {
             place,
             value,
-            size: size.saturating_add(1),
+            size,
+            bytes: bytes.saturating_add(texts),
         }
     }
 

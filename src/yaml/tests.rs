@@ -191,6 +191,17 @@ fn aliases_do_not_multiply() {
     assert!(refused(&bomb).message.contains("more than 500000 values"));
 }
 
+/// A key is copied where it stands, a value is not.
+#[rstest]
+#[case::keys("b:\n", "  ? *x\n  : 1\n")]
+#[case::merged("m: &m\n  ? *x\n  : 1\nb:\n", "- {<<: *m}\n")]
+fn texts_are_not_repeated_without_end(#[case] start: &str, #[case] repeated: &str) {
+    let long = format!("a: &x '{}'\n{start}", "k".repeat(200_000));
+    assert_eq!(read(&(long.clone() + &repeated.repeat(10))).len(), 1);
+    let error = refused(&(long + &repeated.repeat(20_000)));
+    assert!(error.message.contains("longer than 16 MiB"), "{error}");
+}
+
 #[rstest]
 #[case::flow("[", "]")]
 #[case::flow_mappings("{a: ", "}")]
