@@ -94,13 +94,10 @@ impl Checker {
         for document in yaml::documents(text) {
             match document {
                 Ok(document) => self.document(file, &document),
-                Err(error) => self.add(Problem {
-                    file: file.to_owned(),
-                    place: error.place,
-                    object: None,
-                    field: None,
-                    message: format!("this is no YAML that can be read: {}", error.message),
-                }),
+                Err(error) => {
+                    let message = format!("this is no YAML that can be read: {}", error.message);
+                    self.refuse(file, error.place, message);
+                }
             }
         }
     }
@@ -112,40 +109,34 @@ impl Checker {
 
     fn document(&mut self, file: &str, document: &Node) {
         let kind = document.text_at("kind").unwrap_or_default();
-        let problem = |place: Place, message: &str| Problem {
-            file: file.to_owned(),
-            place,
-            object: None,
-            field: None,
-            message: message.to_owned(),
-        };
         match document.get("items").map(|it| &it.value) {
             Some(Value::List(items)) if kind.ends_with("List") => {
                 for item in items {
-                    let lists = item.get("items").is_some() && item.text_at("kind") == Some("List");
-                    let says = ["apiVersion", "kind"].map(|it| item.get(it).is_some());
-                    if lists {
-                        self.add(problem(
-                            item.place,
-                            "a List in a list, which kubectl does not take",
-                        ));
-                    } else if object::is_of_group(document) && says == [false, false] {
-                        self.add(problem(
-                            item.place,
-                            "apiVersion and kind are required of each item",
-                        ));
-                    } else {
-                        self.object(file, item);
+                    match misfit(document, item) {
+                        Some(reason) => self.refuse(file, item.place, reason.to_owned()),
+                        None => self.object(file, item),
                     }
                 }
             }
             _ if kind == "List" => {
-                self.add(problem(document.place, "a List must have items, as a list"))
+                let reason = "a List must have items, as a list".to_owned();
+                self.refuse(file, document.place, reason);
             }
             // What is between two separators and says nothing is no document to kubectl.
             _ if document.is_null() => {}
             _ => self.object(file, document),
         }
+    }
+
+    /// Tells a problem of something that is no object.
+    fn refuse(&mut self, file: &str, place: Place, message: String) {
+        self.add(Problem {
+            file: file.to_owned(),
+            place,
+            object: None,
+            field: None,
+            message,
+        });
     }
 
     fn object(&mut self, file: &str, object: &Node) {
@@ -190,6 +181,18 @@ impl Checker {
         } else {
             self.report.omitted += 1;
         }
+    }
+}
+
+/// Why an item of a list is none: it would hide policies from what is validated.
+fn misfit(list: &Node, item: &Node) -> Option<&'static str> {
+    let says = |key| item.get(key).is_some();
+    if item.text_at("kind") == Some("List") && says("items") {
+        Some("a List in a list, which kubectl does not take")
+    } else if object::is_of_group(list) && !says("kind") && !says("apiVersion") {
+        Some("apiVersion and kind are required of each item")
+    } else {
+        None
     }
 }
 
