@@ -129,6 +129,7 @@ spec:
 #[case::metadata("name: default", "name: default\n  nmae: x", &["f:5:3: WeedPolicy/default: metadata.nmae: unknown field; there are annotations, creationTimestamp, deletionGracePeriodSeconds, deletionTimestamp, finalizers, generateName, generation, labels, managedFields, name, namespace, ownerReferences, resourceVersion, selfLink, uid"])]
 #[case::group_typo("gardener.cloud", "gardner.cloud", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
 #[case::group_typo_in_front("dependency-", "depedency-", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
+#[case::group_typos("dependency-watchdog.gardener.cloud", "depedency-watchdog.gardner.cloud", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
 #[case::no_group("dependency-watchdog.gardener.cloud/", "", &["f:1:13: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1"])]
 #[case::nulls_are_dropped("{role: apiserver}", "{role: apiserver, zone: ~}\n        matchExpressions:", &[])]
 #[case::null_service("servicesAndDependantSelectors:", "servicesAndDependantSelectors:\n    vpn:", &[])]
