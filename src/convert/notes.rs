@@ -8,7 +8,8 @@ const PROBER: [&str; 6] = [
      everything at 0, as `restore: Any` does: docs/policy.md#what-is-scaled",
     "a lease ages by the clock of the API server, whatever those of nodes say, and nothing is \
      scaled without proof that it is silent: docs/concepts.md#the-age-of-a-lease",
-    "one node that is silent in a cluster of one is no outage: docs/concepts.md#verdict",
+    "one node that is silent in a cluster of one is no outage, and one that is fresh has what was \
+     taken given back: docs/migration.md#prober",
     "initialDelay of the policy delays what is done, not what is seen: \
      docs/policy.md#how-they-are-read",
     "what is not scaled within its timeout is reported, and the next level goes ahead: \
@@ -24,11 +25,11 @@ const THRESHOLDS: &str = "successThreshold and failureThreshold count verdicts a
 
 const WEEDER: [&str; 3] = [
     "watchDuration ends early when the service is down again, and begins anew when it is back: \
-     docs/commands/convert.md#weeder",
+     docs/migration.md#weeder",
     "a pod that nothing would bring back, since no controller owns it, is left alone: \
-     docs/commands/convert.md#weeder",
+     docs/migration.md#weeder",
     "a selector that names no label is refused, since it would match every pod: \
-     docs/commands/convert.md#weeder",
+     docs/migration.md#weeder",
 ];
 
 const SEVERAL: &str = "there are several, and each selects every cluster: the oldest applies, the \

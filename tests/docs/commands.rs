@@ -206,11 +206,20 @@ fn parts(words: &[String]) -> (Vec<&str>, Vec<&str>) {
     (files, others)
 }
 
+/// Whether what was written to this name may be the file: a variable in it stands for anything.
+fn is_written(file: &str, name: &str) -> bool {
+    let Some((before, rest)) = name.split_once('$') else {
+        return file == name;
+    };
+    let after = rest.trim_start_matches(|it: char| it.is_ascii_alphanumeric() || it == '_');
+    file.starts_with(before) && file.ends_with(after)
+}
+
 /// Whether the words after `kubectl` name what there is.
 fn named(words: &[String], written: &[String], whole: bool) -> Result<(), String> {
     let (files, words) = parts(words);
     let there = |file: &&str| {
-        let known = *file == "-" || written.iter().any(|it| it == file);
+        let known = *file == "-" || written.iter().any(|name| is_written(file, name));
         known || Path::new(file).is_relative() && root().join(file).exists()
     };
     if let Some(file) = files.iter().find(|file| !there(file)) {

@@ -25,7 +25,7 @@ use std::{
 /// no container runs.
 ///
 /// In this order, since a later one may be part of an earlier.
-const FILLED: [(&str, &str); 11] = [
+const FILLED: [(&str, &str); 13] = [
     // Of pods that there are on a seed with a weeder's work.
     ("kubectl -n <namespace> describe replicaset ", ": "),
     ("<hash>", "0"),
@@ -41,6 +41,14 @@ const FILLED: [(&str, &str); 11] = [
         "DWD_KUBECONFIG=\"$PROBER\" ",
     ),
     ("kubectl -n garden port-forward ", ": "),
+    (
+        "kubectl -n garden logs -l app.kubernetes.io/component=prober --tail=-1 | grep",
+        ": grep",
+    ),
+    (
+        "kubectl delete pp canary",
+        "kubectl delete pp canary --ignore-not-found",
+    ),
     // It asks a terminal otherwise.
     (
         "dependency-watchdog restore ",
@@ -186,7 +194,8 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
         let told = explain.next().await?;
         ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
     }
-    explain.rest().await
+    explain.rest().await?;
+    desk.opens("docs/operating.md")?.rest().await
 }
 
 async fn files_are_made_and_checked(desk: &Desk<'_>) -> Result<()> {
