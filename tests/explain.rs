@@ -10,7 +10,7 @@
 use std::convert::Infallible;
 
 use dependency_watchdog::{
-    explain::{Account, AskError, DependentState, OperatorState, State, ask, text},
+    explain::{Account, AskError, Cover, DependentState, OperatorState, State, ask, text},
     runtime::seed::Seed,
 };
 use kube::{Client, client::Body};
@@ -123,8 +123,9 @@ impl Fixed {
         if segments == ["version"] {
             return (200, json!({}));
         }
-        let rest = match &segments[3..] {
-            ["namespaces", _, rest @ ..] => rest,
+        let group = if segments[0] == "api" { 2 } else { 3 };
+        let rest = match &segments[group..] {
+            ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
             rest => rest,
         };
         let (plural, name, sub) = match rest {
@@ -177,6 +178,8 @@ fn kind(plural: &str) -> &'static str {
         "clusters" => "Cluster",
         "clusterhealths" => "ClusterHealth",
         "probepolicies" => "ProbePolicy",
+        "weedpolicies" => "WeedPolicy",
+        "namespaces" => "Namespace",
         "leases" => "Lease",
         "deployments" => "Deployment",
         other => panic!("{other}"),
@@ -268,6 +271,58 @@ fn deployment(name: &str, replicas: i32, annotations: &Value) -> Value {
         "spec": {"replicas": replicas},
         "status": {"observedGeneration": 1, "replicas": replicas, "readyReplicas": replicas},
     })
+}
+
+fn weed_policy(name: &str, role: &str) -> Value {
+    json!({
+        "kind": "WeedPolicy", "apiVersion": format!("{GROUP}/v1alpha1"),
+        "metadata": {"name": name},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"role": role}},
+            "servicesAndDependantSelectors": {
+                "etcd-main-client": {"podSelectors": [{"matchLabels": {"role": "apiserver"}}]},
+                "kube-apiserver": {"podSelectors": [{"matchLabels": {"role": "kcm"}}]},
+            },
+        },
+        "status": {
+            "lastWeeds": [weed(CLUSTER, "kube-apiserver-x"), weed("another", "kube-apiserver-y")],
+            "leftAlone": [{
+                "time": "2026-11-20T11:50:00Z", "namespace": CLUSTER, "pod": "debug",
+                "service": "etcd-main-client", "reason": "NoController",
+                "message": "it has no controller that would bring it back",
+            }],
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "Watching", "message": "all are ready",
+                "lastTransitionTime": "2026-11-20T11:00:00Z",
+            }],
+        },
+    })
+}
+
+fn weed(namespace: &str, pod: &str) -> Value {
+    json!({
+        "time": "2026-11-20T11:58:00Z", "namespace": namespace, "pod": pod,
+        "owner": "ReplicaSet/kube-apiserver", "service": "etcd-main-client",
+        "containers": ["kube-apiserver"],
+    })
+}
+
+fn namespace() -> Value {
+    json!({
+        "kind": "Namespace", "apiVersion": "v1",
+        "metadata": {"name": CLUSTER, "labels": {"role": "shoot"}},
+    })
+}
+
+/// A healthy cluster that this policy covers, and a weeder.
+fn weeded() -> Fixed {
+    let mut weeder = lease("11:59:59");
+    weeder["metadata"]["name"] = json!("dwd-weeder-leader-election");
+    weeder["spec"]["holderIdentity"] = json!("dwd-weeder-0");
+    Fixed::healthy()
+        .with(weed_policy("weeds", "shoot"))
+        .with(namespace())
+        .with(weeder)
 }
 
 fn taken(replicas: &str) -> Value {
@@ -606,4 +661,195 @@ async fn a_seed_that_does_not_tell() {
         assert!(matches!(error, AskError::CouldNot { .. }));
         assert!(error.to_string().contains(told), "{error}");
     }
+}
+
+/// The commands `restore` that are told.
+fn restores(account: &Account) -> Vec<&str> {
+    let commands = account.commands.iter().map(|it| it.command.as_str());
+    let restores = commands.filter(|it| it.starts_with("dependency-watchdog restore"));
+    restores.collect()
+}
+
+#[tokio::test]
+async fn all_is_restored_by_one_command_with_or_without_an_operator() {
+    let plain = "dependency-watchdog restore shoot--garden--alpha";
+    let overruling = "dependency-watchdog restore shoot--garden--alpha --overrule";
+    assert_eq!(restores(&Fixed::healthy().account().await), [""; 0]);
+    let protected = Fixed::protected();
+    assert_eq!(restores(&protected.account().await), [overruling]);
+    let mut unknown = protected.clone();
+    unknown.denied = vec!["leases"];
+    assert_eq!(restores(&unknown.account().await), [overruling]);
+
+    let mut silent = protected.clone();
+    silent.change("Lease", "dwd-prober-leader-election", |it| {
+        *it = lease("11:20:00");
+    });
+    assert_eq!(restores(&silent.account().await), [plain]);
+    let elsewhere = ask(&silent.seed(), CLUSTER, "elsewhere").await.unwrap();
+    assert_eq!(
+        restores(&Account::new(&elsewhere)),
+        [format!("{plain} --leader-election-namespace=elsewhere")]
+    );
+    for change in [json!({"suspend": true}), json!({"mode": "DryRun"})] {
+        let mut braked = protected.clone();
+        braked.change("ProbePolicy", "shoots", |it| {
+            json_patch::merge(&mut it["spec"], &change);
+        });
+        assert_eq!(restores(&braked.account().await), [plain], "{change}");
+    }
+    let mut orphaned = protected.clone();
+    orphaned.remove("ProbePolicy");
+    assert_eq!(restores(&orphaned.account().await), [plain]);
+    // It would only take the marks off.
+    let mut migrating = protected;
+    migrating.change("Cluster", CLUSTER, |it| {
+        it["spec"]["shoot"]["status"]["lastOperation"]["type"] = json!("Migrate");
+    });
+    assert_eq!(restores(&migrating.account().await), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_weeded_there_is_told() {
+    let mut braked = weed_policy("braked", "shoot");
+    braked["spec"]["suspend"] = json!(true);
+    braked["status"] = json!({});
+    let mut invalid = weed_policy("invalid", "shoot");
+    invalid["spec"]["watchDuration"] = json!("0s");
+    let mut elsewhere = weed_policy("elsewhere", "system");
+    elsewhere["status"] = json!({"lastWeeds": [weed("another", "x")]});
+    let account = weeded()
+        .with(braked)
+        .with(invalid)
+        .with(elsewhere)
+        .account()
+        .await;
+    let told = account.weeding.as_ref().unwrap();
+    let policies = told.policies.iter().map(|it| (&*it.name, it.cover));
+    assert_eq!(
+        policies.collect::<Vec<_>>(),
+        [
+            ("braked", Cover::Suspended),
+            ("invalid", Cover::Invalid),
+            ("weeds", Cover::Covers)
+        ]
+    );
+    assert_eq!(told.weeder.state, OperatorState::Alive);
+    insta::assert_snapshot!(text(&account));
+    insta::assert_snapshot!(serde_json::to_string_pretty(told).unwrap());
+}
+
+#[tokio::test]
+async fn whether_a_policy_covers_the_namespace() {
+    type Change = fn(&mut Fixed);
+    let cases: [(&str, Change, Option<Cover>); 8] = [
+        ("as it is", |_| (), Some(Cover::Covers)),
+        (
+            "other labels",
+            |it| {
+                it.change("Namespace", CLUSTER, |it| {
+                    it["metadata"]["labels"] = json!({"role": "other"})
+                });
+            },
+            Some(Cover::Former),
+        ),
+        (
+            "other labels, and nothing was done there",
+            |it| {
+                it.change("Namespace", CLUSTER, |it| {
+                    it["metadata"]["labels"] = json!({})
+                });
+                it.change("WeedPolicy", "weeds", |it| it["status"] = json!({}));
+            },
+            None,
+        ),
+        (
+            "a namespace that is being deleted",
+            |it| {
+                it.change("Namespace", CLUSTER, |it| {
+                    it["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z")
+                });
+            },
+            Some(Cover::Former),
+        ),
+        (
+            "no namespace",
+            |it| it.remove("Namespace"),
+            Some(Cover::Former),
+        ),
+        (
+            "a policy that is being deleted",
+            |it| {
+                it.change("WeedPolicy", "weeds", |it| {
+                    it["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:00:00Z")
+                });
+            },
+            Some(Cover::Deleting),
+        ),
+        (
+            "a policy that cannot be decoded",
+            |it| {
+                it.change("WeedPolicy", "weeds", |it| {
+                    it["spec"]["mode"] = json!("Sometimes")
+                });
+            },
+            Some(Cover::Invalid),
+        ),
+        (
+            "a namespace that may not be read",
+            |it| it.denied = vec!["namespaces"],
+            Some(Cover::Unknown),
+        ),
+    ];
+    for (case, change, expected) in cases {
+        let mut seed = weeded();
+        change(&mut seed);
+        let account = seed.account().await;
+        let told = account.weeding.as_ref().map(|it| it.policies[0].cover);
+        assert_eq!(told, expected, "{case}");
+        let unread: Vec<_> = account.unread.iter().map(|it| &*it.what).collect();
+        let wanted = match expected {
+            Some(Cover::Unknown) => &["the Namespace"][..],
+            _ => &[],
+        };
+        assert_eq!(unread, wanted, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_weeder_that_is_away_and_policies_that_may_not_be_read_are_told() {
+    let mut seed = weeded();
+    seed.change("Lease", "dwd-weeder-leader-election", |it| {
+        it["spec"]["renewTime"] = json!("2026-11-20T11:00:00.000000Z");
+    });
+    seed.change("WeedPolicy", "weeds", |it| {
+        it["status"]["conditions"] = json!([
+            {"type": "Ready", "status": "False", "reason": "Listing", "message": "not listed",
+             "lastTransitionTime": "2026-11-20T11:00:00Z"},
+            {"type": "Degraded", "status": "True", "reason": "PodsUnwatched", "message": "blind",
+             "lastTransitionTime": "2026-11-20T11:00:00Z"},
+        ]);
+    });
+    let account = seed.account().await;
+    assert!(commands(&account).contains("get lease dwd-weeder-leader-election"));
+    let told = text(&account);
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "no weeder is alive: dwd-weeder-0 led",
+        "so no pod is deleted",
+        "not ready (Listing): not listed",
+        "PodsUnwatched: blind",
+    ] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+
+    seed.denied = vec!["weedpolicies"];
+    let account = seed.account().await;
+    assert_eq!(account.weeding, None);
+    assert_eq!(account.unread[0].what, "WeedPolicies");
+    // Where they are not served nobody asked for them.
+    seed.unserved = vec!["weedpolicies"];
+    seed.denied = Vec::new();
+    let account = seed.account().await;
+    assert_eq!((account.weeding, account.unread), (None, Vec::new()));
 }

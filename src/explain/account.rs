@@ -7,17 +7,18 @@ use serde::Serialize;
 
 use super::{
     Answers, Refused,
-    commands::{Command, commands},
+    commands::{Command, Means, commands},
     dependents::{DependentAccount, Wanted},
     next::{self, Outlook},
-    operator::OperatorAccount,
+    operator::{OperatorAccount, PROBER},
     policies::{self, PolicyAccount},
     probing::{Probing, probing},
     record::Record,
+    weeding::Weeding,
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore},
-    cluster::{Dependent, Settings},
+    cluster::{Assignment, Dependent, Eligibility, Settings},
     health::{self, Finding},
     prober::{
         stance::{Known, Presence, Stance},
@@ -82,6 +83,9 @@ pub struct Account {
     pub dependents: Vec<DependentAccount>,
     /// What comes next, as sentences.
     pub next: Vec<String>,
+    /// Which pods the weeder deletes there; absent if no WeedPolicy has to do with the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weeding: Option<Weeding>,
     /// What can be done or looked at.
     pub commands: Vec<Command>,
     /// What could not be read, dependents apart.
@@ -130,6 +134,7 @@ impl Account {
             objects,
             index,
             dependents: asked,
+            weeding: _,
         } = answers;
         let health = objects.health.as_ref().ok().and_then(Option::as_ref);
         let status = health.and_then(|health| health.as_ref().ok()?.status.as_ref());
@@ -169,10 +174,11 @@ impl Account {
             record: record.as_ref(),
             recorded,
         };
+        let aim = outlook.aim();
         let wanted = wanted(&outlook, settings, recorded);
         let mut dependents: Vec<_> = asked.iter().map(|asked| wanted.account(asked)).collect();
         dependents.sort_by_key(|dependent| dependent.level);
-        let operator = OperatorAccount::new(&objects.lease, namespace, *now);
+        let operator = OperatorAccount::new(&PROBER, &objects.lease, namespace, *now);
         let threshold = settings.map(|settings| {
             Threshold::new(settings, record.as_ref().and_then(|it| it.leases.as_ref()))
         });
@@ -184,6 +190,7 @@ impl Account {
             probing: probing(answers, stance.as_ref(), responsible, record.as_ref()),
             policies: policies::accounts(index, objects, cluster),
             next: next::next(&outlook, threshold.as_ref(), &operator),
+            weeding: Weeding::new(answers),
             threshold,
             operator,
             record,
@@ -191,7 +198,13 @@ impl Account {
             commands: Vec::new(),
             unread: unread(answers),
         };
-        account.commands = commands(&account, responsible, namespace);
+        let means = Means {
+            responsible,
+            aim,
+            enforced: assignment.is_some_and(is_enforced),
+            namespace,
+        };
+        account.commands = commands(&account, &means);
         account
     }
 }
@@ -219,6 +232,13 @@ impl Threshold {
 
 pub(super) fn written(duration: Duration) -> api::Duration {
     api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Whether a policy selects the cluster that scales down what is restored in an outage.
+fn is_enforced(assignment: &Assignment) -> bool {
+    let selected = assignment.selected.as_ref();
+    assignment.eligibility == Eligibility::Probed
+        && selected.is_some_and(|it| !it.brake.suspend && !it.brake.dry_run)
 }
 
 /// What the operator knows of the Cluster; `None` if too little of it could be read here.
@@ -318,11 +338,18 @@ fn unread(answers: &Answers) -> Vec<Unread> {
         }),
         _ => None,
     };
+    // Where the kind is not there, nothing is weeded, and nobody asked for that.
+    let weed_policies = objects.weed_policies.as_ref().err();
+    let weed_policies = weed_policies.filter(|refused| **refused != Refused::NotServed);
+    let namespace = answers.weeding.as_ref();
+    let namespace = namespace.and_then(|weeding| weeding.namespace.as_ref().err());
     let kinds = [
         refused("Clusters", objects.cluster.as_ref().err()),
         refused("ClusterHealths", objects.health.as_ref().err()),
         refused("ProbePolicies", objects.policies.as_ref().err()),
         undecodable,
+        refused("WeedPolicies", weed_policies),
+        refused("the Namespace", namespace),
     ];
     kinds.into_iter().flatten().collect()
 }

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use http::header;
 use jiff::fmt::rfc2822::DateTimeParser;
 use k8s_openapi::{
-    api::coordination::v1::Lease,
-    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
+    api::{coordination::v1::Lease, core::v1::Namespace},
+    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, Time},
     jiff::Timestamp,
 };
 use kube::{
@@ -21,15 +21,16 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{near::near, policies::index};
 use crate::{
-    api::{ClusterHealth, DependentRef, ProbePolicy},
+    api::{ClusterHealth, DependentRef, ProbePolicy, WeedPolicy},
     cluster::Index,
     gardener::Cluster,
     prober::{
-        LEASE,
+        self,
         plan::Observed,
         scale::{Resources, ScaleError, Scaler},
     },
     runtime::seed::{CallError, Seed},
+    weeder,
 };
 
 /// Everything that is known of a cluster.
@@ -38,7 +39,7 @@ pub struct Answers {
     pub cluster: String,
     /// What time it is: on the seed if it says so, else here.
     pub now: Timestamp,
-    /// Where the operator's Lease was looked for.
+    /// Where the Leases were looked for.
     pub namespace: String,
     /// What is there.
     pub objects: Objects,
@@ -47,6 +48,8 @@ pub struct Answers {
     pub index: Index,
     /// The dependents, by reference.
     pub dependents: Vec<Asked>,
+    /// What tells of weeding; `None` if no WeedPolicy is known.
+    pub weeding: Option<WeedingObjects>,
 }
 
 /// The objects that tell of a cluster; `Ok(None)` is one that does not exist.
@@ -57,7 +60,17 @@ pub struct Objects {
     pub health: Result<Option<Result<ClusterHealth, String>>, Refused>,
     /// All policies.
     pub policies: Result<Vec<DeserializeGuard<ProbePolicy>>, Refused>,
-    /// By which operators elect their leader.
+    /// By which probers elect their leader.
+    pub lease: Result<Option<Lease>, Refused>,
+    /// All policies of the weeder.
+    pub weed_policies: Result<Vec<DeserializeGuard<WeedPolicy>>, Refused>,
+}
+
+/// What else tells of weeding, where there are policies for it; `Ok(None)` does not exist.
+pub struct WeedingObjects {
+    /// The metadata of the cluster's namespace.
+    pub namespace: Result<Option<ObjectMeta>, Refused>,
+    /// By which weeders elect their leader.
     pub lease: Result<Option<Lease>, Refused>,
 }
 
@@ -187,7 +200,10 @@ pub async fn ask(seed: &Seed, cluster: &str, namespace: &str) -> Result<Answers,
         }
     }
     let index = index(&objects, cluster);
-    let dependents = dependents(seed, cluster, references(&index, &objects, cluster)).await;
+    let (dependents, weeding) = tokio::join!(
+        dependents(seed, cluster, references(&index, &objects, cluster)),
+        weeding(seed, cluster, namespace, &objects),
+    );
     Ok(Answers {
         cluster: cluster.to_owned(),
         now,
@@ -195,6 +211,7 @@ pub async fn ask(seed: &Seed, cluster: &str, namespace: &str) -> Result<Answers,
         objects,
         index,
         dependents,
+        weeding,
     })
 }
 
@@ -217,7 +234,8 @@ async fn objects(seed: &Seed, cluster: &str, namespace: &str) -> Objects {
     let client = seed.client();
     let all = ListParams::default();
     let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
-    let (cluster, health, policies, lease) = tokio::join!(
+    let weed_policies: Api<DeserializeGuard<WeedPolicy>> = Api::all(client.clone());
+    let (cluster, health, policies, lease, weed_policies) = tokio::join!(
         named(seed, Api::<Cluster>::all(client.clone()), cluster),
         named(
             seed,
@@ -225,14 +243,37 @@ async fn objects(seed: &Seed, cluster: &str, namespace: &str) -> Objects {
             cluster
         ),
         seed.call(policies.list(&all)),
-        get_lease(seed, namespace),
+        get_lease(seed, namespace, prober::LEASE),
+        seed.call(weed_policies.list(&all)),
     );
     Objects {
         cluster,
         health: health.map(|health| health.map(|health| health.0.map_err(|it| it.error))),
         policies: policies.map(|list| list.items).map_err(Refused::from),
         lease,
+        weed_policies: weed_policies.map(|list| list.items).map_err(Refused::from),
     }
+}
+
+/// What else tells of weeding.
+async fn weeding(
+    seed: &Seed,
+    cluster: &str,
+    namespace: &str,
+    objects: &Objects,
+) -> Option<WeedingObjects> {
+    objects.weed_policies.iter().flatten().next()?;
+    let namespaces: Api<Namespace> = Api::all(seed.client().clone());
+    let (found, lease) = tokio::join!(
+        seed.call(namespaces.get_metadata_opt(cluster)),
+        get_lease(seed, namespace, weeder::LEASE),
+    );
+    Some(WeedingObjects {
+        namespace: found
+            .map(|found| found.map(|found| found.metadata))
+            .map_err(Refused::from),
+        lease,
+    })
 }
 
 /// The object of this name. As a list, which also tells whether the kind is served.
@@ -245,9 +286,9 @@ where
     Ok(list.items.into_iter().next())
 }
 
-async fn get_lease(seed: &Seed, namespace: &str) -> Result<Option<Lease>, Refused> {
+async fn get_lease(seed: &Seed, namespace: &str, name: &str) -> Result<Option<Lease>, Refused> {
     let api: Api<Lease> = Api::namespaced(seed.client().clone(), namespace);
-    Ok(seed.call(api.get_opt(LEASE)).await?)
+    Ok(seed.call(api.get_opt(name)).await?)
 }
 
 /// Names of Clusters like this one; none if they cannot be listed.

@@ -1,19 +1,24 @@
 //! What the reader can do or look at, as commands to paste.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use super::{
     account::{Account, State},
     dependents::{DependentAccount, DependentState},
-    operator::OperatorState,
+    operator::{OperatorState, PROBER, WEEDER},
 };
 use crate::{
     cluster::Selected,
-    prober::{
-        LEASE,
-        plan::{IGNORE, RECORD},
-    },
+    prober::plan::{Aim, IGNORE, RECORD},
 };
+
+/// Where the command restore looks for the Lease unless it is told.
+const LEASE_NAMESPACE: &str = "garden";
+
+/// At zero, or on the way there, by the operator.
+const DOWN: [DependentState; 2] = [DependentState::Down, DependentState::GoingDown];
 
 /// A command, and what it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,21 +29,34 @@ pub struct Command {
     pub command: String,
 }
 
+/// What commands depend on beside the account.
+pub(super) struct Means<'a> {
+    /// The responsible policy.
+    pub(super) responsible: Option<&'a Selected>,
+    /// What the operator aims at.
+    pub(super) aim: Aim,
+    /// The policy is enforced on the cluster, so that an operator would take again what is restored.
+    pub(super) enforced: bool,
+    /// Where the operator's Lease was looked for.
+    pub(super) namespace: &'a str,
+}
+
 /// What can be done about this account, the most urgent first.
-pub(super) fn commands(
-    account: &Account,
-    responsible: Option<&Selected>,
-    namespace: &str,
-) -> Vec<Command> {
+pub(super) fn commands(account: &Account, means: &Means<'_>) -> Vec<Command> {
     let mut told = Commands(Vec::new());
-    let cluster = &account.cluster;
+    let (cluster, namespace) = (&account.cluster, means.namespace);
     let pods =
         format!("kubectl -n {namespace} get pods -l app.kubernetes.io/name=dependency-watchdog");
     if account.operator.is_away() {
-        let lease = format!("kubectl -n {namespace} get lease {LEASE} -o yaml");
+        let lease = format!("kubectl -n {namespace} get lease {} -o yaml", PROBER.lease);
         told.add("see why no prober is alive", format!("{pods}\n{lease}"));
     } else if account.operator.state == OperatorState::NoLease {
         told.add("see whether a prober runs", pods);
+    }
+    let weeder = account.weeding.as_ref().map(|weeding| &weeding.weeder);
+    if weeder.is_some_and(|weeder| weeder.is_away()) {
+        let lease = format!("kubectl -n {namespace} get lease {} -o yaml", WEEDER.lease);
+        told.add("see why no weeder is alive", lease);
     }
     if account.state == State::NotInstalled {
         told.add(
@@ -46,7 +64,15 @@ pub(super) fn commands(
             "dependency-watchdog crd | kubectl apply --server-side -f -".to_owned(),
         );
     }
-    brakes(account, responsible, &mut told);
+    brakes(account, means.responsible, &mut told);
+    let restore = restore(account, means);
+    if let Some(Restore::Unopposed(command)) = &restore {
+        told.add(
+            "put back by hand all that is owed: it shows what it would do, and asks; nodes that are \
+             silent may then be replaced",
+            command.clone(),
+        );
+    }
     for dependent in &account.dependents {
         let name = dependent.kubectl_name();
         let back = format!(
@@ -100,8 +126,43 @@ pub(super) fn commands(
         );
     }
     // Last, since it is seldom the right thing to do.
+    if let Some(Restore::Overruling(command)) = &restore {
+        told.add(
+            "overrule the operator: restore all that is owed, and keep it from scaling down again; it \
+             shows what it would do, and asks; nodes that are silent may then be replaced",
+            command.clone(),
+        );
+    }
     by_hand(account, &mut told);
     told.0
+}
+
+/// How all of the cluster is restored.
+enum Restore {
+    /// No operator would take it again.
+    Unopposed(String),
+    /// One would, or it is not known whether one is there.
+    Overruling(String),
+}
+
+/// The command that restores what is at zero by the operator, unless gardenlet decides about it.
+fn restore(account: &Account, means: &Means<'_>) -> Option<Restore> {
+    let down = |it: &DependentAccount| DOWN.contains(&it.state);
+    if means.aim == Aim::Release || !account.dependents.iter().any(down) {
+        return None;
+    }
+    let mut command = format!("dependency-watchdog restore {}", account.cluster);
+    if means.namespace != LEASE_NAMESPACE {
+        let _ = write!(command, " --leader-election-namespace={}", means.namespace);
+    }
+    let seen = match account.operator.state {
+        OperatorState::Alive | OperatorState::Unknown => true,
+        OperatorState::Silent | OperatorState::Vacant | OperatorState::NoLease => false,
+    };
+    Some(match means.enforced && seen {
+        true => Restore::Overruling(command + " --overrule"),
+        false => Restore::Unopposed(command),
+    })
 }
 
 /// What a policy holds back, and how to let it go on.
@@ -136,8 +197,7 @@ fn by_hand(account: &Account, told: &mut Commands) {
         let lines: Vec<String> = dependents.map(line).collect();
         Some(lines.join("\n")).filter(|lines| !lines.is_empty())
     };
-    let down = [DependentState::Down, DependentState::GoingDown];
-    if let Some(lines) = of(&down, &|it| {
+    if let Some(lines) = of(&DOWN, &|it| {
         let (name, replicas) = (it.kubectl_name(), it.by_hand());
         format!(
             "kubectl -n {cluster} annotate {name} {IGNORE}=true\n\
@@ -145,8 +205,9 @@ fn by_hand(account: &Account, told: &mut Commands) {
         )
     }) {
         told.add(
-            "overrule the operator: restore by hand, and keep it from scaling down again until the \
-             annotation is removed; nodes that are silent may then be replaced",
+            "restore single dependents by hand, the first first, and keep the operator from scaling \
+             them down again until the annotation is removed; nodes that are silent may then be \
+             replaced",
             lines,
         );
     }

@@ -1,4 +1,7 @@
-//! Whether an operator is alive, by the Lease for which its replicas stand.
+//! Whether a prober, or a weeder, is alive, by the Lease for which its replicas stand.
+//!
+//! One look, by what the holder's clock has written there and the seed's says now: enough to tell
+//! of, and not to act on.
 
 use k8s_openapi::{
     api::coordination::v1::Lease,
@@ -8,7 +11,7 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use super::{Refused, text::ago};
-use crate::prober::LEASE;
+use crate::{prober, weeder};
 
 /// How long a Lease holds that does not say so: the default of the operator.
 const LEASE_SECONDS: i32 = 15;
@@ -28,7 +31,29 @@ pub enum OperatorState {
     Unknown,
 }
 
-/// What is known of the operator.
+/// A component of the operator.
+pub(super) struct Component {
+    /// The name of its Lease.
+    pub(super) lease: &'static str,
+    /// What it is called.
+    name: &'static str,
+    /// What is not done without it.
+    idle: &'static str,
+}
+
+pub(super) const PROBER: Component = Component {
+    lease: prober::LEASE,
+    name: "prober",
+    idle: "nothing is probed or scaled",
+};
+
+pub(super) const WEEDER: Component = Component {
+    lease: weeder::LEASE,
+    name: "weeder",
+    idle: "no pod is deleted",
+};
+
+/// What is known of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperatorAccount {
@@ -46,10 +71,16 @@ pub struct OperatorAccount {
 
 impl OperatorAccount {
     pub(super) fn new(
+        component: &Component,
         lease: &Result<Option<Lease>, Refused>,
         namespace: &str,
         now: Timestamp,
     ) -> Self {
+        let Component {
+            lease: lease_name,
+            name,
+            idle,
+        } = component;
         let without = |state, message| Self {
             state,
             holder: None,
@@ -62,7 +93,7 @@ impl OperatorAccount {
                 return without(
                     OperatorState::NoLease,
                     format!(
-                        "there is no Lease {namespace}/{LEASE}: no prober was started with \
+                        "there is no Lease {namespace}/{lease_name}: no {name} was started with \
                          --enable-leader-election and this namespace, so nobody can tell whether \
                          one runs"
                     ),
@@ -72,7 +103,8 @@ impl OperatorAccount {
                 return without(
                     OperatorState::Unknown,
                     format!(
-                        "whether one runs is not known: the Lease {namespace}/{LEASE}: {refused}"
+                        "whether one runs is not known: the Lease {namespace}/{lease_name}: \
+                         {refused}"
                     ),
                 );
             }
@@ -85,13 +117,14 @@ impl OperatorAccount {
                 renewed,
                 ..without(
                     OperatorState::Vacant,
-                    "no prober leads: the last one gave its Lease back when it ended, so nothing is \
-                     probed or scaled"
-                        .to_owned(),
+                    format!(
+                        "no {name} leads: the last one gave its Lease back when it ended, so {idle}"
+                    ),
                 )
             };
         };
-        let holds = spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS).max(1);
+        let holds = spec.lease_duration_seconds.filter(|seconds| *seconds > 0);
+        let holds = holds.unwrap_or(LEASE_SECONDS);
         let age = renewed
             .as_ref()
             .map(|renewed| now.duration_since(renewed.0));
@@ -104,8 +137,7 @@ impl OperatorAccount {
             (OperatorState::Alive, message)
         } else {
             let message = format!(
-                "no prober is alive: {holder} led, and renewed its Lease of {holds}s {when}, so \
-                 nothing is probed or scaled"
+                "no {name} is alive: {holder} led, and renewed its Lease of {holds}s {when}, so {idle}"
             );
             (OperatorState::Silent, message)
         };
@@ -142,7 +174,7 @@ mod tests {
         }});
         let lease = Ok(Some(serde_json::from_value(lease).unwrap()));
         let now = "2026-11-20T12:00:05Z".parse().unwrap();
-        let account = OperatorAccount::new(&lease, "garden", now);
+        let account = OperatorAccount::new(&PROBER, &lease, "garden", now);
         assert_eq!(account.state, expected, "{account:?}");
         assert_eq!(account.holder.is_some(), !holder.is_empty());
     }
@@ -159,7 +191,7 @@ mod tests {
         #[case] expected: OperatorState,
         #[case] says: &str,
     ) {
-        let account = OperatorAccount::new(&lease, "garden", Timestamp::UNIX_EPOCH);
+        let account = OperatorAccount::new(&PROBER, &lease, "garden", Timestamp::UNIX_EPOCH);
         assert_eq!(account.state, expected);
         assert!(account.message.contains(says), "{}", account.message);
     }

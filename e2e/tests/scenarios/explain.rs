@@ -172,12 +172,13 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
         )
         .await?;
     ensure!(
-        !text.contains("Not read") && !text.contains("you may not"),
+        !text.contains("Not read") && !text.contains("you may not") && !text.contains("Weed"),
         "{text}"
     );
     let account = viewer.json("project/one").await?;
     has(&account, "/state", "Healthy")?;
     has(&account, "/unread", json!([]))?;
+    is_weeded(&seed, &viewer, cluster).await?;
 
     shoot.cut_all();
     shoot.is_protected(Protection::Active).await?;
@@ -257,14 +258,66 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
     // What can be pasted works. Without a prober that is all that gives the replicas back.
     let commands = account.get("commands").and_then(Value::as_array);
     let commands = commands.context("no commands")?;
-    for command in commands.iter().filter_map(|it| it.get("command")?.as_str()) {
+    let commands: Vec<&str> = commands
+        .iter()
+        .filter_map(|it| it.get("command")?.as_str())
+        .collect();
+    for command in &commands {
+        if let Some(restore) = command.strip_prefix("dependency-watchdog ") {
+            restores(&seed, restore).await?;
+            continue;
+        }
         let ran = seed.kubectl().script(command, &[]).await;
-        ran.with_context(|| command.to_owned())?;
+        ran.with_context(|| (*command).to_owned())?;
     }
+    let restore = format!("dependency-watchdog restore {cluster}");
+    ensure!(commands.contains(&&*restore), "{commands:?}");
     for (name, count) in DEPENDENTS.into_iter().zip(COUNTS) {
         shoot.dependent(name).is_ready(count).await?;
     }
     ensure!(!policy.get().await?.spec.suspend, "the brake is still on");
+    Ok(())
+}
+
+/// A policy that covers all namespaces is told of, and that no weeder is seen.
+async fn is_weeded(seed: &Seed, viewer: &Reader<'_>, cluster: &str) -> Result<()> {
+    let policy = json!({
+        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "WeedPolicy",
+        "metadata": {"name": "weeds"},
+        "spec": {"servicesAndDependantSelectors": {
+            "etcd-main-client": {"podSelectors": [{"matchLabels": {"role": "apiserver"}}]},
+        }},
+    });
+    seed.apply(&policy.to_string()).await?;
+    let text = viewer
+        .is_told(
+            cluster,
+            &[
+                "there is no Lease garden/dwd-weeder-leader-election: no weeder was started",
+                "weeds covers the namespace",
+                "for 5m after it has become ready: etcd-main-client",
+            ],
+        )
+        .await?;
+    ensure!(
+        !text.contains("Not read") && !text.contains("you may not"),
+        "{text}"
+    );
+    let account = viewer.json(cluster).await?;
+    has(&account, "/weeding/policies/0/cover", "Covers")
+}
+
+/// Restores by the command of an account, as an administrator who has said yes.
+async fn restores(seed: &Seed, command: &str) -> Result<()> {
+    let args: Vec<String> = command
+        .split(' ')
+        .chain(["--yes"])
+        .map(str::to_owned)
+        .collect();
+    let admin = seed.server().kubeconfig_of("admin")?;
+    let ran = Operator::exactly(seed, "explained-restore", &admin, &args, Vec::new())?;
+    let code = ran.process.ends(wait::LIMIT).await?.code();
+    ensure!(code == Some(0), "{command}: {}", ran.process.log()?);
     Ok(())
 }
 
