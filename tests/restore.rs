@@ -391,7 +391,8 @@ fn renew_after(seed: &Seed, looks: usize) {
 
 #[rstest]
 #[case::none(None, None, 0, "Gone")]
-#[case::given_back(Some(("", 1)), None, 0, "Gone")]
+#[case::given_back(Some(("", 1)), None, 5, "Gone")]
+#[case::long_given_back(Some(("", 3_600)), None, 5, "Gone")]
 #[case::dead(Some(("old", 15)), None, 15, "Gone")]
 #[case::of_no_length(Some(("old", 0)), None, 15, "Gone")]
 #[case::alive(Some(("dwd", 15)), Some(4), 4, "Alive")]
@@ -421,6 +422,133 @@ async fn an_operator_is_alive_that_is_seen_to_renew(
     let gone = expected == "Gone";
     assert_eq!(view.cases[0].held_back.is_none(), gone);
     assert_eq!(view.cases[0].workable(), if gone { 3 } else { 0 });
+}
+
+/// A replica that ends gives its Lease back, and the next one takes it.
+#[rstest]
+#[case::taken_by_the_next(Some(3), 3, "Alive")]
+#[case::taken_by_nobody(None, 6, "Gone")]
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_just_given_back_is_watched_too(
+    #[case] taken: Option<usize>,
+    #[case] seconds: u64,
+    #[case] expected: &str,
+) {
+    let seed = new_seed();
+    put_down(&seed, "a");
+    put_cluster(&seed);
+    seed.put(&policy("p"));
+    put_lease(&seed, "old", 15);
+    let mut look = 0;
+    seed.interfere(
+        usize::MAX,
+        |call| call.brief() == format!("GET leases/{LEASE}"),
+        move |lease| {
+            // The first look finds the old holder, the second nobody.
+            let holder = match look {
+                0 => "old",
+                _ if taken.is_some_and(|taken| look >= taken) => "new",
+                _ => "",
+            };
+            lease["spec"]["holderIdentity"] = json!(holder);
+            look += 1;
+        },
+    );
+    let started = Instant::now();
+    let view = look_at_a(&seed).await;
+    let sight = view.operator.unwrap();
+    assert!(format!("{sight:?}").starts_with(expected), "{sight:?}");
+    assert_eq!(started.elapsed().as_secs(), seconds);
+}
+
+async fn look_at_a(seed: &Seed) -> View {
+    look(&restorer(seed), &a()).await
+}
+
+/// Whatever is there, of whatever kind.
+#[tokio::test(start_paused = true)]
+async fn to_look_changes_nothing() {
+    let seed = new_seed();
+    put_down(&seed, "a");
+    put_taken(&seed, "Etcd", "a", "main", Some("3"));
+    put_taken(&seed, "StatefulSet", "a", "garbled", Some("two"));
+    put_cluster(&seed);
+    put_deleting_policy(&seed).await;
+    let before = seed.writes().len();
+    for restorer in [restorer(&seed), overruling(&seed)] {
+        let view = look(&restorer, &Scope::All).await;
+        assert_eq!((view.cases.len(), view.deleting.len()), (1, 1));
+    }
+    assert_eq!(seed.writes().len(), before);
+}
+
+/// Nothing is owed to what holds up the others.
+#[tokio::test(start_paused = true)]
+async fn what_holds_up_a_level_is_named() {
+    let seed = new_seed();
+    put_down(&seed, "a");
+    put_workload(&seed, "Deployment", "a", "ca", 3);
+    seed.change("clusterhealths", "", "a", |it| {
+        it["status"]["dependents"][0]["owed"] = json!(false);
+    });
+    let view = look_at_a(&seed).await;
+    seed.fail(Failure::Reset, (0, usize::MAX), |call| call.name == "ca");
+    let (_grant, warrant) = forever();
+    let ended = restorer(&seed).restore(view.cases, &warrant, &|_| ()).await;
+    let left = left(&ended);
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(
+        left[0].starts_with("a  Deployment/ca: get failed"),
+        "{left:?}"
+    );
+    assert!(
+        left[1].ends_with("an earlier level is not complete"),
+        "{left:?}"
+    );
+}
+
+/// It was created, and whoever created it ended before it wrote what it knows.
+#[rstest]
+#[case::none(json!(null))]
+#[case::empty(json!({"protection": "None"}))]
+#[tokio::test(start_paused = true)]
+async fn a_record_that_says_nothing_is_no_reason_to_see_nothing(#[case] status: Value) {
+    let seed = new_seed();
+    put_down(&seed, "a");
+    seed.put(&policy("p"));
+    seed.change("clusterhealths", "", "a", |it| {
+        it["status"] = status.clone()
+    });
+    for scope in [a(), Scope::All] {
+        let view = look(&restorer(&seed), &scope).await;
+        let workable: usize = view.cases.iter().map(|case| case.workable()).sum();
+        assert_eq!(workable, 3, "{scope:?}");
+    }
+    let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
+    assert_eq!(left(&ended), [""; 0]);
+    assert_back(&seed, "a");
+}
+
+/// Other kinds may have the same name, and other groups the same kind.
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_pasted_names_the_group() {
+    let seed = new_seed();
+    put_taken(&seed, "Etcd", "a", "main", Some("3"));
+    annotate(&seed, "etcds", "a", "main", &json!({}));
+    put_health(&seed, "a", "p", &[entry("Etcd", "main", 0, Some(3))]);
+    let table = look_at_a(&seed).await.cases[0].table();
+    let command = "scale etcd.v1alpha1.druid.gardener.cloud/main --replicas=3";
+    assert!(table.contains(command), "{table}");
+}
+
+/// An annotation may have 256 KiB.
+#[tokio::test(start_paused = true)]
+async fn a_long_record_is_told_in_short() {
+    let seed = new_seed();
+    put_taken(&seed, "Deployment", "a", "x", Some(&"9".repeat(100_000)));
+    put_health(&seed, "a", "p", &[entry("Deployment", "x", 0, Some(3))]);
+    let table = look_at_a(&seed).await.cases[0].table();
+    assert!(table.contains("refused") && table.len() < 500, "{table}");
 }
 
 #[rstest]

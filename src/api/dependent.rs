@@ -109,6 +109,22 @@ impl fmt::Display for DependentRef {
     }
 }
 
+impl DependentRef {
+    /// The name that kubectl takes. Of kinds that others may have too, it names the group.
+    pub fn kubectl_name(&self) -> String {
+        let Self {
+            api_version,
+            kind,
+            name,
+        } = self;
+        let kind = kind.to_lowercase();
+        match api_version.split_once('/') {
+            Some(("apps", _)) | None => format!("{kind}/{name}"),
+            Some((group, version)) => format!("{kind}.{version}.{group}/{name}"),
+        }
+    }
+}
+
 fn no_delay() -> Duration {
     Duration::from_secs(0)
 }

@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -34,6 +35,9 @@ use crate::{
 const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Once it is interrupted, what is left of a step is sent within this.
 const FINISH: Duration = Duration::from_secs(5);
+/// What was looked at is carried out within this; later it is looked at again, since the cluster may
+/// have been put to sleep meanwhile, and an operator may have come back.
+const FRESH: Duration = Duration::from_secs(30);
 /// Not all is back.
 const LEFT: u8 = 1;
 /// Nothing could be asked, or it was asked for nonsense; clap's code for the latter.
@@ -114,9 +118,10 @@ pub(super) async fn run(args: RestoreArgs) -> ExitCode {
 
 /// Restores, and tells whether all is back.
 async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
-    let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
     let client = seed::client(config, &RequestMetrics::default())?;
+    // Not before: a plugin that logs in is ended by a signal like everything else.
+    let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
     let restorer = Restorer {
         seed: Seed::new(client.clone(), args.client.budget()),
         scale: Seed::new(client, args.scale.budget()),
@@ -125,24 +130,19 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
         overrule: args.overrule,
     };
     let scope = args.cluster.map_or(Scope::All, Scope::Cluster);
-    let looking = restorer.look(&scope, &|line| eprintln!("{line} ..."));
-    let view = stop.run_until_cancelled(looking).await;
-    let view = view.ok_or(RestoreError::Interrupted)??;
-    say(&preview(&view, &restorer));
-
-    let workable: usize = view.cases.iter().map(|case| case.workable()).sum();
-    let freeable = match &view.operator {
-        Some(sight) if sight.is_gone() => view.deleting.len(),
-        _ => 0,
+    let look = async || {
+        let looking = restorer.look(&scope, &|line| eprintln!("{line} ..."));
+        let view = stop.run_until_cancelled(looking).await;
+        Ok(view.ok_or(RestoreError::Interrupted)??)
     };
-    let due = view.cases.iter().any(|case| case.is_due());
-    if args.dry_run || workable + freeable == 0 {
-        return Ok(!due);
-    }
-    if !args.yes && !confirmed(&stop).await? {
-        say("nothing was changed");
-        return Ok(false);
-    }
+    let ask = async || match args.yes {
+        true => Ok(true),
+        false => confirmed(&stop).await,
+    };
+    let view = match agree(look, ask, args.dry_run, args.overrule).await? {
+        Agreed::Restore(view) => view,
+        Agreed::Nothing { all_is_back } => return Ok(all_is_back),
+    };
 
     say("");
     let (grant, warrant) = grant(Instant::now() + EVER);
@@ -152,29 +152,101 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
         std::future::pending().await
     };
     tokio::select! {
-        done = carry_out(&restorer, view, freeable > 0, &warrant) => Ok(done),
+        done = carry_out(&restorer, view, &warrant) => Ok(done),
         never = finish => never,
     }
 }
 
+/// What came of looking and asking.
+enum Agreed {
+    /// This is to be restored.
+    Restore(View),
+    /// There is nothing to do, or it is not wanted.
+    Nothing { all_is_back: bool },
+}
+
+/// Shows what there is to do, and asks until somebody agrees to what is so at that moment.
+async fn agree(
+    look: impl AsyncFn() -> Result<View, RestoreError>,
+    ask: impl AsyncFn() -> Result<bool, RestoreError>,
+    dry_run: bool,
+    overrule: bool,
+) -> Result<Agreed, RestoreError> {
+    let mut view = look().await?;
+    loop {
+        let shown = preview(&view, overrule);
+        say(&shown);
+        let workable: usize = view.cases.iter().map(|case| case.workable()).sum();
+        if dry_run || workable + freeable(&view).len() == 0 {
+            let due = view.cases.iter().any(|case| case.is_due());
+            let all_is_back = !due && undecided(&view).is_empty();
+            return Ok(Agreed::Nothing { all_is_back });
+        }
+        let asked = Instant::now();
+        if !ask().await? {
+            say("nothing was changed");
+            return Ok(Agreed::Nothing { all_is_back: false });
+        }
+        if asked.elapsed() <= FRESH {
+            return Ok(Agreed::Restore(view));
+        }
+        view = look().await?;
+        if preview(&view, overrule) == shown {
+            return Ok(Agreed::Restore(view));
+        }
+        say("it is not as it was any more:\n");
+    }
+}
+
+/// The policies whose finalizer is taken off once nothing is owed any more.
+fn freeable(view: &View) -> &[Arc<str>] {
+    match &view.operator {
+        Some(Sight::Gone(_)) => &view.deleting,
+        _ => &[],
+    }
+}
+
+/// The policies of which it is not known whether an operator lets them go.
+fn undecided(view: &View) -> &[Arc<str>] {
+    match &view.operator {
+        Some(Sight::Unknown(_)) => &view.deleting,
+        _ => &[],
+    }
+}
+
 /// Restores, lets policies go, and tells what came of it.
-async fn carry_out(restorer: &Restorer, view: View, free: bool, warrant: &Warrant) -> bool {
+async fn carry_out(restorer: &Restorer, view: View, warrant: &Warrant) -> bool {
+    let (free, undecided) = (freeable(&view).to_vec(), undecided(&view).to_vec());
     let ended = restorer.restore(view.cases, warrant, &say).await;
     let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
-    if free && let Some(policies) = warrant.during(restorer.let_go()).await {
-        for policy in &policies.freed {
-            say(&format!(
-                "ProbePolicy {policy}: nothing is owed, so its finalizer was taken off"
-            ));
+    let keeps = |policies: Vec<Arc<str>>, why: &str| {
+        let told = policies.into_iter();
+        told.map(move |policy| format!("ProbePolicy {policy}: keeps its finalizer: {why}"))
+            .collect::<Vec<_>>()
+    };
+    left.extend(keeps(
+        undecided,
+        "whether an operator is alive cannot be told",
+    ));
+    if !free.is_empty() {
+        match warrant.during(restorer.let_go()).await {
+            Some(policies) => {
+                for policy in &policies.freed {
+                    say(&format!(
+                        "ProbePolicy {policy}: nothing is owed, so its finalizer was taken off"
+                    ));
+                }
+                left.extend(policies.left);
+            }
+            None => left.extend(keeps(free, "interrupted")),
         }
-        left.extend(policies.left);
     }
     say(&summary(&ended, &left, warrant.holds()));
     left.is_empty()
 }
 
 /// What is there, and what would be done.
-fn preview(view: &View, restorer: &Restorer) -> String {
+fn preview(view: &View, overrule: bool) -> String {
     let mut blocks: Vec<String> = view.cases.iter().map(|case| case.table()).collect();
     let mut last = String::new();
     if view.cases.is_empty() {
@@ -192,11 +264,12 @@ fn preview(view: &View, restorer: &Restorer) -> String {
     for policy in &view.deleting {
         let then = match view.operator {
             Some(Sight::Gone(_)) => "its finalizer is taken off once nothing is owed any more",
+            Some(Sight::Unknown(_)) => "it keeps its finalizer",
             _ => "it is left to the operator, which lets it go once nothing is owed any more",
         };
         last.push_str(&format!("ProbePolicy {policy} is being deleted: {then}\n"));
     }
-    if restorer.overrule {
+    if overrule {
         last.push_str("what is restored says ignore-scaling=true from then on\n");
     }
     blocks.push(last);
@@ -230,8 +303,8 @@ fn summary(ended: &[Ended], left: &[String], went_on: bool) -> String {
     } in ignored
     {
         lines.extend(ignored.iter().map(|reference| {
-            let (kind, name) = (reference.kind.to_lowercase(), &reference.name);
-            format!("  kubectl -n {cluster} annotate {kind}/{name} {IGNORE}-")
+            let name = reference.kubectl_name();
+            format!("  kubectl -n {cluster} annotate {name} {IGNORE}-")
         }));
     }
     lines.join("\n")
@@ -255,9 +328,11 @@ async fn confirmed(stop: &CancellationToken) -> Result<bool, RestoreError> {
     Ok(answer.unwrap_or(false))
 }
 
-/// Prints a line. If nobody reads it, what is done goes on.
-fn say(line: &str) {
-    let _ = writeln!(io::stdout().lock(), "{line}");
+/// Prints lines. If nobody reads them, what is done goes on. What came from others could move the
+/// cursor or hide text.
+fn say(lines: &str) {
+    let lines = lines.replace(|c: char| c.is_control() && c != '\n', "?");
+    let _ = writeln!(io::stdout().lock(), "{lines}");
 }
 
 #[cfg(test)]
@@ -265,7 +340,88 @@ mod tests {
     use clap::{Parser as _, error::ErrorKind};
     use rstest::rstest;
 
-    use super::super::Cli;
+    use std::cell::{Cell, RefCell};
+
+    use super::{super::Cli, *};
+
+    /// Nothing but a policy that waits to be let go.
+    fn waiting(policy: &str, operator: Sight) -> View {
+        View {
+            cases: Vec::new(),
+            quiet: 0,
+            operator: Some(operator),
+            deleting: vec![policy.into()],
+        }
+    }
+
+    fn gone() -> Sight {
+        Sight::Gone("nobody".to_owned())
+    }
+
+    /// What is agreed to if each look finds the next of these policies, and each answer takes this
+    /// many seconds; and how often it is looked and asked.
+    async fn agreed(found: &[&str], answers: &[u64]) -> (Vec<Arc<str>>, usize, usize) {
+        let (looks, asks) = (Cell::new(0), RefCell::new(answers.iter()));
+        let look = async || {
+            let policy = found[looks.replace(looks.get() + 1)];
+            Ok(waiting(policy, gone()))
+        };
+        let ask = async || {
+            let seconds = *asks.borrow_mut().next().unwrap();
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok(true)
+        };
+        let Agreed::Restore(view) = agree(look, ask, false, false).await.unwrap() else {
+            panic!("nothing was agreed to");
+        };
+        (
+            view.deleting,
+            looks.get(),
+            answers.len() - asks.borrow().len(),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_agreed_to_late_is_looked_at_again() {
+        for (found, answers, policy, looks, asks) in [
+            (&["a"][..], &[5][..], "a", 1, 1),
+            (&["a", "a"], &[3_600], "a", 2, 1),
+            (&["a", "b"], &[3_600, 5], "b", 2, 2),
+            (&["a", "b", "b"], &[3_600, 3_600], "b", 3, 2),
+        ] {
+            let expected = (vec![policy.into()], looks, asks);
+            assert_eq!(
+                agreed(found, answers).await,
+                expected,
+                "{found:?} {answers:?}"
+            );
+        }
+    }
+
+    #[rstest]
+    #[case::gone(gone(), true, true)]
+    #[case::alive(Sight::Alive(String::new()), false, true)]
+    #[case::unknown(Sight::Unknown(String::new()), false, false)]
+    #[tokio::test]
+    async fn what_cannot_be_told_is_not_all_back(
+        #[case] sight: Sight,
+        #[case] asked: bool,
+        #[case] all_is_back: bool,
+    ) {
+        let asks = Cell::new(false);
+        let ask = async || {
+            asks.set(true);
+            Ok(true)
+        };
+        for dry_run in [true, false] {
+            let look = async || Ok(waiting("a", sight.clone()));
+            match agree(look, ask, dry_run, false).await.unwrap() {
+                Agreed::Restore(_) => assert!(asked && !dry_run),
+                Agreed::Nothing { all_is_back: told } => assert_eq!(told, all_is_back),
+            }
+            assert_eq!(asks.get(), asked && !dry_run);
+        }
+    }
 
     #[rstest]
     #[case::nothing(&[], Some(ErrorKind::MissingRequiredArgument))]

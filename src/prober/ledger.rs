@@ -277,13 +277,12 @@ fn left_behind(
         _ => return None,
     };
     let replicas = recorded.unwrap_or(1);
-    let DependentRef { kind, name, .. } = reference;
     Some(Problem {
         reason,
         message: format!(
             "{reference} is at 0 replicas and is not restored, since {why}; to have it back: \
-             kubectl scale {}/{name} --replicas={replicas} in the cluster's namespace",
-            kind.to_lowercase()
+             kubectl scale {} --replicas={replicas} in the cluster's namespace",
+            reference.kubectl_name()
         ),
     })
 }

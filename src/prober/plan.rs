@@ -19,6 +19,9 @@ pub const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
 /// What is restored when nothing tells the number.
 const DEFAULT_REPLICAS: i32 = 1;
 
+/// So many characters are kept of a record that cannot be read: it may have 256 KiB.
+const MAX_UNREADABLE: usize = 64;
+
 /// What is wanted of the dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
@@ -71,7 +74,7 @@ pub enum Record {
     Absent,
     /// A whole number above zero.
     Replicas(i32),
-    /// Something else.
+    /// Something else, of which this is the beginning.
     Unreadable(String),
 }
 
@@ -95,7 +98,7 @@ impl Record {
         };
         match text.parse::<i32>() {
             Ok(replicas) if replicas > 0 => Self::Replicas(replicas),
-            _ => Self::Unreadable(text.to_owned()),
+            _ => Self::Unreadable(text.chars().take(MAX_UNREADABLE).collect()),
         }
     }
 }

@@ -76,6 +76,11 @@ impl ScaleError {
         matches!(self, Self::UnknownKind(_) | Self::NotScalable(_))
     }
 
+    /// Whether it may come off the next time: it says nothing of the dependent itself.
+    pub fn is_about_the_attempt(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Conflicts)
+    }
+
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -133,8 +133,7 @@ impl Case {
                     replicas: None,
                     due: memory.owed || !error.is_about_the_kind(),
                     number: memory.replicas,
-                    stops: memory.owed
-                        || matches!(error, ScaleError::Request { .. } | ScaleError::Conflicts),
+                    stops: memory.owed || error.is_about_the_attempt(),
                     words: format!("refused: {}", words::scale(&error)),
                     plan: Err(words::scale(&error)),
                     dependent,
@@ -210,10 +209,10 @@ impl Case {
 
     fn by_hand(&self, why: &str, reference: &DependentRef, number: Option<i32>) -> String {
         let replicas = number.map_or("<replicas>".to_owned(), |number| number.to_string());
-        let (kind, name) = (reference.kind.to_lowercase(), &reference.name);
         format!(
-            "{why}; to have it back: kubectl -n {} scale {kind}/{name} --replicas={replicas}",
-            self.cluster
+            "{why}; to have it back: kubectl -n {} scale {} --replicas={replicas}",
+            self.cluster,
+            reference.kubectl_name()
         )
     }
 

@@ -83,7 +83,7 @@ impl Restorer {
     /// If it is not known where to look.
     pub async fn look(&self, scope: &Scope, say: &dyn Fn(&str)) -> Result<View, LookError> {
         let policies = self.policies().await?;
-        let cases = self.cases(scope, &policies).await?;
+        let cases = self.cases(scope, &policies, say).await?;
         let looked_at = cases.len();
         let named = matches!(scope, Scope::Cluster(_));
         let mut cases: Vec<Case> = cases
@@ -141,11 +141,15 @@ impl Restorer {
         &self,
         scope: &Scope,
         policies: &[KnownPolicy],
+        say: &dyn Fn(&str),
     ) -> Result<Vec<Case>, LookError> {
         let cases = match scope {
             Scope::Cluster(name) => vec![self.named(name, policies).await?],
             Scope::All => self.all(policies).await?,
         };
+        if cases.len() > AT_ONCE {
+            say(&format!("looking at {} clusters", cases.len()));
+        }
         let looks = cases.into_iter().map(|case| self.look_at(case, policies));
         let mut cases: Vec<Case> = stream::iter(looks)
             .buffer_unordered(AT_ONCE)
@@ -305,6 +309,10 @@ fn held(policy: &str, sight: &Sight) -> String {
 /// What is known of a cluster that has this ClusterHealth.
 fn case(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPolicy]) -> Case {
     match health.0 {
+        // It was created and not written yet, and does not say which policy it is: any may be.
+        Ok(health) if says_nothing(health.status.as_ref()) => {
+            of_policies(name, None, policies, &names(policies))
+        }
         Ok(health) => of_policies(name, health.status, policies, &[]),
         Err(invalid) => {
             let error: String = invalid.error.chars().take(256).collect();
@@ -318,6 +326,11 @@ fn case(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPo
             }
         }
     }
+}
+
+/// Whether a ClusterHealth does not tell where to look.
+fn says_nothing(status: Option<&ClusterHealthStatus>) -> bool {
+    status.is_none_or(|status| status.policy.is_none() && status.dependents.is_empty())
 }
 
 /// What is known of a cluster by its ClusterHealth, and by the policies that are responsible for it,

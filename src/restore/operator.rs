@@ -16,6 +16,9 @@ use crate::{prober::LEASE, runtime::seed::Seed};
 const PAUSE: Duration = Duration::from_secs(1);
 /// A Lease that does not say for how long it holds is taken for one of this length.
 const DEFAULT_SECONDS: u64 = 15;
+/// A Lease that nobody holds may be given back by a replica that ends, and is then taken by the next
+/// one at once: it tries each 2 seconds by default.
+const VACANT_SECONDS: u64 = 5;
 /// Nobody is kept waiting for longer.
 const MOST_SECONDS: u64 = 60;
 
@@ -66,18 +69,20 @@ pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
         }
         Err(unknown) => return unknown,
     };
-    let start = Instant::now();
+    let mut start = Instant::now();
     let mut now = first.clone();
     let length = seconds(&first);
     loop {
+        let waited = start.elapsed();
         let holder = now.holder_identity.as_deref().unwrap_or_default();
-        if holder.is_empty() {
+        let vacant = holder.is_empty();
+        if vacant && waited >= Duration::from_secs(VACANT_SECONDS) {
             return Sight::Gone("no operator is seen: nobody holds its Lease".to_owned());
         }
-        if now != first {
+        if !vacant && now != first {
             return Sight::Alive(format!("the operator {holder} is alive"));
         }
-        if start.elapsed() >= Duration::from_secs(length.min(MOST_SECONDS)) {
+        if !vacant && waited >= Duration::from_secs(length.min(MOST_SECONDS)) {
             let silent = format!(
                 "{holder} has not renewed its Lease for {}s",
                 length.min(MOST_SECONDS)
@@ -94,6 +99,16 @@ pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
             // A Lease that somebody deletes tells nothing of its holder.
             Ok(found) => now = found.unwrap_or(now),
             Err(unknown) => return unknown,
+        }
+        // Given back meanwhile.
+        if !vacant
+            && now
+                .holder_identity
+                .as_deref()
+                .unwrap_or_default()
+                .is_empty()
+        {
+            start = Instant::now();
         }
     }
 }

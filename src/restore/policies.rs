@@ -26,7 +26,7 @@ impl Restorer {
         let mut done = LetGo::default();
         let looked = async {
             let policies = self.policies().await?;
-            let cases = self.cases(&Scope::All, &policies).await?;
+            let cases = self.cases(&Scope::All, &policies, &|_| ()).await?;
             Ok::<_, LookError>((policies, cases))
         };
         let (policies, cases) = match looked.await {

@@ -133,7 +133,10 @@ impl Account {
                 reference,
                 format!("scaled, and not up after {timeout:?}: see why its pods do not come"),
             ),
-            What::Failed(error, _) if self.open.contains_key(reference) => {
+            // What holds up the others is named even if nothing is owed to it.
+            What::Failed(error, _)
+                if self.open.contains_key(reference) || error.is_about_the_attempt() =>
+            {
                 self.leave(reference, words::scale(error))
             }
             What::Failed(..) => None,
