@@ -363,20 +363,26 @@ async fn set_by(
     replicas_set_by(object.metadata.managed_fields.as_deref()?)
 }
 
-/// Whoever owns `spec.replicas`; of several the one who came last.
+/// Whoever owns `spec.replicas`.
 fn replicas_set_by(entries: &[ManagedFieldsEntry]) -> Option<SetBy> {
-    let owns = |entry: &&ManagedFieldsEntry| {
-        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-        fields.is_some_and(|fields| fields.pointer("/f:spec/f:replicas").is_some())
-    };
-    let last = entries
-        .iter()
-        .filter(owns)
-        .max_by_key(|entry| entry.time.clone())?;
+    let last = last_owner(entries, "/f:spec/f:replicas")?;
     Some(SetBy {
         manager: last.manager.clone()?,
         time: last.time.clone(),
     })
+}
+
+/// Whoever owns the field; of several the one who came last.
+pub(super) fn last_owner<'a>(
+    entries: &'a [ManagedFieldsEntry],
+    field: &str,
+) -> Option<&'a ManagedFieldsEntry> {
+    let owns = |entry: &&ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        fields.is_some_and(|fields| fields.pointer(field).is_some())
+    };
+    let owners = entries.iter().filter(owns);
+    owners.max_by_key(|entry| entry.time.clone())
 }
 
 #[cfg(test)]

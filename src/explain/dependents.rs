@@ -274,16 +274,7 @@ fn owed(found: Option<&Observed>, memory: Memory) -> Option<i32> {
 impl DependentAccount {
     /// The name that kubectl takes.
     pub fn kubectl_name(&self) -> String {
-        let DependentRef {
-            api_version,
-            kind,
-            name,
-        } = &self.r#ref;
-        let kind = kind.to_lowercase();
-        match api_version.split_once('/') {
-            Some(("apps", _)) | None => format!("{kind}/{name}"),
-            Some((group, version)) => format!("{kind}.{version}.{group}/{name}"),
-        }
+        self.r#ref.kubectl_name()
     }
 
     /// Whether its replicas are owed, or taken by the operator and left.

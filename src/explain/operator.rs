@@ -1,7 +1,7 @@
 //! Whether a prober, or a weeder, is alive, by the Lease for which its replicas stand.
 //!
-//! One look, by what the holder's clock has written there and the seed's says now: enough to tell
-//! of, and not to act on.
+//! One look: the seed dates each renewal by its own clock, and says what time it is. That is enough to
+//! tell of it; who acts on it watches the Lease.
 
 use k8s_openapi::{
     api::coordination::v1::Lease,
@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use serde::Serialize;
 
-use super::{Refused, text::ago};
+use super::{Refused, ask::last_owner, text::ago};
 use crate::{prober, weeder};
 
 /// How long a Lease holds that does not say so: the default of the operator.
@@ -62,7 +62,7 @@ pub struct OperatorAccount {
     /// Who holds the Lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// When it was last renewed, by the holder's clock.
+    /// When it was last renewed: by the seed's clock, or where that does not say so, the holder's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed: Option<Time>,
     /// The same as a sentence.
@@ -109,9 +109,9 @@ impl OperatorAccount {
                 );
             }
         };
+        let renewed = renewed(lease);
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
-        let renewed = spec.renew_time.map(|renewed| Time(renewed.0));
         let Some(holder) = holder else {
             return Self {
                 renewed,
@@ -155,6 +155,19 @@ impl OperatorAccount {
     }
 }
 
+/// When a Lease was last renewed.
+fn renewed(lease: &Lease) -> Option<Time> {
+    let entries = lease.metadata.managed_fields.as_deref();
+    let stamped = last_owner(entries.unwrap_or_default(), "/f:spec/f:renewTime");
+    let written = lease
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.renew_time.as_ref());
+    stamped
+        .and_then(|entry| entry.time.clone())
+        .or_else(|| written.map(|written| Time(written.0)))
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -177,6 +190,37 @@ mod tests {
         let account = OperatorAccount::new(&PROBER, &lease, "garden", now);
         assert_eq!(account.state, expected, "{account:?}");
         assert_eq!(account.holder.is_some(), !holder.is_empty());
+    }
+
+    /// The clocks of holders may be wrong.
+    #[rstest]
+    #[case::behind(
+        "2026-11-20T11:00:00.000000Z",
+        "2026-11-20T12:00:00Z",
+        OperatorState::Alive
+    )]
+    #[case::ahead(
+        "2026-11-20T13:00:00.000000Z",
+        "2026-11-20T11:59:00Z",
+        OperatorState::Silent
+    )]
+    fn what_the_seed_says_counts(
+        #[case] written: &str,
+        #[case] stamped: &str,
+        #[case] expected: OperatorState,
+    ) {
+        let lease = json!({
+            "metadata": {"managedFields": [
+                {"manager": "a", "time": stamped, "fieldsV1": {"f:spec": {"f:renewTime": {}}}},
+                {"manager": "b", "time": "2026-11-20T12:00:00Z", "fieldsV1": {"f:metadata": {}}},
+            ]},
+            "spec": {"holderIdentity": "a", "renewTime": written, "leaseDurationSeconds": 15},
+        });
+        let lease = Ok(Some(serde_json::from_value(lease).unwrap()));
+        let now = "2026-11-20T12:00:05Z".parse().unwrap();
+        let account = OperatorAccount::new(&PROBER, &lease, "garden", now);
+        assert_eq!(account.state, expected, "{account:?}");
+        assert_eq!(account.renewed.unwrap().0, stamped.parse().unwrap());
     }
 
     #[rstest]
