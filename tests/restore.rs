@@ -857,3 +857,66 @@ proptest! {
         });
     }
 }
+
+/// However the seed fails, and at whichever request: it ends in time, does not say that all is back
+/// when it is not, and the next run goes on.
+#[test]
+fn a_seed_that_fails_in_the_middle_is_told_in_time() {
+    for failure in Failure::ALL {
+        // What a server says is not there is not there.
+        if failure == Failure::Status(404) {
+            continue;
+        }
+        for after in 0..14 {
+            run(async {
+                tokio::time::pause();
+                let seed = new_seed();
+                put_down(&seed, "a");
+                put_cluster(&seed);
+                seed.put(&policy("p"));
+                seed.fail(failure, (after, usize::MAX), |_| true);
+                let case = format!("{failure:?} after {after}");
+                let started = Instant::now();
+                if let Ok(view) = restorer(&seed).look(&a(), &|_| ()).await {
+                    let (_grant, warrant) = forever();
+                    let ended = restorer(&seed).restore(view.cases, &warrant, &|_| ()).await;
+                    if left(&ended).is_empty() {
+                        assert_back(&seed, "a");
+                    }
+                }
+                let limit = Duration::from_secs(150);
+                assert!(started.elapsed() < limit, "{case}: {:?}", started.elapsed());
+                seed.heal();
+                let (_, ended) = restore(&restorer(&seed), &a()).await;
+                assert_eq!(left(&ended), [""; 0], "{case}");
+                assert_back(&seed, "a");
+            });
+        }
+    }
+}
+
+/// Those of a whole seed: none waits for the pods of another.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_clusters_are_restored_side_by_side() {
+    let seed = new_seed();
+    let names: Vec<String> = (0..1_000).map(|number| format!("c{number}")).collect();
+    for name in &names {
+        put_down(&seed, name);
+    }
+    // The pods of some do not come, for as long as the timeouts of their levels.
+    seed.follow("mcm", false);
+    let told = Mutex::new(Vec::new());
+    let say = |line: &str| told.lock().unwrap().push(line.to_owned());
+    let restorer = restorer(&seed);
+    let view = restorer.look(&Scope::All, &say).await.unwrap();
+    assert_eq!(*told.lock().unwrap(), ["looking at 1000 clusters"]);
+    let (_grant, warrant) = forever();
+    let started = Instant::now();
+    let ended = restorer.restore(view.cases, &warrant, &|_| ()).await;
+    assert_eq!(ended.len(), 1_000);
+    assert_eq!(left(&ended).len(), 1_000, "mcm of each");
+    assert_eq!(started.elapsed().as_secs(), 30, "the timeout of one level");
+    for name in &names {
+        assert_back(&seed, name);
+    }
+}

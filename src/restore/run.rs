@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{StreamExt, stream};
+use futures::future::join_all;
 use tokio::sync::mpsc;
 
 use super::{
@@ -18,9 +18,6 @@ use crate::{
         warrant::Warrant,
     },
 };
-
-/// Clusters that are restored at once; the budget bounds requests, and most of the time is waiting.
-const AT_ONCE: usize = 64;
 
 /// Of what a flow has not come to.
 const NOT_BEGUN: &str = "not begun";
@@ -57,9 +54,10 @@ impl Restorer {
         warrant: &Warrant,
         say: &dyn Fn(&str),
     ) -> Vec<Ended> {
+        // All at once: the budget bounds requests, and most of the time is waiting for pods, of which
+        // none has to wait for those of others.
         let runs = cases.into_iter().map(|case| self.run(case, warrant, say));
-        let ended = stream::iter(runs).buffer_unordered(AT_ONCE);
-        let mut ended: Vec<Ended> = ended.collect().await;
+        let mut ended = join_all(runs).await;
         ended.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         ended
     }
