@@ -7,7 +7,11 @@
     reason = "a test that cannot go on fails"
 )]
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use dependency_watchdog::{
     explain::{Account, AskError, Cover, DependentState, OperatorState, State, ask, text},
@@ -29,6 +33,8 @@ struct Fixed {
     denied: Vec<&'static str>,
     /// Plurals that are not served.
     unserved: Vec<&'static str>,
+    /// After so many requests none is answered any more.
+    silent_after: Option<usize>,
 }
 
 impl Fixed {
@@ -106,13 +112,21 @@ impl Fixed {
 
     fn seed(&self) -> Seed {
         let fixed = self.clone();
+        let asked = AtomicUsize::new(0);
         let service = tower::service_fn(move |request: http::Request<Body>| {
+            let place = asked.fetch_add(1, Ordering::Relaxed);
+            let silent = fixed.silent_after.is_some_and(|after| place >= after);
             let (status, body) = fixed.answer(&request);
             let response = http::Response::builder()
                 .status(status)
                 .header("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
                 .body(Body::from(body.to_string().into_bytes()));
-            async move { Ok::<_, Infallible>(response.unwrap()) }
+            async move {
+                if silent {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Infallible>(response.unwrap())
+            }
         });
         Seed::unlimited(Client::new(service, "default"))
     }
@@ -661,6 +675,39 @@ async fn a_seed_that_does_not_tell() {
         assert!(matches!(error, AskError::CouldNot { .. }));
         assert!(error.to_string().contains(told), "{error}");
     }
+}
+
+/// What is not answered is given up, and all that was is told.
+#[tokio::test(start_paused = true)]
+async fn a_seed_that_falls_silent_is_told_in_time() {
+    let mut told = 0;
+    for after in 0..20 {
+        let seed = Fixed {
+            silent_after: Some(after),
+            ..weeded()
+        };
+        let started = tokio::time::Instant::now();
+        match ask(&seed.seed(), CLUSTER, "garden").await {
+            Ok(answers) => {
+                let account = Account::new(&answers);
+                assert!(!text(&account).is_empty());
+                told += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, AskError::CouldNot { .. }), "{error}");
+                let says = error.to_string();
+                assert!(says.contains("did not answer within 10s"), "{says}");
+            }
+        }
+        let limit = Duration::from_secs(45);
+        assert!(
+            started.elapsed() < limit,
+            "{after}: {:?}",
+            started.elapsed()
+        );
+    }
+    // Only the clock, the Cluster and its ClusterHealth must be there.
+    assert_eq!(told, 18);
 }
 
 /// The commands `restore` that are told.
