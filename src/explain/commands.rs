@@ -205,9 +205,8 @@ fn by_hand(account: &Account, told: &mut Commands) {
         )
     }) {
         told.add(
-            "restore single dependents by hand, the first first, and keep the operator from scaling \
-             them down again until the annotation is removed; nodes that are silent may then be \
-             replaced",
+            "restore single dependents by hand, in this order, and keep the operator from scaling them \
+             down again until the annotation is removed; nodes that are silent may then be replaced",
             lines,
         );
     }
