@@ -34,7 +34,7 @@ pub(super) struct ExplainArgs {
     #[arg(short, long, env = "DWD_OUTPUT", value_enum, default_value_t)]
     output: Output,
 
-    /// The namespace of the Lease by which it is seen whether a prober is alive
+    /// The namespace of the Leases by which it is seen whether a prober and a weeder are alive
     #[arg(
         long,
         env = "DWD_LEADER_ELECTION_NAMESPACE",
