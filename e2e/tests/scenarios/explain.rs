@@ -156,6 +156,15 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
     let cluster = shoot.namespace();
     let viewer = Reader::new(&seed, "viewer", &VIEW).await?;
     let stranger = Reader::new(&seed, "stranger", &VIEW[1..]).await?;
+    // A kind that is this new may be answered by 429 yet, which is told.
+    wait::until("all to be read", async || {
+        let Told { text, .. } = viewer.ask(&[cluster]).await?;
+        Ok(match text.contains("Not read") {
+            false => Look::Met(()),
+            true => Look::Not(text),
+        })
+    })
+    .await?;
     let text = viewer
         .is_told(
             cluster,
