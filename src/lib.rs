@@ -13,6 +13,7 @@ pub mod convert;
 pub mod explain;
 pub mod gardener;
 pub mod health;
+pub mod observer;
 pub mod prober;
 pub mod restore;
 pub mod runtime;

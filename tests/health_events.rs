@@ -360,6 +360,8 @@ impl Desk {
             protection,
             protected_since: None,
             overdue: false,
+            observed: None,
+            checks: vec![],
             looked_at: true,
             last_action: None,
             held_back: None,

@@ -369,6 +369,8 @@ fn report(uid: &str, protection: Protection, found: Found) -> ClusterReport {
         protection,
         protected_since: None,
         overdue: false,
+        observed: None,
+        checks: vec![],
         looked_at: true,
         last_action: None,
         held_back: None,

@@ -188,6 +188,8 @@ fn found(finding: Finding) -> ClusterReport {
         protection: Protection::None,
         protected_since: None,
         overdue: false,
+        observed: None,
+        checks: vec![],
         looked_at: true,
         last_action: None,
         held_back: None,

@@ -4,7 +4,7 @@
 //! the policy: which dependents are owed how many replicas, and how they are put back.
 
 use super::condition::conditions_schema;
-use super::{DependentRef, Duration};
+use super::{CheckRole, DependentRef, Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -22,6 +22,99 @@ pub enum Protection {
     Active,
     /// They are being scaled back.
     Restoring,
+}
+
+/// Most entries of [`ClusterHealthStatus::unhealthy_nodes`].
+pub const MAX_UNHEALTHY_NODES: usize = 32;
+/// Most characters of [`CheckStatus::message`].
+pub const MAX_OUTPUT: usize = 512;
+
+/// The state of a cluster, as it is observed.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ClusterState {
+    /// It has not been seen as a whole yet.
+    Pending,
+    /// It was OFFLINE, and answers again.
+    Connecting,
+    /// It is reachable, healthy and ready.
+    Online,
+    /// It cannot be reached, and there are retries left.
+    Degraded,
+    /// It cannot be reached, and the retries are used up.
+    Offline,
+    /// A node reports PID, disk or memory pressure.
+    Unhealthy,
+    /// A node is not ready, or the API server says that it is not.
+    #[serde(rename = "NOTREADY")]
+    NotReady,
+    /// Something that serves its metrics does not answer.
+    FailingMetrics,
+}
+
+/// A node that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnhealthyNode {
+    /// Its name.
+    pub name: String,
+
+    /// What is wrong with it: NotReady, PIDPressure, MemoryPressure, DiskPressure.
+    pub problems: Vec<String>,
+}
+
+/// How a check is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CheckType {
+    /// By a command in a pod.
+    Exec,
+    /// By a request over HTTP.
+    HttpGet,
+    /// By a connection over TCP.
+    TcpSocket,
+    /// By a request to an API that an APIService in the cluster stands for.
+    ApiService,
+}
+
+/// What a check has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum CheckResult {
+    /// It has not been done yet, or cannot be done: that is no evidence.
+    #[default]
+    Unknown,
+    /// It passes.
+    Passing,
+    /// It fails.
+    Failing,
+}
+
+/// What a check of the policy, or the look at a provider of metrics, has come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckStatus {
+    /// Its name in the policy.
+    pub name: String,
+
+    /// What hangs on it; absent for a provider of metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<CheckRole>,
+
+    /// How it is done: Exec, HttpGet, TcpSocket or ApiService.
+    pub r#type: CheckType,
+
+    /// What it has come to: Unknown, Passing or Failing.
+    pub result: CheckResult,
+
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+
+    /// Why it fails or is unknown, with the end of its output. At most 512 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_OUTPUT))]
+    pub message: Option<String>,
 }
 
 /// What the operator did to the dependents of a cluster.
@@ -66,6 +159,18 @@ pub struct LastAction {
     doc = "ClusterHealth is the operator's record of the cluster of the same name: what it sees, \
            what it did, what it owes, and why. It is written by the operator alone.",
     printcolumn(
+        name = "State",
+        type_ = "string",
+        json_path = ".status.state",
+        description = "The state of the cluster, as it is observed."
+    ),
+    printcolumn(
+        name = "Nodes",
+        type_ = "string",
+        json_path = ".status.nodes",
+        description = "Nodes that are as they should be, of all."
+    ),
+    printcolumn(
         name = "Protection",
         type_ = "string",
         json_path = ".status.protection",
@@ -100,6 +205,27 @@ pub struct LastAction {
         type_ = "date",
         json_path = ".metadata.creationTimestamp",
         description = "Since when the cluster is selected."
+    ),
+    printcolumn(
+        name = "PID pressure",
+        type_ = "string",
+        json_path = ".status.nodesPidPressure",
+        description = "Nodes that run out of process IDs, of all.",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Memory pressure",
+        type_ = "string",
+        json_path = ".status.nodesMemoryPressure",
+        description = "Nodes that run out of memory, of all.",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Disk pressure",
+        type_ = "string",
+        json_path = ".status.nodesDiskPressure",
+        description = "Nodes that run out of disk, of all.",
+        priority = 1
     ),
     printcolumn(
         name = "Protected",
@@ -171,6 +297,43 @@ pub struct DependentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterHealthStatus {
+    /// The state of the cluster, as it is observed. Absent while it is not probed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<ClusterState>,
+
+    /// Why it is in this state, as a sentence for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_message: Option<String>,
+
+    /// When the state last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_state_transition_time: Option<Time>,
+
+    /// Nodes that are ready and under no pressure, of all: 3/3. Absent until they were seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+
+    /// Nodes that run out of process IDs, of all: 0/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_pid_pressure: Option<String>,
+
+    /// Nodes that run out of memory, of all: 0/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_memory_pressure: Option<String>,
+
+    /// Nodes that run out of disk, of all: 0/3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_disk_pressure: Option<String>,
+
+    /// The first 32 nodes that are not as they should be, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_UNHEALTHY_NODES))]
+    pub unhealthy_nodes: Vec<UnhealthyNode>,
+
+    /// What the checks of the policy, and the looks at its providers of metrics, have come to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckStatus>,
+
     /// Whether dependents are scaled down: None, ScalingDown, Active or Restoring.
     #[serde(default)]
     pub protection: Protection,

@@ -13,27 +13,34 @@
     reason = "printer columns have attributes in common"
 )]
 
+mod action;
 mod check;
 mod cluster_health;
 mod condition;
 mod crd;
 mod dependent;
 mod duration;
+mod health_check;
 mod mode;
+mod observation;
 mod probe_policy;
 mod selector;
 #[cfg(test)]
 mod tests;
 mod weed_policy;
 
+pub use action::{ExecAction, HttpGetAction, HttpHeader, Scheme, TcpSocketAction};
 pub use cluster_health::{
-    Action, ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentStatus, LastAction,
-    LeaseCounts, Protection,
+    Action, CheckResult, CheckStatus, CheckType, ClusterHealth, ClusterHealthSpec,
+    ClusterHealthStatus, ClusterState, DependentStatus, LastAction, LeaseCounts, MAX_OUTPUT,
+    MAX_UNHEALTHY_NODES, Protection, UnhealthyNode,
 };
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo};
 pub use duration::{Duration, DurationError};
+pub use health_check::{CheckRole, HealthCheck};
 pub use mode::Mode;
+pub use observation::{MetricsProvider, ObserverSettings};
 pub use probe_policy::{
     ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
     Restore,

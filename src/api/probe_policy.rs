@@ -7,7 +7,9 @@ use super::check::{entries, range, readable_problems};
 use super::condition::conditions_schema;
 use super::dependent::{MAX_NAME, NAME_PATTERN, check_name};
 use super::duration::{Bounds, Duration};
-use super::{DependentResourceInfo, LabelSelector, Mode};
+use super::health_check::MAX_CHECKS;
+use super::observation::{check_unique_names, unique_names_rule};
+use super::{DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::Rule;
@@ -206,6 +208,20 @@ pub struct ProbePolicySpec {
     #[x_kube(validation = unique_refs_rule())]
     #[garde(custom(entries(1, MAX_DEPENDENTS)), custom(check_unique_refs), dive)]
     pub dependent_resource_infos: Vec<DependentResourceInfo>,
+
+    /// How the state of a cluster is observed, which its ClusterHealth shows. Nothing is scaled for
+    /// it.
+    #[serde(default)]
+    #[garde(dive)]
+    pub observer: ObserverSettings,
+
+    /// Further evidence of each cluster's health, and what hangs on it. At most 8, each with a name of
+    /// its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_CHECKS))]
+    #[x_kube(validation = unique_names_rule())]
+    #[garde(custom(entries(0, MAX_CHECKS)), custom(check_unique_checks), dive)]
+    pub checks: Vec<HealthCheck>,
 }
 
 /// How many clusters a policy applies to, and how they are.
@@ -299,6 +315,10 @@ mod defaults {
 
 fn unique_refs_rule() -> Rule {
     Rule::new("self.all(x, self.exists_one(y, x.ref == y.ref))").message(UNIQUE_REFS_MESSAGE)
+}
+
+fn check_unique_checks(checks: &[HealthCheck], _: &()) -> garde::Result {
+    check_unique_names(checks.iter().map(|check| check.name.as_str()))
 }
 
 fn check_unique_refs(dependents: &[DependentResourceInfo], _: &()) -> garde::Result {

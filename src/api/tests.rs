@@ -259,6 +259,14 @@ fn a_minimal_policy_has_the_documented_defaults() {
                     timeout: thirty,
                 },
             }],
+            observer: ObserverSettings {
+                backoff: 1,
+                backoff_delay: Duration::from_secs(1),
+                backoff_limit: -1,
+                node_interval: Duration::from_mins(5),
+                metrics_providers: vec![],
+            },
+            checks: vec![],
         }
     );
 }

@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    api::{self, DependentRef, DependentResourceInfo, Mode, ProbePolicySpec, Restore, ScaleInfo},
+    api::{
+        self, DependentRef, DependentResourceInfo, HealthCheck, Mode, ObserverSettings,
+        ProbePolicySpec, Restore, ScaleInfo,
+    },
     gardener::{Cluster, Shoot, Unreadable},
 };
 
@@ -49,6 +52,10 @@ pub struct Settings {
     /// By the name of the worker pool, the node conditions that take a node out of the count;
     /// nodes of no known pool go by [`DEFAULT_NODE_CONDITIONS`].
     pub pools: BTreeMap<String, Vec<String>>,
+    /// How its state is observed.
+    pub observer: Arc<ObserverSettings>,
+    /// Further evidence, and what hangs on it.
+    pub checks: Arc<[HealthCheck]>,
 }
 
 /// A resource that is scaled to zero in an outage.
@@ -142,6 +149,8 @@ impl Template {
             restore: spec.restore,
             dependents: dependents.into(),
             pools: BTreeMap::new(),
+            observer: Arc::new(spec.observer.clone()),
+            checks: spec.checks.as_slice().into(),
         }))
     }
 
@@ -317,6 +326,8 @@ mod tests {
                 }]
                 .into(),
                 pools: BTreeMap::new(),
+                observer: Arc::default(),
+                checks: Arc::default(),
             })
         );
     }

@@ -4,11 +4,13 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
     conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
+    news::is_other_result,
     report::{ClusterReport, Finding},
     wording,
 };
 use crate::{
     api::{ClusterHealthStatus, LeaseCounts, Mode, Protection},
+    observer::NodeCounts,
     prober::verdict::{Assessment, Doubt, Verdict},
 };
 
@@ -31,7 +33,29 @@ pub fn status(
     } else {
         Some(Time(now))
     };
+    let observed = report.observed.as_ref();
+    let state = observed.map(|view| view.state);
+    let last_state_transition_time = match state {
+        None => None,
+        Some(_) if before.state == state && before.last_state_transition_time.is_some() => {
+            before.last_state_transition_time.clone()
+        }
+        Some(_) => Some(Time(now)),
+    };
+    let nodes = observed.and_then(|view| view.nodes.as_ref());
+    let of_all = |count: fn(&NodeCounts) -> usize| nodes.map(|nodes| nodes.of_all(count(nodes)));
     ClusterHealthStatus {
+        state,
+        state_message: observed.map(|view| conditions::bounded(&view.message)),
+        last_state_transition_time,
+        nodes: of_all(|nodes| nodes.well),
+        nodes_pid_pressure: of_all(|nodes| nodes.pid_pressure),
+        nodes_memory_pressure: of_all(|nodes| nodes.memory_pressure),
+        nodes_disk_pressure: of_all(|nodes| nodes.disk_pressure),
+        unhealthy_nodes: nodes
+            .map(|nodes| nodes.unhealthy.clone())
+            .unwrap_or_default(),
+        checks: report.checks.clone(),
         protection: report.protection,
         policy: report.policy.as_deref().map(str::to_owned),
         skipped: match &report.finding {
@@ -61,7 +85,11 @@ pub fn status(
 /// Whether the second status says something that the first, which an earlier run has left, did not.
 /// Its messages carry counts, which are not worth a thousand writes after each restart.
 pub fn differs(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> bool {
-    before.protection != after.protection
+    before.state != after.state
+        || before.unhealthy_nodes != after.unhealthy_nodes
+        || before.nodes.is_some() != after.nodes.is_some()
+        || is_other_result(&before.checks, &after.checks)
+        || before.protection != after.protection
         || before.policy != after.policy
         || before.skipped != after.skipped
         || before.reason != after.reason

@@ -15,6 +15,8 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         policy: Some("shoots".into()),
         mode: Mode::Enforce,
         finding,
+        observed: None,
+        checks: vec![],
         protection: Protection::None,
         protected_since: None,
         overdue: false,

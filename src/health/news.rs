@@ -4,7 +4,11 @@
 //! one costs no more than that: no status is put into words to find that it says nothing new.
 
 use super::report::{ClusterReport, Finding};
-use crate::prober::verdict::{Doubt, Verdict};
+use crate::{
+    api::CheckStatus,
+    observer::View,
+    prober::verdict::{Doubt, Verdict},
+};
 
 /// Whether the second report says something that the first did not. Ages, counts, and when the
 /// cluster was probed are no news, but for the last expired lease that is fresh again: an outage
@@ -20,6 +24,8 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || said.held_back != report.held_back
         || said.dependents != report.dependents
         || said.problems != report.problems
+        || is_other_state(said.observed.as_ref(), report.observed.as_ref())
+        || is_other_result(&said.checks, &report.checks)
         || !is_same(&said.finding, &report.finding)
 }
 
@@ -32,6 +38,30 @@ pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the state is another, or its nodes are in other trouble. What it says of it may wait.
+fn is_other_state(said: Option<&View>, view: Option<&View>) -> bool {
+    match (said, view) {
+        (Some(said), Some(view)) => {
+            said.state != view.state
+                || match (&said.nodes, &view.nodes) {
+                    (Some(said), Some(nodes)) => nodes.is_news(said),
+                    (said, nodes) => said.is_some() != nodes.is_some(),
+                }
+        }
+        (said, view) => said.is_some() != view.is_some(),
+    }
+}
+
+/// Whether a check has come to something else. Its output may wait.
+pub(super) fn is_other_result(said: &[CheckStatus], checks: &[CheckStatus]) -> bool {
+    let key = |it: &CheckStatus| (it.result, it.role, it.r#type);
+    said.len() != checks.len()
+        || said
+            .iter()
+            .zip(checks)
+            .any(|(said, check)| said.name != check.name || key(said) != key(check))
 }
 
 fn is_same(said: &Finding, finding: &Finding) -> bool {

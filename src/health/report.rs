@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    api::{DependentStatus, LastAction, Mode, Protection},
+    api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
     cluster::Brake,
+    observer::View,
     prober::{
         ledger::Problem,
         verdict::{Assessment, Verdict},
@@ -25,6 +26,10 @@ pub struct ClusterReport {
     pub mode: Mode,
     /// What was found.
     pub finding: Finding,
+    /// Its state, as it is observed; `None` while it is not probed.
+    pub observed: Option<View>,
+    /// What the checks of its policy, and the looks at its providers of metrics, have come to.
+    pub checks: Vec<CheckStatus>,
     /// Whether the dependents are scaled down.
     pub protection: Protection,
     /// Since when they are.

@@ -459,6 +459,8 @@ impl Probe {
                 .cloned(),
             mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
             finding: self.finding.clone(),
+            observed: None,
+            checks: vec![],
             protection: self.guard.protection(),
             protected_since: protected.map(|since| since.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),

@@ -25,6 +25,8 @@ fn settings(policy: &str) -> Settings {
         restore: Restore::Marked,
         dependents: [].into(),
         pools: BTreeMap::new(),
+        observer: Arc::default(),
+        checks: Arc::default(),
     }
 }
 
