@@ -54,6 +54,22 @@ pub enum ClusterState {
     FailingMetrics,
 }
 
+impl ClusterState {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Connecting => "CONNECTING",
+            Self::Online => "ONLINE",
+            Self::Degraded => "DEGRADED",
+            Self::Offline => "OFFLINE",
+            Self::Unhealthy => "UNHEALTHY",
+            Self::NotReady => "NOTREADY",
+            Self::FailingMetrics => "FAILING_METRICS",
+        }
+    }
+}
+
 /// A node that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

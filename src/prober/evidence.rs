@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     gardener::Machine,
+    observer::look::Rooms,
     runtime::seed::{CallError, Seed},
     shoot::{self, ConnectError, Consistency, LeaseRead, Node, ReadError, Shoot},
 };
@@ -164,6 +165,7 @@ pub struct Evidence {
     first_reads: Arc<Semaphore>,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
+    rooms: Rooms,
 }
 
 impl Evidence {
@@ -177,6 +179,7 @@ impl Evidence {
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+            rooms: Rooms::default(),
         }
     }
 
@@ -224,6 +227,21 @@ impl Sources {
         if self.secret.name() != secret {
             self.secret = self.shared.secrets.named(secret);
             self.link = None;
+        }
+    }
+
+    /// Where lists of Nodes that no verdict needs wait for their turn.
+    pub fn rooms(&self) -> Rooms {
+        self.shared.rooms.clone()
+    }
+
+    /// The shoot that the last read has reached, over the same connection, or `apart`, over one of
+    /// its own; `None` if it has reached none.
+    pub fn shoot(&self, apart: bool) -> Option<Shoot> {
+        let link = self.link.as_ref()?;
+        match apart {
+            true => self.connect(&link.kubeconfig).ok(),
+            false => Some(link.shoot.clone()),
         }
     }
 

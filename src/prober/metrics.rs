@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     health,
+    observer::{look::Took, metrics::ObserverMetrics},
     runtime::metrics::{Computed, Registry},
 };
 
@@ -59,6 +60,8 @@ pub struct ProberMetrics {
     scale_failures: Family<ReasonLabel, Counter>,
     protections: Histogram,
     protected: Arc<ProtectedTime>,
+    /// Clusters by state.
+    pub observer: ObserverMetrics,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,6 +130,7 @@ impl Default for ProberMetrics {
             scale_failures: Family::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
             protected: Arc::default(),
+            observer: ObserverMetrics::default(),
         }
     }
 }
@@ -210,6 +214,7 @@ impl ProberMetrics {
             "Time for which clusters were protected by this process, summed over all clusters",
             Computed::counter(move || Some(protected.total().as_secs_f64())),
         );
+        self.observer.register(registry);
     }
 
     /// A probe begins.
@@ -220,6 +225,16 @@ impl ProberMetrics {
             metrics,
             began: Instant::now(),
         }
+    }
+
+    /// A look at a cluster beside its leases has ended.
+    pub fn looked(&self, took: Took) {
+        let labels = ProbeLabels {
+            r#type: took.kind,
+            result: took.result,
+        };
+        let duration = self.durations.get_or_create(&labels);
+        duration.observe(took.time.as_secs_f64());
     }
 
     /// A run over the dependents begins; it lasts for as long as what is returned.

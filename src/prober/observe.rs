@@ -1,7 +1,8 @@
 //! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{mem, pin::pin, sync::Arc, time::Duration};
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until, timeout, timeout_at},
@@ -14,11 +15,19 @@ use super::{
     metrics::ProberMetrics,
     moment::{Moment, Origin},
     schedule::{Occasion, Pace},
-    verdict::Thresholds,
+    verdict::{Doubt, Thresholds, Verdict},
     watch::{Conclusion, Request, Rules, Taken, Watch},
 };
 use crate::{
+    api::{CheckStatus, ClusterHealthStatus, ClusterState},
     cluster::Settings,
+    observer::{
+        NodeCounts, View,
+        look::Looks,
+        observation::{Found, Look, Observation},
+        state::Transition,
+    },
+    runtime::timer::until,
     shoot::{Consistency, LeaseRead},
 };
 
@@ -31,6 +40,9 @@ const FIRST_READ: Duration = Duration::from_secs(5);
 
 /// What is good to know is tried to be read this often at most.
 const FACTS_PAUSE: Duration = Duration::from_secs(60);
+
+/// No look begins so shortly before a read of the leases: it would still have the connection.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Watches one cluster by the settings it was last given.
 pub struct Observer {
@@ -46,6 +58,15 @@ pub struct Observer {
     failure: Option<(&'static str, Option<String>)>,
     /// When Nodes and Machines were last read at leisure, or tried to be.
     facts_tried: Option<Instant>,
+    /// The state of the cluster.
+    observation: Observation,
+    looks: Looks,
+    /// Whether the last list of leases came, or why it did not.
+    reached: Option<Result<(), String>>,
+    /// Silence is being proven: nothing else is read meanwhile.
+    proving: bool,
+    /// Something new is to be told of the state.
+    news: bool,
 }
 
 /// What a round has come to.
@@ -53,6 +74,8 @@ pub struct Observer {
 pub enum Outcome {
     /// It was woken before its read was due.
     Woken,
+    /// Something new is known of the cluster's state, and no read was due yet.
+    Looked,
     /// The leases were judged.
     Judged(Conclusion),
     /// There is no evidence.
@@ -60,14 +83,23 @@ pub enum Outcome {
 }
 
 impl Observer {
-    /// Starts watching by these settings.
+    /// Starts watching by these settings; `recalled` is what an earlier run has left in the
+    /// ClusterHealth.
     pub fn new(
         origin: Origin,
         settings: Arc<Settings>,
         sources: Sources,
         metrics: Arc<ProberMetrics>,
+        recalled: Option<&ClusterHealthStatus>,
     ) -> Self {
+        let observer = settings.observer.clone();
+        let (now, draw) = (Instant::now(), fastrand::f64());
         Self {
+            observation: Observation::new(observer, recalled, now, draw),
+            looks: Looks::new(sources.rooms()),
+            reached: None,
+            proving: false,
+            news: false,
             origin,
             watch: Watch::new(rules(&settings)),
             settings,
@@ -88,6 +120,25 @@ impl Observer {
         }
         self.sources.set_secret(&settings.secret_name);
         self.settings = settings;
+        self.observe_anew();
+    }
+
+    /// Observes the cluster anew: it is another, or its settings are.
+    pub fn observe_anew(&mut self) {
+        self.looks.stop();
+        let observer = self.settings.observer.clone();
+        let now = Instant::now();
+        self.observation.restart(observer, now, fastrand::f64());
+    }
+
+    /// The state of the cluster.
+    pub fn view(&self) -> View {
+        self.observation.view()
+    }
+
+    /// What the looks at its providers of metrics have come to.
+    pub fn providers(&self) -> Vec<CheckStatus> {
+        self.observation.statuses()
     }
 
     /// Whether it goes by exactly these settings.
@@ -103,7 +154,7 @@ impl Observer {
     /// One round. It takes the observer and hands it back, so that a round that is dropped takes
     /// its connection along.
     pub async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
-        let read = if std::mem::take(&mut self.at_once) {
+        let read = if mem::take(&mut self.at_once) {
             self.read_first().await
         } else {
             let next = self.watch.next(self.now(), fastrand::f64());
@@ -111,7 +162,11 @@ impl Observer {
             tokio::select! {
                 // A read that is due is not put off by whoever wakes.
                 biased;
-                () = self.rest(due) => {}
+                news = self.rest(due) => {
+                    if news {
+                        return (self, Outcome::Looked);
+                    }
+                }
                 () = wake.notified() => return (self, Outcome::Woken),
             }
             self.read().await
@@ -123,22 +178,64 @@ impl Observer {
         (self, outcome)
     }
 
-    /// Waits until then, and reads in the meantime what is good to know.
-    async fn rest(&mut self, until: Instant) {
-        let due = self
+    /// Waits until then, and reads in the meantime what is good to know; whether it is still before
+    /// then, and something new is known of the state.
+    async fn rest(&mut self, due: Instant) -> bool {
+        let facts_due = self
             .facts_tried
             .is_none_or(|last| last.elapsed() >= FACTS_PAUSE);
-        if due && self.watch.wants_facts() {
+        if facts_due && self.watch.wants_facts() {
             self.facts_tried = Some(Instant::now());
             let started = self.now();
-            match timeout_at(until, self.sources.facts_at_leisure()).await {
+            match timeout_at(due, self.sources.facts_at_leisure()).await {
                 Ok(Ok(facts)) => self.learn(&facts, started),
                 Ok(Err(_)) => self.watch.need_facts(),
                 // There was no time; leases go before.
                 Err(_) => {}
             }
         }
-        sleep_until(until).await;
+        loop {
+            if mem::take(&mut self.news) {
+                return true;
+            }
+            let next = self.observation.next();
+            let next = next.filter(|_| !self.proving);
+            let at = next.map(|(at, _)| self.looks.after(at));
+            let at = at.filter(|at| (*at).max(Instant::now()) + LOOK <= due);
+            tokio::select! {
+                // Leases go before.
+                biased;
+                () = sleep_until(due) => return false,
+                ended = self.looks.ended() => {
+                    if let Some(took) = ended.took {
+                        self.metrics.looked(took);
+                    }
+                    self.found(ended.found);
+                }
+                () = until(at) => {
+                    if let Some((_, look)) = next {
+                        self.look(look);
+                    }
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, look: Look) {
+        self.observation.began(look, Instant::now());
+        if let Some(shoot) = self.sources.shoot(self.looks.apart()) {
+            let provider = match look {
+                Look::Provider(place) => self.observation.provider(place),
+                Look::Nodes | Look::Ready => None,
+            };
+            let limit = self.settings.timeout;
+            self.looks.begin(look, provider, shoot, limit);
+        }
+    }
+
+    fn found(&mut self, found: Found) {
+        let (at, now) = (Instant::now(), Timestamp::now());
+        self.news |= self.observation.take(found, at, now, fastrand::f64());
     }
 
     async fn read_first(&mut self) -> Result<Conclusion, EvidenceError> {
@@ -152,9 +249,25 @@ impl Observer {
     }
 
     async fn read(&mut self) -> Result<Conclusion, EvidenceError> {
-        let probing = self.metrics.probe();
+        let (probing, began) = (self.metrics.probe(), Instant::now());
         let read = self.read_and_conclude().await;
         probing.ended(&read);
+        self.proving = read.as_ref().is_ok_and(is_proving);
+        // All that is new is told with what the read has come to.
+        self.news = false;
+        let transition = match self.reached.take() {
+            Some(Ok(())) => self.observation.reached(began),
+            Some(Err(why)) => self.observation.unreached(began, &why),
+            None => None,
+        };
+        if let Some(Transition {
+            to: ClusterState::Connecting,
+            ..
+        }) = transition
+        {
+            // What began before it was away tells nothing of what is.
+            self.looks.stop();
+        }
         read
     }
 
@@ -188,6 +301,7 @@ impl Observer {
         let started = self.now();
         match self.sources.leases(request).await {
             Ok(read) => {
+                self.reached = Some(Ok(()));
                 let taken = self.watch.observe(&snapshot(self.origin, &read));
                 if taken != Taken::ReadAgain {
                     self.failure = None;
@@ -201,6 +315,7 @@ impl Observer {
                     None => self.watch.failed(started, finished),
                 }
                 self.explain(&mut error, request, finished).await;
+                self.reached = Some(Err(error.to_string()));
                 Err(error)
             }
         }
@@ -250,10 +365,20 @@ impl Observer {
         let machines = facts.machines.as_deref();
         let roster = Roster::new(&facts.nodes, machines, &self.settings.pools);
         self.watch.learn(roster, started);
+        self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
     }
 
     fn now(&self) -> Moment {
         self.origin.moment(Instant::now().into_std())
+    }
+}
+
+/// Whether more reads decide on an outage: they have the connection to themselves.
+fn is_proving(conclusion: &Conclusion) -> bool {
+    match conclusion.verdict {
+        Verdict::Undetermined(doubt) => matches!(doubt, Doubt::Unproven(_)),
+        Verdict::Outage => conclusion.act.is_none(),
+        Verdict::Healthy => false,
     }
 }
 

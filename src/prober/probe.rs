@@ -24,9 +24,10 @@ use super::{
     watch::Conclusion,
 };
 use crate::{
-    api::{ClusterHealthStatus, Mode, Protection, Restore},
+    api::{CheckStatus, ClusterHealthStatus, Mode, Protection, Restore},
     cluster::{Eligibility, Settings},
     health::{self, ClusterReport, Finding, Reporter},
+    observer::{View, metrics::Counted},
     runtime::{seed::Seed, timer::until},
 };
 
@@ -90,6 +91,17 @@ pub struct Probe {
     overdue_at: Option<Instant>,
     /// When the marks of a Cluster that is gone are given up.
     give_up_at: Option<Instant>,
+    /// What an earlier run has left, until the cluster is observed.
+    recalled: Option<Box<ClusterHealthStatus>>,
+    /// The UID of the Cluster that is observed.
+    uid: Option<Arc<str>>,
+    /// It is another, so that it is to be observed anew.
+    replaced: bool,
+    /// The state of the cluster, as it was last observed.
+    view: Option<View>,
+    /// What the looks at its providers of metrics have come to.
+    providers: Vec<CheckStatus>,
+    counted: Counted,
 }
 
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
@@ -119,6 +131,12 @@ impl Probe {
             guard.adopt(&settings.dependents);
         }
         Self {
+            recalled: known.cloned().map(Box::new),
+            uid: None,
+            replaced: false,
+            view: None,
+            providers: vec![],
+            counted: shared.metrics.observer.cluster(),
             guard,
             name,
             shared,
@@ -186,6 +204,13 @@ impl Probe {
             && let Some(responsible) = assignment.selected.as_ref().or(assignment.former.as_ref())
         {
             self.policy = Some(responsible.policy.clone());
+        }
+        if let Presence::There(assignment) = &presence {
+            let before = self.uid.replace(assignment.uid.clone());
+            if before.is_some() && before != self.uid {
+                self.replaced = true;
+                self.wake.notify_one();
+            }
         }
         let known = Known {
             last: self.last.as_ref(),
@@ -284,19 +309,32 @@ impl Probe {
             .evidence
             .of(self.name.clone(), &settings.secret_name);
         let metrics = self.shared.metrics.clone();
-        let observer = Observer::new(self.shared.origin, settings.clone(), sources, metrics);
+        let recalled = self.recalled.take();
+        let observer = Observer::new(
+            self.shared.origin,
+            settings.clone(),
+            sources,
+            metrics,
+            recalled.as_deref(),
+        );
         self.next_round(Box::new(observer));
     }
 
     /// Does not read any more.
     fn rest(&mut self, finding: Finding) {
         self.round = None;
+        self.recalled = None;
         self.found(finding);
         self.from_the_start = false;
     }
 
     fn next_round(&mut self, mut observer: Box<Observer>) {
         observer.set_protected(self.guard.protection() != Protection::None);
+        if mem::take(&mut self.replaced) {
+            observer.observe_anew();
+        }
+        self.view = Some(observer.view());
+        self.providers = observer.providers();
         self.round = Some(Box::pin(observer.round(self.wake.clone())));
     }
 
@@ -312,14 +350,14 @@ impl Probe {
         }
         let hibernating = matches!(self.stance, Stance::Hibernate(..));
         match outcome {
-            Outcome::Woken => {}
+            Outcome::Woken | Outcome::Looked => {}
             Outcome::Judged(_) if hibernating => self.answered(&settings),
             Outcome::NoEvidence(error) if hibernating => self.not_answered(&error),
             Outcome::Judged(conclusion) => self.act(&conclusion, &settings),
             Outcome::NoEvidence(error) => self.doubt(&error),
         }
-        self.report();
         self.next_round(observer);
+        self.report();
     }
 
     fn act(&mut self, conclusion: &Conclusion, settings: &Settings) {
@@ -442,6 +480,11 @@ impl Probe {
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| Instant::now() + rest);
+        let (observed, checks) = match &self.stance {
+            Stance::Probe(_) | Stance::LetGo(_) => (self.view.clone(), self.providers.clone()),
+            _ => (None, vec![]),
+        };
+        self.counted.set(observed.as_ref().map(|view| view.state));
         let presence = self.presence.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
         let Presence::There(assignment) = &*presence else {
@@ -459,8 +502,8 @@ impl Probe {
                 .cloned(),
             mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
             finding: self.finding.clone(),
-            observed: None,
-            checks: vec![],
+            observed,
+            checks,
             protection: self.guard.protection(),
             protected_since: protected.map(|since| since.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),

@@ -28,7 +28,9 @@ const READ_BUFFER: usize = 32 * 1024;
 /// The API server of one shoot.
 ///
 /// Reads one after the other share one HTTP/1 connection, which is made at the first of them and
-/// kept. A read that is abandoned takes its connection with it.
+/// kept. A read that is abandoned takes its connection with it, and two at once have one each. Clones
+/// share their connections.
+#[derive(Clone)]
 pub struct Shoot {
     pub(super) client: Client,
 }

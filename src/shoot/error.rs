@@ -29,6 +29,10 @@ pub enum Target {
     Nodes,
     /// The server's version.
     Version,
+    /// Whether the server is ready.
+    Readiness,
+    /// What an API has.
+    Api,
 }
 
 /// What stood between us and the API server.
@@ -283,6 +287,8 @@ impl Target {
             ),
             Self::Nodes => ("list", "nodes", None),
             Self::Version => ("get", "/version", None),
+            Self::Readiness => ("get", "/readyz", None),
+            Self::Api => ("get", "/apis/*", None),
         };
         ReadError::Forbidden {
             verb,
@@ -298,6 +304,8 @@ impl fmt::Display for Target {
             Self::Leases => "list the leases in kube-node-lease",
             Self::Nodes => "list the nodes",
             Self::Version => "get /version",
+            Self::Readiness => "get /readyz",
+            Self::Api => "ask for the API",
         })
     }
 }
@@ -316,6 +324,8 @@ mod tests {
             Target::Leases.forbidden(),
             Target::Nodes.forbidden(),
             Target::Version.forbidden(),
+            Target::Readiness.forbidden(),
+            Target::Api.forbidden(),
             ReadError::NotFound { tried },
             ReadError::TooManyRequests {
                 tried,

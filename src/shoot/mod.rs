@@ -1,9 +1,10 @@
 //! Reaching a shoot: credentials from an untrusted Secret, one kept connection, slim reads.
 //!
 //! [`parse`] turns the bytes of a kubeconfig into an [`Access`], [`Shoot::connect`] turns that into
-//! a connection, and [`Shoot::leases`], [`Shoot::nodes`] and [`Shoot::version`] read over it. A read
-//! either succeeds entirely or is a [`ReadError`]; nothing here judges what was read.
+//! a connection, and [`Shoot::leases`], [`Shoot::nodes`], [`Shoot::version`], [`Shoot::readiness`] and
+//! [`Shoot::serves`] read over it. A read either succeeds entirely or is a [`ReadError`]; nothing here judges what was read.
 
+mod api;
 mod client;
 mod error;
 mod kubeconfig;
@@ -13,6 +14,7 @@ mod node;
 mod read;
 mod text;
 
+pub use api::Readiness;
 pub use client::{ConnectError, Shoot};
 pub use error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Obstacle, ReadError, Target};
 pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};

@@ -189,12 +189,12 @@ fn limit_of(target: Target) -> usize {
     match target {
         Target::Leases => MAX_LEASES_BYTES,
         Target::Nodes => MAX_NODES_BYTES,
-        Target::Version => MAX_VERSION_BYTES,
+        Target::Version | Target::Readiness | Target::Api => MAX_VERSION_BYTES,
     }
 }
 
 fn request(target: Target, consistency: Consistency) -> Request<Body> {
-    let path = match (target, consistency) {
+    get(Uri::from_static(match (target, consistency) {
         (Target::Leases, Consistency::Cached) => {
             "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?resourceVersion=0"
         }
@@ -204,22 +204,28 @@ fn request(target: Target, consistency: Consistency) -> Request<Body> {
         (Target::Nodes, Consistency::Cached) => "/api/v1/nodes?resourceVersion=0",
         (Target::Nodes, Consistency::Consistent) => "/api/v1/nodes",
         (Target::Version, _) => "/version",
-    };
+        (Target::Readiness, _) => "/readyz",
+        (Target::Api, _) => "/apis",
+    }))
+}
+
+/// A request for JSON from this path.
+pub(super) fn get(path: Uri) -> Request<Body> {
     let mut request = Request::new(Body::empty());
-    *request.uri_mut() = Uri::from_static(path);
+    *request.uri_mut() = path;
     request
         .headers_mut()
         .insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     request
 }
 
-enum End {
+pub(super) enum End {
     Whole,
     CutOff,
 }
 
 /// Reads at most `limit` bytes. What was read before an error is returned as well.
-async fn read_body(mut body: Body, limit: usize) -> (Vec<u8>, Result<End, kube::Error>) {
+pub(super) async fn read_body(mut body: Body, limit: usize) -> (Vec<u8>, Result<End, kube::Error>) {
     let mut read = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -240,7 +246,12 @@ async fn read_body(mut body: Body, limit: usize) -> (Vec<u8>, Result<End, kube::
 
 /// What a status other than success means. Its body is read even where it is not needed, since
 /// the connection could not be kept otherwise.
-async fn refusal(tried: Target, status: StatusCode, headers: &HeaderMap, body: Body) -> ReadError {
+pub(super) async fn refusal(
+    tried: Target,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Body,
+) -> ReadError {
     let (body, _) = read_body(body, REFUSAL_BYTES).await;
     match status {
         StatusCode::UNAUTHORIZED => ReadError::Unauthorized { tried },

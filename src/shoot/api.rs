@@ -1,0 +1,153 @@
+//! Reads that tell how an API server fares: whether it is ready, and whether it serves an API.
+
+use std::time::Duration;
+
+use http::{Request, StatusCode, Uri};
+use kube::client::Body;
+
+use super::client::Shoot;
+use super::error::{ReadError, Target};
+use super::read::{REFUSAL_BYTES, get, read_body, refusal};
+use super::text::clean;
+
+/// So many failed checks of an API server are named, …
+const MAX_FAILED: usize = 5;
+/// … each with so many characters.
+const MAX_CHECK: usize = 60;
+
+/// What an API server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is ready.
+    Ready,
+    /// It is not: the first checks of its own that fail, by name, bounded and printable.
+    NotReady(Vec<String>),
+}
+
+impl Shoot {
+    /// Asks the API server within `limit` whether it is ready.
+    ///
+    /// # Errors
+    ///
+    /// If it says neither that it is nor which of its checks fail: that is no evidence.
+    pub async fn readiness(&self, limit: Duration) -> Result<Readiness, ReadError> {
+        let tried = Target::Readiness;
+        let exchange = async {
+            let request = get(Uri::from_static("/readyz"));
+            let (head, body) = self.send(tried, request).await?.into_parts();
+            if head.status != StatusCode::INTERNAL_SERVER_ERROR {
+                return match head.status.is_success() {
+                    true => drain(tried, body).await.map(|()| Readiness::Ready),
+                    false => Err(refusal(tried, head.status, &head.headers, body).await),
+                };
+            }
+            let (body, _) = read_body(body, REFUSAL_BYTES).await;
+            match failed_checks(&String::from_utf8_lossy(&body)) {
+                failed if failed.is_empty() => Err(ReadError::server(
+                    tried,
+                    head.status.as_u16(),
+                    &String::from_utf8_lossy(&body),
+                )),
+                failed => Ok(Readiness::NotReady(failed)),
+            }
+        };
+        within(tried, limit, exchange).await
+    }
+
+    /// Asks within `limit` for what an API of this group and version has; an aggregated one answers
+    /// only while what stands behind it does.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer with success.
+    pub async fn serves(
+        &self,
+        group: &str,
+        version: &str,
+        limit: Duration,
+    ) -> Result<(), ReadError> {
+        let tried = Target::Api;
+        let path = Uri::try_from(format!("/apis/{group}/{version}"))
+            .map_err(|error| ReadError::unreachable(tried, &error))?;
+        let exchange = async {
+            let (head, body) = self.send(tried, get(path)).await?.into_parts();
+            match head.status.is_success() {
+                true => drain(tried, body).await,
+                false => Err(refusal(tried, head.status, &head.headers, body).await),
+            }
+        };
+        within(tried, limit, exchange).await
+    }
+
+    async fn send(
+        &self,
+        tried: Target,
+        request: Request<Body>,
+    ) -> Result<http::Response<Body>, ReadError> {
+        let sent = self.client.send(request).await;
+        sent.map_err(|error| ReadError::unreachable(tried, &error))
+    }
+}
+
+/// Reads what is not needed, since the connection could not be kept otherwise.
+async fn drain(tried: Target, body: Body) -> Result<(), ReadError> {
+    let (_, end) = read_body(body, super::read::MAX_VERSION_BYTES).await;
+    end.map(|_| ())
+        .map_err(|error| ReadError::unreachable(tried, &error))
+}
+
+async fn within<T>(
+    tried: Target,
+    limit: Duration,
+    exchange: impl Future<Output = Result<T, ReadError>>,
+) -> Result<T, ReadError> {
+    tokio::time::timeout(limit, exchange)
+        .await
+        .unwrap_or(Err(ReadError::Timeout {
+            tried,
+            after: limit,
+        }))
+}
+
+/// The names in lines such as `[-]etcd failed: reason withheld`.
+fn failed_checks(body: &str) -> Vec<String> {
+    let lines = body.lines().filter_map(|line| line.strip_prefix("[-]"));
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    names
+        .map(|name| clean(name, MAX_CHECK))
+        .filter(|name| !name.is_empty())
+        .take(MAX_FAILED)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn failed_checks_are_named() {
+        let body = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]log ok\n\
+                    [-]poststarthook/crd-informer-synced failed: reason withheld\n\
+                    readyz check failed\n";
+        assert_eq!(
+            failed_checks(body),
+            ["etcd", "poststarthook/crd-informer-synced"]
+        );
+        for none in ["", "ok", "[+]ping ok", "[-]", "<html>[-]etcd</html>"] {
+            assert_eq!(failed_checks(none), Vec::<String>::new(), "{none}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_few_short_and_printable(body in "(\\[-\\][^\n]{0,200}\n){0,20}") {
+            let failed = failed_checks(&body);
+            prop_assert!(failed.len() <= MAX_FAILED);
+            for name in failed {
+                prop_assert!(name.chars().count() <= MAX_CHECK);
+                prop_assert!(!name.chars().any(char::is_control));
+            }
+        }
+    }
+}
