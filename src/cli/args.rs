@@ -7,6 +7,7 @@ use kube::Client;
 
 use crate::{
     api,
+    checks::FeatureGates,
     runtime::{
         admin::BindAddress,
         leader::{Elector, Times, TimesError},
@@ -54,6 +55,30 @@ pub(super) struct ScaleArgs {
         default_value = "100"
     )]
     scale_burst: NonZeroU32,
+}
+
+/// How checks are made.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Checks")]
+pub(super) struct CheckArgs {
+    /// Requests per second in the long run, for commands of checks: two for each run
+    #[arg(long, env = "DWD_EXEC_QPS", default_value_t = 50.0, value_parser = qps)]
+    exec_qps: f64,
+
+    /// The same, at once
+    #[arg(long, env = "DWD_EXEC_BURST", default_value = "100")]
+    exec_burst: NonZeroU32,
+
+    /// Switches features, as ExecProbeTimeout=false: a command of a check that takes longer than its
+    /// timeout passes, and is told of
+    #[arg(
+        long,
+        env = "DWD_FEATURE_GATES",
+        value_name = "GATE=BOOL",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(super) feature_gates: FeatureGates,
 }
 
 /// What is reported.
@@ -261,6 +286,16 @@ impl ScaleArgs {
         Budget {
             qps: self.scale_qps,
             burst: self.scale_burst,
+        }
+    }
+}
+
+impl CheckArgs {
+    /// Of requests for commands.
+    pub(super) fn budget(&self) -> Budget {
+        Budget {
+            qps: self.exec_qps,
+            burst: self.exec_burst,
         }
     }
 }

@@ -3,10 +3,11 @@
 use clap::Args;
 
 use super::{
-    args::{ClusterMetricsArgs, Former, ReportArgs, ScaleArgs},
+    args::{CheckArgs, ClusterMetricsArgs, Former, ReportArgs, ScaleArgs},
     component::{Component, ComponentArgs, ComponentError, Post},
 };
 use crate::{
+    checks::Runner,
     prober::{
         LEASE,
         fleet::{self, Prober},
@@ -22,6 +23,8 @@ pub(super) struct ProberArgs {
     component: ComponentArgs,
     #[command(flatten)]
     scale: ScaleArgs,
+    #[command(flatten)]
+    checks: CheckArgs,
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
@@ -40,8 +43,12 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let (scale, report) = (args.scale, args.report);
+    let (scale, checks, report) = (args.scale, args.checks, args.report);
     let work = |post: Post| {
+        let exec = Seed::new(post.seed.client().clone(), checks.budget())
+            .measured(instruments.exec_budget.clone())
+            .led_by(post.leadership.clone());
+        let runner = Runner::new(exec, checks.feature_gates, instruments.checks.clone());
         let scale = Seed::new(post.seed.client().clone(), scale.budget());
         let prober = Prober {
             seed: post.seed,
@@ -49,6 +56,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             scale: scale
                 .measured(instruments.scale_budget.clone())
                 .led_by(post.leadership),
+            checks: runner,
             overdue_after: report.overdue_after(),
             instruments,
         };

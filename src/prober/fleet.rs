@@ -32,7 +32,8 @@ use super::{
     stance::Presence,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, Mode, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    checks::Runner,
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
@@ -58,8 +59,8 @@ pub struct Prober {
     pub seed: Seed,
     /// Reads and writes dependents.
     pub scale: Seed,
-    /// Whether every policy is taken for one with the mode `DryRun`.
-    pub dry_run: bool,
+    /// Makes the runs of the policies' checks.
+    pub checks: Runner,
     /// A protection that lasts for longer is reported.
     pub overdue_after: Duration,
     /// By which others see how it fares.
@@ -78,7 +79,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let Prober {
         seed,
         scale,
-        dry_run,
+        checks,
         overdue_after,
         instruments,
     } = prober;
@@ -132,6 +133,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
             evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts("Secrets")),
             scale,
             resources,
+            checks,
             reporter: reporter.clone(),
             metrics: instruments.prober.clone(),
             origin: Origin::new(Instant::now().into_std()),

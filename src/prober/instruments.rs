@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::metrics::ProberMetrics;
 use crate::{
+    checks::CheckMetrics,
     health::HealthMetrics,
     runtime::{
         instruments::Common,
@@ -20,6 +21,10 @@ pub struct Instruments {
     pub health: HealthMetrics,
     /// Requests to dependents that wait for their turn.
     pub scale_budget: BudgetMetrics,
+    /// Requests for commands of checks that wait for their turn.
+    pub exec_budget: BudgetMetrics,
+    /// Checks of clusters.
+    pub checks: CheckMetrics,
     /// What every component has.
     pub common: Common,
 }
@@ -29,14 +34,19 @@ impl Instruments {
     /// told so.
     pub fn new(cluster_metrics: bool) -> (Self, Registry) {
         let mut registry = Registry::default();
-        let (common, [scale_budget]) = Common::register(&mut registry, ["scale"]);
+        let (common, [scale_budget, exec_budget]) =
+            Common::register(&mut registry, ["scale", "exec"]);
+        let prober: Arc<ProberMetrics> = Arc::default();
         let instruments = Self {
-            prober: Arc::default(),
+            checks: CheckMetrics::new(prober.durations()),
+            prober,
             health: HealthMetrics::new(cluster_metrics),
             scale_budget,
+            exec_budget,
             common,
         };
         instruments.prober.register(&mut registry);
+        instruments.checks.register(&mut registry);
         instruments.health.register(&mut registry);
         (instruments, registry)
     }

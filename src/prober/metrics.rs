@@ -22,13 +22,9 @@ use super::{
 };
 use crate::{
     health,
-    observer::{look::Took, metrics::ObserverMetrics},
-    runtime::metrics::{Computed, Registry},
+    runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
 };
 
-const PROBE_SECONDS: [f64; 13] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
-];
 /// The target is a second; what is written later than the grace is of no use.
 const REACTION_SECONDS: [f64; 15] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -40,14 +36,11 @@ const PROTECTION_SECONDS: [f64; 10] = [
     30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
 ];
 
-/// The type of check that a list of leases is.
-const LEASES: &str = "leases";
-
 /// The prober's metrics.
 #[derive(Debug)]
 pub struct ProberMetrics {
     probes: Family<ResultLabel, Counter>,
-    durations: Family<ProbeLabels, Histogram, fn() -> Histogram>,
+    durations: ProbeMetrics,
     succeeded: (Counter, Histogram),
     probing: Gauge,
     verdicts: Family<VerdictLabels, Counter>,
@@ -66,12 +59,6 @@ pub struct ProberMetrics {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ProbeLabels {
-    r#type: &'static str,
     result: &'static str,
 }
 
@@ -95,8 +82,7 @@ struct OperationLabels {
 impl Default for ProberMetrics {
     fn default() -> Self {
         let probes: Family<ResultLabel, Counter> = Family::default();
-        let durations: Family<ProbeLabels, Histogram, fn() -> Histogram> =
-            Family::new_with_constructor(|| Histogram::new(PROBE_SECONDS));
+        let durations = ProbeMetrics::default();
         let verdicts: Family<VerdictLabels, Counter> = Family::default();
         let operations: Family<OperationLabels, Counter> = Family::default();
         // A rise from nothing is none for Prometheus: what alerts are about is there from the start.
@@ -112,10 +98,7 @@ impl Default for ProberMetrics {
         Self {
             succeeded: (
                 probes.get_or_create_owned(&ResultLabel { result }),
-                durations.get_or_create_owned(&ProbeLabels {
-                    r#type: LEASES,
-                    result,
-                }),
+                durations.duration(ProbeType::Leases, ProbeResult::Success),
             ),
             healthy: verdicts.get_or_create_owned(&verdict_labels(Verdict::Healthy)),
             probes,
@@ -145,12 +128,7 @@ impl ProberMetrics {
              (the shoot's API server asked for less load)",
             self.probes.clone(),
         );
-        registry.register(
-            "probe_duration_seconds",
-            &["type", "result"],
-            "Time that a probe took, from its start to its verdict or failure",
-            self.durations.clone(),
-        );
+        self.durations.register(registry);
         registry.register(
             "probes_in_flight",
             &[],
@@ -215,6 +193,11 @@ impl ProberMetrics {
             Computed::counter(move || Some(protected.total().as_secs_f64())),
         );
         self.observer.register(registry);
+    }
+
+    /// How long it takes to look at a cluster, for what does so in other ways.
+    pub fn durations(&self) -> ProbeMetrics {
+        self.durations.clone()
     }
 
     /// A probe begins.
@@ -328,15 +311,15 @@ impl Probing {
             }
             Err(error) => error,
         };
-        let result = match error.throttled() {
-            Some(_) => "throttled",
-            None => "failure",
+        let (result, ended) = match error.throttled() {
+            Some(_) => ("throttled", ProbeResult::Throttled),
+            None => ("failure", ProbeResult::Failure),
         };
-        let (r#type, reason) = (LEASES, error.reason());
-        let durations = &metrics.durations;
+        let reason = error.reason();
         metrics.probes.get_or_create(&ResultLabel { result }).inc();
-        durations
-            .get_or_create(&ProbeLabels { r#type, result })
+        metrics
+            .durations
+            .duration(ProbeType::Leases, ended)
             .observe(took);
         metrics
             .evidence_failures

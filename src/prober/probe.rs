@@ -24,7 +24,8 @@ use super::{
     watch::Conclusion,
 };
 use crate::{
-    api::{CheckStatus, ClusterHealthStatus, Mode, Protection, Restore},
+    api::{ClusterHealthStatus, Mode, Protection, Restore},
+    checks::Runner,
     cluster::{Eligibility, Settings},
     health::{self, ClusterReport, Finding, Reporter},
     observer::{View, metrics::Counted},
@@ -49,6 +50,8 @@ pub struct Shared {
     pub scale: Seed,
     /// The kinds of dependents that have been looked up.
     pub resources: Resources,
+    /// Makes the runs of the policies' checks.
+    pub checks: Runner,
     /// Takes reports.
     pub reporter: Reporter,
     /// What is counted.

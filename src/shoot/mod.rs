@@ -12,7 +12,7 @@ mod lease;
 mod list;
 mod node;
 mod read;
-mod text;
+pub(crate) mod text;
 
 pub use api::Readiness;
 pub use client::{ConnectError, Shoot};

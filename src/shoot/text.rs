@@ -4,7 +4,7 @@
 ///
 /// Control, formatting and other invisible characters could forge log lines or hide text in a
 /// terminal, so only letters, digits, printable ASCII and single spaces stay.
-pub(super) fn clean(text: &str, max: usize) -> String {
+pub(crate) fn clean(text: &str, max: usize) -> String {
     let mut out = String::new();
     let mut room = max;
     for word in text

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use dependency_watchdog::prober::{fleet, instruments::Instruments};
+use dependency_watchdog::{
+    checks::{FeatureGates, Runner},
+    prober::{fleet, instruments::Instruments},
+};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +77,11 @@ impl World {
             dry_run: self.dry_run,
             seed,
             scale: self.seed.counted(&self.instruments.common.requests),
+            checks: Runner::new(
+                self.seed.counted(&self.instruments.common.requests),
+                FeatureGates::default(),
+                self.instruments.checks.clone(),
+            ),
             overdue_after: Duration::from_secs(30 * 60),
             instruments: self.instruments.clone(),
         };

@@ -1,0 +1,185 @@
+//! A command in a container, over a WebSocket through the API server.
+//!
+//! Nothing runs beside it: whoever has waited for long enough drops it, and the connection with it.
+//! The process in the container may outlive that, as with the probes of a kubelet.
+
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::{Client, api::AttachParams, core::Request};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use super::{
+    outcome::Outcome,
+    output::{Tail, bounded},
+    pods::Chosen,
+};
+use crate::runtime::seed::with_causes;
+
+/// Channels, of which the number precedes each message.
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const STATUS: u8 = 3;
+
+/// A command may say nothing for longer than what is between bears.
+const PING: Duration = Duration::from_secs(60);
+const MAX_CAUSE: usize = 300;
+
+/// Runs the command, without its timeout.
+pub(super) async fn run(
+    client: &Client,
+    namespace: &str,
+    chosen: &Chosen,
+    command: &[String],
+) -> Outcome {
+    let Chosen { pod, container } = chosen;
+    let params = AttachParams::default().container(container);
+    let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
+    let request = match request.exec(pod, command, &params) {
+        Ok(request) => request,
+        Err(error) => return not_run(chosen, &error.to_string()),
+    };
+    let mut stream = match client.connect(request).await {
+        Ok(connection) => connection.into_stream(),
+        Err(kube::Error::Api(status)) => return not_run(chosen, &refusal(&status)),
+        Err(error) => return not_run(chosen, &with_causes(&error)),
+    };
+    let mut output = Tail::default();
+    let mut ping = interval(PING);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ping.reset();
+    loop {
+        let message = tokio::select! {
+            message = stream.next() => message,
+            _ = ping.tick() => {
+                match stream.send(Message::Ping(Bytes::new())).await {
+                    Ok(()) => continue,
+                    Err(error) => return not_run(chosen, &error.to_string()),
+                }
+            }
+        };
+        match message {
+            Some(Ok(Message::Binary(message))) => match message.split_first() {
+                Some((&(STDOUT | STDERR), written)) => output.push(written),
+                Some((&STATUS, status)) => return ended(chosen, status, &output),
+                _ => {}
+            },
+            Some(Ok(Message::Close(_))) | None => {
+                return not_run(chosen, "the connection ended before the command did");
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return not_run(chosen, &error.to_string()),
+        }
+    }
+}
+
+/// It was not run, or nobody knows how it ended: that is no evidence.
+fn not_run(chosen: &Chosen, why: &str) -> Outcome {
+    let Chosen { pod, container } = chosen;
+    let why = bounded(why, MAX_CAUSE);
+    Outcome::Unknown(format!(
+        "the command could not be run in container {container} of pod {pod}: {why}"
+    ))
+}
+
+fn refusal(status: &kube::core::Status) -> String {
+    let remedy = match status.code {
+        403 => {
+            "; grant get and create on pods/exec to the operator's ServiceAccount, in the namespaces \
+             of the control planes"
+        }
+        _ => "",
+    };
+    format!(
+        "{} ({}){remedy}",
+        bounded(&status.message, MAX_CAUSE / 2),
+        status.code
+    )
+}
+
+/// What the API server says of a command that has ended.
+fn ended(chosen: &Chosen, status: &[u8], output: &Tail) -> Outcome {
+    let status: Status = match serde_json::from_slice(status) {
+        Ok(status) => status,
+        Err(error) => return not_run(chosen, &format!("the status cannot be read: {error}")),
+    };
+    if status.status.as_deref() == Some("Success") {
+        return Outcome::Success;
+    }
+    match exit_code(&status) {
+        Some(code) => Outcome::Failure(failed(&code, output)),
+        None => not_run(chosen, &status.message.unwrap_or_default()),
+    }
+}
+
+/// The code of a command that has ended with another than 0.
+fn exit_code(status: &Status) -> Option<String> {
+    if status.reason.as_deref() != Some("NonZeroExitCode") {
+        return None;
+    }
+    let causes = status.details.as_ref()?.causes.as_ref()?;
+    let cause = causes
+        .iter()
+        .find(|cause| cause.reason.as_deref() == Some("ExitCode"))?;
+    let code: i32 = cause.message.as_deref()?.parse().ok()?;
+    Some(code.to_string())
+}
+
+fn failed(code: &str, output: &Tail) -> String {
+    let written = output.shown();
+    match written.is_empty() {
+        true => format!("the command ended with exit code {code} and wrote nothing"),
+        false => format!("the command ended with exit code {code} and wrote: {written}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::checks::outcome::Said;
+
+    fn chosen() -> Chosen {
+        Chosen {
+            pod: "etcd-main-0".to_owned(),
+            container: "etcd".to_owned(),
+        }
+    }
+
+    fn exit(code: &str) -> Value {
+        json!({
+            "status": "Failure", "reason": "NonZeroExitCode",
+            "message": format!("command terminated with non-zero exit code: exit status {code}"),
+            "details": {"causes": [{"reason": "ExitCode", "message": code}]},
+        })
+    }
+
+    #[rstest]
+    #[case::success(json!({"status": "Success", "metadata": {}}), Said::Yes, "it passed")]
+    #[case::one(exit("1"), Said::No, "exit code 1 and wrote: out err")]
+    #[case::not_found(exit("127"), Said::No, "exit code 127")]
+    #[case::no_number(
+        exit("x"),
+        Said::Nothing,
+        "could not be run in container etcd of pod etcd-main-0"
+    )]
+    #[case::internal(
+        json!({"status": "Failure", "reason": "InternalError", "message": "no such\nfile"}),
+        Said::Nothing,
+        "pod etcd-main-0: no such file"
+    )]
+    #[case::empty(json!({}), Said::Nothing, "could not be run")]
+    #[case::no_status(json!([]), Said::Nothing, "the status cannot be read")]
+    fn ends(#[case] status: Value, #[case] said: Said, #[case] words: &str) {
+        let mut output = Tail::default();
+        output.push(b"out\n");
+        output.push(b"err\n");
+        let outcome = ended(&chosen(), status.to_string().as_bytes(), &output);
+        assert_eq!(outcome.said(), said, "{outcome}");
+        assert!(outcome.to_string().contains(words), "{outcome}");
+    }
+}

@@ -1,0 +1,244 @@
+//! In which pod, and in which of its containers, a command is run.
+
+use kube::{api::ListParams, core::Request};
+use serde::Deserialize;
+
+use super::output::bounded;
+use crate::{api::ExecAction, runtime::seed::Seed, weeder::selector::Selector};
+
+const MAX_CAUSE: usize = 300;
+/// So many names of containers are told.
+const MAX_NAMES: usize = 8;
+
+/// Where a command is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The name of the pod.
+    pub pod: String,
+    /// The name of the container.
+    pub container: String,
+}
+
+/// A pod, as far as it matters here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pod {
+    metadata: Metadata,
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    name: String,
+    restart_policy: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    phase: String,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    r#type: String,
+    status: String,
+}
+
+#[derive(Deserialize)]
+struct Pods {
+    items: Vec<Pod>,
+}
+
+/// Lists the pods that `action` selects, and chooses; or why none can be chosen.
+pub(super) async fn find(
+    seed: &Seed,
+    namespace: &str,
+    action: &ExecAction,
+) -> Result<Chosen, String> {
+    let selector = Selector::new(&action.pod_selector);
+    // From the API server's cache: a pod that has just gone is found to be gone.
+    let params = ListParams::default().labels(selector.as_str()).match_any();
+    let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
+    let request = request.list(&params).map_err(|error| error.to_string())?;
+    let listed = seed.call(seed.client().request::<Pods>(request)).await;
+    let pods = listed.map_err(|error| {
+        let cause = bounded(&error.to_string(), MAX_CAUSE);
+        format!("the pods of namespace {namespace} cannot be listed: {cause}")
+    })?;
+    choose(&pods.items, action.container.as_deref()).map_err(|why| match why {
+        Missing::Pod => format!(
+            "no pod runs in namespace {namespace} with {}",
+            selector.brief()
+        ),
+        Missing::Container(why) => why,
+    })
+}
+
+/// Why there is nothing to run a command in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// No pod runs.
+    Pod,
+    /// The pod has no such container, or more than one.
+    Container(String),
+}
+
+/// Of those that run and are not about to end, one that is ready before one that is not, then the
+/// first by name.
+///
+/// # Errors
+///
+/// If there is none, or if it is not clear in which container.
+pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> {
+    let running = pods.iter().filter(|pod| pod.is_running());
+    let pod = running
+        .min_by_key(|pod| (!pod.is_ready(), &pod.metadata.name))
+        .ok_or(Missing::Pod)?;
+    let name = &pod.metadata.name;
+    let Spec {
+        containers,
+        init_containers,
+    } = &pod.spec;
+    // An init container that is restarted always runs beside the others.
+    let sidecars = init_containers
+        .iter()
+        .filter(|it| it.restart_policy.as_deref() == Some("Always"));
+    let container = match (container, containers.as_slice()) {
+        (Some(wanted), all) => {
+            let mut all = all.iter().chain(sidecars);
+            all.find(|it| it.name == wanted).ok_or_else(|| {
+                let there = names(containers);
+                format!("pod {name} has no container {wanted}; it has {there}")
+            })
+        }
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            let there = names(containers);
+            Err(format!(
+                "pod {name} has several containers, and none is named; it has {there}"
+            ))
+        }
+    };
+    let container = container.map_err(Missing::Container)?;
+    Ok(Chosen {
+        pod: name.clone(),
+        container: container.name.clone(),
+    })
+}
+
+fn names(containers: &[Container]) -> String {
+    let names: Vec<&str> = containers
+        .iter()
+        .take(MAX_NAMES)
+        .map(|it| it.name.as_str())
+        .collect();
+    names.join(", ")
+}
+
+impl Pod {
+    fn is_running(&self) -> bool {
+        self.status.phase == "Running" && self.metadata.deletion_timestamp.is_none()
+    }
+
+    fn is_ready(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        conditions.any(|it| it.r#type == "Ready" && it.status == "True")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, phase: &str, ready: &str, containers: &[&str]) -> Value {
+        let containers: Vec<Value> = containers.iter().map(|it| json!({"name": it})).collect();
+        json!({
+            "metadata": {"name": name, "labels": {"app": "etcd"}},
+            "spec": {
+                "containers": containers,
+                "initContainers": [{"name": "init"}, {"name": "sidecar", "restartPolicy": "Always"}],
+            },
+            "status": {
+                "phase": phase,
+                "conditions": [{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": ready}],
+            },
+        })
+    }
+
+    fn running(name: &str, ready: &str) -> Value {
+        pod(name, "Running", ready, &["etcd"])
+    }
+
+    fn ending(name: &str) -> Value {
+        let mut pod = running(name, "True");
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        pod
+    }
+
+    fn chosen(pods: Vec<Value>, container: Option<&str>) -> Result<Chosen, Missing> {
+        let pods: Vec<Pod> = serde_json::from_value(pods.into()).unwrap();
+        choose(&pods, container)
+    }
+
+    #[rstest]
+    #[case::none(vec![], None)]
+    #[case::none_runs(vec![pod("a", "Pending", "False", &["etcd"]), pod("b", "Succeeded", "False", &["etcd"])], None)]
+    #[case::the_first_by_name(vec![running("b", "True"), running("a", "True")], Some("a"))]
+    #[case::ready_before_unready(vec![running("a", "False"), running("b", "True")], Some("b"))]
+    #[case::unready_if_none_is_ready(vec![running("b", "False"), running("a", "Unknown")], Some("a"))]
+    #[case::not_one_that_ends(vec![ending("a"), running("b", "False")], Some("b"))]
+    #[case::only_one_that_ends(vec![ending("a")], None)]
+    #[case::nothing_said(vec![json!({"metadata": {"name": "a"}})], None)]
+    fn pods_are_chosen(#[case] pods: Vec<Value>, #[case] expected: Option<&str>) {
+        let expected = expected.map(|pod| Chosen {
+            pod: pod.to_owned(),
+            container: "etcd".to_owned(),
+        });
+        assert_eq!(chosen(pods, None), expected.ok_or(Missing::Pod));
+    }
+
+    #[rstest]
+    #[case::the_only_one(&["etcd"], None, Ok("etcd"))]
+    #[case::named(&["etcd", "backup"], Some("backup"), Ok("backup"))]
+    #[case::sidecar(&["etcd"], Some("sidecar"), Ok("sidecar"))]
+    #[case::init(&["etcd"], Some("init"), Err("pod a has no container init; it has etcd"))]
+    #[case::not_there(&["etcd", "backup"], Some("b"), Err("pod a has no container b; it has etcd, backup"))]
+    #[case::not_named(&["etcd", "backup"], None, Err("pod a has several containers, and none is named; it has etcd, backup"))]
+    fn containers_are_chosen(
+        #[case] containers: &[&str],
+        #[case] named: Option<&str>,
+        #[case] expected: Result<&str, &str>,
+    ) {
+        let chosen = chosen(vec![pod("a", "Running", "True", containers)], named);
+        let expected = expected.map(|container| Chosen {
+            pod: "a".to_owned(),
+            container: container.to_owned(),
+        });
+        assert_eq!(
+            chosen,
+            expected.map_err(|why| Missing::Container(why.to_owned()))
+        );
+    }
+}

@@ -1,0 +1,334 @@
+//! The checks of one cluster: when they run, and what they have come to.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    outcome::Outcome,
+    output::bounded,
+    runner::{Runner, kind},
+    tally::Tally,
+};
+use crate::api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT};
+
+/// First runs are spread over their period, but over no more than this: what hangs on a check waits
+/// for them.
+const SPREAD: Duration = Duration::from_secs(30);
+/// A run may be so much later than its period and its timeout allow, before what the last one has
+/// said counts for nothing any more: it waits for its turn.
+const SLACK: Duration = Duration::from_secs(5);
+/// A command whose timeout is tolerated is told of this often at most.
+const TELL: Duration = Duration::from_secs(3600);
+
+/// The checks of one cluster. They run for as long as this lives.
+pub struct Checks {
+    cluster: Arc<str>,
+    runner: Runner,
+    checks: Arc<[HealthCheck]>,
+    /// In the order of the policy.
+    running: Vec<Running>,
+    news: Arc<Notify>,
+}
+
+/// What the checks with the role Trigger have come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// There are none, or all of them pass.
+    None,
+    /// One of them fails.
+    Failing {
+        /// Which, and why.
+        why: String,
+        /// This counts for so long, if nothing more is heard.
+        until: Instant,
+    },
+    /// None of them fails, and one of them tells nothing.
+    Unknown {
+        /// Which, and why.
+        why: String,
+    },
+}
+
+/// A command has not ended in time, which is tolerated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tolerated {
+    /// The name of its check.
+    pub check: String,
+    /// What would have happened, and what to do about it.
+    pub message: String,
+}
+
+struct Running {
+    check: HealthCheck,
+    state: Arc<Mutex<State>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct State {
+    tally: Tally,
+    /// Since when it has come to what it has come to.
+    since: Option<Timestamp>,
+    /// Until when it counts for something.
+    fresh_until: Option<Instant>,
+    tolerated: Option<Duration>,
+    told: Option<Instant>,
+}
+
+impl Checks {
+    /// None yet, of the cluster of this name, whose control plane is in the namespace of this name.
+    ///
+    /// Must be used within a tokio runtime, on which the checks then run.
+    pub fn new(cluster: Arc<str>, runner: Runner) -> Self {
+        Self {
+            cluster,
+            runner,
+            checks: Arc::default(),
+            running: Vec::new(),
+            news: Arc::default(),
+        }
+    }
+
+    /// Runs these from now on. One that was there before, and is the same but for its role, goes on
+    /// with what it has come to; any other begins anew.
+    pub fn adopt(&mut self, checks: &Arc<[HealthCheck]>) {
+        if self.checks == *checks {
+            return;
+        }
+        self.checks = checks.clone();
+        let mut before = std::mem::take(&mut self.running);
+        for check in checks.iter() {
+            let known = before.iter().position(|it| is_same(&it.check, check));
+            let running = match known {
+                Some(place) => Running {
+                    check: check.clone(),
+                    ..before.swap_remove(place)
+                },
+                None => self.start(check.clone()),
+            };
+            self.running.push(running);
+        }
+    }
+
+    /// Runs none any more, and forgets what they have come to. What is under way is dropped.
+    pub fn stop(&mut self) {
+        self.checks = Arc::default();
+        self.running.clear();
+    }
+
+    /// Waits until one of them has come to something else, fails again, or is to be told of. May
+    /// return without that, and never does without checks. Nothing is lost if this is dropped.
+    pub async fn changed(&self) {
+        self.news.notified().await;
+    }
+
+    /// What they have come to, in the order of the policy.
+    pub fn statuses(&self) -> Vec<CheckStatus> {
+        let now = Instant::now();
+        let status = |running: &Running| {
+            let state = running.lock();
+            CheckStatus {
+                name: running.check.name.clone(),
+                role: Some(running.check.role),
+                r#type: kind(&running.check),
+                result: state.result(now),
+                since: state.since.map(Time),
+                message: state.message(now).map(|text| bounded(&text, MAX_OUTPUT)),
+            }
+        };
+        self.running.iter().map(status).collect()
+    }
+
+    /// Why nothing may be scaled up: the first check with the role Gate that does not pass.
+    pub fn gate(&self) -> Option<String> {
+        let now = Instant::now();
+        let closed = |running: &&Running| running.result(now) != CheckResult::Passing;
+        let gates = self.of(CheckRole::Gate);
+        gates.into_iter().find(closed).map(|it| it.describe(now))
+    }
+
+    /// What those with the role Trigger have come to.
+    pub fn trigger(&self) -> Trigger {
+        let now = Instant::now();
+        let triggers = self.of(CheckRole::Trigger);
+        let with = |result| triggers.iter().filter(move |it| it.result(now) == result);
+        if let Some(first) = with(CheckResult::Failing).next() {
+            let ends = with(CheckResult::Failing).filter_map(|it| it.lock().fresh_until);
+            return Trigger::Failing {
+                why: first.describe(now),
+                until: ends.max().unwrap_or(now),
+            };
+        }
+        match with(CheckResult::Unknown).next() {
+            Some(first) => Trigger::Unknown {
+                why: first.describe(now),
+            },
+            None => Trigger::None,
+        }
+    }
+
+    /// Commands that have not ended in time, which was tolerated: each check once an hour at most.
+    pub fn take_tolerated(&mut self) -> Vec<Tolerated> {
+        let now = Instant::now();
+        let taken = self.running.iter().filter_map(|running| {
+            let mut state = running.lock();
+            let limit = state.tolerated.take()?;
+            state.told = Some(now);
+            let name = &running.check.name;
+            Some(Tolerated {
+                check: name.clone(),
+                message: format!(
+                    "the command of check {name} had not ended after {limit:?}, and would have failed \
+                     with the feature gate ExecProbeTimeout; give it more timeoutSeconds before you \
+                     switch that on"
+                ),
+            })
+        });
+        taken.collect()
+    }
+
+    fn of(&self, role: CheckRole) -> Vec<&Running> {
+        let running = self.running.iter();
+        running.filter(|it| it.check.role == role).collect()
+    }
+
+    fn start(&self, check: HealthCheck) -> Running {
+        let state = Arc::new(Mutex::new(State {
+            tally: Tally::new(&check),
+            since: None,
+            fresh_until: None,
+            tolerated: None,
+            told: None,
+        }));
+        let runs = repeat(
+            check.clone(),
+            self.cluster.clone(),
+            self.runner.clone(),
+            state.clone(),
+            self.news.clone(),
+        );
+        Running {
+            check,
+            state,
+            _task: AbortOnDropHandle::new(tokio::spawn(runs)),
+        }
+    }
+}
+
+/// Whether a check goes on as another, with what it has come to.
+fn is_same(one: &HealthCheck, other: &HealthCheck) -> bool {
+    let role = CheckRole::Observe;
+    let plain = |check: &HealthCheck| HealthCheck {
+        role,
+        ..check.clone()
+    };
+    plain(one) == plain(other)
+}
+
+impl Running {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn result(&self, now: Instant) -> CheckResult {
+        self.lock().result(now)
+    }
+
+    /// What it has come to, in words.
+    fn describe(&self, now: Instant) -> String {
+        let state = self.lock();
+        let is = match state.result(now) {
+            CheckResult::Passing => "passes",
+            CheckResult::Failing => "fails",
+            CheckResult::Unknown => "tells nothing",
+        };
+        let role = match self.check.role {
+            CheckRole::Observe => "check",
+            CheckRole::Gate => "the Gate",
+            CheckRole::Trigger => "the Trigger",
+        };
+        let name = &self.check.name;
+        match state.message(now) {
+            Some(why) => format!("{role} {name} {is}: {}", bounded(&why, MAX_OUTPUT)),
+            None => format!("{role} {name} {is}"),
+        }
+    }
+}
+
+impl State {
+    fn result(&self, now: Instant) -> CheckResult {
+        if self.is_stale(now) {
+            return CheckResult::Unknown;
+        }
+        self.tally.result()
+    }
+
+    fn message(&self, now: Instant) -> Option<String> {
+        if self.is_stale(now) {
+            return Some("its next run is overdue".to_owned());
+        }
+        self.tally.message()
+    }
+
+    fn is_stale(&self, now: Instant) -> bool {
+        self.fresh_until.is_some_and(|until| until < now)
+    }
+
+    /// Counts a run that has ended just now. Whether there is something to tell.
+    fn count(&mut self, outcome: Outcome, fresh_for: Duration) -> bool {
+        let now = Instant::now();
+        let before = (self.result(now), self.since.is_some());
+        if let Outcome::Tolerated(limit) = &outcome
+            && self
+                .told
+                .is_none_or(|told| now.duration_since(told) >= TELL)
+        {
+            self.tolerated = Some(*limit);
+        }
+        self.tally.count(outcome);
+        self.fresh_until = Some(now + fresh_for);
+        let result = self.tally.result();
+        if before != (result, true) {
+            self.since = Some(Timestamp::now());
+        }
+        before != (result, true) || result == CheckResult::Failing || self.tolerated.is_some()
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a check again and again.
+async fn repeat(
+    check: HealthCheck,
+    cluster: Arc<str>,
+    runner: Runner,
+    state: Arc<Mutex<State>>,
+    news: Arc<Notify>,
+) {
+    let period = seconds(check.period_seconds);
+    let fresh_for = period + seconds(check.timeout_seconds) + SLACK;
+    let spread = period.min(SPREAD).mul_f64(fastrand::f64());
+    let mut due = Instant::now() + seconds(check.initial_delay_seconds) + spread;
+    loop {
+        sleep_until(due).await;
+        let run = runner.run(&cluster, &check).await;
+        due = run.began + period;
+        if lock(&state).count(run.outcome, fresh_for) {
+            news.notify_one();
+        }
+    }
+}
+
+pub(super) fn seconds(number: i32) -> Duration {
+    Duration::from_secs(number.unsigned_abs().into())
+}

@@ -1,0 +1,229 @@
+//! Makes the runs of all checks of all clusters: whose turn it is, and that each ends in time.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    exec,
+    gates::FeatureGates,
+    http,
+    metrics::CheckMetrics,
+    outcome::{Outcome, Said},
+    pods,
+    resolve::{Names, Target},
+    run::seconds,
+    tcp,
+    tls::Tls,
+};
+use crate::{
+    api::{CheckType, ExecAction, HealthCheck, HttpGetAction, TcpSocketAction},
+    runtime::{
+        metrics::{ProbeResult, ProbeType},
+        seed::Seed,
+    },
+};
+
+/// So many requests and connections are under way at once. Each takes a socket and some ten
+/// kilobytes; if all of them hang for the default timeout, 5,120 are made in ten seconds.
+const CONNECTIONS: usize = 512;
+/// So many commands are. They cost more, and each goes through the seed's API server.
+const COMMANDS: usize = 128;
+
+/// Makes the runs of all checks. Clones are the same.
+#[derive(Clone)]
+pub struct Runner(Arc<Inner>);
+
+struct Inner {
+    seed: Seed,
+    gates: FeatureGates,
+    metrics: CheckMetrics,
+    connections: Semaphore,
+    commands: Semaphore,
+    names: Names,
+    tls: Tls,
+}
+
+/// A run that has ended.
+pub(super) struct Run {
+    /// When it was its turn.
+    pub(super) began: Instant,
+    /// How it ended.
+    pub(super) outcome: Outcome,
+}
+
+impl Runner {
+    /// Commands are run through this seed, within its budget.
+    pub fn new(seed: Seed, gates: FeatureGates, metrics: CheckMetrics) -> Self {
+        Self(Arc::new(Inner {
+            seed,
+            gates,
+            metrics,
+            connections: Semaphore::new(CONNECTIONS),
+            commands: Semaphore::new(COMMANDS),
+            names: Names::default(),
+            tls: Tls::default(),
+        }))
+    }
+
+    /// One request of a control plane in this namespace, when it is its turn.
+    pub async fn http_get(
+        &self,
+        namespace: &str,
+        action: &HttpGetAction,
+        timeout: Duration,
+    ) -> Outcome {
+        self.request(namespace, action, timeout).await.outcome
+    }
+
+    /// One run of a check of this cluster, when it is its turn.
+    pub(super) async fn run(&self, cluster: &str, check: &HealthCheck) -> Run {
+        let timeout = seconds(check.timeout_seconds);
+        if let Some(action) = &check.exec {
+            self.command(cluster, action, timeout).await
+        } else if let Some(action) = &check.http_get {
+            self.request(cluster, action, timeout).await
+        } else if let Some(action) = &check.tcp_socket {
+            self.connect(cluster, action, timeout).await
+        } else {
+            Run {
+                began: Instant::now(),
+                outcome: Outcome::Unknown("it says nothing of what is to be done".to_owned()),
+            }
+        }
+    }
+
+    async fn request(&self, namespace: &str, action: &HttpGetAction, timeout: Duration) -> Run {
+        let inner = &self.0;
+        let target = Target::of(
+            namespace,
+            action.service.as_deref(),
+            action.host.as_deref(),
+            action.port,
+        );
+        self.in_turn(
+            &inner.connections,
+            ProbeType::HttpGet,
+            timeout,
+            async |until| {
+                let addresses = match inner.names.resolve(&target, until).await {
+                    Ok(addresses) => addresses,
+                    Err(unknown) => return Outcome::Unknown(unknown),
+                };
+                let request = http::get(&addresses, &target, action, &inner.tls);
+                match timeout_at(until, request).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Outcome::Timeout(timeout),
+                }
+            },
+        )
+        .await
+    }
+
+    async fn connect(&self, namespace: &str, action: &TcpSocketAction, timeout: Duration) -> Run {
+        let inner = &self.0;
+        let target = Target::of(
+            namespace,
+            action.service.as_deref(),
+            action.host.as_deref(),
+            action.port,
+        );
+        self.in_turn(
+            &inner.connections,
+            ProbeType::TcpSocket,
+            timeout,
+            async |until| {
+                let addresses = match inner.names.resolve(&target, until).await {
+                    Ok(addresses) => addresses,
+                    Err(unknown) => return Outcome::Unknown(unknown),
+                };
+                match timeout_at(until, tcp::connect(&addresses)).await {
+                    Ok(Ok(_)) => Outcome::Success,
+                    Ok(Err(outcome)) => outcome,
+                    Err(_) => Outcome::Timeout(timeout),
+                }
+            },
+        )
+        .await
+    }
+
+    async fn command(&self, namespace: &str, action: &ExecAction, timeout: Duration) -> Run {
+        let inner = &self.0;
+        let waiting = inner.metrics.wait();
+        let _turn = inner.commands.acquire().await;
+        // To find the pod is no part of the command: that the seed does not answer says nothing of
+        // what the command would have said.
+        let found = pods::find(&inner.seed, namespace, action).await;
+        inner.seed.turn().await;
+        drop(waiting);
+        let chosen = match found {
+            Ok(chosen) => chosen,
+            Err(unknown) => {
+                return Run {
+                    began: Instant::now(),
+                    outcome: Outcome::Unknown(unknown),
+                };
+            }
+        };
+        self.timed(ProbeType::Exec, timeout, async |until| {
+            let command = exec::run(inner.seed.client(), namespace, &chosen, &action.command);
+            match timeout_at(until, command).await {
+                Ok(outcome) => outcome,
+                Err(_) if inner.gates.exec_probe_timeout => Outcome::Timeout(timeout),
+                Err(_) => {
+                    inner.metrics.tolerate();
+                    Outcome::Tolerated(timeout)
+                }
+            }
+        })
+        .await
+    }
+
+    async fn in_turn(
+        &self,
+        turns: &Semaphore,
+        kind: ProbeType,
+        timeout: Duration,
+        run: impl AsyncFnOnce(Instant) -> Outcome,
+    ) -> Run {
+        let waiting = self.0.metrics.wait();
+        // It is never closed.
+        let _turn = turns.acquire().await;
+        drop(waiting);
+        self.timed(kind, timeout, run).await
+    }
+
+    async fn timed(
+        &self,
+        kind: ProbeType,
+        timeout: Duration,
+        run: impl AsyncFnOnce(Instant) -> Outcome,
+    ) -> Run {
+        let metrics = &self.0.metrics;
+        let _running = metrics.run();
+        let began = Instant::now();
+        let outcome = run(began + timeout).await;
+        let result = match (&outcome, outcome.said()) {
+            (Outcome::Timeout(_) | Outcome::Tolerated(_), _) => ProbeResult::Timeout,
+            (_, Said::Yes) => ProbeResult::Success,
+            (_, Said::No) => ProbeResult::Failure,
+            (_, Said::Nothing) => ProbeResult::Unknown,
+        };
+        metrics.probes.ended(kind, result, began.elapsed(), timeout);
+        Run { began, outcome }
+    }
+}
+
+/// How a check is done.
+pub(super) fn kind(check: &HealthCheck) -> CheckType {
+    if check.exec.is_some() {
+        CheckType::Exec
+    } else if check.http_get.is_some() {
+        CheckType::HttpGet
+    } else {
+        CheckType::TcpSocket
+    }
+}
