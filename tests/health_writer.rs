@@ -12,15 +12,20 @@ mod support;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
-    api::{ClusterHealth, FINALIZER, Mode, Protection},
+    api::{
+        CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, FINALIZER,
+        Mode, Protection,
+    },
     cluster::Brake,
     health::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
+    observer::View,
     prober::{
         ledger::Problem,
         moment::Moment,
         verdict::{Assessment, Verdict},
     },
 };
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use serde_json::{Value, json};
 use support::{Activity, Clock, Failure, Seed, condition, policy, run};
@@ -613,6 +618,142 @@ async fn another_failure_of_the_same_reason_is_said_once_a_minute() {
     }
     let written = desk.count("PATCH clusterhealths/status/a");
     assert!((1..=2).contains(&written), "{written}");
+}
+
+fn seen(state: ClusterState) -> ClusterReport {
+    ClusterReport {
+        observed: Some(View {
+            state,
+            message: format!("why it is {}", state.name()),
+            nodes: None,
+        }),
+        ..healthy()
+    }
+}
+
+fn checked(result: CheckResult, since: Option<i64>) -> ClusterReport {
+    ClusterReport {
+        checks: vec![CheckStatus {
+            name: "readyz".to_owned(),
+            role: Some(CheckRole::Gate),
+            r#type: CheckType::HttpGet,
+            result,
+            since: since.map(|second| Time(Timestamp::from_second(second).unwrap())),
+            message: None,
+        }],
+        ..seen(ClusterState::Online)
+    }
+}
+
+/// Who watches a cluster sees each step.
+#[tokio::test]
+async fn the_states_of_an_outage_are_said_one_by_one() {
+    let desk = Desk::healthy().await;
+    for state in [
+        ClusterState::Online,
+        ClusterState::Degraded,
+        ClusterState::Offline,
+        ClusterState::Connecting,
+        ClusterState::Online,
+    ] {
+        desk.tell(seen(state)).await;
+        let health = desk.health();
+        assert_eq!(health["state"], state.name());
+        assert_eq!(
+            health["stateMessage"],
+            format!("why it is {}", state.name())
+        );
+    }
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.count("PATCH clusterhealths/status/a"), 5);
+}
+
+/// A thousand clusters share a budget of a few writes a second.
+#[tokio::test]
+async fn what_comes_and_goes_is_said_once_a_minute() {
+    let flapping: [fn(bool) -> ClusterReport; 2] = [
+        |up| seen([ClusterState::Degraded, ClusterState::Online][usize::from(up)]),
+        |up| {
+            checked(
+                [CheckResult::Failing, CheckResult::Passing][usize::from(up)],
+                Some(1),
+            )
+        },
+    ];
+    for report in flapping {
+        let desk = Desk::healthy().await;
+        let minutes = 20;
+        for round in 0..minutes * 12 {
+            desk.tell(report(round % 2 == 0)).await;
+            desk.clock.pass(Duration::from_secs(5)).await;
+        }
+        let written = desk.count("PATCH clusterhealths/status/a");
+        assert!((minutes..minutes + 10).contains(&written), "{written}");
+        // What matters waits for none of it.
+        desk.tell(protected()).await;
+        assert_eq!(desk.health()["protection"], "ScalingDown");
+    }
+}
+
+/// Before its checks have been run there is nothing new to say of them.
+#[tokio::test]
+async fn a_restart_alone_writes_no_results_of_checks() {
+    let mut desk = Desk::healthy().await;
+    desk.tell(checked(CheckResult::Passing, Some(1))).await;
+    let before = desk.health();
+    assert_eq!(before["checks"][0]["since"], "1970-01-01T00:00:01Z");
+    desk.restart(desk.left()).await;
+    desk.policy(|_| ());
+    desk.seed.forget_calls();
+    desk.tell(checked(CheckResult::Unknown, None)).await;
+    desk.tell(checked(CheckResult::Passing, Some(9))).await;
+    assert_eq!(desk.count("PATCH clusterhealths/status/a"), 0);
+    desk.tell(checked(CheckResult::Failing, Some(10))).await;
+    assert_eq!(desk.health()["checks"][0]["result"], "Failing");
+    assert_eq!(desk.health()["checks"][0]["since"], "1970-01-01T00:00:10Z");
+}
+
+#[tokio::test]
+async fn a_cluster_in_trouble_is_told_and_that_it_is_over() {
+    let desk = Desk::healthy().await;
+    for state in [
+        ClusterState::Online,
+        ClusterState::Unhealthy,
+        ClusterState::Online,
+    ] {
+        desk.tell(seen(state)).await;
+    }
+    // Two checks of one cluster are no repetition.
+    for check in ["a", "b", "a"] {
+        let message = format!("{check} would have failed");
+        let (name, check) = (Arc::from("a"), check.to_owned());
+        desk.reporter.exec_tolerated(&name, check, message);
+        desk.clock.pass(MOMENT).await;
+    }
+    let events = desk.seed.events();
+    let posted = events.iter().filter(|it| it.body["reason"] != json!(null));
+    let told: Vec<_> = posted
+        .map(|it| {
+            let body = &it.body;
+            let text = |field: &str| body[field].as_str().unwrap_or_default();
+            let related = body["related"]["fieldPath"].as_str().unwrap_or_default();
+            format!(
+                "{} {} {} {related}",
+                text("type"),
+                text("reason"),
+                text("note")
+            )
+        })
+        .collect();
+    assert_eq!(
+        told[..4],
+        [
+            "Warning Unhealthy why it is UNHEALTHY ",
+            "Normal Online why it is ONLINE ",
+            "Warning ExecTimeoutTolerated a would have failed spec.checks{a}",
+            "Warning ExecTimeoutTolerated b would have failed spec.checks{b}",
+        ]
+    );
 }
 
 /// A successor says nothing new of a policy whose clusters are as they were.

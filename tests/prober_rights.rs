@@ -1,4 +1,4 @@
-//! Rights that an outage calls for, asked for ahead on a scripted seed: what is told, of what, and
+//! Rights that an outage or a check calls for, asked for ahead on a scripted seed: what is told, of what, and
 //! when.
 
 #![allow(
@@ -76,6 +76,8 @@ struct Case {
     denied: fn(&Value) -> bool,
     /// Other dependents than those that the policy names by itself.
     dependents: Option<Vec<Value>>,
+    /// A check runs a command in a pod.
+    execs: bool,
     missing: Option<&'static str>,
 }
 
@@ -83,6 +85,7 @@ fn case(denied: fn(&Value) -> bool, missing: Option<&'static str>) -> Case {
     Case {
         denied,
         dependents: None,
+        execs: false,
         missing,
     }
 }
@@ -130,6 +133,29 @@ fn what_is_missing_is_told_on_the_policy() {
             dependents: Some(unknown),
             ..case(kcm, Some("patch deployments.apps/kcm in a"))
         },
+        // Of no concern without a command.
+        case(|it| it["resource"] == "pods", None),
+        Case {
+            execs: true,
+            ..case(
+                |it| it["resource"] == "pods",
+                Some("list pods in a, get pods/exec in a, create pods/exec in a"),
+            )
+        },
+        Case {
+            execs: true,
+            ..case(
+                |it| it["subresource"] == "exec" && it["namespace"] != "a",
+                Some("get pods/exec in b, create pods/exec in b"),
+            )
+        },
+        Case {
+            execs: true,
+            ..case(
+                |it| it["resource"] == "pods" && it["namespace"].is_null(),
+                None,
+            )
+        },
     ];
     for (index, case) in cases.into_iter().enumerate() {
         run(async {
@@ -144,6 +170,19 @@ fn what_is_missing_is_told_on_the_policy() {
                     support::put_workload(&world.seed, "Etcd", name, "main", 1);
                 }
             }
+            if case.execs {
+                let check = json!({
+                    "name": "etcd",
+                    "exec": {
+                        "podSelector": {"matchLabels": {"role": "main"}}, "command": ["true"],
+                    },
+                    // Long after this test.
+                    "initialDelaySeconds": 3600,
+                });
+                change_policy(&world, "p", |policy| {
+                    policy["spec"]["checks"] = json!([check])
+                });
+            }
             world.start();
             world.reason("a", "Healthy").await;
             world.clock.pass(INTERVAL).await;
@@ -151,7 +190,7 @@ fn what_is_missing_is_told_on_the_policy() {
             let lacks = message.contains("the operator lacks rights");
             assert_eq!(lacks, case.missing.is_some(), "{index}: {message}");
             if let Some(missing) = case.missing {
-                let missing = format!("other-dependents does: {missing}");
+                let missing = format!("exec-checks, do: {missing}");
                 assert!(message.ends_with(&missing), "{index}: {message}");
                 assert_eq!(told(&world), ["RightsMissing"], "{index}");
             }

@@ -25,8 +25,10 @@ const MAX_PORT: i32 = 65_535;
 /// DNS label by RFC 1123, which names of containers and Services are.
 pub(super) const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 pub(super) const MAX_LABEL: usize = 63;
-/// A DNS name or an IP address, without brackets.
-const HOST_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?$|^[0-9A-Fa-f:.]{2,45}$";
+/// A DNS name or an IPv4 address; or an IPv6 address, without brackets, which has two colons at least:
+/// one would be that of a port.
+const HOST_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?$|\
+                            ^[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*$";
 const MAX_HOST: usize = 253;
 /// Printable ASCII without a space.
 const PATH_PATTERN: &str = "^/[!-~]*$";
@@ -225,7 +227,8 @@ fn check_host(text: &str, _: &()) -> garde::Result {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric());
-    let address = (2..=45).contains(&text.len())
+    let address = text.len() <= MAX_HOST
+        && text.bytes().filter(|b| *b == b':').count() >= 2
         && text
             .bytes()
             .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
@@ -276,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_those_of_the_schema(text in "[a-z0-9A.:/_-]{0,4}[a-f0-9.:-]{0,66}|/[!-~]{0,4} ?|[ -~]{0,4}\\PC?") {
+        fn texts_are_those_of_the_schema(text in "[a-z0-9A.:/_-]{0,4}[a-f0-9.:-]{0,66}|[a-f0-9]{0,4}:[a-g0-9]{0,2}:?[a-f0-9]{0,4}|/[!-~]{0,4} ?|[ -~]{0,4}\\PC?") {
             for (pattern, max, check) in [
                 (LABEL_PATTERN, MAX_LABEL, check_label as Check),
                 (HOST_PATTERN, MAX_HOST, check_host),

@@ -332,6 +332,7 @@ fn the_problem_of_a_service_names_it() {
 #[test]
 fn the_examples_are_valid() {
     for example in [
+        include_str!("../../docs/examples/checks.yaml"),
         include_str!("../../docs/examples/probe-policy.yaml"),
         include_str!("../../docs/examples/weed-policy.yaml"),
     ] {

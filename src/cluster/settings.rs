@@ -159,6 +159,11 @@ impl Template {
         &self.0.dependents
     }
 
+    /// What else is looked at, whichever the cluster.
+    pub fn checks(&self) -> &Arc<[HealthCheck]> {
+        &self.0.checks
+    }
+
     /// The settings for `cluster`: its own grace period wins over the policy's, and its worker
     /// pools bring their node conditions.
     ///

@@ -77,6 +77,7 @@ impl Book {
                 let before = self.clusters.get(&name).and_then(|it| it.report.clone());
                 let entry = self.clusters.entry(name.clone());
                 let record = entry.or_insert_with(ClusterRecord::new);
+                record.log_state(&name, &report);
                 if let Some(event) = record.look_at(&report) {
                     self.news.push((record.regarding(&name), event));
                 }
@@ -88,6 +89,13 @@ impl Book {
                 }
             }
             Update::Dependent(cluster, news) => self.take_news(&cluster, &news),
+            Update::ExecTolerated(cluster, check, message) => {
+                let record = self.clusters.get(&cluster);
+                if let Some(record) = record.filter(|it| !it.unwanted) {
+                    let event = record.tolerated(&check, message);
+                    self.news.push((record.regarding(&cluster), event));
+                }
+            }
             Update::ClusterUnselected(name) => {
                 self.metrics.gone(&name);
                 if let Some(record) = self.clusters.get_mut(&name) {

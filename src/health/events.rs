@@ -16,6 +16,7 @@ mod publisher;
 mod queue;
 mod rules;
 pub(super) mod sight;
+pub(super) mod state;
 pub(super) mod weed_policy;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};

@@ -2,9 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
 use super::{ClusterReport, Finding, WeedReport};
 use crate::{
-    api::{self, DependentRef, DependentStatus, Mode, Protection, WeedPolicyStatus},
+    api::{
+        self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterState, DependentRef,
+        DependentStatus, Mode, Protection, WeedPolicyStatus,
+    },
+    observer::{NodeCounts, View},
     prober::{moment::Moment, verdict::Assessment},
 };
 
@@ -26,6 +32,35 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         dependents: vec![],
         problems: vec![],
         probed: None,
+    }
+}
+
+/// A check that has come to this, and has never been run if that is nothing.
+pub(super) fn check(name: &str, result: CheckResult) -> CheckStatus {
+    let since = match result {
+        CheckResult::Unknown => None,
+        _ => Some(Time(Timestamp::UNIX_EPOCH)),
+    };
+    CheckStatus {
+        name: name.to_owned(),
+        role: Some(CheckRole::Observe),
+        r#type: CheckType::HttpGet,
+        result,
+        since,
+        message: None,
+    }
+}
+
+/// The state of a cluster of three nodes, none of them in trouble.
+pub(super) fn view(state: ClusterState) -> View {
+    View {
+        state,
+        message: "what was seen".to_owned(),
+        nodes: Some(NodeCounts {
+            all: 3,
+            well: 3,
+            ..NodeCounts::default()
+        }),
     }
 }
 

@@ -7,6 +7,7 @@
 //! What has just become otherwise is also told as events. [`weed`] is the same for the weeder; both
 //! writers share the loop of `scribe`.
 
+mod allowance;
 mod book;
 pub mod cluster;
 pub mod conditions;
@@ -18,6 +19,7 @@ mod kept;
 mod metrics;
 pub mod news;
 pub mod policy;
+mod recall;
 mod record;
 pub mod report;
 mod reporter;

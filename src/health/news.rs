@@ -24,23 +24,34 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || said.held_back != report.held_back
         || said.dependents != report.dependents
         || said.problems != report.problems
-        || is_other_state(said.observed.as_ref(), report.observed.as_ref())
-        || is_other_result(&said.checks, &report.checks)
         || !is_same(&said.finding, &report.finding)
 }
 
-/// Whether the same failure is put into other words, such as another mistake in a kubeconfig that
-/// was just corrected. Numbers alone are none: they may be counters, ports or times.
-pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
-    match (&said.finding, &report.finding) {
-        (Finding::Unread { message: said, .. }, Finding::Unread { message, .. }) => {
-            said != message && !without_digits(said).eq(without_digits(message))
-        }
-        _ => false,
-    }
+/// Whether the second report says that the cluster is in another state, its nodes in other trouble, or
+/// a check has come to something else. How many nodes there are is no news, nor what a check has put
+/// out. Since nothing is scaled for a state, it is said less often than [news](is_news) if it comes
+/// and goes.
+pub fn is_other_observation(said: &ClusterReport, report: &ClusterReport) -> bool {
+    is_other_state(said.observed.as_ref(), report.observed.as_ref())
+        || is_other_result(&said.checks, &report.checks)
 }
 
-/// Whether the state is another, or its nodes are in other trouble. What it says of it may wait.
+/// Whether the same failure, or the same state, is put into other words, such as another mistake in a
+/// kubeconfig that was just corrected. Numbers alone are none: they may be counters, ports or times.
+pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
+    let failure = match (&said.finding, &report.finding) {
+        (Finding::Unread { message: said, .. }, Finding::Unread { message, .. }) => {
+            is_in_other_words(said, message)
+        }
+        _ => false,
+    };
+    let state = match (&said.observed, &report.observed) {
+        (Some(said), Some(view)) => is_in_other_words(&said.message, &view.message),
+        _ => false,
+    };
+    failure || state
+}
+
 fn is_other_state(said: Option<&View>, view: Option<&View>) -> bool {
     match (said, view) {
         (Some(said), Some(view)) => {
@@ -82,6 +93,10 @@ fn is_same_verdict(said: Verdict, verdict: Verdict) -> bool {
     said == verdict || unproven(said) && unproven(verdict)
 }
 
+fn is_in_other_words(said: &str, message: &str) -> bool {
+    said != message && !without_digits(said).eq(without_digits(message))
+}
+
 fn without_digits(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|letter| !letter.is_ascii_digit())
 }
@@ -93,8 +108,13 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::{Action, LastAction, Mode, Protection},
-        health::fixtures::{assessment, owed, report},
+        api::{
+            Action, CheckResult, CheckRole,
+            ClusterState::{self, Degraded, Online},
+            LastAction, Mode, Protection, UnhealthyNode,
+        },
+        health::fixtures::{assessment, check, owed, report, view},
+        observer::NodeCounts,
         prober::{ledger::Problem, moment::Moment},
     };
 
@@ -139,6 +159,99 @@ mod tests {
         let mut seen = assessment(5, 1);
         seen.machines = machines;
         report(Finding::Judged(Verdict::Healthy, Box::new(seen)))
+    }
+
+    fn seen(state: ClusterState) -> ClusterReport {
+        with_view(view(state))
+    }
+
+    fn with_view(view: View) -> ClusterReport {
+        ClusterReport {
+            observed: Some(view),
+            ..healthy()
+        }
+    }
+
+    fn saying(message: &str) -> ClusterReport {
+        with_view(View {
+            message: message.to_owned(),
+            ..view(Online)
+        })
+    }
+
+    fn with_nodes(nodes: NodeCounts) -> ClusterReport {
+        with_view(View {
+            nodes: Some(nodes),
+            ..view(Online)
+        })
+    }
+
+    fn unhealthy(name: &str) -> NodeCounts {
+        let mut nodes = NodeCounts {
+            all: 3,
+            well: 2,
+            disk_pressure: 1,
+            ..NodeCounts::default()
+        };
+        nodes.name(UnhealthyNode {
+            name: name.to_owned(),
+            problems: vec!["DiskPressure".to_owned()],
+        });
+        nodes
+    }
+
+    fn checked(checks: &[CheckStatus]) -> ClusterReport {
+        ClusterReport {
+            checks: checks.to_vec(),
+            ..seen(Online)
+        }
+    }
+
+    fn passing() -> CheckStatus {
+        check("a", CheckResult::Passing)
+    }
+
+    #[rstest]
+    #[case::state(seen(Online), seen(Degraded))]
+    #[case::not_probed_any_more(seen(Online), healthy())]
+    #[case::probed(healthy(), seen(Online))]
+    #[case::nodes_not_seen(seen(Online), with_view(View { nodes: None, ..view(Online) }))]
+    #[case::pressure(seen(Online), with_nodes(unhealthy("n")))]
+    #[case::another_node(with_nodes(unhealthy("n")), with_nodes(unhealthy("m")))]
+    #[case::not_ready(seen(Online), with_nodes(NodeCounts { all: 3, well: 2, not_ready: 1, ..NodeCounts::default() }))]
+    #[case::a_first_check(checked(&[]), checked(&[passing()]))]
+    #[case::another_check(checked(&[passing()]), checked(&[check("b", CheckResult::Passing)]))]
+    #[case::result(checked(&[passing()]), checked(&[check("a", CheckResult::Failing)]))]
+    #[case::role(
+        checked(&[passing()]),
+        checked(&[CheckStatus { role: Some(CheckRole::Gate), ..passing() }])
+    )]
+    fn what_is_observed_otherwise(#[case] said: ClusterReport, #[case] report: ClusterReport) {
+        assert!(is_other_observation(&said, &report));
+        // It is said, but not whatever it costs.
+        assert!(!is_news(&said, &report));
+    }
+
+    #[rstest]
+    #[case::the_same(seen(Online), seen(Online))]
+    #[case::more_nodes(seen(Online), with_nodes(NodeCounts { all: 5, well: 5, ..NodeCounts::default() }))]
+    #[case::words(saying("a"), saying("b"))]
+    #[case::output(
+        checked(&[passing()]),
+        checked(&[CheckStatus { message: Some("out".into()), ..passing() }])
+    )]
+    #[case::since(checked(&[passing()]), checked(&[CheckStatus { since: None, ..passing() }]))]
+    fn what_is_observed_the_same(#[case] said: ClusterReport, #[case] report: ClusterReport) {
+        assert!(!is_other_observation(&said, &report));
+        assert!(!is_news(&said, &report));
+    }
+
+    #[rstest]
+    #[case::another_reason("no route to host", "connection refused", true)]
+    #[case::counters("2 of 5 retries failed", "3 of 5 retries failed", false)]
+    #[case::the_same("a", "a", false)]
+    fn other_words_of_a_state(#[case] said: &str, #[case] now: &str, #[case] expected: bool) {
+        assert_eq!(is_reworded(&saying(said), &saying(now)), expected);
     }
 
     #[rstest]

@@ -9,15 +9,18 @@ use kube::Resource;
 use tokio::time::Instant;
 
 use super::{
+    allowance::Allowance,
     cluster,
     events::{
         self, Event,
         dependent::{self, DependentNews, Troubles},
         sight::Sight,
+        state::ToldState,
     },
     finalizer::Finalizer,
     kept::Kept,
     news, policy,
+    recall::Recalled,
     report::{ClusterReport, Finding, PolicyReport},
     rights::OUTAGE,
     schedule::Schedule,
@@ -25,7 +28,7 @@ use super::{
     widespread,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, ProbePolicyStatus},
+    api::{ClusterHealth, ClusterHealthStatus, ClusterState, ProbePolicy, ProbePolicyStatus},
     gardener::Cluster,
     prober::verdict::Verdict,
 };
@@ -54,6 +57,12 @@ pub(super) struct ClusterRecord {
     sight: Sight,
     /// What was amiss with its dependents, as an earlier run has told it.
     troubles: Option<Troubles>,
+    /// The state of the cluster, as it was told.
+    state: ToldState,
+    /// What checks had come to in an earlier run.
+    recalled: Recalled,
+    /// How often it may be said that something else was observed.
+    observations: Allowance,
     /// It is to be deleted, since no policy selects its cluster.
     pub(super) unwanted: bool,
     /// It was deleted since the write under way began.
@@ -91,6 +100,9 @@ impl ClusterRecord {
             health_uid: None,
             sight: Sight::default(),
             troubles: None,
+            state: ToldState::default(),
+            recalled: Recalled::default(),
+            observations: Allowance::full(),
             unwanted: false,
             lost: false,
             established: None,
@@ -108,6 +120,8 @@ impl ClusterRecord {
             health_uid: health.metadata.uid,
             sight: Sight::recorded(&status),
             troubles: Troubles::recorded(&status),
+            state: ToldState::recorded(&status),
+            recalled: Recalled::new(&status.checks),
             silent_since: widespread::recorded_since(&status),
             status,
             schedule: Schedule::refreshed(),
@@ -159,13 +173,36 @@ impl ClusterRecord {
         dependent::event(news, policy, self.troubles.as_mut())
     }
 
+    /// That a command has not ended in time, which was tolerated.
+    pub(super) fn tolerated(&self, check: &str, message: String) -> Event {
+        let report = self.report.as_ref();
+        let policy = report.and_then(|it| it.policy.as_deref());
+        events::state::tolerated(policy.unwrap_or_default(), check, message)
+    }
+
+    /// Says in the log that the state of the cluster is another than before.
+    pub(super) fn log_state(&self, cluster: &str, report: &ClusterReport) {
+        let before = match &self.report {
+            Some(before) => before.observed.as_ref().map(|view| view.state),
+            None => self.status.state,
+        };
+        let Some(view) = report.observed.as_ref() else {
+            return;
+        };
+        if before != Some(view.state) {
+            let (from, to) = (before.map(ClusterState::name), view.state.name());
+            tracing::info!(cluster, from, to, "state: {}", view.message);
+        }
+    }
+
     /// Takes up a report, and tells whether policies have to know.
-    pub(super) fn take(&mut self, report: ClusterReport) -> bool {
+    pub(super) fn take(&mut self, mut report: ClusterReport) -> bool {
         let left = self.report.is_none() && self.status.reason.is_some();
         if left && report.finding == Finding::Pending {
             // What an earlier run has left stands until there is something to say.
             return false;
         }
+        self.recalled.fill_in(&mut report.checks);
         let news = self.report.as_ref().is_none_or(|known| {
             known.looked_at != report.looked_at || news::is_news(known, &report)
         });
@@ -193,6 +230,9 @@ impl ClusterRecord {
         }
         match &self.said {
             Some(said) if news::is_news(said, report) => self.schedule.hurry(now),
+            Some(said) if news::is_other_observation(said, report) => {
+                self.schedule.hurry(self.observations.next(now));
+            }
             Some(said) if news::is_reworded(said, report) => {
                 self.schedule.hurry(now.max(self.said_at + REWORD));
             }
@@ -250,6 +290,7 @@ impl ClusterRecord {
         self.owner = None;
         self.health_uid = None;
         self.sight = Sight::default();
+        self.state = ToldState::default();
         if !self.unwanted {
             self.look();
         }
@@ -272,7 +313,12 @@ impl ClusterRecord {
         status: ClusterHealthStatus,
         uid: Option<String>,
     ) -> Vec<Event> {
-        let events = events::cluster::transitions(&self.status, &status);
+        let mut events = events::cluster::transitions(&self.status, &status);
+        events.extend(self.state.tell(&status));
+        let said = self.said.as_ref();
+        if said.is_some_and(|said| news::is_other_observation(said, &report)) {
+            self.observations.spend(Instant::now());
+        }
         self.health_uid = uid;
         self.schedule.settle(Duration::ZERO);
         self.schedule.refresh();

@@ -30,6 +30,8 @@ pub struct Reporter(pub(super) UnboundedSender<Update>);
 pub(super) enum Update {
     Cluster(Arc<str>, Box<ClusterReport>),
     Dependent(Arc<str>, Box<DependentNews>),
+    /// The cluster, the check, and what there is to say.
+    ExecTolerated(Arc<str>, String, String),
     ClusterUnselected(Arc<str>),
     ClusterGone(Arc<str>),
     Policies(Vec<PolicyReport>),
@@ -46,6 +48,12 @@ impl Reporter {
     /// What was done to a dependent of this cluster, or is amiss with it.
     pub fn dependent(&self, cluster: &Arc<str>, news: DependentNews) {
         self.send(Update::Dependent(cluster.clone(), Box::new(news)));
+    }
+
+    /// A command that this check of the cluster runs has not ended in time, which the feature gate
+    /// ExecProbeTimeout has tolerated. Each call is told, so this is for the caller to limit.
+    pub fn exec_tolerated(&self, cluster: &Arc<str>, check: String, message: String) {
+        self.send(Update::ExecTolerated(cluster.clone(), check, message));
     }
 
     /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all

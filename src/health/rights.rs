@@ -24,8 +24,8 @@ pub(super) struct Rights {
 
 /// Those of the prober.
 pub(super) const OUTAGE: Rights = Rights {
-    lacks: "the operator lacks rights that an outage calls for",
-    grant: "manifests/prober/rbac.yaml or manifests/examples/other-dependents does",
+    lacks: "the operator lacks rights that the policy calls for",
+    grant: "manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do",
     suffice: "the operator has all rights that the policy calls for",
 };
 

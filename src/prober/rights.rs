@@ -1,9 +1,11 @@
-//! Whether the operator may do what a policy needs in an outage, asked before there is one.
+//! Whether the operator may do what a policy needs in an outage, asked before there is one; and what
+//! its checks need, which is granted apart.
 //!
 //! What is missing is reported. Nothing is withheld for it, nor told where it cannot be asked.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
 use tokio::{sync::watch, time::Instant};
 
@@ -19,7 +21,7 @@ use crate::{
     },
 };
 
-/// All that is needed of rights is to patch: what is only read is missed at once.
+/// All that an outage needs of rights is to patch: what is only read is missed at once.
 const VERB: &str = "patch";
 /// Rights may be granted in each namespace by itself; they are asked for in so many of them.
 const NAMESPACES: usize = 3;
@@ -31,6 +33,8 @@ pub struct Needs {
     /// Whoever changes the policy may look for an answer.
     generation: i64,
     dependents: Arc<[Dependent]>,
+    /// It has commands run in pods.
+    execs: bool,
     /// Of some of its clusters.
     namespaces: Vec<Arc<str>>,
 }
@@ -56,13 +60,16 @@ impl Needs {
     /// What this policy needs. As long as it selects no cluster, or is not valid, it scales nothing.
     pub fn new(view: &PolicyView<'_>) -> Self {
         let policy = view.policy;
+        let template = match &policy.rules {
+            Ok(rules) if !view.selected.is_empty() => Some(&rules.template),
+            _ => None,
+        };
+        let mut checks = template.into_iter().flat_map(|it| it.checks().iter());
         Self {
             uid: policy.uid.clone(),
             generation: policy.generation,
-            dependents: match &policy.rules {
-                Ok(rules) if !view.selected.is_empty() => rules.template.dependents().clone(),
-                _ => Arc::default(),
-            },
+            dependents: template.map_or_else(Arc::default, |it| it.dependents().clone()),
+            execs: checks.any(|check| check.exec.is_some()),
             namespaces: view.selected.iter().take(NAMESPACES).cloned().collect(),
         }
     }
@@ -81,6 +88,17 @@ fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
         Family::Apps => vec![object],
         Family::Scalable => vec![object.clone(), object.of("scale")],
     }
+}
+
+/// To run a command in a pod: to find the pod, and to ask for a WebSocket, which is a GET. API servers
+/// since Kubernetes 1.35 want the right to create for it too.
+fn exec() -> [Right; 3] {
+    let pods = ApiResource::erase::<Pod>(&());
+    [
+        Right::new("list", &pods),
+        Right::new("get", &pods).of("exec"),
+        Right::new("create", &pods).of("exec"),
+    ]
 }
 
 impl Agenda {
@@ -152,6 +170,9 @@ impl Reviewer {
                 }
             }
         }
+        if needs.execs {
+            rights.extend(exec().map(|right| (right, &*needs.namespaces)));
+        }
         for (right, namespaces) in rights {
             match self.missing(&right, namespaces).await {
                 Ok(missing) => review.missing.extend(missing),
@@ -204,6 +225,7 @@ mod tests {
             uid: "uid".into(),
             generation,
             dependents: Arc::default(),
+            execs: false,
             namespaces: vec![],
         }
     }
@@ -271,5 +293,11 @@ mod tests {
         let rights = scaling(family, &resource(group, plural), "x");
         let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
         assert_eq!(rights, expected);
+    }
+
+    #[test]
+    fn what_a_command_in_a_pod_needs() {
+        let rights = exec().map(|right| right.to_string());
+        assert_eq!(rights, ["list pods", "get pods/exec", "create pods/exec"]);
     }
 }

@@ -96,6 +96,13 @@ async fn e2e_nonsense_is_refused_with_the_field_and_what_is_allowed(env: Env) ->
             .await?
             .with_context(|| format!("{} should be accepted", case.name))?;
     }
+    let example = [
+        "apply",
+        "--dry-run=server",
+        "-f",
+        "docs/examples/checks.yaml",
+    ];
+    seed.kubectl().run(&example).await?;
     let refusals: Vec<Refusal> = fixture("refusals.yaml")?;
     ensure!(refusals.len() > 50, "only {} refusals", refusals.len());
     let mut wrong = Vec::new();

@@ -1,6 +1,7 @@
 //! Each right of the shipped roles is taken away in turn: what stops is told, with the right that is
 //! missing.
 
+mod exec;
 mod weeder;
 
 use super::{Scenario, prober::all_are_restored, steps::staffed};
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         e2e_each_right_is_needed_and_missed_aloud,
         e2e_rights_are_those_that_are_tried_and_documented: 0,
     ];
+    all.extend(exec::all());
     all.extend(weeder::all());
     all
 }
@@ -176,6 +178,7 @@ async fn e2e_rights_are_those_that_are_tried_and_documented(_: Env) -> Result<()
     for (yaml, tried, heading) in [
         (ON_SEED, tried(&SEED), "### The prober"),
         (weeder::ROLES, weeder::tried(), "### The weeder"),
+        (exec::ROLE, exec::tried(), "### Checks that run commands"),
         (IN_SHOOT, tried(&SHOOT), "## In a shoot"),
     ] {
         let rows = section(heading)?;

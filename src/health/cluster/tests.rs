@@ -7,7 +7,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    health::fixtures::{assessment, owed, report},
+    api::{CheckResult, ClusterState, UnhealthyNode},
+    health::fixtures::{assessment, check, owed, report, view},
+    observer::View,
     prober::{
         candidates::Exclusion,
         ledger::Problem,
@@ -436,6 +438,108 @@ fn the_last_expired_lease_is_worth_a_write_when_it_is_fresh_again() {
     );
     assert!(differs(&before, &after));
     assert!(!differs(&after, &before));
+}
+
+fn observed(view: View) -> ClusterReport {
+    ClusterReport {
+        observed: Some(view),
+        ..judged_as(Verdict::Healthy, 5, 0)
+    }
+}
+
+/// One node of three is not ready, another runs out of disk and memory.
+fn in_trouble() -> NodeCounts {
+    let mut nodes = NodeCounts {
+        all: 3,
+        well: 1,
+        not_ready: 1,
+        memory_pressure: 1,
+        disk_pressure: 1,
+        ..NodeCounts::default()
+    };
+    nodes.name(UnhealthyNode {
+        name: "n2".to_owned(),
+        problems: vec!["NotReady".to_owned()],
+    });
+    nodes.name(UnhealthyNode {
+        name: "n1".to_owned(),
+        problems: vec!["MemoryPressure".to_owned(), "DiskPressure".to_owned()],
+    });
+    nodes
+}
+
+#[test]
+fn what_is_observed_is_shown() {
+    let status = written(&ClusterReport {
+        checks: vec![check("a", CheckResult::Failing)],
+        ..observed(View {
+            nodes: Some(in_trouble()),
+            ..view(ClusterState::NotReady)
+        })
+    });
+    assert_eq!(status.state, Some(ClusterState::NotReady));
+    assert_eq!(status.state_message.as_deref(), Some("what was seen"));
+    let counts = [
+        &status.nodes,
+        &status.nodes_pid_pressure,
+        &status.nodes_memory_pressure,
+        &status.nodes_disk_pressure,
+    ];
+    let counts = counts.map(|it| it.as_deref().unwrap());
+    assert_eq!(counts, ["1/3", "0/3", "1/3", "1/3"]);
+    let names = status.unhealthy_nodes.iter().map(|it| &*it.name);
+    assert!(names.eq(["n1", "n2"]));
+    assert_eq!(status.checks, [check("a", CheckResult::Failing)]);
+    // What is not probed is in no state.
+    let skipped = written(&suspended());
+    assert_eq!(
+        (skipped.state, skipped.state_message, skipped.nodes),
+        (None, None, None)
+    );
+    assert_eq!(skipped.last_state_transition_time, None);
+}
+
+#[test]
+fn a_state_has_its_time() {
+    let time = |second| Some(Time(Timestamp::from_second(second).unwrap()));
+    let mut before = ClusterHealthStatus::default();
+    for (second, state, since) in [
+        (1, ClusterState::Online, 1),
+        (2, ClusterState::Online, 1),
+        (3, ClusterState::Degraded, 3),
+        (4, ClusterState::Online, 4),
+    ] {
+        let now = Timestamp::from_second(second).unwrap();
+        before = status(&observed(view(state)), &before, now);
+        assert_eq!(before.last_state_transition_time, time(since), "{second}");
+        // That of the protection is another.
+        assert_eq!(before.last_transition_time, None);
+    }
+}
+
+#[rstest]
+#[case::state(observed(view(ClusterState::Degraded)), true)]
+#[case::nodes(
+    observed(View { nodes: Some(in_trouble()), ..view(ClusterState::Online) }), true
+)]
+#[case::check(
+    ClusterReport {
+        checks: vec![check("a", CheckResult::Failing)],
+        ..observed(view(ClusterState::Online))
+    },
+    true
+)]
+#[case::words(
+    observed(View { message: "other words".into(), ..view(ClusterState::Online) }), false
+)]
+#[case::the_same(observed(view(ClusterState::Online)), false)]
+fn what_is_left_is_written_anew_if_it_is_otherwise(
+    #[case] report: ClusterReport,
+    #[case] expected: bool,
+) {
+    let before = written(&observed(view(ClusterState::Online)));
+    let after = status(&report, &before, Timestamp::UNIX_EPOCH);
+    assert_eq!(differs(&before, &after), expected);
 }
 
 #[test]

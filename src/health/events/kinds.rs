@@ -46,6 +46,12 @@ kinds! {
     JUDGED: ClusterHealth Normal "Judged" "Probe",
     SKIPPED: ClusterHealth Normal "Skipped" "Skip",
     PROBED: ClusterHealth Normal "Probed" "Probe",
+    OFFLINE: ClusterHealth Warning "Offline" "Observe",
+    NOT_READY: ClusterHealth Warning "NotReady" "Observe",
+    UNHEALTHY: ClusterHealth Warning "Unhealthy" "Observe",
+    FAILING_METRICS: ClusterHealth Warning "FailingMetrics" "Observe",
+    ONLINE: ClusterHealth Normal "Online" "Observe",
+    EXEC_TIMEOUT_TOLERATED: ClusterHealth Warning "ExecTimeoutTolerated" "Tolerate",
 
     INVALID: ProbePolicy Warning "Invalid" "Validate",
     VALID: ProbePolicy Normal "Valid" "Validate",

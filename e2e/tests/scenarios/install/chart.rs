@@ -133,6 +133,18 @@ async fn e2e_the_chart_installs_what_the_manifests_install(env: Env) -> Result<(
     };
     ensure!(first(ours).eq(first(example)), "{ours:?}\n{example:?}");
     ensure!(first(ours).len() == 3, "{ours:?}");
+
+    // So does that of commands in pods.
+    let examples = ["kustomize", "manifests/examples/exec-checks"];
+    let examples = objects(&seed.kubectl().run(&examples).await?)?;
+    let ours = rendered(&helm, &["--set", "prober.execChecks.enabled=true"]).await?;
+    for (name, example) in &examples {
+        for part in ["rules", "roleRef", "subjects"] {
+            let ours = ours.get(name).and_then(|it| it.get(part));
+            ensure!(ours == example.get(part), "{name}: {ours:?}");
+        }
+    }
+    ensure!(examples.len() == 2, "{:?}", examples.keys());
     Ok(())
 }
 
@@ -203,6 +215,11 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
             "/prober/dependents/0",
         ),
         ("--set", "weeder.dependents={}", "'dependents' not allowed"),
+        (
+            "--set-string",
+            "prober.execChecks.enabled=yes",
+            "/prober/execChecks/enabled",
+        ),
         ("--set", "prober.resources.request.cpu=1", "'request'"),
         ("--set", "weeder.podLabels.x=1", "/weeder/podLabels/x"),
         (

@@ -1,0 +1,98 @@
+//! What checks had come to when an earlier run ended: it stands until they have been run, since a
+//! restart alone is not worth a write for each cluster.
+
+use crate::api::{CheckResult, CheckStatus};
+
+/// What an earlier run has left, of the checks that have not come to anything else.
+#[derive(Debug, Default)]
+pub(super) struct Recalled(Vec<CheckStatus>);
+
+impl Recalled {
+    /// What a status says of them.
+    pub(super) fn new(checks: &[CheckStatus]) -> Self {
+        Self(checks.to_vec())
+    }
+
+    /// Puts it in for those that have not been run yet; those that have come to the same have done so
+    /// since then.
+    pub(super) fn fill_in(&mut self, checks: &mut [CheckStatus]) {
+        let key = |it: &CheckStatus| (it.role, it.r#type);
+        self.0.retain(|recalled| {
+            let mut checks = checks.iter_mut();
+            let found = checks.find(|it| it.name == recalled.name && key(it) == key(recalled));
+            let Some(check) = found else {
+                // It may not have been taken up yet.
+                return true;
+            };
+            let unrun = check.result == CheckResult::Unknown && check.since.is_none();
+            if unrun {
+                check.clone_from(recalled);
+            } else if check.result == recalled.result {
+                check.since.clone_from(&recalled.since);
+            } else {
+                return false;
+            }
+            true
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+    use super::*;
+    use crate::{
+        api::{
+            CheckResult::{Failing, Passing, Unknown},
+            CheckRole,
+        },
+        health::fixtures::check,
+    };
+
+    fn since(result: CheckResult, second: i64) -> CheckStatus {
+        CheckStatus {
+            since: Some(Time(Timestamp::from_second(second).unwrap())),
+            ..check("a", result)
+        }
+    }
+
+    fn filled_in(recalled: &mut Recalled, report: CheckStatus) -> CheckStatus {
+        let mut checks = [report];
+        recalled.fill_in(&mut checks);
+        let [check] = checks;
+        check
+    }
+
+    #[test]
+    fn what_was_stands_until_there_is_something_else() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        let mut told = |report| filled_in(&mut recalled, report);
+        assert_eq!(told(check("a", Unknown)), since(Passing, 1));
+        assert_eq!(told(since(Passing, 9)), since(Passing, 1));
+        assert_eq!(told(since(Failing, 10)), since(Failing, 10));
+        assert_eq!(told(since(Passing, 11)), since(Passing, 11));
+        assert_eq!(told(check("a", Unknown)), check("a", Unknown));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_unknown() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        assert_eq!(
+            filled_in(&mut recalled, since(Unknown, 9)),
+            since(Unknown, 9)
+        );
+    }
+
+    #[test]
+    fn another_check_is_not_that_one() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        let gate = CheckStatus {
+            role: Some(CheckRole::Gate),
+            ..check("a", Unknown)
+        };
+        for other in [check("b", Unknown), gate] {
+            assert_eq!(filled_in(&mut recalled, other.clone()), other);
+        }
+    }
+}
