@@ -155,8 +155,10 @@ mod tests {
             .await;
         let said = "the name a.b does not resolve: no such name";
         assert_eq!(refused.unwrap_err(), said);
-        let none = names.resolve_by(&target("a.b"), until, |_, _| Ok(vec![]));
-        assert_eq!(none.await.unwrap_err(), "a.b has no address");
+        let none = names
+            .resolve_by(&target("a.b"), until, |_, _| Ok(vec![]))
+            .await;
+        assert_eq!(none.unwrap_err(), "a.b has no address");
     }
 
     /// However many lookups hang, they take few threads, and all who wait are told in time.

@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use super::{
-    observation::{Found, Look},
-    provider::{Answer, Provider},
+    observation::Found,
+    provider::{Answer, timeout_of},
     state::Ready,
     view::NodeCounts,
 };

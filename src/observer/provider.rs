@@ -165,7 +165,7 @@ mod tests {
     #[case::no_evidence_resets_nothing(2, None, "+-?-", "PPUF")]
     #[case::as_it_was(2, Some(CheckResult::Failing), "-+", "FP")]
     #[case::as_it_was_till_the_threshold(2, Some(CheckResult::Passing), "--", "PF")]
-    fn looks(
+    fn results(
         #[case] threshold: i32,
         #[case] recalled: Option<CheckResult>,
         #[case] looks: &str,

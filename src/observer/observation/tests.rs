@@ -133,7 +133,7 @@ fn nodes_that_cannot_be_read_change_no_state() {
     assert!(story.take(60, refused()), "that is told once");
     assert!(!story.take(120, refused()));
     let now = story.observation.view();
-    assert_eq!((now.state, now.nodes), (view.state, view.nodes));
+    assert_eq!((now.state, &now.nodes), (view.state, &view.nodes));
     assert!(
         now.message
             .ends_with("could not be read: it may not list nodes (403)")

@@ -123,7 +123,7 @@ const TABLE: [(ClusterState, [ClusterState; 8]); 8] = {
     ]
 };
 
-fn settings(limit: i32, delay: u64, factor: i32) -> ObserverSettings {
+fn settings(limit: i32, delay: u16, factor: i32) -> ObserverSettings {
     ObserverSettings {
         backoff: factor,
         backoff_delay: Span::from_secs(delay),
