@@ -236,7 +236,8 @@ impl ClusterRecord {
             Some(said) if news::is_reworded(said, report) => {
                 self.schedule.hurry(now.max(self.said_at + REWORD));
             }
-            Some(_) => {}
+            // What was to be said later is over.
+            Some(_) => self.schedule.relax(),
             None => {
                 let wanted = cluster::status(report, &self.status, Timestamp::now());
                 if !report.problems.is_empty() || cluster::differs(&self.status, &wanted) {

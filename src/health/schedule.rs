@@ -69,6 +69,14 @@ impl Schedule {
         }
     }
 
+    /// There is nothing to say any more, unless a write failed, which may have said something all the
+    /// same.
+    pub(super) fn relax(&mut self) {
+        if self.failures == 0 {
+            self.due = None;
+        }
+    }
+
     /// Whatever is to be said is said now, unless writes have been failing.
     pub(super) fn close(&mut self) {
         if self.failures == 0 {
