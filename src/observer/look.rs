@@ -2,10 +2,10 @@
 //!
 //! They share the connection of the probes, which is idle then: in steady state none is made for
 //! them. None is waited for: a probe that is due begins while a look still hangs, on a connection of
-//! its own, since HTTP/1 leaves it no other. After one that hung, looks take connections of their own
-//! until one is answered, so that this happens once, not at every look.
+//! its own, since HTTP/1 leaves it no other. After one that hung, looks at the same take connections of
+//! their own until one is answered, so that this happens once, not at every look.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Semaphore,
@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    observation::Found,
+    observation::{Found, Look},
     provider::{Answer, timeout_of},
     state::Ready,
     view::NodeCounts,
@@ -60,10 +60,8 @@ pub struct Looks {
     tasks: JoinSet<Ended>,
     /// When the last one began.
     began: Option<Instant>,
-    /// The last one at the API server hung.
-    hung: bool,
-    /// The last list of Nodes was not finished in time.
-    slow: bool,
+    /// Those at the API server of which the last one hung.
+    hung: BTreeSet<Look>,
 }
 
 /// A look that has ended.
@@ -95,8 +93,7 @@ impl Looks {
             rooms,
             tasks: JoinSet::new(),
             began: None,
-            hung: false,
-            slow: false,
+            hung: BTreeSet::new(),
         }
     }
 
@@ -108,25 +105,47 @@ impl Looks {
         }
     }
 
-    /// Whether the next one is to have a connection of its own.
-    pub fn apart(&self) -> bool {
-        self.hung
+    /// Whether the next one at this is to have a connection of its own.
+    pub fn apart(&self, look: Look) -> bool {
+        self.hung.contains(&look)
     }
 
-    /// Begins one, over this connection; `limit` is that of one read of the cluster.
-    pub fn begin(
-        &mut self,
-        look: Look,
-        provider: Option<&Provider>,
-        shoot: Shoot,
-        limit: Duration,
-    ) {
-        self.began = Some(Instant::now());
-        match look {
-            Look::Nodes => {
-                let (room, limit) = match self.slow {
-                    true => (&self.rooms.slow, SLOW_LIMIT),
-                    false => (&self.rooms.nodes, NODES_LIMIT),
+    /// Begins to list the Nodes over this connection.
+    pub fn nodes(&mut self, shoot: Shoot) {
+        let (room, limit) = match self.apart(Look::Nodes) {
+            true => (&self.means.slow_nodes, SLOW_LIMIT),
+            false => (&self.means.nodes, NODES_LIMIT),
+        };
+        self.spawn(nodes(shoot, room.clone(), limit));
+    }
+
+    /// Begins to ask over this connection whether the API server is ready, within `limit`.
+    pub fn ready(&mut self, shoot: Shoot, limit: Duration) {
+        let metrics = self.means.metrics.clone();
+        self.spawn(ready(shoot, limit.min(READY_LIMIT), metrics));
+    }
+
+    /// Begins to look at a provider of metrics, the one at this place: its API over this connection,
+    /// a URL over one of its own.
+    pub fn provider(&mut self, place: usize, provider: &MetricsProvider, shoot: Shoot) {
+        let limit = timeout_of(provider);
+        let api = provider.api_service.as_deref();
+        if let Some((version, group)) = api.and_then(|name| name.split_once('.')) {
+            let (version, group) = (version.to_owned(), group.to_owned());
+            let metrics = self.means.metrics.clone();
+            self.spawn(async move {
+                let (answer, hung) = serves(&shoot, &group, &version, limit, &metrics).await;
+                (Found::Provider(place, answer), Some(hung))
+            });
+        } else if let Some(action) = provider.http_get.clone() {
+            let (runner, cluster) = (self.means.runner.clone(), self.cluster.clone());
+            self.spawn(async move {
+                let answer = match runner.http_get(&cluster, &action, limit).await {
+                    Outcome::Success | Outcome::Tolerated(_) => Answer::Passed,
+                    Outcome::Unknown(why) => Answer::Unknown(why),
+                    failed @ (Outcome::Failure(_) | Outcome::Timeout(_)) => {
+                        Answer::Failed(failed.to_string())
+                    }
                 };
                 self.tasks.spawn(nodes(shoot, room.clone(), limit));
             }
@@ -164,12 +183,13 @@ impl Looks {
     pub async fn ended(&mut self) -> Ended {
         loop {
             match self.tasks.join_next().await {
-                Some(Ok(ended)) => {
-                    self.hung = ended.hung.unwrap_or(self.hung);
-                    if let Found::Nodes(read) = &ended.found {
-                        self.slow = read.is_err() && self.hung;
-                    }
-                    return ended;
+                Some(Ok((found, hung))) => {
+                    match hung {
+                        Some(true) => self.hung.insert(found.look()),
+                        Some(false) => self.hung.remove(&found.look()),
+                        None => false,
+                    };
+                    return found;
                 }
                 // It had a defect, and is begun again when it is due.
                 Some(Err(error)) => {
@@ -183,6 +203,7 @@ impl Looks {
     /// Gives up all that are under way.
     pub fn stop(&mut self) {
         self.tasks = JoinSet::new();
+        self.hung.clear();
     }
 }
 

@@ -19,12 +19,14 @@ use crate::api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSetting
 /// What may change at any time and costs little is looked at this often; so are Nodes that are not
 /// well, or that could not be read.
 const OFTEN: Duration = Duration::from_secs(60);
+/// A list of Nodes is over after this: it has waited for its turn, and taken its time.
+const LONGEST: Duration = Duration::from_secs(120);
 /// The pause between two looks at Nodes is shortened by a random share of up to this, so that a
 /// thousand clusters that were seen at once do not stay in step.
 const SPREAD: f64 = 0.1;
 
 /// What is to be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Look {
     /// The Nodes.
     Nodes,
@@ -43,6 +45,17 @@ pub enum Found {
     Ready(Ready),
     /// What came of the provider at this place.
     Provider(usize, Answer),
+}
+
+impl Found {
+    /// What was looked at.
+    pub fn look(&self) -> Look {
+        match self {
+            Self::Nodes(_) => Look::Nodes,
+            Self::Ready(_) => Look::Ready,
+            Self::Provider(place, _) => Look::Provider(*place),
+        }
+    }
 }
 
 /// What is known of one cluster.
@@ -173,7 +186,7 @@ impl Observation {
             }
             Found::Provider(place, answer) => {
                 let provider = self.providers.get_mut(place);
-                provider.is_some_and(|provider| provider.take(answer, now))
+                provider.is_some_and(|provider| provider.take(answer, at, now))
             }
         };
         // What was found before a failure tells nothing against it.
@@ -217,10 +230,11 @@ impl Observation {
             .min_by_key(|(due, _)| *due)
     }
 
-    /// A look begins; what it comes to is handed to [`Self::take`], unless it is lost.
+    /// A look begins. What it comes to is handed to [`Self::take`]; if it is lost, it is due again when it
+    /// would have ended by all means.
     pub fn began(&mut self, look: Look, at: Instant) {
         match look {
-            Look::Nodes => self.nodes_due = at + self.interval().max(OFTEN),
+            Look::Nodes => self.nodes_due = at + LONGEST,
             Look::Ready => self.api_due = at + OFTEN,
             Look::Provider(place) => {
                 if let Some(provider) = self.providers.get_mut(place) {

@@ -24,6 +24,8 @@ pub struct Provider {
     settings: MetricsProvider,
     /// When it is looked at next.
     pub(super) due: Instant,
+    /// When the last look began.
+    began: Instant,
     /// How many looks in a row have failed.
     failures: i32,
     result: CheckResult,
@@ -37,6 +39,7 @@ impl Provider {
         let mut provider = Self {
             settings,
             due: now,
+            began: now,
             failures: 0,
             result: CheckResult::Unknown,
             since: None,
@@ -63,11 +66,14 @@ impl Provider {
 
     /// A look at it begins.
     pub(super) fn began(&mut self, at: Instant) {
-        self.due = at + seconds(self.settings.period_seconds);
+        self.began = at;
+        // None begins before it has ended, or waited for its turn for as long again.
+        self.due = at + self.period().max(2 * timeout_of(&self.settings));
     }
 
     /// Takes in what a look has come to; whether its result is another.
-    pub(super) fn take(&mut self, answer: Answer, now: Timestamp) -> bool {
+    pub(super) fn take(&mut self, answer: Answer, at: Instant, now: Timestamp) -> bool {
+        self.due = at.max(self.began + self.period());
         let before = self.result;
         self.message = match answer {
             Answer::Passed => {
@@ -110,6 +116,10 @@ impl Provider {
             since: self.since.clone(),
             message: self.message.clone(),
         }
+    }
+
+    fn period(&self) -> Duration {
+        seconds(self.settings.period_seconds)
     }
 
     fn kind(&self) -> CheckType {
@@ -181,7 +191,7 @@ mod tests {
             };
             let before = provider.result;
             let now = Timestamp::from_second(second).unwrap();
-            let changed = provider.take(answer, now);
+            let changed = provider.take(answer, provider.began, now);
             assert_eq!(changed, provider.result != before);
             if changed {
                 assert_eq!(provider.since, Some(Time(now)));
@@ -202,6 +212,7 @@ mod tests {
         let mut provider = provider(1, None);
         provider.take(
             Answer::Failed("ä".repeat(MAX_OUTPUT + 1)),
+            Instant::now(),
             Timestamp::UNIX_EPOCH,
         );
         let message = provider.status().message.unwrap();

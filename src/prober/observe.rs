@@ -223,13 +223,17 @@ impl Observer {
 
     fn look(&mut self, look: Look) {
         self.observation.began(look, Instant::now());
-        if let Some(shoot) = self.sources.shoot(self.looks.apart()) {
-            let provider = match look {
-                Look::Provider(place) => self.observation.provider(place),
-                Look::Nodes | Look::Ready => None,
-            };
-            let limit = self.settings.timeout;
-            self.looks.begin(look, provider, shoot, limit);
+        let Some(shoot) = self.sources.shoot(self.looks.apart(look)) else {
+            return;
+        };
+        match look {
+            Look::Nodes => self.looks.nodes(shoot),
+            Look::Ready => self.looks.ready(shoot, self.settings.timeout),
+            Look::Provider(place) => {
+                if let Some(provider) = self.settings.observer.metrics_providers.get(place) {
+                    self.looks.provider(place, provider, shoot);
+                }
+            }
         }
     }
 

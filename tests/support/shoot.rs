@@ -29,6 +29,10 @@ pub enum Read {
     Nodes,
     /// The version.
     Version,
+    /// Whether it is ready.
+    Ready,
+    /// The API v1beta1 of the group metrics.k8s.io.
+    Api,
 }
 
 struct State {
@@ -37,6 +41,10 @@ struct State {
     /// The second of the last renewal; `None` while they are renewed.
     silent_since: Option<i64>,
     failures: BTreeMap<Read, Failure>,
+    /// The conditions of a node that are true, if they are not that it is ready.
+    conditions: BTreeMap<usize, Vec<String>>,
+    /// The checks of its own that fail.
+    unready: Vec<String>,
     /// The token that is accepted; any is, if `None`.
     token: Option<String>,
     reads: Vec<(Instant, Read, usize)>,
@@ -56,6 +64,8 @@ impl ScriptedShoot {
             nodes,
             silent_since: None,
             failures: BTreeMap::new(),
+            conditions: BTreeMap::new(),
+            unready: Vec::new(),
             token: None,
             reads: Vec::new(),
         }));
@@ -113,6 +123,22 @@ impl ScriptedShoot {
         self.lock().failures.insert(read, failure);
     }
 
+    /// These conditions alone are true of the node of this index.
+    pub fn conditions(&self, node: usize, conditions: &[&str]) {
+        let conditions = conditions.iter().map(|it| (*it).to_owned()).collect();
+        self.lock().conditions.insert(node, conditions);
+    }
+
+    /// It says that it is not ready, since these checks of its own fail.
+    pub fn unready(&self, checks: &[&str]) {
+        self.lock().unready = checks.iter().map(|it| (*it).to_owned()).collect();
+    }
+
+    /// Reads of this sort do not fail any more.
+    pub fn mend(&self, read: Read) {
+        self.lock().failures.remove(&read);
+    }
+
     /// Nothing fails any more.
     pub fn heal(&self) {
         self.lock().failures.clear();
@@ -151,6 +177,8 @@ impl State {
             }
             ("/api/v1/nodes", _) => (Read::Nodes, self.nodes()),
             ("/version", _) => (Read::Version, json!({"gitVersion": "v1.33.1"})),
+            ("/readyz", _) => (Read::Ready, Value::Null),
+            ("/apis/metrics.k8s.io/v1beta1", _) => (Read::Api, json!({"kind": "APIResourceList"})),
             _ => return Reply::status(404, "NotFound", "not scripted"),
         };
         self.reads.push((Instant::now(), read, request.connection));
@@ -163,7 +191,11 @@ impl State {
         let date = DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&Timestamp::from_second(second).unwrap())
             .unwrap();
-        let good = Reply::json(200, &good).header("Date", &date);
+        let good = match read {
+            Read::Ready => self.readyz(),
+            _ => Reply::json(200, &good),
+        };
+        let good = good.header("Date", &date);
         match self.failures.get(&read) {
             Some(failure) => failure.instead_of(good),
             None => good,
@@ -195,8 +227,30 @@ impl State {
     }
 
     fn nodes(&self) -> Value {
-        let node = |index| json!({"metadata": {"name": format!("node-{index}")}});
+        let ready = vec!["Ready".to_owned()];
+        let node = |index| {
+            let conditions = self.conditions.get(&index).unwrap_or(&ready);
+            let conditions = conditions.iter();
+            let conditions = conditions.map(|it| json!({"type": it, "status": "True"}));
+            json!({
+                "metadata": {"name": format!("node-{index}")},
+                "status": {"conditions": conditions.collect::<Vec<_>>()},
+            })
+        };
         self.list("NodeList", "v1", (0..self.nodes).map(node).collect())
+    }
+
+    fn readyz(&self) -> Reply {
+        if self.unready.is_empty() {
+            return Reply::body(200, "text/plain", "ok");
+        }
+        let failed = self.unready.iter();
+        let failed = failed.map(|check| format!("[-]{check} failed: reason withheld\n"));
+        let said = format!(
+            "[+]ping ok\n{}readyz check failed\n",
+            failed.collect::<String>()
+        );
+        Reply::body(500, "text/plain", said)
     }
 
     /// Somebody writes every second.

@@ -1,0 +1,413 @@
+//! The whole prober against scripted shoots: what it says of their states, and that no probe waits for
+//! what it looks at for that.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{DOWN, Failure, INTERVAL, Read, World, change_policy, change_shoot, run};
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// The clock goes in steps of this length where it matters.
+const STEP: Duration = Duration::from_millis(5);
+
+/// Sets how the policy has its clusters observed; the prober is not started yet.
+fn observed_by(world: &World, observer: &Value) {
+    change_policy(world, "p", |policy| {
+        policy["spec"]["observer"] = observer.clone();
+    });
+}
+
+/// A world of the cluster `a`, observed so.
+async fn observed(observer: Value) -> World {
+    let mut world = World::new(&["a"]).await;
+    observed_by(&world, &observer);
+    world.start();
+    world
+}
+
+/// Waits until a cluster is in this state.
+async fn state(world: &World, cluster: &str, state: &str) -> Value {
+    let what = format!("the state of {cluster} is {state}");
+    world
+        .health_where(cluster, &what, |status| status["state"] == state)
+        .await
+}
+
+/// The state of the cluster `a`, and its message, after that much time.
+async fn state_after(world: &World, time: Duration) -> Value {
+    world.clock.pass(time).await;
+    world.health("a")["state"].clone()
+}
+
+fn says(status: &Value, what: &str) {
+    let message = status["stateMessage"].as_str().unwrap();
+    assert!(message.contains(what), "{message}");
+}
+
+/// What the metric says, as `STATE count` of all that are not zero.
+fn counted(world: &World) -> Vec<String> {
+    let mut registry = dependency_watchdog::runtime::metrics::Registry::default();
+    world.instruments.prober.register(&mut registry);
+    let text = registry.render().unwrap();
+    let name = "dependency_watchdog_observed_clusters{state=\"";
+    let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    let lines: Vec<String> = lines.map(|line| line.replace("\"}", "")).collect();
+    assert_eq!(lines.len(), 8, "each state is there: {text}");
+    let some = lines.into_iter().filter(|line| !line.ends_with(" 0"));
+    some.collect()
+}
+
+#[tokio::test]
+async fn a_healthy_cluster_is_online() {
+    let world = World::running(&["a"]).await;
+    let status = state(&world, "a", "ONLINE").await;
+    assert_eq!(status["nodes"], "4/4");
+    for pressure in [
+        "nodesPidPressure",
+        "nodesMemoryPressure",
+        "nodesDiskPressure",
+    ] {
+        assert_eq!(status[pressure], "0/4");
+    }
+    says(&status, "its 4 nodes are well");
+    assert_eq!(status["lastStateTransitionTime"].is_null(), false);
+    assert_eq!(world.shoot("a").connections(), 1);
+    assert_eq!(counted(&world), ["ONLINE 1"]);
+}
+
+#[tokio::test]
+async fn pressure_on_one_node_is_shown() {
+    let world = observed(json!({"nodeInterval": "30s"})).await;
+    state(&world, "a", "ONLINE").await;
+    world.shoot("a").conditions(2, &["Ready", "MemoryPressure"]);
+    let status = state(&world, "a", "UNHEALTHY").await;
+    assert_eq!(status["nodes"], "3/4");
+    assert_eq!(status["nodesMemoryPressure"], "1/4");
+    assert_eq!(status["nodesPidPressure"], "0/4");
+    let unhealthy = json!([{"name": "node-2", "problems": ["MemoryPressure"]}]);
+    assert_eq!(status["unhealthyNodes"], unhealthy);
+    says(&status, "1 of 4 nodes is under memory pressure (node-2)");
+    // A node that is not ready is worse.
+    world.shoot("a").conditions(0, &["DiskPressure"]);
+    let status = state(&world, "a", "NOTREADY").await;
+    assert_eq!(status["nodes"], "2/4");
+    world.shoot("a").conditions(0, &["Ready"]);
+    world.shoot("a").conditions(2, &["Ready"]);
+    let status = state(&world, "a", "ONLINE").await;
+    assert_eq!(status["unhealthyNodes"], Value::Null);
+    // Nothing of it is a reason to scale.
+    assert_eq!(status["reason"], "Healthy");
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_not_ready_says_why() {
+    let world = World::running(&["a"]).await;
+    state(&world, "a", "ONLINE").await;
+    world.shoot("a").unready(&["etcd", "ping"]);
+    let status = state(&world, "a", "NOTREADY").await;
+    says(&status, "not ready: etcd, ping failed");
+    world.shoot("a").unready(&[]);
+    state(&world, "a", "ONLINE").await;
+    // One that does not say is no evidence.
+    for (read, failure) in [
+        (Read::Ready, Failure::Status(403)),
+        (Read::Ready, Failure::Html),
+    ] {
+        world.shoot("a").fail(read, failure);
+        assert_eq!(
+            state_after(&world, 2 * MINUTE).await,
+            "ONLINE",
+            "{failure:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_provider_of_metrics_dies_and_returns() {
+    let world = observed(json!({"metricsProviders": [{
+        "name": "metrics-server", "apiService": "v1beta1.metrics.k8s.io",
+        "periodSeconds": 10, "failureThreshold": 2,
+    }]}))
+    .await;
+    let status = state(&world, "a", "ONLINE").await;
+    assert_eq!(status["checks"][0]["name"], "metrics-server");
+    world.shoot("a").fail(Read::Api, Failure::Status(503));
+    let status = state(&world, "a", "FAILING_METRICS").await;
+    says(&status, "its provider of metrics metrics-server: ");
+    let check = &status["checks"][0];
+    assert_eq!(
+        (&check["result"], &check["type"], &check["role"]),
+        (&json!("Failing"), &json!("ApiService"), &Value::Null)
+    );
+    world.shoot("a").mend(Read::Api);
+    let status = state(&world, "a", "ONLINE").await;
+    assert_eq!(status["checks"][0]["result"], "Passing");
+    // A timeout is a failure; whoever may not ask does not know.
+    world.shoot("a").fail(Read::Api, Failure::Hang);
+    state(&world, "a", "FAILING_METRICS").await;
+    world.shoot("a").fail(Read::Api, Failure::Status(403));
+    let status = state(&world, "a", "ONLINE").await;
+    assert_eq!(status["checks"][0]["result"], "Unknown");
+}
+
+/// An API server that goes away and comes back, by the number of retries.
+#[test]
+fn an_api_server_goes_away_and_comes_back() {
+    for (limit, states) in [
+        (
+            -1,
+            ["DEGRADED", "DEGRADED", "DEGRADED", "DEGRADED", "DEGRADED"],
+        ),
+        (0, ["OFFLINE", "OFFLINE", "OFFLINE", "OFFLINE", "OFFLINE"]),
+        (
+            3,
+            ["DEGRADED", "DEGRADED", "DEGRADED", "OFFLINE", "OFFLINE"],
+        ),
+    ] {
+        run(away_and_back(limit, states));
+    }
+}
+
+async fn away_and_back(limit: i32, states: [&str; 5]) {
+    let world = observed(json!({"backoffLimit": limit})).await;
+    state(&world, "a", "ONLINE").await;
+    let shoot = world.shoot("a");
+    for read in [Read::Cached, Read::Ready, Read::Nodes, Read::Version] {
+        shoot.fail(read, Failure::Refused);
+    }
+    let mut seen = shoot.count(Read::Cached);
+    let mut found = vec![];
+    for _ in states {
+        // A read on a new connection follows the first that fails.
+        world.more_reads("a", Read::Cached, 1).await;
+        world.clock.pass(Duration::from_secs(1)).await;
+        let reads = shoot.count(Read::Cached);
+        assert!(reads > seen);
+        seen = reads;
+        found.push(world.health("a")["state"].clone());
+    }
+    assert_eq!(found, states, "{limit}");
+    let status = world.health("a");
+    says(&status, "it is not reached: ");
+    assert_eq!(status["nodes"], "4/4", "as last seen");
+    // Its nodes are not to be had at first.
+    for read in [Read::Cached, Read::Ready, Read::Version] {
+        shoot.mend(read);
+    }
+    shoot.fail(Read::Nodes, Failure::Status(503));
+    let (between, nodes) = match states[4] {
+        "OFFLINE" => ("CONNECTING", "DEGRADED"),
+        _ => ("ONLINE", "DEGRADED"),
+    };
+    state(&world, "a", between).await;
+    assert_ne!(world.health("a")["state"], nodes);
+    shoot.mend(Read::Nodes);
+    state(&world, "a", "ONLINE").await;
+}
+
+#[tokio::test]
+async fn nodes_that_may_not_be_read_leave_a_new_cluster_pending() {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").fail(Read::Nodes, Failure::Status(403));
+    world.start();
+    world.clock.pass(MINUTE).await;
+    let status = world.health("a");
+    assert_eq!(status["state"], "PENDING");
+    assert_eq!(status["nodes"], Value::Null);
+    says(&status, "may not list nodes (403)");
+    world.shoot("a").mend(Read::Nodes);
+    state(&world, "a", "ONLINE").await;
+    // What is known stays when the right is taken away.
+    world.shoot("a").fail(Read::Nodes, Failure::Status(403));
+    assert_eq!(state_after(&world, 7 * MINUTE).await, "ONLINE");
+    assert_eq!(world.health("a")["nodes"], "4/4");
+}
+
+#[tokio::test]
+async fn a_cluster_that_changes_is_observed_anew() {
+    let world = World::running(&["a"]).await;
+    state(&world, "a", "ONLINE").await;
+    world.clock.pass(MINUTE).await;
+    let (nodes, ready) = (
+        world.shoot("a").count(Read::Nodes),
+        world.shoot("a").count(Read::Ready),
+    );
+    change_shoot(&world, |shoot| {
+        let manager = json!({"nodeMonitorGracePeriod": "50s"});
+        shoot["spec"]["kubernetes"] = json!({"kubeControllerManager": manager});
+    });
+    world.clock.pass(Duration::from_secs(1)).await;
+    assert_eq!(world.health("a")["state"], "ONLINE", "what is shown stays");
+    world.shoot("a").conditions(0, &[]);
+    state(&world, "a", "NOTREADY").await;
+    assert!(
+        world.clock.elapsed() < 4 * MINUTE,
+        "not only when nodes are due"
+    );
+    assert!(world.shoot("a").count(Read::Nodes) > nodes);
+    assert!(world.shoot("a").count(Read::Ready) > ready);
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_probed_has_no_state() {
+    let world = World::running(&["a"]).await;
+    state(&world, "a", "ONLINE").await;
+    let hibernate = |enabled: bool| {
+        change_shoot(&world, |shoot| {
+            shoot["spec"]["hibernation"] = json!({"enabled": enabled});
+            shoot["status"]["hibernated"] = json!(enabled);
+        });
+    };
+    hibernate(true);
+    let status = world.reason("a", "Hibernated").await;
+    for field in [
+        "state",
+        "stateMessage",
+        "lastStateTransitionTime",
+        "nodes",
+        "checks",
+    ] {
+        assert_eq!(status[field], Value::Null, "{field}");
+    }
+    assert_eq!(counted(&world), Vec::<String>::new());
+    let reads = world.shoot("a").reads().len();
+    world.clock.pass(2 * MINUTE).await;
+    assert_eq!(world.shoot("a").reads().len(), reads);
+    hibernate(false);
+    state(&world, "a", "ONLINE").await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(true)
+    });
+    let status = world.reason("a", "Suspended").await;
+    assert_eq!(status["state"], Value::Null);
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(false)
+    });
+    state(&world, "a", "ONLINE").await;
+}
+
+/// A restart says nothing until there is something to say.
+#[tokio::test]
+async fn a_restart_keeps_the_state() {
+    let mut world = observed(json!({"nodeInterval": "30s"})).await;
+    world.shoot("a").conditions(1, &["Ready", "PIDPressure"]);
+    state(&world, "a", "UNHEALTHY").await;
+    world.clock.pass(MINUTE).await;
+    world.stop().await;
+    world.seed.forget_calls();
+    world.start();
+    world.clock.pass(3 * MINUTE).await;
+    let patched = world.seed.briefs();
+    assert!(
+        !patched
+            .iter()
+            .any(|brief| brief.starts_with("PATCH clusterhealths")),
+        "{patched:?}"
+    );
+    assert_eq!(counted(&world), ["UNHEALTHY 1"]);
+    world.shoot("a").conditions(1, &["Ready"]);
+    state(&world, "a", "ONLINE").await;
+}
+
+/// Whatever a look meets with, probes come to the millisecond, and pay for it with one connection.
+#[test]
+fn a_look_that_hangs_delays_no_probe() {
+    for read in [Read::Ready, Read::Nodes, Read::Api] {
+        run(hangs(read));
+    }
+}
+
+async fn hangs(read: Read) {
+    let world = observed(json!({"nodeInterval": "10s", "metricsProviders": [{
+        "name": "metrics-server", "apiService": "v1beta1.metrics.k8s.io",
+        "periodSeconds": 5, "timeoutSeconds": 30,
+    }]}))
+    .await;
+    state(&world, "a", "ONLINE").await;
+    let shoot = world.shoot("a");
+    world.clock.pass(MINUTE).await;
+    assert_eq!(
+        shoot.connections(),
+        1,
+        "{read:?}: looks share the connection"
+    );
+    shoot.fail(read, Failure::Hang);
+    let from = shoot.reads().len();
+    let end = world.clock.elapsed() + 4 * MINUTE;
+    while world.clock.elapsed() < end {
+        world.clock.pass(STEP).await;
+    }
+    let reads = shoot.reads();
+    let of = |wanted: Read| reads[from..].iter().filter(move |(_, of, _)| *of == wanted);
+    let probes: Vec<_> = of(Read::Cached).collect();
+    assert!(probes.len() >= 23, "{read:?}: {}", probes.len());
+    for pair in probes.windows(2) {
+        let late = (pair[1].0 - pair[0].0).saturating_sub(INTERVAL);
+        // A handshake takes real time, in which the clock goes on.
+        let allowed = match pair[0].2 == pair[1].2 {
+            true => STEP,
+            false => 20 * STEP,
+        };
+        assert!(late <= allowed, "{read:?}: {late:?}");
+    }
+    // The first look that hangs takes the connection; those that follow have their own.
+    let mut connections: Vec<_> = probes
+        .iter()
+        .map(|(_, _, connection)| *connection)
+        .collect();
+    connections.dedup();
+    assert!(connections.len() <= 2, "{read:?}: {connections:?}");
+    let looks = of(read).count();
+    assert!((3..=40).contains(&looks), "{read:?}: {looks}");
+    shoot.heal();
+    state(&world, "a", "ONLINE").await;
+    world.clock.pass(2 * MINUTE).await;
+    let settled = shoot.connections();
+    world.clock.pass(2 * MINUTE).await;
+    assert_eq!(
+        shoot.connections(),
+        settled,
+        "{read:?}: no handshake any more"
+    );
+}
+
+/// An outage is proven and acted on as if nothing were looked at.
+#[test]
+fn looks_that_hang_delay_no_protection() {
+    let mut taken = Vec::new();
+    for hang in [false, true] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        run(async move { sender.send(protected_after(hang).await).unwrap() });
+        taken.push(receiver.recv().unwrap());
+    }
+    assert_eq!(taken[0], taken[1]);
+}
+
+/// How long it takes until the dependents are down.
+async fn protected_after(hang: bool) -> Duration {
+    let world = observed(json!({"nodeInterval": "10s", "metricsProviders": [{
+        "name": "metrics-server", "apiService": "v1beta1.metrics.k8s.io", "periodSeconds": 1,
+    }]}))
+    .await;
+    state(&world, "a", "ONLINE").await;
+    world.clock.pass(MINUTE).await;
+    let shoot = world.shoot("a");
+    if hang {
+        shoot.fail(Read::Ready, Failure::Hang);
+        shoot.fail(Read::Api, Failure::Hang);
+    }
+    let began = world.clock.elapsed();
+    shoot.silence(0);
+    let down = || (world.replicas("a") == DOWN).then_some(());
+    world.clock.until("the dependents are down", down).await;
+    world.clock.elapsed() - began
+}
