@@ -9,7 +9,7 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use crate::{
-    api::{ClusterHealthStatus, LastAction, LeaseCounts, Protection},
+    api::{ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection, UnhealthyNode},
     health::REFRESH,
 };
 
@@ -34,6 +34,9 @@ pub struct Record {
     /// The leases at the last verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leases: Option<LeaseCounts>,
+    /// Its state, as it was observed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// When the cluster was last probed; may lag by a quarter of an hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Time>,
@@ -53,6 +56,41 @@ pub struct Record {
     /// What somebody must look at: the cluster cannot be judged, dependents are not where they should
     /// be, or it is protected for too long.
     pub trouble: Vec<Trouble>,
+}
+
+/// The state of a cluster, as its ClusterHealth shows it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observed {
+    /// The state.
+    pub state: ClusterState,
+    /// Why, as a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Nodes that are as they should be, of all, and those under each pressure; absent until they were
+    /// seen.
+    #[serde(flatten)]
+    pub nodes: Option<NodeTable>,
+    /// The first that are not as they should be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unhealthy_nodes: Vec<UnhealthyNode>,
+}
+
+/// The health of nodes, by the fields of a ClusterHealth.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeTable {
+    /// Such as 3/3.
+    pub nodes: String,
+    /// Such as 0/3.
+    pub nodes_pid_pressure: String,
+    /// Such as 0/3.
+    pub nodes_memory_pressure: String,
+    /// Such as 0/3.
+    pub nodes_disk_pressure: String,
 }
 
 /// A condition that tells of trouble.
@@ -85,6 +123,7 @@ impl Record {
             reason: status.reason.clone(),
             message: status.message.clone(),
             leases: status.leases,
+            observed: observed(status),
             last_probe_time: status.last_probe_time.clone(),
             // One that is not probed has no time that would be refreshed.
             stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
@@ -95,6 +134,24 @@ impl Record {
             trouble: trouble(&status.conditions, &["ProtectedTooLong", "Degraded"]),
         }
     }
+}
+
+fn observed(status: &ClusterHealthStatus) -> Option<Observed> {
+    let table = || {
+        Some(NodeTable {
+            nodes: status.nodes.clone()?,
+            nodes_pid_pressure: status.nodes_pid_pressure.clone()?,
+            nodes_memory_pressure: status.nodes_memory_pressure.clone()?,
+            nodes_disk_pressure: status.nodes_disk_pressure.clone()?,
+        })
+    };
+    Some(Observed {
+        state: status.state?,
+        message: status.state_message.clone(),
+        since: status.last_state_transition_time.clone(),
+        nodes: table(),
+        unhealthy_nodes: status.unhealthy_nodes.clone(),
+    })
 }
 
 /// Those of these types that are true.

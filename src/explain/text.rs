@@ -9,8 +9,7 @@ use super::{
     dependents::DependentAccount,
     policies::PolicyAccount,
     probing::Probing,
-    record::{Record, Trouble},
-    weeding::Weeding,
+    record::{Observed, Record, Trouble},
 };
 use crate::api::Mode;
 
@@ -18,6 +17,8 @@ use crate::api::Mode;
 const WIDTH: usize = 100;
 /// Where what is said of a section begins.
 const INDENT: usize = 12;
+/// Room for the name of a field of a ClusterHealth and the gap behind it.
+const FIELD: usize = 21;
 
 /// The account in words.
 pub fn text(account: &Account) -> String {
@@ -38,7 +39,12 @@ pub fn text(account: &Account) -> String {
         page.section("Threshold", &threshold_line(threshold));
     }
     match &account.record {
-        Some(record) => told(&mut page, record, now),
+        Some(record) => {
+            told(&mut page, record, now);
+            if let Some(observed) = &record.observed {
+                state(&mut page, observed, now);
+            }
+        }
         None => page.section(
             "Seen",
             "nothing: the operator keeps no record (ClusterHealth) of this cluster",
@@ -143,40 +149,26 @@ fn told(page: &mut Page, record: &Record, now: Timestamp) {
     }
 }
 
-/// What was done in the namespace is told with its pods; of the rest of a status only what is amiss.
-fn weeded(page: &mut Page, weeding: &Weeding, now: Timestamp) {
-    page.section("Weeder", &weeding.weeder.message);
-    for (place, policy) in weeding.policies.iter().enumerate() {
-        let heading = if place == 0 { "Weeding" } else { "" };
-        page.section(heading, &format!("{} {}", policy.name, policy.message));
-        let mut told = Vec::new();
-        let ready = policy.ready.iter().filter(|ready| ready.status != "True");
-        told.extend(ready.map(|it| format!("not ready ({}): {}", it.reason, it.message)));
-        let trouble = policy.trouble.iter();
-        told.extend(trouble.map(|it| format!("{}: {}", it.reason, it.message)));
-        told.extend(policy.last_weeds.iter().map(|it| {
-            let done = match it.dry_run {
-                true => "would have deleted",
-                false => "deleted",
-            };
-            let when = since(it.time.0, now);
-            format!(
-                "{done} {} of {} {when}, for {}",
-                it.pod, it.owner, it.service
-            )
-        }));
-        told.extend(policy.left_alone.iter().map(|it| {
-            let when = since(it.time.0, now);
-            let (pod, service, reason) = (&it.pod, &it.service, &it.reason);
-            format!(
-                "left alone {pod} {when}, for {service} ({reason}): {}",
-                it.message
-            )
-        }));
-        let (head, next) = (" ".repeat(INDENT + 2), " ".repeat(INDENT + 4));
-        for told in told {
-            page.wrapped(&head, &next, &told);
-        }
+/// The state, and the nodes behind it.
+fn state(page: &mut Page, observed: &Observed, now: Timestamp) {
+    let mut text = observed.state.name().to_owned();
+    if let Some(begun) = &observed.since {
+        let _ = write!(text, " since {}", since(begun.0, now));
+    }
+    if let Some(message) = &observed.message {
+        let _ = write!(text, ": {message}");
+    }
+    page.section("State", &text);
+    let Some(table) = &observed.nodes else {
+        return;
+    };
+    for (field, value) in [
+        ("nodes", &table.nodes),
+        ("nodesPidPressure", &table.nodes_pid_pressure),
+        ("nodesMemoryPressure", &table.nodes_memory_pressure),
+        ("nodesDiskPressure", &table.nodes_disk_pressure),
+    ] {
+        page.line(&format!("{:INDENT$}{field:<FIELD$}{value}", ""));
     }
 }
 

@@ -19,6 +19,8 @@ use crate::api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSetting
 /// What may change at any time and costs little is looked at this often; so are Nodes that are not
 /// well, or that could not be read.
 const OFTEN: Duration = Duration::from_secs(60);
+/// One that says that it is not ready is mostly just starting.
+const SOON: Duration = Duration::from_secs(10);
 /// A list of Nodes is over after this: it has waited for its turn, and taken its time.
 const LONGEST: Duration = Duration::from_secs(120);
 /// The pause between two looks at Nodes is shortened by a random share of up to this, so that a
@@ -180,7 +182,12 @@ impl Observation {
                 self.unread.replace(why).is_none()
             }
             Found::Ready(ready) => {
-                self.api_due = at + OFTEN;
+                self.api_due = at
+                    + if matches!(ready, Ready::No(_)) {
+                        SOON
+                    } else {
+                        OFTEN
+                    };
                 self.api = Some(ready);
                 false
             }

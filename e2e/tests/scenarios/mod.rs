@@ -20,7 +20,7 @@ mod install;
 mod kinds;
 mod letting_go;
 mod lifecycle;
-mod migration;
+mod observer;
 mod policies;
 mod prober;
 mod restore;
@@ -78,7 +78,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         kinds::all(),
         letting_go::all(),
         lifecycle::all(),
-        migration::all(),
+        observer::all(),
         policies::all(),
         prober::all(),
         restore::all(),

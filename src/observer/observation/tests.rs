@@ -126,6 +126,18 @@ fn nodes_are_seldom_read_while_all_is_well_and_often_while_not() {
 }
 
 #[test]
+fn an_api_server_is_asked_sooner_while_it_is_not_ready() {
+    let mut story = Story::online(json!({}));
+    assert_eq!(story.next(), Some((60, Look::Ready)));
+    let no = || Found::Ready(Ready::No(vec!["etcd".to_owned()]));
+    assert!(story.take(60, no()));
+    assert_eq!(story.next(), Some((70, Look::Ready)));
+    story.take(70, Found::Ready(Ready::Unknown("404".to_owned())));
+    assert_eq!(story.next(), Some((130, Look::Ready)));
+    assert_eq!(story.state(), ClusterState::Online, "that is no evidence");
+}
+
+#[test]
 fn nodes_that_cannot_be_read_change_no_state() {
     let mut story = Story::online(json!({}));
     let view = story.observation.view();

@@ -153,6 +153,7 @@ impl Server {
                 let revision = self.kubelets().revision(at);
                 bodies::nodes(self.shoot, self.nodes, revision)
             }
+            "/readyz" => "ok".to_owned(),
             "/version" => {
                 self.counters.version.fetch_add(1, Ordering::Relaxed);
                 bodies::version()
