@@ -1,7 +1,7 @@
 //! The rights to run commands in pods: not installed, missed on the policy that has such a check, and
 //! granted as the guide says, everywhere or in a namespace.
 
-use super::{PROBER, Scenario, apply, is_granted, section, without};
+use super::{PROBER, Scenario, apply, is_granted, section, staffed, without};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     Env, Operator, Policy, Seed,
@@ -30,7 +30,7 @@ pub(super) fn tried() -> BTreeSet<(&'static str, &'static str)> {
 
 async fn e2e_commands_in_pods_need_rights_of_their_own(env: Env) -> Result<()> {
     let seed = env.own_seed("exec-rights").await?;
-    let shoot = env.shoot("exec-rights").nodes(2).on(&seed).await?;
+    let shoot = staffed(env.shoot("exec-rights").on(&seed)).await?;
     let (client, namespace) = (seed.client()?, shoot.namespace());
     let _operator = Operator::start(&seed, "prober", "prober", &[])?;
     // Whoever changes the policy gets an answer.
@@ -101,7 +101,8 @@ async fn granted_as_documented(seed: &Seed, namespace: &str) -> Result<()> {
         .context("no kubectl")?;
     ensure!(command.contains("<namespace>"), "{command}");
     seed.kubectl().run(&words(command, namespace)).await?;
-    let question = format!("auth can-i create pods/exec --as {PROBER} -n <namespace>");
+    let question =
+        format!("auth can-i create pods --subresource=exec --as {PROBER} -n <namespace>");
     wait::until("the right to be granted", async || {
         let answer = seed.kubectl().run(&words(&question, namespace)).await;
         seen(answer.is_ok(), format!("{answer:?}"))
