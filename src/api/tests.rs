@@ -173,6 +173,36 @@ fn a_problem_names_what_is_allowed() {
 }
 
 #[test]
+fn a_problem_of_a_check_names_its_place() {
+    let mut policy = policy(object("greatest-values-of-observer-and-checks"));
+    let spec = &mut policy.spec;
+    spec.observer.backoff_limit = -2;
+    spec.observer.metrics_providers[1].name = "Prometheus".to_owned();
+    spec.checks[1].timeout_seconds = 0;
+    spec.checks[2].name = "c1".to_owned();
+    let exec = spec.checks[0].exec.as_mut().unwrap();
+    exec.command[1] = String::new();
+    exec.container = Some("a.b".to_owned());
+    let mut problems = spec.problems();
+    problems.sort();
+    let label = "must be at most 63 lower case letters, digits or '-', beginning and ending with a \
+                 letter or digit";
+    assert_eq!(
+        problems,
+        [
+            "spec.checks: every name must be unique".to_owned(),
+            "spec.checks[0].exec.command[1]: must have at least 1 and at most 4096 characters, \
+             not 0"
+                .to_owned(),
+            format!("spec.checks[0].exec.container: {label}"),
+            "spec.checks[1].timeoutSeconds: must be at least 1 and at most 3600, not 0".to_owned(),
+            "spec.observer.backoffLimit: must be at least -1 and at most 1000, not -2".to_owned(),
+            format!("spec.observer.metricsProviders[1].name: {label}"),
+        ]
+    );
+}
+
+#[test]
 fn what_has_a_generation_to_observe_begins_unobserved() {
     for (kind, default) in [
         ("ProbePolicy", json!({"observedGeneration": -1})),
@@ -373,6 +403,21 @@ fn a_status_reads_back() {
         "metadata": {"name": "shoot--a--b"},
         "spec": {},
         "status": {
+            "state": "NOTREADY",
+            "stateMessage": "1 of 3 nodes is not ready: n1",
+            "lastStateTransitionTime": "2025-01-01T00:00:01Z",
+            "nodes": "2/3",
+            "nodesPidPressure": "0/3",
+            "nodesMemoryPressure": "1/3",
+            "nodesDiskPressure": "0/3",
+            "unhealthyNodes": [{"name": "n1", "problems": ["NotReady", "MemoryPressure"]}],
+            "checks": [
+                {
+                    "name": "etcd", "role": "Gate", "type": "Exec", "result": "Failing",
+                    "since": "2025-01-01T00:00:02Z", "message": "it ended with exit code 1",
+                },
+                {"name": "prometheus", "type": "HttpGet", "result": "Unknown"},
+            ],
             "protection": "Active",
             "policy": "default",
             "leases": {"candidates": 10, "expired": 7, "unknown": 0},
@@ -392,6 +437,34 @@ fn a_status_reads_back() {
     });
     let health: ClusterHealth = serde_json::from_value(object.clone()).unwrap();
     assert_eq!(serde_json::to_value(health).unwrap(), object);
+}
+
+/// The names of the states are those of the documentation, in its order.
+#[test]
+fn states_are_written_as_they_are_named() {
+    let text = include_str!("../../docs/status.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let named: Vec<&str> = rows
+        .filter_map(|row| row.split('`').next())
+        .filter(|name| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+        .collect();
+    let states = [
+        ClusterState::Pending,
+        ClusterState::Connecting,
+        ClusterState::Online,
+        ClusterState::Degraded,
+        ClusterState::Offline,
+        ClusterState::Unhealthy,
+        ClusterState::NotReady,
+        ClusterState::FailingMetrics,
+    ];
+    assert_eq!(named, states.map(ClusterState::name));
+    let schema = &schema_of("ClusterHealth")["properties"]["status"]["properties"]["state"];
+    for state in states {
+        assert_eq!(json!(state), state.name());
+        let allowed = schema["enum"].as_array().unwrap();
+        assert!(allowed.contains(&json!(state)), "{schema}");
+    }
 }
 
 #[test]

@@ -74,6 +74,12 @@ fn a_configuration_of_today_is_the_specification() {
     "    probeIntervall:",
     "12:5: unknown field \"probeIntervall\": dependency-watchdog has kubeConfigSecretName, "
 )]
+// What a policy has beyond the tool is not taken for the tool's.
+#[case::field_of_policies(
+    "    probeInterval:",
+    "    checks: []\n    probeInterval:",
+    "12:5: unknown field \"checks\": dependency-watchdog has kubeConfigSecretName, "
+)]
 #[case::unknown_field_below(
     "          level: 2",
     "          levels: 2",

@@ -21,6 +21,7 @@ const KEEP: &str = "helm.sh/resource-policy";
 pub(super) fn all() -> Vec<Scenario> {
     crate::scenarios::scenarios![
         e2e_the_chart_installs_what_the_manifests_install: 0,
+        e2e_the_chart_grants_commands_in_pods_only_if_it_is_told_to: 0,
         e2e_the_chart_refuses_values_that_make_no_sense: 0,
         e2e_the_chart_does_what_its_values_say: 0,
         e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented,
@@ -133,18 +134,25 @@ async fn e2e_the_chart_installs_what_the_manifests_install(env: Env) -> Result<(
     };
     ensure!(first(ours).eq(first(example)), "{ours:?}\n{example:?}");
     ensure!(first(ours).len() == 3, "{ours:?}");
+    Ok(())
+}
 
-    // So does that of commands in pods.
+async fn e2e_the_chart_grants_commands_in_pods_only_if_it_is_told_to(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let helm = Helm::of(&seed)?;
     let examples = ["kustomize", "manifests/examples/exec-checks"];
     let examples = objects(&seed.kubectl().run(&examples).await?)?;
+    ensure!(examples.len() == 2, "{:?}", examples.keys());
+    let by_itself = rendered(&helm, &[]).await?;
     let ours = rendered(&helm, &["--set", "prober.execChecks.enabled=true"]).await?;
     for (name, example) in &examples {
+        ensure!(!by_itself.contains_key(name), "{name}");
         for part in ["rules", "roleRef", "subjects"] {
             let ours = ours.get(name).and_then(|it| it.get(part));
             ensure!(ours == example.get(part), "{name}: {ours:?}");
         }
     }
-    ensure!(examples.len() == 2, "{:?}", examples.keys());
+    ensure!(ours.len() == by_itself.len() + 2, "{:?}", ours.keys());
     Ok(())
 }
 
