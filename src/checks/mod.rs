@@ -29,5 +29,5 @@ pub use gates::{FeatureGates, GateError};
 pub use metrics::CheckMetrics;
 pub use outcome::Outcome;
 pub use run::{Checks, Tolerated, Trigger};
-pub use runner::Runner;
+pub use runner::{Run, Runner};
 pub use tally::{Tally, Thresholds};

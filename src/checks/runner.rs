@@ -48,11 +48,12 @@ struct Inner {
 }
 
 /// A run that has ended.
-pub(super) struct Run {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
     /// When it was its turn.
-    pub(super) began: Instant,
+    pub began: Instant,
     /// How it ended.
-    pub(super) outcome: Outcome,
+    pub outcome: Outcome,
 }
 
 impl Runner {
@@ -80,7 +81,7 @@ impl Runner {
     }
 
     /// One run of a check of this cluster, when it is its turn.
-    pub(super) async fn run(&self, cluster: &str, check: &HealthCheck) -> Run {
+    pub async fn run(&self, cluster: &str, check: &HealthCheck) -> Run {
         let timeout = seconds(check.timeout_seconds);
         if let Some(action) = &check.exec {
             self.command(cluster, action, timeout).await

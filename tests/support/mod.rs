@@ -21,6 +21,7 @@ mod seed;
 mod selector;
 mod shoot;
 mod stage;
+mod target;
 mod world;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
@@ -37,6 +38,7 @@ pub use self::{
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{EVER, Stage, delayed, guard, info},
+    target::{Target, api, check, ended, exit, gone, head, http, runner, tls},
     world::{
         INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_secret,
         put_workload,

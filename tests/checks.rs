@@ -1,0 +1,705 @@
+//! What checks ask, what they take for an answer, and what becomes of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use dependency_watchdog::{
+    api::{CheckResult, CheckRole, CheckType, HealthCheck, MAX_OUTPUT},
+    checks::{CheckMetrics, Checks, Outcome, Trigger, outcome::Said},
+};
+use futures::FutureExt as _;
+use rstest::rstest;
+use serde_json::{Value, json};
+use support::{Activity, Clock, Target, api, check, ended, exit, gone, http, run, runner, tls};
+use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One run of a check against a server that answers like this; also what it was asked.
+async fn asked(
+    action: impl Fn(u16) -> Value,
+    answer: impl Fn(&str) -> String + Send + Sync + 'static,
+) -> (Outcome, Vec<String>) {
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (told, answer) = (heads.clone(), Arc::new(answer));
+    let target = Target::start(&Activity::default(), move |stream| {
+        let (told, answer) = (told.clone(), answer.clone());
+        async move {
+            let talk = |head: &str| {
+                told.lock().unwrap().push(head.to_owned());
+                answer(head)
+            };
+            http(stream, talk).await;
+        }
+    })
+    .await;
+    let check = slow(check(json!({"httpGet": action(target.address.port())})));
+    let ran = runner(None, "", CheckMetrics::default())
+        .run("shoot--a", &check)
+        .await;
+    let heads = heads.lock().unwrap().clone();
+    (ran.outcome, heads)
+}
+
+/// The same, with a timeout that a busy machine does not reach.
+fn slow(check: HealthCheck) -> HealthCheck {
+    HealthCheck {
+        timeout_seconds: 60,
+        ..check
+    }
+}
+
+fn plain(port: u16) -> Value {
+    json!({"host": "127.0.0.1", "port": port})
+}
+
+#[tokio::test]
+async fn a_status_from_200_to_399_is_a_success() {
+    for status in 200..=600_u16 {
+        let (outcome, _) = asked(plain, move |_| {
+            format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n")
+        })
+        .await;
+        let expected = match status {
+            200..=399 => Outcome::Success,
+            _ => Outcome::Failure(format!("the server answered {status}")),
+        };
+        assert_eq!(outcome, expected, "{status}");
+    }
+}
+
+#[rstest]
+#[case::length("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Said::Yes, "")]
+#[case::chunks(
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    Said::Yes,
+    ""
+)]
+#[case::until_the_end("HTTP/1.1 200 OK\r\n\r\nok", Said::Yes, "")]
+#[case::old("HTTP/1.0 200 OK\r\n\r\nok", Said::Yes, "")]
+#[case::old_and_failing("HTTP/1.0 500 No\r\n\r\nsecret", Said::No, "the server answered 500")]
+#[case::nothing_in_it("HTTP/1.1 204 No Content\r\n\r\n", Said::Yes, "")]
+#[case::hint_before(
+    "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    Said::Yes,
+    ""
+)]
+#[case::short(
+    "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
+    Said::No,
+    "gave no whole answer"
+)]
+#[case::broken_chunks(
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    Said::No,
+    "gave no whole answer"
+)]
+#[case::no_http("SSH-2.0-OpenSSH_9\r\n", Said::No, "gave no whole answer")]
+#[case::nothing("", Said::No, "gave no whole answer")]
+#[tokio::test]
+async fn answers(#[case] answer: &'static str, #[case] said: Said, #[case] words: &str) {
+    let (outcome, _) = asked(plain, move |_| answer.to_owned()).await;
+    assert_eq!(outcome.said(), said, "{outcome}");
+    assert!(outcome.to_string().contains(words), "{outcome}");
+    assert!(!outcome.to_string().contains("secret"), "{outcome}");
+}
+
+/// No more of a body is read than needed, and of a head no more than is reasonable.
+#[rstest]
+#[case::body("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", Said::Yes)]
+#[case::head("HTTP/1.1 200 OK\r\nX: ", Said::No)]
+#[tokio::test]
+async fn an_answer_without_end(#[case] start: &'static str, #[case] said: Said) {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    let target = Target::start(&Activity::default(), move |mut stream| {
+        let counted = counted.clone();
+        async move {
+            let _ = stream.write_all(start.as_bytes()).await;
+            while stream.write_all(&[b'x'; 1024]).await.is_ok() {
+                counted.fetch_add(1024, Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let check = slow(check(json!({"httpGet": plain(target.address.port())})));
+    let ran = runner(None, "", CheckMetrics::default())
+        .run("shoot--a", &check)
+        .await;
+    assert_eq!(ran.outcome.said(), said, "{}", ran.outcome);
+    // What the kernel holds included.
+    assert!(sent.load(Ordering::SeqCst) < 32 << 20);
+}
+
+#[rstest]
+#[case::plain(json!({}), &["GET / HTTP/1.1", "host: 127.0.0.1:PORT", "accept: */*", "connection: close",
+    concat!("user-agent: dependency-watchdog/", env!("CARGO_PKG_VERSION"))])]
+#[case::path(json!({"path": "/healthz?verbose={1}#x"}), &["GET /healthz?verbose=%7B1%7D HTTP/1.1"])]
+#[case::host(json!({"httpHeaders": [{"name": "Host", "value": "api.example.org"}]}), &["host: api.example.org"])]
+#[case::headers(json!({"httpHeaders": [
+    {"name": "X-A", "value": "1"}, {"name": "x-a", "value": "2"}, {"name": "User-Agent", "value": "me"},
+]}), &["x-a: 1", "x-a: 2", "user-agent: me"])]
+#[tokio::test]
+async fn what_is_asked(#[case] fields: Value, #[case] lines: &[&str]) {
+    let port_of = AtomicUsize::new(0);
+    let action = |port: u16| {
+        port_of.store(port.into(), Ordering::SeqCst);
+        let mut action = plain(port);
+        action
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        action
+    };
+    let answer = |_: &str| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned();
+    let (outcome, heads) = asked(action, answer).await;
+    assert_eq!(outcome, Outcome::Success);
+    let port = port_of.load(Ordering::SeqCst).to_string();
+    let there: Vec<&str> = heads[0].lines().collect();
+    for line in lines {
+        let line = line.replace("PORT", &port);
+        assert!(there.contains(&line.as_str()), "{line} in {there:?}");
+    }
+    let hosts = there.iter().filter(|line| line.starts_with("host:"));
+    assert_eq!(hosts.count(), 1, "{there:?}");
+}
+
+#[rstest]
+#[case::followed("/next", 503, Said::No, 2)]
+#[case::followed_to_success("next?x", 200, Said::Yes, 2)]
+#[case::another_host("http://other.invalid/", 503, Said::Yes, 1)]
+#[case::another_protocol("ftp://127.0.0.1/", 200, Said::No, 1)]
+#[case::nobody_there("http://127.0.0.1:1/", 200, Said::No, 1)]
+#[tokio::test]
+async fn redirections(
+    #[case] location: &'static str,
+    #[case] then: u16,
+    #[case] said: Said,
+    #[case] requests: usize,
+    #[values(301, 302, 303, 307, 308)] status: u16,
+) {
+    let (outcome, heads) = asked(plain, move |head| {
+        if head.starts_with("GET / ") {
+            format!("HTTP/1.1 {status} Go\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
+        } else {
+            format!("HTTP/1.1 {then} Yes\r\nContent-Length: 0\r\n\r\n")
+        }
+    })
+    .await;
+    assert_eq!(outcome.said(), said, "{outcome}");
+    assert_eq!(heads.len(), requests);
+}
+
+#[rstest]
+#[case::ten(10, Said::Yes)]
+#[case::eleven(11, Said::No)]
+#[tokio::test]
+async fn few_redirections_are_followed(#[case] number: usize, #[case] said: Said) {
+    let (outcome, heads) = asked(plain, move |head| {
+        let path = head.split(' ').nth(1).unwrap();
+        let at: usize = path[1..].parse().unwrap_or_default();
+        if at < number {
+            format!(
+                "HTTP/1.1 302 Found\r\nLocation: /{}\r\nContent-Length: 0\r\n\r\n",
+                at + 1
+            )
+        } else {
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
+        }
+    })
+    .await;
+    assert_eq!(outcome.said(), said, "{outcome}");
+    assert_eq!(heads.len(), 11);
+}
+
+/// The certificate is not verified.
+#[rstest]
+#[case::address("127.0.0.1")]
+#[case::name("localhost")]
+#[tokio::test]
+async fn https(#[case] host: &str) {
+    let target = Target::start(&Activity::default(), |stream| async move {
+        if let Some(stream) = tls(stream).await {
+            http(stream, |_| {
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
+            })
+            .await;
+        }
+    })
+    .await;
+    let runner = runner(None, "", CheckMetrics::default());
+    let port = target.address.port();
+    for (scheme, said) in [("HTTPS", Said::Yes), ("HTTP", Said::No)] {
+        let check = slow(check(
+            json!({"httpGet": {"host": host, "port": port, "scheme": scheme}}),
+        ));
+        let outcome = runner.run("shoot--a", &check).await.outcome;
+        assert_eq!(outcome.said(), said, "{scheme}: {outcome}");
+    }
+}
+
+#[tokio::test]
+async fn no_tls_is_a_failure() {
+    let target = Target::start(&Activity::default(), |mut stream| async move {
+        let _ = stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
+        gone(&mut stream).await;
+    })
+    .await;
+    let port = target.address.port();
+    let action = json!({"host": "127.0.0.1", "port": port, "scheme": "HTTPS"});
+    let runner = runner(None, "", CheckMetrics::default());
+    let check = slow(check(json!({"httpGet": action})));
+    let outcome = runner.run("shoot--a", &check).await.outcome;
+    assert!(outcome.to_string().starts_with("TLS failed: "), "{outcome}");
+    assert_eq!(outcome.said(), Said::No);
+}
+
+#[tokio::test]
+async fn addresses_of_ipv6() {
+    let heads: Arc<Mutex<String>> = Arc::default();
+    let told = heads.clone();
+    let target = Target::at("[::1]:0", &Activity::default(), move |stream| {
+        let told = told.clone();
+        async move {
+            let answer = |head: &str| {
+                *told.lock().unwrap() = head.to_owned();
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
+            };
+            http(stream, answer).await;
+        }
+    })
+    .await;
+    let port = target.address.port();
+    let runner = runner(None, "", CheckMetrics::default());
+    for action in ["httpGet", "tcpSocket"] {
+        let check = slow(check(json!({action: {"host": "::1", "port": port}})));
+        assert_eq!(
+            runner.run("shoot--a", &check).await.outcome,
+            Outcome::Success
+        );
+    }
+    assert!(
+        heads
+            .lock()
+            .unwrap()
+            .contains(&format!("host: [::1]:{port}\r\n"))
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_is_refused_is_a_failure_and_a_name_nobody_has_is_none() {
+    let port = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let runner = runner(None, "", CheckMetrics::default());
+    for action in ["httpGet", "tcpSocket"] {
+        for (host, said, words) in [
+            ("127.0.0.1", Said::No, "refused"),
+            (
+                "no-such-host.invalid",
+                Said::Nothing,
+                "the name no-such-host.invalid",
+            ),
+        ] {
+            let check = slow(check(json!({action: {"host": host, "port": port}})));
+            let outcome = runner.run("shoot--a", &check).await.outcome;
+            assert_eq!(outcome.said(), said, "{outcome}");
+            assert!(outcome.to_string().contains(words), "{outcome}");
+        }
+        let check = slow(check(json!({action: {"service": "etcd", "port": port}})));
+        let outcome = runner.run("shoot--a", &check).await.outcome.to_string();
+        assert!(outcome.contains("the name etcd.shoot--a.svc"), "{outcome}");
+    }
+}
+
+fn command() -> HealthCheck {
+    slow(check(json!({"exec": {
+        "podSelector": {"matchLabels": {"app": "etcd"}, "matchExpressions": [{"key": "role", "operator": "Exists"}]},
+        "container": "etcd",
+        "command": ["sh", "-c", "echo a&b; exit 3"],
+    }})))
+}
+
+fn pods() -> Value {
+    json!([
+        {"metadata": {"name": "etcd-0"}, "spec": {"containers": [{"name": "etcd"}, {"name": "backup"}]},
+         "status": {"phase": "Running"}},
+        {"metadata": {"name": "etcd-1"}, "spec": {"containers": [{"name": "etcd"}, {"name": "backup"}]},
+         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}},
+    ])
+}
+
+#[rstest]
+#[case::passes(&[(1, "fine")], exit(0), Outcome::Success)]
+#[case::fails(&[(1, "one\n"), (2, "two"), (9, "no channel")], exit(3),
+    Outcome::Failure("the command ended with exit code 3 and wrote: one two".to_owned()))]
+#[case::fails_silently(&[], exit(137),
+    Outcome::Failure("the command ended with exit code 137 and wrote nothing".to_owned()))]
+#[case::secrets(&[(1, "password=hunter2")], exit(1),
+    Outcome::Failure("the command ended with exit code 1 and wrote: password=[masked]".to_owned()))]
+#[case::not_run(&[(1, "lost")], json!({"status": "Failure", "reason": "InternalError", "message": "no runtime"}),
+    Outcome::Unknown("the command could not be run in container etcd of pod etcd-1: no runtime".to_owned()))]
+#[tokio::test]
+async fn commands(
+    #[case] written: &'static [(u8, &'static str)],
+    #[case] status: Value,
+    #[case] expected: Outcome,
+) {
+    let path: Arc<Mutex<String>> = Arc::default();
+    let told = path.clone();
+    let target = api(&Activity::default(), pods(), move |request, socket| {
+        *told.lock().unwrap() = request;
+        let status = status.clone();
+        async move { ended(socket, written, &status).await }
+    })
+    .await;
+    let runner = runner(Some(&target), "", CheckMetrics::default());
+    assert_eq!(runner.run("shoot--a", &command()).await.outcome, expected);
+    let path = path.lock().unwrap().clone();
+    let (path, query) = path.split_once('?').unwrap();
+    assert_eq!(path, "/api/v1/namespaces/shoot--a/pods/etcd-1/exec");
+    let command = "command=sh&command=-c&command=echo+a%26b%3B+exit+3";
+    for part in ["stdout=true", "stderr=true", "container=etcd", command] {
+        assert!(query.contains(part), "{part} in {query}");
+    }
+    assert!(
+        !query.contains("stdin=true") && !query.contains("tty=true"),
+        "{query}"
+    );
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_run_tells_nothing() {
+    let forbidden = json!({
+        "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+        "message": "pods is forbidden",
+    });
+    for (pods, words) in [
+        (
+            json!([]),
+            "no pod runs in namespace shoot--a with app=etcd,role",
+        ),
+        (
+            json!([{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "x"}]}, "status": {"phase": "Running"}}]),
+            "pod p has no container etcd; it has x",
+        ),
+        (
+            forbidden,
+            "the pods of namespace shoot--a cannot be listed: pods is forbidden (403)",
+        ),
+    ] {
+        let target = api(&Activity::default(), pods, |_, _| async { panic!() }).await;
+        let runner = runner(Some(&target), "", CheckMetrics::default());
+        let outcome = runner.run("shoot--a", &command()).await.outcome;
+        assert_eq!(outcome.said(), Said::Nothing);
+        assert!(outcome.to_string().contains(words), "{outcome}");
+    }
+    // It ends without saying how.
+    let target = api(&Activity::default(), pods(), |_, socket| async move {
+        drop(socket)
+    })
+    .await;
+    let runner = runner(Some(&target), "", CheckMetrics::default());
+    let outcome = runner.run("shoot--a", &command()).await.outcome;
+    assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
+    // Nobody is there.
+    drop(target);
+    let outcome = runner.run("shoot--a", &command()).await.outcome;
+    assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
+}
+
+/// A server whose status can be set, and checks of it.
+struct World {
+    clock: Clock,
+    status: Arc<AtomicUsize>,
+    asked: Arc<AtomicUsize>,
+    target: Target,
+    checks: Checks,
+}
+
+impl World {
+    async fn new() -> Self {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let status = Arc::new(AtomicUsize::new(200));
+        let asked: Arc<AtomicUsize> = Arc::default();
+        let (answered, counted) = (status.clone(), asked.clone());
+        let target = Target::start(&activity, move |stream| {
+            let (answered, counted) = (answered.clone(), counted.clone());
+            async move {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let status = answered.load(Ordering::SeqCst);
+                http(stream, |_| {
+                    format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n")
+                })
+                .await;
+            }
+        })
+        .await;
+        let checks = Checks::new("shoot--a".into(), runner(None, "", CheckMetrics::default()));
+        Self {
+            clock,
+            status,
+            asked,
+            target,
+            checks,
+        }
+    }
+
+    fn check(&self, name: &str, role: CheckRole, fields: Value) -> HealthCheck {
+        let mut check = check(json!({"httpGet": plain(self.target.address.port())}));
+        for (field, value) in fields.as_object().unwrap() {
+            let mut json = serde_json::to_value(&check).unwrap();
+            json[field] = value.clone();
+            check = serde_json::from_value(json).unwrap();
+        }
+        HealthCheck {
+            name: name.to_owned(),
+            role,
+            ..check
+        }
+    }
+
+    fn results(&self) -> Vec<CheckResult> {
+        self.checks
+            .statuses()
+            .into_iter()
+            .map(|it| it.result)
+            .collect()
+    }
+
+    fn answer(&self, status: usize) {
+        self.status.store(status, Ordering::SeqCst);
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+use CheckResult::{Failing, Passing, Unknown};
+
+#[test]
+fn results_follow_what_is_checked() {
+    run(async {
+        let mut world = World::new().await;
+        assert_eq!(world.checks.statuses(), []);
+        let gate = world.check("g", CheckRole::Gate, json!({}));
+        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 2}));
+        world.checks.adopt(&Arc::from([gate, trigger]));
+        assert_eq!(world.results(), [Unknown, Unknown]);
+        let waits = "the Gate g tells nothing: it has not been run yet";
+        assert_eq!(world.checks.gate().as_deref(), Some(waits));
+        let why = "the Trigger t tells nothing: it has not been run yet".to_owned();
+        assert_eq!(world.checks.trigger(), Trigger::Unknown { why });
+
+        world.clock.pass(10 * SECOND).await;
+        assert_eq!(world.results(), [Passing, Passing]);
+        assert_eq!(world.checks.gate(), None);
+        assert_eq!(world.checks.trigger(), Trigger::None);
+        let statuses = world.checks.statuses();
+        assert_eq!(statuses[0].name, "g");
+        assert_eq!(statuses[0].role, Some(CheckRole::Gate));
+        assert_eq!(statuses[0].r#type, CheckType::HttpGet);
+        assert_eq!(statuses[0].message, None);
+        assert!(statuses[0].since.is_some());
+
+        world.answer(500);
+        world.clock.pass(20 * SECOND).await;
+        // Each has failed twice.
+        assert_eq!(world.results(), [Passing, Failing]);
+        let Trigger::Failing { why, until } = world.checks.trigger() else {
+            panic!();
+        };
+        assert_eq!(why, "the Trigger t fails: the server answered 500");
+        // A period, a timeout and a little more after its last run.
+        let rest = until - Instant::now();
+        assert!(rest > 5 * SECOND && rest <= 16 * SECOND, "{rest:?}");
+        let message = world.checks.statuses()[0].message.clone();
+        assert_eq!(
+            message.as_deref(),
+            Some("failed 2 of 3 times: the server answered 500")
+        );
+
+        world.clock.pass(10 * SECOND).await;
+        assert_eq!(world.results(), [Failing, Failing]);
+        let closed = "the Gate g fails: the server answered 500";
+        assert_eq!(world.checks.gate().as_deref(), Some(closed));
+
+        world.answer(200);
+        world.clock.pass(10 * SECOND).await;
+        assert_eq!(world.results(), [Passing, Passing]);
+
+        let asked = world.asked();
+        world.checks.stop();
+        assert_eq!(world.checks.statuses(), []);
+        assert_eq!(
+            (world.checks.gate(), world.checks.trigger()),
+            (None, Trigger::None)
+        );
+        world.clock.pass(30 * SECOND).await;
+        assert_eq!(world.asked(), asked);
+    });
+}
+
+/// What fails counts for no longer than it can be known.
+#[test]
+fn what_is_not_run_any_more_tells_nothing() {
+    run(async {
+        let mut world = World::new().await;
+        world.answer(500);
+        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
+        world.checks.adopt(&Arc::from([trigger]));
+        world.clock.pass(10 * SECOND).await;
+        let Trigger::Failing { until, .. } = world.checks.trigger() else {
+            panic!();
+        };
+        // Time passes, and nothing is run, as when the process stands still.
+        tokio::time::advance(until - Instant::now()).await;
+        assert!(matches!(world.checks.trigger(), Trigger::Failing { .. }));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let why = "the Trigger t tells nothing: its next run is overdue".to_owned();
+        assert_eq!(world.checks.trigger(), Trigger::Unknown { why });
+        assert_eq!(world.results(), [Unknown]);
+        world.clock.pass(SECOND).await;
+        assert_eq!(world.results(), [Failing]);
+    });
+}
+
+#[test]
+fn a_check_that_is_the_same_goes_on() {
+    run(async {
+        let mut world = World::new().await;
+        let fields = json!({"periodSeconds": 10});
+        let one = world.check("one", CheckRole::Observe, fields.clone());
+        let two = world.check("two", CheckRole::Observe, fields);
+        world.checks.adopt(&Arc::from([one.clone(), two.clone()]));
+        world.clock.pass(10 * SECOND).await;
+        assert_eq!(world.results(), [Passing, Passing]);
+        let since = world.checks.statuses()[1].since.clone();
+        // Another order and another role change nothing; another timeout begins anew.
+        let two = HealthCheck {
+            role: CheckRole::Gate,
+            ..two
+        };
+        let one = HealthCheck {
+            timeout_seconds: 2,
+            ..one
+        };
+        world.checks.adopt(&Arc::from([two.clone(), one]));
+        assert_eq!(world.results(), [Passing, Unknown]);
+        assert_eq!(world.checks.statuses()[0].since, since);
+        assert_eq!(world.checks.statuses()[0].role, Some(CheckRole::Gate));
+        world.checks.adopt(&Arc::from([two]));
+        assert_eq!(world.results(), [Passing]);
+        let asked = world.asked();
+        world.clock.pass(100 * SECOND).await;
+        assert_eq!(world.asked(), asked + 10);
+    });
+}
+
+/// A thousand clusters that are found at once are not checked at once.
+#[test]
+fn first_runs_are_spread_and_wait_for_their_delay() {
+    run(async {
+        let mut world = World::new().await;
+        let fields = json!({"initialDelaySeconds": 40, "periodSeconds": 3600});
+        let all: Vec<HealthCheck> = (0..8)
+            .map(|number| world.check(&format!("c{number}"), CheckRole::Observe, fields.clone()))
+            .collect();
+        world.checks.adopt(&Arc::from(all));
+        world.clock.pass(40 * SECOND).await;
+        assert_eq!(world.asked(), 0);
+        let mut seen = vec![0];
+        for _ in 0..15 {
+            world.clock.pass(2 * SECOND).await;
+            seen.push(world.asked());
+        }
+        assert_eq!(seen.last(), Some(&8));
+        seen.dedup();
+        assert!(seen.len() > 3, "{seen:?}");
+    });
+}
+
+#[test]
+fn whoever_waits_is_told_of_changes() {
+    run(async {
+        let mut world = World::new().await;
+        assert_eq!(world.checks.changed().now_or_never(), None);
+        let check = world.check("c", CheckRole::Observe, json!({"failureThreshold": 1}));
+        world.checks.adopt(&Arc::from([check]));
+        assert_eq!(world.checks.changed().now_or_never(), None);
+        world.clock.pass(10 * SECOND).await;
+        // It is told although nobody waited when it happened, and told once.
+        assert_eq!(world.checks.changed().now_or_never(), Some(()));
+        world.clock.pass(30 * SECOND).await;
+        assert_eq!(world.checks.changed().now_or_never(), None);
+        world.answer(404);
+        world.clock.pass(10 * SECOND).await;
+        assert_eq!(world.checks.changed().now_or_never(), Some(()));
+        // Each failure that follows is as good as the first.
+        world.clock.pass(10 * SECOND).await;
+        assert_eq!(world.checks.changed().now_or_never(), Some(()));
+    });
+}
+
+#[test]
+fn a_command_that_is_tolerated_is_told_of_once_an_hour() {
+    run(async {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let target = api(&activity, pods(), |_, mut socket| async move {
+            while futures::StreamExt::next(&mut socket)
+                .await
+                .is_some_and(|it| it.is_ok())
+            {}
+        })
+        .await;
+        let runner = runner(
+            Some(&target),
+            "ExecProbeTimeout=false",
+            CheckMetrics::default(),
+        );
+        let mut checks = Checks::new("shoot--a".into(), runner);
+        let check = HealthCheck {
+            timeout_seconds: 1,
+            period_seconds: 60,
+            ..command()
+        };
+        checks.adopt(&Arc::from([check]));
+        assert_eq!(checks.take_tolerated(), []);
+        let mut told = Vec::new();
+        let until = clock.elapsed() + Duration::from_secs(2 * 3600 + 300);
+        while clock.elapsed() < until {
+            clock.pass(60 * SECOND).await;
+            told.extend(checks.take_tolerated());
+        }
+        assert_eq!(told.len(), 3);
+        assert_eq!(told[0].check, "c");
+        assert!(
+            told[0].message.contains("had not ended after 1s"),
+            "{}",
+            told[0].message
+        );
+        let status = &checks.statuses()[0];
+        assert_eq!(status.result, Passing);
+        let message = status.message.as_deref().unwrap();
+        assert!(message.contains("would have failed"), "{message}");
+        assert!(message.chars().count() <= MAX_OUTPUT);
+    });
+}
