@@ -16,7 +16,7 @@
 //! The API servers, etcd and kube-controller-manager are the real ones. Played are
 //! [kubelets](Kubelet), so that each has a clock and a network of its own, the seed's
 //! [Deployment controller](DeploymentController), so that pods come and go as fast or as slowly as
-//! a scenario wants, and where ReplicaSets [live](Workloads) the kubelet of their pods, so that they
+//! a scenario wants, what [commands](Execs) in pods do, and where ReplicaSets [live](Workloads) the kubelet of their pods, so that they
 //! crash when a scenario wants.
 
 mod apiserver;
@@ -29,6 +29,7 @@ mod controller_manager;
 mod deployments;
 mod env;
 mod etcd;
+mod execs;
 mod files;
 mod gitops;
 mod kubeconfig;
@@ -55,6 +56,7 @@ pub use controller_manager::ControllerManager;
 pub use deployments::DeploymentController;
 pub use env::Env;
 pub use etcd::Etcd;
+pub use execs::{Execs, Play};
 pub use files::{Files, INTERRUPTED, interrupted};
 pub use gitops::{Helm, Verdict, gitops_definitions, verdicts};
 pub use kubeconfig::Kubeconfig;

@@ -4,6 +4,7 @@ mod access;
 mod acting;
 mod bench;
 mod candidates;
+mod checks;
 mod clocks;
 mod control_plane;
 mod dependents;
@@ -65,6 +66,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         acting::all(),
         bench::all(),
         candidates::all(),
+        checks::all(),
         clocks::all(),
         control_plane::all(),
         dependents::all(),

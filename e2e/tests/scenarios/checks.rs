@@ -1,0 +1,189 @@
+//! Checks by a command: through a real API server, with its rights and refusals, to a kubelet that
+//! plays what the command does.
+
+use super::{Scenario, scenarios};
+use anyhow::{Result, ensure};
+use dependency_watchdog::{
+    api::HealthCheck,
+    checks::{CheckMetrics, FeatureGates, Outcome, Runner, outcome::Said},
+    runtime::seed,
+};
+use dependency_watchdog_e2e::{
+    Env, Execs, Play, Seed,
+    wait::{self, seen},
+};
+use serde_json::json;
+use std::time::Duration;
+
+pub(super) fn all() -> Vec<Scenario> {
+    scenarios![
+        e2e_a_command_is_run_in_a_pod,
+        e2e_a_command_that_is_late_fails_and_is_dropped,
+        e2e_a_command_needs_rights,
+    ]
+}
+
+const RIGHTS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: exec, namespace: NAMESPACE}
+rules:
+  - {apiGroups: [''], resources: [pods], verbs: [list]}
+  - {apiGroups: [''], resources: [pods/exec], verbs: [VERBS]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: exec, namespace: NAMESPACE}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: exec}
+subjects: [{kind: ServiceAccount, name: dwd-prober, namespace: garden}]
+";
+
+/// A pod of a control plane on a node of its own, and a check of it.
+struct Stage {
+    execs: Execs,
+    namespace: String,
+    check: HealthCheck,
+}
+
+impl Stage {
+    async fn new(seed: &Seed, name: &str) -> Result<Self> {
+        let namespace = format!("exec--{name}");
+        seed.apply(&format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"
+        ))
+        .await?;
+        let execs = Execs::start(&seed.client()?, &format!("node-{name}")).await?;
+        execs
+            .pod(&namespace, "etcd-0", "etcd", &json!({"app": "etcd"}))
+            .await?;
+        execs
+            .pod(&namespace, "other-0", "other", &json!({"app": "other"}))
+            .await?;
+        let check = serde_json::from_value(json!({
+            "name": "etcd",
+            "exec": {"podSelector": {"matchLabels": {"app": "etcd"}}, "command": ["health", "a&b"]},
+            "timeoutSeconds": 30,
+        }))?;
+        Ok(Self {
+            execs,
+            namespace,
+            check,
+        })
+    }
+
+    async fn grant(&self, seed: &Seed, verbs: &str) -> Result<()> {
+        let rights = RIGHTS.replace("NAMESPACE", &self.namespace);
+        seed.apply(&rights.replace("VERBS", verbs)).await
+    }
+
+    async fn runs(&self, runner: &Runner) -> Outcome {
+        runner.run(&self.namespace, &self.check).await.outcome
+    }
+}
+
+/// As the prober, with its rights and no others.
+async fn prober(seed: &Seed, gates: FeatureGates) -> Result<Runner> {
+    let client = seed.operator_kubeconfig()?.client().await?;
+    let seed = seed::Seed::unlimited(client);
+    Ok(Runner::new(seed, gates, CheckMetrics::default()))
+}
+
+async fn e2e_a_command_is_run_in_a_pod(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let stage = Stage::new(&seed, "run").await?;
+    stage.grant(&seed, "get, create").await?;
+    let runner = prober(&seed, FeatureGates::default()).await?;
+    for (play, expected) in [
+        (Play::Ends(0, "fine".to_owned()), Outcome::Success),
+        (
+            Play::Ends(3, "no leader\npassword=hunter2".to_owned()),
+            Outcome::Failure(
+                "the command ended with exit code 3 and wrote: no leader password=[masked]"
+                    .to_owned(),
+            ),
+        ),
+        (Play::Ends(0, "y\n".repeat(100_000)), Outcome::Success),
+    ] {
+        stage.execs.play("health", play);
+        let outcome = stage.runs(&runner).await;
+        ensure!(outcome == expected, "{outcome}");
+    }
+    stage.execs.play("health", Play::Missing);
+    let outcome = stage.runs(&runner).await;
+    ensure!(
+        outcome.said() == Said::Nothing && outcome.to_string().contains("not found in $PATH"),
+        "{outcome}"
+    );
+    let asked = stage.execs.asked();
+    let path = format!("/exec/{}/etcd-0/etcd?", stage.namespace);
+    ensure!(
+        asked.len() == 4
+            && asked
+                .iter()
+                .all(|it| it.starts_with(&path) && it.contains("a%26b")),
+        "{asked:?}"
+    );
+    Ok(())
+}
+
+async fn e2e_a_command_that_is_late_fails_and_is_dropped(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let mut stage = Stage::new(&seed, "late").await?;
+    stage.grant(&seed, "get, create").await?;
+    stage.check.timeout_seconds = 1;
+    let limit = Duration::from_secs(1);
+    let on = FeatureGates::default();
+    let off: FeatureGates = "ExecProbeTimeout=false".parse()?;
+    for (gates, expected) in [
+        (on, Outcome::Timeout(limit)),
+        (off, Outcome::Tolerated(limit)),
+        (on, Outcome::Timeout(limit)),
+    ] {
+        let runner = prober(&seed, gates).await?;
+        for play in [Play::Hangs, Play::Floods] {
+            stage.execs.play("health", play.clone());
+            let outcome = stage.runs(&runner).await;
+            ensure!(outcome == expected, "{play:?}: {outcome}");
+        }
+    }
+    // The API server passes on that nobody waits any more.
+    wait::until("no command to be under way", async || {
+        let running = stage.execs.running();
+        seen(running == 0, format!("{running}"))
+    })
+    .await
+}
+
+async fn e2e_a_command_needs_rights(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let stage = Stage::new(&seed, "rights").await?;
+    stage.execs.play("health", Play::Ends(0, String::new()));
+    let runner = prober(&seed, FeatureGates::default()).await?;
+    let outcome = stage.runs(&runner).await;
+    ensure!(
+        outcome.said() == Said::Nothing && outcome.to_string().contains("cannot be listed"),
+        "{outcome}"
+    );
+    for verb in ["get", "create"] {
+        stage.grant(&seed, verb).await?;
+        let what = format!("the command to be refused with {verb} alone");
+        wait::until(&what, async || {
+            let outcome = stage.runs(&runner).await;
+            let refused = outcome
+                .to_string()
+                .contains("grant get and create on pods/exec");
+            seen(
+                refused && outcome.said() == Said::Nothing,
+                outcome.to_string(),
+            )
+        })
+        .await?;
+    }
+    ensure!(stage.execs.asked().is_empty());
+    stage.grant(&seed, "get, create").await?;
+    wait::until("the command to be run", async || {
+        let outcome = stage.runs(&runner).await;
+        seen(outcome == Outcome::Success, outcome.to_string())
+    })
+    .await
+}
