@@ -303,7 +303,7 @@ fn judged(record: Option<&Record>) -> State {
         // What it says is of a time when it was not probed.
         Some((record, _)) if record.last_probe_time.is_none() => State::Pending,
         Some((_, health::cluster::HEALTHY)) => State::Healthy,
-        Some((_, "Outage")) => State::Outage,
+        Some((_, reason)) if health::cluster::is_outage(reason) => State::Outage,
         Some(_) => State::Undetermined,
     }
 }

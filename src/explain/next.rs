@@ -12,7 +12,7 @@ use super::{
     text::since,
 };
 use crate::{
-    api::{DependentStatus, Mode},
+    api::{CheckResult, CheckRole, DependentStatus, Mode},
     cluster::{Selected, Settings},
     health::{self, Finding},
     prober::{
@@ -71,7 +71,7 @@ impl Outlook<'_> {
     }
 
     fn is_silent(&self) -> bool {
-        self.reason() == Some("Outage")
+        self.reason().is_some_and(health::cluster::is_outage)
     }
 
     fn is_healthy(&self) -> bool {
@@ -88,6 +88,17 @@ impl Outlook<'_> {
             && self
                 .settings
                 .is_some_and(|settings| settings.mode == Mode::DryRun)
+    }
+
+    /// The checks, as the record has them, without which nothing is restored, and which do not pass.
+    fn in_the_way(&self) -> String {
+        let checks = self.record.map_or(&[][..], |record| &record.checks);
+        let closed = checks.iter().filter_map(|check| {
+            let role = check.role.filter(|role| *role != CheckRole::Observe)?;
+            let passes = check.result == CheckResult::Passing;
+            (!passes).then(|| format!("the {role:?} {} ({:?})", check.name, check.result))
+        });
+        closed.collect::<Vec<_>>().join(", ")
     }
 
     /// `a, then b and c`: the order in which dependents are scaled, by the policy, or back by the
@@ -265,7 +276,8 @@ fn probed(
                 told.push(format!("They go to zero in this order: {}.", outlook.order(Aim::Protect)));
             }
             let order = outlook.order(Aim::Restore);
-            if outlook.is_healthy() {
+            let in_the_way = outlook.in_the_way();
+            if outlook.is_healthy() && in_the_way.is_empty() {
                 told.push(format!("The replicas come back in this order: {order}."));
             } else {
                 let rows = in_a_row(settings.success_threshold, "healthy verdicts");
@@ -273,6 +285,13 @@ fn probed(
                     "It is restored once {}{rows}. The replicas then come back in this order: \
                      {order}.",
                     threshold.map_or_else(String::new, below)
+                ));
+            }
+            if !in_the_way.is_empty() {
+                told.push(format!(
+                    "Each Gate and each Trigger must pass for that, and these do not: {in_the_way}. \
+                     Mend what they look at, or take them out of the policy's checks; the command \
+                     restore puts the replicas back whatever they say."
                 ));
             }
         }
@@ -304,6 +323,15 @@ fn probed(
                 ));
             }
         }
+    }
+    let triggers = settings.checks.iter();
+    let triggers = triggers.filter(|check| check.role == CheckRole::Trigger);
+    let triggers: Vec<&str> = triggers.map(|check| &*check.name).collect();
+    if !triggers.is_empty() {
+        told.push(format!(
+            "A Trigger that fails is an outage too, whatever the leases say: {}.",
+            triggers.join(", ")
+        ));
     }
     if outlook.record.is_some_and(|record| record.held_back) {
         told.push("For now the prober holds back; the end of what was seen says why.".to_owned());

@@ -9,7 +9,10 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use crate::{
-    api::{ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection, UnhealthyNode},
+    api::{
+        CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
+        UnhealthyNode,
+    },
     health::REFRESH,
 };
 
@@ -37,6 +40,9 @@ pub struct Record {
     /// Its state, as it was observed last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+    /// What the checks of its policy, and the looks at its providers of metrics, have come to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckStatus>,
     /// When the cluster was last probed; may lag by a quarter of an hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Time>,
@@ -124,6 +130,7 @@ impl Record {
             message: status.message.clone(),
             leases: status.leases,
             observed: observed(status),
+            checks: status.checks.clone(),
             last_probe_time: status.last_probe_time.clone(),
             // One that is not probed has no time that would be refreshed.
             stale: status.skipped.is_none() && age.is_some_and(|age| age > due),

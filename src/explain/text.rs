@@ -11,7 +11,7 @@ use super::{
     probing::Probing,
     record::{Observed, Record, Trouble},
 };
-use crate::api::Mode;
+use crate::api::{CheckRole, CheckStatus, Mode};
 
 /// Where lines end at the latest, in characters; commands and long words may be longer.
 const WIDTH: usize = 100;
@@ -43,6 +43,10 @@ pub fn text(account: &Account) -> String {
             told(&mut page, record, now);
             if let Some(observed) = &record.observed {
                 state(&mut page, observed, now);
+            }
+            for (place, check) in record.checks.iter().enumerate() {
+                let heading = if place == 0 { "Checks" } else { "" };
+                page.section(heading, &check_line(check));
             }
         }
         None => page.section(
@@ -170,6 +174,17 @@ fn state(page: &mut Page, observed: &Observed, now: Timestamp) {
     ] {
         page.line(&format!("{:INDENT$}{field:<FIELD$}{value}", ""));
     }
+}
+
+fn check_line(check: &CheckStatus) -> String {
+    let mut text = format!("{} is {:?}", check.name, check.result);
+    if let Some(role) = check.role.filter(|role| *role != CheckRole::Observe) {
+        let _ = write!(text, " (a {role:?})");
+    }
+    if let Some(why) = &check.message {
+        let _ = write!(text, ": {why}");
+    }
+    text
 }
 
 fn dependents(page: &mut Page, dependents: &[DependentAccount], now: Timestamp) {

@@ -18,6 +18,10 @@ use crate::{
 const SUSPENDED: &str = "Suspended";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
+/// The finding that enough leases are expired.
+pub const OUTAGE: &str = "Outage";
+/// The finding that a check with the role Trigger fails.
+pub const TRIGGER_FAILED: &str = "TriggerFailed";
 
 /// The status that the report asks for, given the one before.
 pub fn status(
@@ -62,7 +66,7 @@ pub fn status(
             Finding::Skipped { reason, .. } => Some((*reason).to_owned()),
             _ => None,
         },
-        leases: match &report.finding {
+        leases: match report.finding.leases() {
             Finding::Judged(_, seen) => Some(counts(seen)),
             _ => None,
         },
@@ -112,8 +116,13 @@ pub fn judged(finding: &Finding) -> bool {
         Finding::Judged(
             Verdict::Healthy | Verdict::Outage | Verdict::Undetermined(Doubt::Unproven(_)),
             _
-        )
+        ) | Finding::Triggered { .. }
     )
+}
+
+/// Whether this is the reason of an outage.
+pub fn is_outage(reason: &str) -> bool {
+    [OUTAGE, TRIGGER_FAILED].contains(&reason)
 }
 
 /// The finding in one word.
@@ -122,13 +131,14 @@ pub fn reason(finding: &Finding) -> &'static str {
         Finding::Pending => "Pending",
         Finding::Unread { reason, .. } | Finding::Skipped { reason, .. } => reason,
         Finding::Judged(verdict, _) => verdict_reason(*verdict),
+        Finding::Triggered { .. } => TRIGGER_FAILED,
     }
 }
 
 /// A verdict in one word.
 pub fn verdict_reason(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Outage => "Outage",
+        Verdict::Outage => OUTAGE,
         Verdict::Healthy => HEALTHY,
         Verdict::Undetermined(doubt) => match doubt {
             Doubt::Unproven(_) => "Suspect",
@@ -174,7 +184,7 @@ fn wanted(
 
 fn protecting(report: &ClusterReport, message: &str) -> Wanted {
     let holds = report.protection != Protection::None;
-    let outage = matches!(report.finding, Finding::Judged(Verdict::Outage, _));
+    let outage = is_outage(reason(&report.finding));
     let reason = match (&report.finding, report.protection) {
         (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",

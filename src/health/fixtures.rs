@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use super::{ClusterReport, Finding, WeedReport};
+use super::{ClusterReport, Finding, HeldBack, WeedReport};
 use crate::{
     api::{
         self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterState, DependentRef,
@@ -33,6 +33,20 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         problems: vec![],
         probed: None,
     }
+}
+
+/// A Trigger that fails, whatever was found of the leases.
+pub(super) fn triggered(why: &str, leases: Finding) -> Finding {
+    Finding::Triggered {
+        why: why.to_owned(),
+        leases: Box::new(leases),
+    }
+}
+
+/// A check with this role does not pass.
+pub(super) fn closed(role: CheckRole, why: &str) -> Option<HeldBack> {
+    let why = why.to_owned();
+    Some(HeldBack::Check { role, why })
 }
 
 /// A check that has come to this, and has never been run if that is nothing.

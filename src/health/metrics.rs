@@ -172,7 +172,7 @@ impl Sample {
         Self {
             reason: cluster::reason(&report.finding),
             protected: report.protection != Protection::None,
-            leases: match &report.finding {
+            leases: match report.finding.leases() {
                 Finding::Judged(_, seen) => Some([seen.candidates, seen.expired, seen.unknown]),
                 _ => None,
             },

@@ -3,7 +3,7 @@
 //! Reports come with every probe of every cluster, so they are compared as they are, and a healthy
 //! one costs no more than that: no status is put into words to find that it says nothing new.
 
-use super::report::{ClusterReport, Finding};
+use super::report::{ClusterReport, Finding, HeldBack};
 use crate::{
     api::CheckStatus,
     observer::View,
@@ -21,7 +21,7 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || said.protected_since != report.protected_since
         || said.overdue != report.overdue
         || said.last_action != report.last_action
-        || said.held_back != report.held_back
+        || !is_held_back_alike(said.held_back.as_ref(), report.held_back.as_ref())
         || said.dependents != report.dependents
         || said.problems != report.problems
         || !is_same(&said.finding, &report.finding)
@@ -36,12 +36,19 @@ pub fn is_other_observation(said: &ClusterReport, report: &ClusterReport) -> boo
         || is_other_result(&said.checks, &report.checks)
 }
 
-/// Whether the same failure, or the same state, is put into other words, such as another mistake in a
+/// Whether the same failure, of a probe or of a check, or the same state, is put into other words, such as another mistake in a
 /// kubeconfig that was just corrected. Numbers alone are none: they may be counters, ports or times.
 pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
     let failure = match (&said.finding, &report.finding) {
-        (Finding::Unread { message: said, .. }, Finding::Unread { message, .. }) => {
+        (Finding::Unread { message: said, .. }, Finding::Unread { message, .. })
+        | (Finding::Triggered { why: said, .. }, Finding::Triggered { why: message, .. }) => {
             is_in_other_words(said, message)
+        }
+        _ => false,
+    };
+    let held_back = match (&said.held_back, &report.held_back) {
+        (Some(HeldBack::Check { why: said, .. }), Some(HeldBack::Check { why, .. })) => {
+            is_in_other_words(said, why)
         }
         _ => false,
     };
@@ -49,7 +56,17 @@ pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
         (Some(said), Some(view)) => is_in_other_words(&said.message, &view.message),
         _ => false,
     };
-    failure || state
+    failure || held_back || state
+}
+
+/// What a check puts out may be another each time.
+fn is_held_back_alike(said: Option<&HeldBack>, held_back: Option<&HeldBack>) -> bool {
+    match (said, held_back) {
+        (Some(HeldBack::Check { role: said, .. }), Some(HeldBack::Check { role, .. })) => {
+            said == role
+        }
+        (said, held_back) => said == held_back,
+    }
 }
 
 fn is_other_state(said: Option<&View>, view: Option<&View>) -> bool {
@@ -83,6 +100,9 @@ fn is_same(said: &Finding, finding: &Finding) -> bool {
                 && (before.expired == 0 || seen.expired > 0)
         }
         (Finding::Unread { reason: said, .. }, Finding::Unread { reason, .. }) => said == reason,
+        (Finding::Triggered { leases: said, .. }, Finding::Triggered { leases, .. }) => {
+            is_same(said, leases)
+        }
         (said, finding) => said == finding,
     }
 }
@@ -113,7 +133,7 @@ mod tests {
             ClusterState::{self, Degraded, Online},
             LastAction, Mode, Protection, UnhealthyNode,
         },
-        health::fixtures::{assessment, check, owed, report, view},
+        health::fixtures::{assessment, check, closed, owed, report, triggered, view},
         observer::NodeCounts,
         prober::{ledger::Problem, moment::Moment},
     };
@@ -129,6 +149,17 @@ mod tests {
     fn suspect(until: i128) -> ClusterReport {
         let doubt = Doubt::Unproven(Moment::from_nanos(until));
         judged(Verdict::Undetermined(doubt), 3)
+    }
+
+    fn failing(why: &str) -> ClusterReport {
+        report(triggered(why, healthy().finding))
+    }
+
+    fn gated(why: &str) -> ClusterReport {
+        ClusterReport {
+            held_back: closed(CheckRole::Gate, why),
+            ..healthy()
+        }
     }
 
     fn unread(message: &str) -> ClusterReport {
@@ -262,6 +293,8 @@ mod tests {
     #[case::longer_suspect(suspect(1), suspect(2))]
     #[case::other_machines(with_machines(Some(4)), with_machines(Some(5)))]
     #[case::other_words(unread("the server said A"), unread("the server said B"))]
+    #[case::other_output(failing("it said A"), failing("it said B"))]
+    #[case::other_output_of_a_gate(gated("it said A"), gated("it said B"))]
     fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
         assert!(!is_news(&said, &report));
     }
@@ -281,7 +314,7 @@ mod tests {
         }),
         ..healthy()
     })]
-    #[case::held_back(ClusterReport { held_back: Some("why"), ..healthy() })]
+    #[case::held_back(ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() })]
     #[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..healthy() })]
     #[case::problem(problem("one"))]
     #[case::verdict(judged(Verdict::Outage, 1))]
@@ -289,6 +322,8 @@ mod tests {
     #[case::machines(with_machines(Some(4)))]
     #[case::unread(unread(""))]
     #[case::skipped(skipped(""))]
+    #[case::triggered(failing(""))]
+    #[case::gate(gated(""))]
     fn what_is_said_at_once(#[case] report: ClusterReport) {
         assert!(is_news(&healthy(), &report));
     }
@@ -308,7 +343,9 @@ mod tests {
         #[case] now: &str,
         #[case] expected: bool,
     ) {
-        assert_eq!(is_reworded(&unread(said), &unread(now)), expected);
-        assert!(!is_reworded(&unread(said), &healthy()));
+        for says in [unread, failing, gated] {
+            assert_eq!(is_reworded(&says(said), &says(now)), expected);
+            assert!(!is_reworded(&says(said), &healthy()));
+        }
     }
 }

@@ -206,7 +206,8 @@ impl ClusterRecord {
         let news = self.report.as_ref().is_none_or(|known| {
             known.looked_at != report.looked_at || news::is_news(known, &report)
         });
-        self.heard |= matches!(report.finding, Finding::Judged(Verdict::Healthy, _));
+        let leases = report.finding.leases();
+        self.heard |= matches!(leases, Finding::Judged(Verdict::Healthy, _));
         let (before, now) = (self.silent_since, Timestamp::now());
         self.silent_since = widespread::silent_since(&report, before, self.heard, now);
         self.report = Some(Arc::new(report));

@@ -1,11 +1,11 @@
 //! What the parts of the operator know of a cluster and of a policy.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
+    api::{CheckRole, CheckStatus, DependentStatus, LastAction, Mode, Protection},
     cluster::Brake,
     observer::View,
     prober::{
@@ -40,8 +40,8 @@ pub struct ClusterReport {
     pub looked_at: bool,
     /// What was last done to them.
     pub last_action: Option<LastAction>,
-    /// Set while a verdict is not acted on yet.
-    pub held_back: Option<&'static str>,
+    /// Set while what was found is not acted on yet.
+    pub held_back: Option<HeldBack>,
     /// The dependents and what they are owed.
     pub dependents: Vec<DependentStatus>,
     /// Why dependents are not where they should be.
@@ -57,6 +57,13 @@ pub enum Finding {
     Pending,
     /// Its leases were read and judged.
     Judged(Verdict, Box<Assessment>),
+    /// A check with the role Trigger fails, which is an outage.
+    Triggered {
+        /// Which, and why.
+        why: String,
+        /// What was found of its leases, which are no outage.
+        leases: Box<Self>,
+    },
     /// There is no evidence.
     Unread {
         /// CamelCase.
@@ -71,6 +78,44 @@ pub enum Finding {
         /// What was seen.
         message: String,
     },
+}
+
+impl Finding {
+    /// What was found of its leases, whatever the checks say.
+    pub fn leases(&self) -> &Self {
+        match self {
+            Self::Triggered { leases, .. } => leases,
+            Self::Pending | Self::Judged(..) | Self::Unread { .. } | Self::Skipped { .. } => self,
+        }
+    }
+}
+
+/// Why what was found is not acted on yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    /// For this reason.
+    By(&'static str),
+    /// A check with this role does not pass, so that nothing is restored.
+    Check {
+        /// Gate or Trigger.
+        role: CheckRole,
+        /// Which, and why.
+        why: String,
+    },
+}
+
+impl fmt::Display for HeldBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(why) => f.write_str(why),
+            Self::Check { role, why } => {
+                write!(
+                    f,
+                    "nothing is restored before each {role:?} passes, and {why}"
+                )
+            }
+        }
+    }
 }
 
 /// What is known of one policy, beside its clusters.

@@ -58,7 +58,9 @@ impl<'a> Summary<'a> {
                 Finding::Pending => Standing::Pending,
                 Finding::Skipped { .. } => Standing::Skipped,
                 finding if judged(finding) => Standing::Judged,
-                Finding::Judged(..) | Finding::Unread { .. } => Standing::Doubtful,
+                Finding::Judged(..) | Finding::Triggered { .. } | Finding::Unread { .. } => {
+                    Standing::Doubtful
+                }
             },
             trouble: report.problems.first().map(|problem| problem.reason),
         }
@@ -104,7 +106,7 @@ mod tests {
     use crate::{
         health::{
             cluster,
-            fixtures::{assessment, owed, report},
+            fixtures::{assessment, owed, report, triggered},
         },
         prober::{
             ledger::Problem,
@@ -138,6 +140,7 @@ mod tests {
     #[case::pending(report(Finding::Pending))]
     #[case::healthy(judged(Verdict::Healthy))]
     #[case::outage(judged(Verdict::Outage))]
+    #[case::triggered(report(triggered("", Finding::Pending)))]
     #[case::doubtful(judged(Verdict::Undetermined(Doubt::NoWrites)))]
     #[case::unread(report(Finding::Unread { reason: "Timeout", message: String::new() }))]
     #[case::skipped(skipped())]

@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
-    cluster::HEALTHY,
+    cluster::{HEALTHY, TRIGGER_FAILED},
     report::{ClusterReport, Finding},
 };
 use crate::{
@@ -54,6 +54,12 @@ pub fn silent_since(
         Finding::Judged(Verdict::Undetermined(_), _)
         | Finding::Unread { .. }
         | Finding::Pending => protected,
+        // A cluster that a check has had protected was not silent for that.
+        Finding::Triggered { leases, .. } => match &**leases {
+            Finding::Judged(Verdict::Outage, _) => true,
+            Finding::Judged(Verdict::Healthy, _) => false,
+            _ => before.is_some(),
+        },
     };
     let since = before.or(report.protected_since);
     since.or(heard.then_some(now)).filter(|_| silent)
@@ -66,7 +72,8 @@ pub fn recorded_since(status: &ClusterHealthStatus) -> Option<Timestamp> {
         Protection::ScalingDown | Protection::Active
     );
     let healthy = status.reason.as_deref() == Some(HEALTHY);
-    let silent = protected && !healthy && status.skipped.is_none();
+    let triggered = status.reason.as_deref() == Some(TRIGGER_FAILED);
+    let silent = protected && !healthy && !triggered && status.skipped.is_none();
     let since = status.protected_since.as_ref().filter(|_| silent);
     since.map(|since| since.0)
 }

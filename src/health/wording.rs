@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::report::{ClusterReport, Finding};
+use super::{
+    cluster::{is_outage, reason},
+    report::{ClusterReport, Finding, HeldBack},
+};
 use crate::{
     api::{Mode, Protection},
     prober::verdict::{Assessment, Doubt, Verdict, ZoneCount},
@@ -16,6 +19,10 @@ pub fn evidence(finding: &Finding) -> String {
     match finding {
         Finding::Pending => "not probed yet".to_owned(),
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
+        Finding::Triggered { why, leases } => {
+            let leases = self::evidence(leases);
+            format!("taken for an outage, whatever the leases say: {why}; of the leases: {leases}")
+        }
         Finding::Judged(verdict, seen) => {
             let mut text = judged_evidence(*verdict, seen);
             if !seen.zones.is_empty() {
@@ -125,13 +132,17 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
         Protection::Active if report.mode == Mode::DryRun => {
             write!(text, "; scaled to zero: {owed}")
         }
+        Protection::Active if matches!(report.finding, Finding::Triggered { .. }) => write!(
+            text,
+            "; scaled to zero until the Trigger passes and the leases are fresh: {owed}"
+        ),
         Protection::Active => write!(
             text,
             "; scaled to zero until the leases are fresh again: {owed}"
         ),
         Protection::Restoring => write!(text, "; not all restored yet: {owed}"),
     };
-    if let Some(why) = report.held_back {
+    if let Some(why) = &report.held_back {
         let _ = write!(text, "; for now nothing is done: {why}");
     } else if report.mode == Mode::DryRun {
         let _ = dry_run(&mut text, report);
@@ -145,7 +156,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
 fn dry_run(text: &mut String, report: &ClusterReport) -> std::fmt::Result {
     text.push_str("; the mode is DryRun, so ");
     match (&report.finding, report.protection) {
-        (Finding::Judged(Verdict::Outage, _), Protection::None) => write!(
+        (finding, Protection::None) if is_outage(reason(finding)) => write!(
             text,
             "nothing is scaled; in Enforce, these would be scaled to zero: {}",
             names(report, false)
@@ -165,8 +176,9 @@ pub(super) fn too_long(report: &ClusterReport, evidence: &str) -> String {
         let _ = write!(text, " since {since:.0}");
     }
     text.push_str(", so no silent node is replaced; somebody must look: ");
-    let _ = match &report.finding {
-        Finding::Judged(_, seen) if !seen.zones.is_empty() => {
+    let _ = match (&report.held_back, &report.finding) {
+        (Some(why @ HeldBack::Check { .. }), _) => write!(text, "{why}; {evidence}"),
+        (_, Finding::Judged(_, seen)) if !seen.zones.is_empty() => {
             write!(text, "{} silent", zones(&seen.zones))
         }
         _ => write!(text, "{evidence}"),

@@ -207,6 +207,14 @@ impl Guard {
         }
     }
 
+    /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
+    /// not be completed is taken up again by the next verdict.
+    pub fn extend(&self, aim: Aim, valid_until: Instant) {
+        if let Some(running) = self.flow.as_ref().filter(|running| running.aim == aim) {
+            running.grant.extend(valid_until);
+        }
+    }
+
     /// Does this from then on until it is complete, with no verdict to ask for it.
     pub fn insist(&mut self, aim: Aim, why: String, from: Instant) {
         if !matches!(&self.next, Next::Standing { aim: known, .. } if *known == aim) {
@@ -222,13 +230,22 @@ impl Guard {
 
     /// Scales nothing, but looks now and then at what it is owed: somebody else may pay it.
     pub fn hold(&mut self) {
-        self.stop();
-        self.next = Next::Standing {
-            aim: Aim::Look,
-            why: String::new(),
-            due: Instant::now() + SELDOM,
-            again_and_again: true,
-        };
+        if !matches!(
+            &self.next,
+            Next::Standing {
+                aim: Aim::Look,
+                again_and_again: true,
+                ..
+            }
+        ) {
+            self.stop();
+            self.next = Next::Standing {
+                aim: Aim::Look,
+                why: String::new(),
+                due: Instant::now() + SELDOM,
+                again_and_again: true,
+            };
+        }
     }
 
     /// Ends a flow under way between two requests; nothing follows it.

@@ -23,6 +23,9 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
         Finding::Unread { message, .. } => {
             return tracing::warn!(cluster, reason, "there is no evidence: {message}");
         }
+        Finding::Triggered { why, .. } => {
+            return tracing::warn!(cluster, reason, "a check is taken for an outage: {why}");
+        }
         Finding::Judged(verdict, seen) => (verdict, seen),
     };
     macro_rules! say {

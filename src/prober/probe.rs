@@ -10,32 +10,31 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    evidence::{Evidence, EvidenceError},
-    guard::{Guard, Order},
-    log,
+    evidence::Evidence,
+    guard::Guard,
     metrics::ProberMetrics,
     moment::Origin,
     observe::{Observer, Outcome},
     plan::Aim,
-    proof::Proof,
     scale::Resources,
     stance::{Known, Presence, Stance},
-    verdict::Verdict,
-    watch::Conclusion,
 };
 use crate::{
-    api::{ClusterHealthStatus, Mode, Protection, Restore},
-    checks::Runner,
+    api::{CheckStatus, ClusterHealthStatus, Protection},
+    checks::{Checks, Runner},
     cluster::{Eligibility, Settings},
-    health::{self, ClusterReport, Finding, Reporter},
-    observer::{View, metrics::Counted},
+    health::{self, Finding, HeldBack, Reporter},
+    observer::{
+        View,
+        look::{Looks, Means},
+        metrics::Counted,
+    },
     runtime::{seed::Seed, timer::until},
 };
 
-/// So many reads in a row, over so long a time, must stay unanswered before an API server that is
-/// being hibernated is taken to be gone: one that restarts is back by then.
-const SILENCES: u32 = 3;
-const SILENCE: Duration = Duration::from_secs(30);
+mod act;
+mod report;
+
 /// A Cluster that is gone may be created anew, by somebody who replaces it.
 const COMES_BACK: Duration = Duration::from_secs(30);
 /// For how long the marks of one that does not come back are tried to be removed.
@@ -62,7 +61,7 @@ pub struct Shared {
     pub overdue_after: Duration,
 }
 
-/// One cluster's loop.
+/// One cluster's loop. What it does by the evidence is in [`act`], what it reports in [`report`].
 pub struct Probe {
     name: Arc<str>,
     shared: Shared,
@@ -78,7 +77,10 @@ pub struct Probe {
     round: Option<Round>,
     wake: Arc<Notify>,
     finding: Finding,
-    held_back: Option<&'static str>,
+    held_back: Option<HeldBack>,
+    /// What the last read of the leases asks for.
+    asked: Option<Aim>,
+    checks: Checks,
     probed: Option<Timestamp>,
     /// Nothing is scaled before.
     act_from: Instant,
@@ -110,8 +112,8 @@ pub struct Probe {
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
 
 impl Probe {
-    /// A loop for the cluster of this name, which is told what the index says of it. `known` is what an earlier run has left in its ClusterHealth;
-    /// `from_the_start` tells whether the cluster was there before the operator.
+    /// A loop for the cluster of this name, which is told what the index says of it. `known` is what
+    /// an earlier run has left in its ClusterHealth; `from_the_start` tells whether the cluster was there before the operator.
     pub fn new(
         name: Arc<str>,
         shared: Shared,
@@ -133,6 +135,7 @@ impl Probe {
             // No record tells what may be marked.
             guard.adopt(&settings.dependents);
         }
+        let checks = Checks::new(name.clone(), shared.checks.clone());
         Self {
             recalled: known.cloned().map(Box::new),
             uid: None,
@@ -151,6 +154,8 @@ impl Probe {
             wake: Arc::default(),
             finding: Finding::Pending,
             held_back: None,
+            asked: None,
+            checks,
             probed: None,
             act_from: Instant::now(),
             dry_run_at: None,
@@ -182,6 +187,12 @@ impl Probe {
                         break;
                     }
                     self.take_stance();
+                    // They may be others.
+                    self.checked();
+                    self.report();
+                }
+                () = self.checks.changed() => {
+                    self.checked();
                     self.report();
                 }
                 (observer, outcome) = finished(&mut self.round) => self.observed(observer, outcome),
@@ -213,6 +224,8 @@ impl Probe {
             if before.is_some() && before != self.uid {
                 self.replaced = true;
                 self.wake.notify_one();
+                // What they have come to is about the other.
+                self.checks.stop();
             }
         }
         let known = Known {
@@ -221,6 +234,12 @@ impl Probe {
             looked_at: self.guard.ledger().is_looked_at(),
         };
         let stance = Stance::new(&presence, known);
+        match &stance {
+            Stance::Probe(settings) | Stance::LetGo(settings) => {
+                self.checks.adopt(&settings.checks);
+            }
+            _ => self.checks.stop(),
+        }
         if stance == self.stance {
             return;
         }
@@ -254,7 +273,7 @@ impl Probe {
                 self.rest(finding.clone());
             }
             Stance::Hold(finding, why) => {
-                self.held_back = Some(why);
+                self.held_back = Some(HeldBack::By(why));
                 if changed {
                     self.guard.hold();
                 }
@@ -298,6 +317,7 @@ impl Probe {
         self.last = Some(settings.clone());
         if self.round.is_some() {
             if !same {
+                self.asked = None;
                 // The round hands its observer back, which then adopts the settings.
                 self.wake.notify_one();
             }
@@ -326,6 +346,7 @@ impl Probe {
     /// Does not read any more.
     fn rest(&mut self, finding: Finding) {
         self.round = None;
+        self.asked = None;
         self.recalled = None;
         self.found(finding);
         self.from_the_start = false;
@@ -356,174 +377,12 @@ impl Probe {
             Outcome::Woken | Outcome::Looked => {}
             Outcome::Judged(_) if hibernating => self.answered(&settings),
             Outcome::NoEvidence(error) if hibernating => self.not_answered(&error),
-            Outcome::Judged(conclusion) => self.act(&conclusion, &settings),
-            Outcome::NoEvidence(error) => self.doubt(&error),
+            Outcome::Judged(conclusion) => self.judged(&conclusion, &settings),
+            Outcome::NoEvidence(error) => self.unread(&error, &settings),
         }
         self.next_round(observer);
         self.report();
     }
-
-    fn act(&mut self, conclusion: &Conclusion, settings: &Settings) {
-        self.probed = Some(Timestamp::now());
-        let seen = &conclusion.assessment;
-        self.found(Finding::Judged(conclusion.verdict, Box::new(seen.clone())));
-        self.held_back = None;
-        let Some(aim) = conclusion.act else {
-            // Without sufficient evidence nothing is scaled, either way.
-            self.guard.stop();
-            self.held_back = match conclusion.verdict {
-                Verdict::Outage => Some("the policy's failureThreshold is not reached yet"),
-                Verdict::Healthy if self.guard.protection() != Protection::None => {
-                    Some("the policy's successThreshold is not reached yet")
-                }
-                Verdict::Healthy | Verdict::Undetermined(_) => None,
-            };
-            return;
-        };
-        if settings.mode == Mode::DryRun {
-            self.guard.stop();
-            self.dry_run_at = Some(Instant::now());
-        } else if Instant::now() < self.act_from {
-            self.held_back = Some("the policy's initialDelay has not passed yet");
-        } else if aim == Aim::Protect && matches!(self.stance, Stance::LetGo(_)) {
-            // What is still owed is restored, and nothing more is taken.
-            self.held_back = Some("no policy selects the cluster any more");
-            self.guard.stop();
-        } else {
-            let valid_for = match aim {
-                Aim::Protect => Proof::length(seen.period),
-                _ => restore_within(settings),
-            };
-            let order = Order {
-                aim,
-                restore: settings.restore,
-                provable: conclusion
-                    .provable
-                    .map(|moment| Instant::from_std(self.shared.origin.instant(moment)))
-                    .filter(|provable| self.dry_run_at < Some(*provable)),
-                valid_until: Instant::now() + valid_for,
-            };
-            let (expired, all) = (seen.expired, seen.candidates);
-            let before = self.guard.protection();
-            self.guard.act(order, || {
-                format!("{expired} of {all} node leases that count were expired")
-            });
-            let begins = before == Protection::None && self.guard.protection() != before;
-            if let Some(silence) = seen.silence.filter(|_| begins) {
-                self.shared.metrics.decided(silence.median);
-            }
-        }
-    }
-
-    fn doubt(&mut self, error: &EvidenceError) {
-        self.probed = Some(Timestamp::now());
-        self.found(Finding::Unread {
-            reason: error.reason(),
-            message: error.to_string(),
-        });
-        self.held_back = None;
-        self.guard.stop();
-    }
-
-    /// The API server of a cluster that is being hibernated answers: what was taken is needed to
-    /// take its nodes down.
-    fn answered(&mut self, settings: &Settings) {
-        self.probed = Some(Timestamp::now());
-        self.unanswered = None;
-        self.held_back = None;
-        let order = Order {
-            aim: Aim::Restore,
-            restore: Restore::Marked,
-            provable: None,
-            valid_until: Instant::now() + restore_within(settings),
-        };
-        let why = || "the cluster is being hibernated, and its API server answers".to_owned();
-        self.guard.act(order, why);
-    }
-
-    /// It does not answer, or cannot be asked.
-    fn not_answered(&mut self, error: &EvidenceError) {
-        self.probed = Some(Timestamp::now());
-        if !error.is_silence() {
-            self.unanswered = None;
-            self.held_back = Some("its API server cannot be asked whether it still answers");
-            self.guard.stop();
-            return;
-        }
-        let (before, since) = self.unanswered.unwrap_or((0, Instant::now()));
-        let unanswered = before.saturating_add(1);
-        self.unanswered = Some((unanswered, since));
-        if unanswered < SILENCES || since.elapsed() < SILENCE {
-            self.held_back = Some("its API server does not answer");
-            self.guard.stop();
-        } else {
-            self.held_back = None;
-            let why =
-                "the cluster is being hibernated, and its API server does not answer any more";
-            self.guard
-                .insist(Aim::Release, why.to_owned(), Instant::now());
-        }
-    }
-
-    /// Notes a finding, and logs it if it is another than before.
-    fn found(&mut self, finding: Finding) {
-        if health::cluster::reason(&finding) != health::cluster::reason(&self.finding) {
-            log::found(&self.name, &finding, self.last.as_deref());
-        }
-        self.finding = finding;
-    }
-
-    fn report(&mut self) {
-        for news in self.guard.take_news() {
-            self.shared.reporter.dependent(&self.name, news);
-        }
-        let protected = self.guard.protected_since();
-        let overdue_in =
-            protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed()));
-        self.overdue_at = overdue_in
-            .filter(|rest| !rest.is_zero())
-            .map(|rest| Instant::now() + rest);
-        let (observed, checks) = match &self.stance {
-            Stance::Probe(_) | Stance::LetGo(_) => (self.view.clone(), self.providers.clone()),
-            _ => (None, vec![]),
-        };
-        self.counted.set(observed.as_ref().map(|view| view.state));
-        let presence = self.presence.borrow();
-        // Of a Cluster that is gone nobody keeps a record any more.
-        let Presence::There(assignment) = &*presence else {
-            return;
-        };
-        let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
-        let dry_run = responsible.is_some_and(|it| it.brake.dry_run);
-        let ledger = self.guard.ledger();
-        let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
-        let policy = self.policy.as_ref();
-        let report = ClusterReport {
-            uid: assignment.uid.clone(),
-            policy: policy
-                .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
-                .cloned(),
-            mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
-            finding: self.finding.clone(),
-            observed,
-            checks,
-            protection: self.guard.protection(),
-            protected_since: protected.map(|since| since.stamp),
-            overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
-            looked_at,
-            last_action: self.guard.last_action().cloned(),
-            held_back: self.held_back,
-            dependents: ledger.status(),
-            problems: ledger.problems().cloned().collect(),
-            probed: self.probed,
-        };
-        self.shared.reporter.cluster(&self.name, report);
-    }
-}
-
-/// A restore needs another healthy verdict within this.
-fn restore_within(settings: &Settings) -> Duration {
-    2 * settings.interval + settings.timeout
 }
 
 async fn finished(round: &mut Option<Round>) -> (Box<Observer>, Outcome) {

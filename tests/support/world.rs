@@ -20,6 +20,8 @@ pub const INTERVAL: Duration = Duration::from_secs(10);
 
 /// All of it.
 pub struct World {
+    /// What keeps the clock of all from going on.
+    pub activity: Activity,
     /// The clock of all.
     pub clock: Clock,
     /// The seed.
@@ -48,6 +50,7 @@ impl World {
         }
         seed.put(&policy("p"));
         Self {
+            activity,
             clock,
             seed,
             shoots,

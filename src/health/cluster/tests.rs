@@ -7,8 +7,11 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    api::{CheckResult, ClusterState, UnhealthyNode},
-    health::fixtures::{assessment, check, owed, report, view},
+    api::{CheckResult, CheckRole, ClusterState, UnhealthyNode},
+    health::{
+        HeldBack,
+        fixtures::{assessment, check, closed, owed, report, triggered, view},
+    },
     observer::View,
     prober::{
         candidates::Exclusion,
@@ -226,7 +229,7 @@ fn trouble_with_a_dependent_degrades_without_hiding_the_verdict() {
 #[test]
 fn what_is_held_back_says_why() {
     let held_back = written(&ClusterReport {
-        held_back: Some("the policy's initialDelay has not passed yet"),
+        held_back: Some(HeldBack::By("the policy's initialDelay has not passed yet")),
         ..judged_as(Verdict::Outage, 5, 5)
     });
     assert_eq!(condition(&held_back, PROTECTING).reason, "HeldBack");
@@ -234,10 +237,64 @@ fn what_is_held_back_says_why() {
     assert!(held_back.message.unwrap().contains("initialDelay"));
 }
 
+/// A Trigger is an outage, and what was found of the leases is told beside it.
+#[test]
+fn a_trigger_that_fails_is_an_outage() {
+    let healthy = judged_as(Verdict::Healthy, 5, 0);
+    let status = written(&ClusterReport {
+        protection: Protection::Active,
+        dependents: vec![owed("kcm")],
+        finding: triggered("the Trigger etcd fails: no leader", healthy.finding),
+        ..healthy
+    });
+    assert_eq!(status.reason.as_deref(), Some("TriggerFailed"));
+    assert_eq!(status.leases.map(|leases| leases.candidates), Some(5));
+    assert_eq!(condition(&status, READY).status, "True");
+    assert_eq!(condition(&status, DEGRADED).status, "False");
+    assert_eq!(condition(&status, PROTECTING).reason, "Protected");
+    assert_eq!(
+        status.message.unwrap(),
+        "taken for an outage, whatever the leases say: the Trigger etcd fails: no leader; of the \
+         leases: none of 5 node leases is expired; scaled to zero until the Trigger passes and the \
+         leases are fresh: kcm"
+    );
+}
+
+#[test]
+fn a_check_that_holds_a_restore_back_is_named_also_when_it_lasts_too_long() {
+    let healthy = judged_as(Verdict::Healthy, 5, 0);
+    let status = written(&ClusterReport {
+        protection: Protection::Active,
+        overdue: true,
+        dependents: vec![owed("kcm")],
+        held_back: closed(CheckRole::Gate, "the Gate etcd fails: no leader"),
+        ..healthy
+    });
+    let protecting = condition(&status, PROTECTING);
+    assert_eq!(
+        (&*protecting.status, &*protecting.reason),
+        ("True", "HeldBack")
+    );
+    let why = "nothing is restored before each Gate passes, and the Gate etcd fails: no leader";
+    for message in [
+        &status.message.clone().unwrap(),
+        &protecting.message,
+        &condition(&status, PROTECTED_TOO_LONG).message,
+    ] {
+        assert!(message.contains(why), "{message}");
+    }
+}
+
 /// What a policy that scales nothing says of an outage, and of what is scaled down already.
 #[rstest]
 #[case::outage(
     judged_as(Verdict::Outage, 5, 5),
+    Protection::None,
+    "False DryRun",
+    "in Enforce, these would be scaled to zero: kcm, mcm"
+)]
+#[case::triggered(
+    report(triggered("the Trigger etcd fails", Finding::Pending)),
     Protection::None,
     "False DryRun",
     "in Enforce, these would be scaled to zero: kcm, mcm"

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{Action, ClusterHealthStatus, Protection},
-    health::conditions,
+    health::{cluster::is_outage, conditions},
 };
 
 /// The events of a status that was written, given the one that was there.
@@ -34,7 +34,7 @@ fn protection(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Vec<
     // States in between may have passed without being written.
     match (before.protection, after.protection) {
         (None | Restoring, ScalingDown) => vec![protecting()],
-        (None | Restoring, Active) if after.reason.as_deref() == Some("Outage") => {
+        (None | Restoring, Active) if after.reason.as_deref().is_some_and(is_outage) => {
             vec![protecting(), protected()]
         }
         // Marks were found of which nobody knew, or a restore was given up.
@@ -121,12 +121,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::{LastAction, Mode},
+        api::{CheckRole, LastAction, Mode},
         health::{
             cluster,
             events::Kind,
-            fixtures::{assessment, owed, report},
-            report::{ClusterReport, Finding},
+            fixtures::{assessment, closed, owed, report, triggered},
+            report::{ClusterReport, Finding, HeldBack},
         },
         prober::{
             ledger::Problem,
@@ -206,7 +206,7 @@ mod tests {
 
     fn held_back(report: ClusterReport) -> ClusterReport {
         ClusterReport {
-            held_back: Some("the policy's initialDelay has not passed yet"),
+            held_back: Some(HeldBack::By("the policy's initialDelay has not passed yet")),
             ..report
         }
     }
@@ -243,6 +243,19 @@ mod tests {
     #[case::begins(healthy(), scaling_down(), &[&PROTECTING])]
     #[case::is_down(scaling_down(), active(), &[&PROTECTED])]
     #[case::is_down_at_once(healthy(), active(), &[&PROTECTING, &PROTECTED])]
+    #[case::is_triggered(
+        healthy(),
+        in_protection(Protection::Active, report(triggered("why", Finding::Pending))),
+        &[&PROTECTING, &PROTECTED]
+    )]
+    #[case::waits_for_a_gate(
+        active(),
+        ClusterReport {
+            held_back: closed(CheckRole::Gate, "why"),
+            ..in_protection(Protection::Active, healthy())
+        },
+        &[&HELD_BACK]
+    )]
     #[case::marks_are_found(
         report(Finding::Pending), in_protection(Protection::Active, healthy()), &[&PROTECTED]
     )]

@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    health::fixtures::{assessment, report},
+    health::fixtures::{assessment, report, triggered},
     prober::verdict::Doubt,
 };
 
@@ -87,6 +87,9 @@ fn skipped() -> Finding {
 #[case::not_probed_any_more(skipped(), Protection::Active, false)]
 #[case::after_a_restart(Finding::Pending, Protection::Active, true)]
 #[case::pending(Finding::Pending, Protection::None, false)]
+#[case::triggered(triggered("", judged(Verdict::Healthy)), Protection::Active, false)]
+#[case::triggered_and_silent(triggered("", judged(Verdict::Outage)), Protection::Active, true)]
+#[case::triggered_and_unread(triggered("", unread()), Protection::Active, false)]
 fn who_is_silent(#[case] finding: Finding, #[case] protection: Protection, #[case] expected: bool) {
     let report = ClusterReport {
         protection,
@@ -122,6 +125,7 @@ fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
 #[case::unread(status(Protection::Active, "Timeout"), true)]
 #[case::healthy_again(status(Protection::Active, "Healthy"), false)]
 #[case::being_restored(status(Protection::Restoring, "Timeout"), false)]
+#[case::triggered(status(Protection::Active, "TriggerFailed"), false)]
 #[case::unprotected(status(Protection::None, "Outage"), false)]
 #[case::not_probed_any_more(
     ClusterHealthStatus {

@@ -92,7 +92,7 @@ const OWING: Known<'_> = Known {
 fn brief(stance: &Stance) -> String {
     let finding = |finding: &Finding| match finding {
         Finding::Skipped { reason, .. } | Finding::Unread { reason, .. } => *reason,
-        Finding::Pending | Finding::Judged(..) => "unexpected",
+        Finding::Pending | Finding::Judged(..) | Finding::Triggered { .. } => "unexpected",
     };
     match stance {
         Stance::Probe(settings) => format!("probe by {}", settings.policy),

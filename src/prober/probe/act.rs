@@ -1,0 +1,262 @@
+//! What one cluster's loop does when its leases were read, or its checks have come to something else.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{Probe, Stance};
+use crate::{
+    api::{Mode, Protection, Restore},
+    cluster::Settings,
+    health::{self, Finding, HeldBack},
+    prober::{
+        course::Course, evidence::EvidenceError, guard::Order, log, plan::Aim, proof::Proof,
+        verdict::Verdict, watch::Conclusion,
+    },
+};
+
+/// So many reads in a row, over so long a time, must stay unanswered before an API server that is
+/// being hibernated is taken to be gone: one that restarts is back by then.
+const SILENCES: u32 = 3;
+const SILENCE: Duration = Duration::from_secs(30);
+
+const FAILURE_THRESHOLD: HeldBack =
+    HeldBack::By("the policy's failureThreshold is not reached yet");
+const SUCCESS_THRESHOLD: HeldBack =
+    HeldBack::By("the policy's successThreshold is not reached yet");
+const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
+const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
+const NOT_ASKED: HeldBack = HeldBack::By("its API server cannot be asked whether it still answers");
+const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
+
+impl Probe {
+    /// The leases were judged.
+    pub(super) fn judged(&mut self, conclusion: &Conclusion, settings: &Settings) {
+        self.probed = Some(Timestamp::now());
+        self.asked = conclusion.act;
+        let seen = Box::new(conclusion.assessment.clone());
+        let finding = Finding::Judged(conclusion.verdict, seen);
+        match self.course() {
+            Course::Triggered { why, until } => self.triggered(why, until, finding, settings),
+            course => {
+                self.found(finding);
+                self.held_back = None;
+                match course {
+                    Course::Protect if self.may(Aim::Protect, settings) => {
+                        self.protect(conclusion, settings);
+                    }
+                    Course::Restore if self.may(Aim::Restore, settings) => {
+                        self.restore(conclusion, settings);
+                    }
+                    Course::Wait(why) if self.may(Aim::Restore, settings) => self.wait(why),
+                    Course::Nothing => self.doubt(conclusion.verdict),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The leases could not be read.
+    pub(super) fn unread(&mut self, error: &EvidenceError, settings: &Settings) {
+        self.probed = Some(Timestamp::now());
+        self.asked = None;
+        let finding = Finding::Unread {
+            reason: error.reason(),
+            message: error.to_string(),
+        };
+        if let Course::Triggered { why, until } = self.course() {
+            self.triggered(why, until, finding, settings);
+        } else {
+            self.found(finding);
+            self.held_back = None;
+            self.guard.stop();
+        }
+    }
+
+    /// The checks have come to something else, or are others. It may end what is under way, and a
+    /// Trigger begins; for the rest the next verdict on the leases is waited for.
+    pub(super) fn checked(&mut self) {
+        let (Stance::Probe(settings) | Stance::LetGo(settings)) = &self.stance else {
+            return;
+        };
+        let settings = settings.clone();
+        let was_triggered = matches!(self.finding, Finding::Triggered { .. });
+        let leases = self.finding.leases().clone();
+        match self.course() {
+            Course::Triggered { why, until } if was_triggered => {
+                let leases = Box::new(leases);
+                self.found(Finding::Triggered { why, leases });
+                self.guard.extend(Aim::Protect, until);
+            }
+            Course::Triggered { why, until } => self.triggered(why, until, leases, &settings),
+            course => {
+                if was_triggered {
+                    self.found(leases);
+                    self.held_back = None;
+                    self.guard.stop();
+                }
+                if let Course::Wait(why) = course
+                    && self.may(Aim::Restore, &settings)
+                {
+                    self.wait(why);
+                }
+            }
+        }
+    }
+
+    fn course(&self) -> Course {
+        Course::new(self.asked, self.checks.trigger(), self.checks.gate())
+    }
+
+    /// Whether what the evidence asks for may be done now; if not, notes why.
+    fn may(&mut self, aim: Aim, settings: &Settings) -> bool {
+        if settings.mode == Mode::DryRun {
+            self.guard.stop();
+            self.dry_run_at = Some(Instant::now());
+        } else if Instant::now() < self.act_from {
+            self.held_back = Some(INITIAL_DELAY);
+        } else if aim == Aim::Protect && matches!(self.stance, Stance::LetGo(_)) {
+            // What is still owed is restored, and nothing more is taken.
+            self.held_back = Some(UNSELECTED);
+            self.guard.stop();
+        } else {
+            return true;
+        }
+        false
+    }
+
+    fn protect(&mut self, conclusion: &Conclusion, settings: &Settings) {
+        let seen = &conclusion.assessment;
+        let order = Order {
+            aim: Aim::Protect,
+            restore: settings.restore,
+            provable: conclusion
+                .provable
+                .map(|moment| Instant::from_std(self.shared.origin.instant(moment)))
+                .filter(|provable| self.dry_run_at < Some(*provable)),
+            valid_until: Instant::now() + Proof::length(seen.period),
+        };
+        let (expired, all) = (seen.expired, seen.candidates);
+        let before = self.guard.protection();
+        self.guard.act(order, || expired_of(expired, all));
+        let begins = before == Protection::None && self.guard.protection() != before;
+        if let Some(silence) = seen.silence.filter(|_| begins) {
+            self.shared.metrics.decided(silence.median);
+        }
+    }
+
+    fn restore(&mut self, conclusion: &Conclusion, settings: &Settings) {
+        let order = Order {
+            aim: Aim::Restore,
+            restore: settings.restore,
+            provable: None,
+            valid_until: Instant::now() + restore_within(settings),
+        };
+        let (expired, all) = (
+            conclusion.assessment.expired,
+            conclusion.assessment.candidates,
+        );
+        self.guard.act(order, || expired_of(expired, all));
+    }
+
+    /// A check keeps it from being restored. What it is owed is looked at all the same: somebody else
+    /// may pay it, and what was never looked at may be owed.
+    fn wait(&mut self, why: HeldBack) {
+        if self.guard.is_engaged() {
+            self.held_back = Some(why);
+            self.guard.hold();
+        } else if self.guard.ledger().is_looked_at() {
+            self.guard.stop();
+        } else {
+            self.guard.insist(Aim::Look, String::new(), Instant::now());
+        }
+    }
+
+    /// A Trigger fails, which is an outage whatever was found of the leases.
+    fn triggered(&mut self, why: String, until: Instant, leases: Finding, settings: &Settings) {
+        self.found(Finding::Triggered {
+            why: why.clone(),
+            leases: Box::new(leases),
+        });
+        self.held_back = None;
+        if self.may(Aim::Protect, settings) {
+            let order = Order {
+                aim: Aim::Protect,
+                restore: settings.restore,
+                provable: None,
+                valid_until: until,
+            };
+            self.guard.act(order, || why);
+        }
+    }
+
+    /// Without sufficient evidence nothing is scaled, either way.
+    fn doubt(&mut self, verdict: Verdict) {
+        self.guard.stop();
+        self.held_back = match verdict {
+            Verdict::Outage => Some(FAILURE_THRESHOLD),
+            Verdict::Healthy if self.guard.protection() != Protection::None => {
+                Some(SUCCESS_THRESHOLD)
+            }
+            Verdict::Healthy | Verdict::Undetermined(_) => None,
+        };
+    }
+
+    /// The API server of a cluster that is being hibernated answers: what was taken is needed to
+    /// take its nodes down.
+    pub(super) fn answered(&mut self, settings: &Settings) {
+        self.probed = Some(Timestamp::now());
+        self.unanswered = None;
+        self.held_back = None;
+        let order = Order {
+            aim: Aim::Restore,
+            restore: Restore::Marked,
+            provable: None,
+            valid_until: Instant::now() + restore_within(settings),
+        };
+        let why = || "the cluster is being hibernated, and its API server answers".to_owned();
+        self.guard.act(order, why);
+    }
+
+    /// It does not answer, or cannot be asked.
+    pub(super) fn not_answered(&mut self, error: &EvidenceError) {
+        self.probed = Some(Timestamp::now());
+        if !error.is_silence() {
+            self.unanswered = None;
+            self.held_back = Some(NOT_ASKED);
+            self.guard.stop();
+            return;
+        }
+        let (before, since) = self.unanswered.unwrap_or((0, Instant::now()));
+        let unanswered = before.saturating_add(1);
+        self.unanswered = Some((unanswered, since));
+        if unanswered < SILENCES || since.elapsed() < SILENCE {
+            self.held_back = Some(NOT_ANSWERED);
+            self.guard.stop();
+        } else {
+            self.held_back = None;
+            let why =
+                "the cluster is being hibernated, and its API server does not answer any more";
+            self.guard
+                .insist(Aim::Release, why.to_owned(), Instant::now());
+        }
+    }
+
+    /// Notes a finding, and logs it if it is another than before.
+    pub(super) fn found(&mut self, finding: Finding) {
+        if health::cluster::reason(&finding) != health::cluster::reason(&self.finding) {
+            log::found(&self.name, &finding, self.last.as_deref());
+        }
+        self.finding = finding;
+    }
+}
+
+fn expired_of(expired: usize, all: usize) -> String {
+    format!("{expired} of {all} node leases that count were expired")
+}
+
+/// A restore needs another healthy verdict within this.
+fn restore_within(settings: &Settings) -> Duration {
+    2 * settings.interval + settings.timeout
+}

@@ -1,0 +1,482 @@
+//! What checks with a role do to a cluster, on a scripted seed and shoot: a Gate that does not pass
+//! holds a restore back, a Trigger that fails protects.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+    time::Duration,
+};
+
+use dependency_watchdog::prober::plan::{MARK, RECORD};
+use serde_json::{Value, json};
+use support::{
+    DOWN, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, assert_kept, assert_restored,
+    change_policy, change_shoot, condition, deselect, first_write, gone, http, put_cluster, run,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The answer is the end of time.
+const NEVER: u16 = 0;
+
+/// What a check asks, and the status that it gives.
+struct Patient {
+    target: Target,
+    status: Arc<AtomicU16>,
+}
+
+impl Patient {
+    async fn new(world: &World, status: u16) -> Self {
+        let status = Arc::new(AtomicU16::new(status));
+        let shared = status.clone();
+        let target = Target::start(&world.activity, move |mut stream| {
+            let status = shared.load(Ordering::SeqCst);
+            async move {
+                match status {
+                    NEVER => gone(&mut stream).await,
+                    status => {
+                        let answer = format!("HTTP/1.1 {status} It\r\nContent-Length: 0\r\n\r\n");
+                        http(stream, |_| answer.clone()).await;
+                    }
+                }
+            }
+        })
+        .await;
+        Self { target, status }
+    }
+
+    fn answers(&self, status: u16) {
+        self.status.store(status, Ordering::SeqCst);
+    }
+
+    /// A check of it that is run every second, and of which each run counts.
+    fn check(&self, role: &str) -> Value {
+        json!({
+            "name": "etcd", "role": role, "periodSeconds": 1, "failureThreshold": 1,
+            "httpGet": {"host": "127.0.0.1", "port": self.target.address.port()},
+        })
+    }
+}
+
+/// A command in a pod that does not exist.
+fn unable(role: &str) -> Value {
+    json!({
+        "name": "etcd", "role": role, "periodSeconds": 1, "failureThreshold": 1,
+        "exec": {"podSelector": {"matchLabels": {"app": "etcd"}}, "command": ["true"]},
+    })
+}
+
+fn ask(world: &World, checks: &[Value]) {
+    change_policy(world, "p", |policy| {
+        policy["spec"]["checks"] = json!(checks)
+    });
+}
+
+/// The healthy cluster `a`, with one such check.
+async fn checked(role: &str, status: u16) -> (World, Patient) {
+    let mut world = World::new(&["a"]).await;
+    let patient = Patient::new(&world, status).await;
+    ask(&world, &[patient.check(role)]);
+    world.start();
+    (world, patient)
+}
+
+/// The cluster `a`, protected since its Trigger fails.
+async fn triggered() -> (World, Patient) {
+    let (world, patient) = checked("Trigger", 200).await;
+    world.reason("a", "Healthy").await;
+    patient.answers(500);
+    world.protection("a", "Active").await;
+    (world, patient)
+}
+
+fn message(status: &Value) -> &str {
+    status["message"].as_str().unwrap()
+}
+
+/// It is protected, its leases are fresh, and it is not restored, for this reason.
+async fn assert_held_back(world: &World, why: &str) {
+    world.clock.pass(LONG).await;
+    assert_kept(world);
+    let status = world.health("a");
+    assert_eq!(status["reason"], "Healthy");
+    let protecting = condition(&status, "Protecting");
+    assert_eq!(protecting["status"], "True");
+    assert_eq!(protecting["reason"], "HeldBack");
+    assert!(message(&status).contains(why), "{status}");
+}
+
+#[test]
+fn a_gate_that_does_not_pass_holds_a_restore_back_and_delays_no_protection() {
+    for (status, why) in [
+        (500, "the Gate etcd fails: the server answered 500"),
+        (NEVER, "the Gate etcd fails: it had not ended after 1s"),
+    ] {
+        run(async move {
+            let (world, patient) = checked("Gate", status).await;
+            world.reason("a", "Healthy").await;
+            world.shoot("a").silence(100);
+            world.protection("a", "Active").await;
+            assert_kept(&world);
+            world.shoot("a").renew();
+            assert_held_back(&world, why).await;
+            let check = &world.health("a")["checks"][0];
+            assert_eq!(
+                (&check["role"], &check["result"]),
+                (&json!("Gate"), &json!("Failing"))
+            );
+            patient.answers(200);
+            world.protection("a", "None").await;
+            assert_restored(&world);
+        });
+    }
+}
+
+#[test]
+fn a_check_that_cannot_be_made_holds_a_restore_back_and_takes_nothing() {
+    for role in ["Gate", "Trigger"] {
+        run(async move {
+            let mut world = World::new(&["a"]).await;
+            ask(&world, &[unable(role)]);
+            world.start();
+            world.reason("a", "Healthy").await;
+            world.clock.pass(LONG).await;
+            assert_eq!(world.replicas("a"), RUNNING);
+            assert_eq!(world.health("a")["checks"][0]["result"], "Unknown");
+            world.shoot("a").silence(100);
+            world.protection("a", "Active").await;
+            world.shoot("a").renew();
+            assert_held_back(&world, &format!("the {role} etcd tells nothing")).await;
+            // The policy is told otherwise.
+            ask(&world, &[unable("Observe")]);
+            world.protection("a", "None").await;
+            assert_restored(&world);
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_gate_that_fails_in_the_middle_of_a_restore_holds_back_the_rest() {
+    let (world, patient) = checked("Gate", 200).await;
+    change_policy(&world, "p", |policy| {
+        // kcm, the last.
+        policy["spec"]["dependentResourceInfos"][0]["scaleUp"]["initialDelay"] = json!("30s");
+    });
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    let halfway = || (world.replicas("a") == [0, 2, 3]).then_some(());
+    world.clock.until("two of three are back", halfway).await;
+    patient.answers(500);
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [0, 2, 3]);
+    let status = world.health("a");
+    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
+    patient.answers(200);
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+/// What nobody took need not be given back, and is not asked for again and again.
+#[tokio::test]
+async fn a_gate_that_fails_costs_a_healthy_cluster_nothing() {
+    let (world, _patient) = checked("Gate", 500).await;
+    world.reason("a", "Healthy").await;
+    world.clock.pass(LONG).await;
+    world.seed.forget_calls();
+    world.clock.pass(LONG).await;
+    assert_eq!(world.seed.briefs(), Vec::<String>::new());
+    let status = world.health("a");
+    assert_eq!(condition(&status, "Protecting")["reason"], "NotProtected");
+}
+
+/// The record may be gone; the mark tells that it is owed.
+#[tokio::test]
+async fn marks_are_found_although_a_gate_fails() {
+    let mut world = World::new(&["a"]).await;
+    let patient = Patient::new(&world, 500).await;
+    ask(&world, &[patient.check("Gate")]);
+    world.seed.change("deployments", "a", "mcm", |object| {
+        object["spec"]["replicas"] = json!(0);
+        object["metadata"]["annotations"] = json!({MARK: "", RECORD: "2"});
+    });
+    world.start();
+    let status = world.protection("a", "Active").await;
+    assert_eq!(status["dependents"][2]["owed"], true, "{status}");
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [1, 0, 3]);
+    patient.answers(200);
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+#[test]
+fn a_trigger_that_fails_protects_and_one_that_passes_restores() {
+    for (status, why) in [
+        (500, "the Trigger etcd fails: the server answered 500"),
+        (NEVER, "the Trigger etcd fails: it had not ended after 1s"),
+    ] {
+        run(async move {
+            let (world, patient) = checked("Trigger", 200).await;
+            world.reason("a", "Healthy").await;
+            world.clock.pass(LONG).await;
+            assert_eq!(world.replicas("a"), RUNNING);
+            patient.answers(status);
+            let status = world.protection("a", "Active").await;
+            assert_kept(&world);
+            assert_eq!(status["reason"], "TriggerFailed");
+            assert_eq!(condition(&status, "Ready")["status"], "True");
+            assert_eq!(condition(&status, "Protecting")["reason"], "Protected");
+            assert!(message(&status).contains(why), "{status}");
+            assert!(
+                message(&status).contains("none of 4 node leases is expired"),
+                "{status}"
+            );
+            assert_eq!(status["leases"]["candidates"], 4);
+            let done = status["lastAction"]["message"].as_str().unwrap();
+            assert!(done.contains(why), "{done}");
+            // The leases are fresh all the while.
+            world.clock.pass(LONG).await;
+            assert_kept(&world);
+            patient.answers(200);
+            world.protection("a", "None").await;
+            assert_restored(&world);
+            assert_eq!(world.health("a")["reason"], "Healthy");
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_trigger_counts_also_while_the_leases_cannot_be_read() {
+    let (world, patient) = checked("Trigger", 200).await;
+    world.reason("a", "Healthy").await;
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    world.reason("a", "ServerError").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+    patient.answers(500);
+    let status = world.protection("a", "Active").await;
+    assert_eq!(status["reason"], "TriggerFailed");
+    assert_kept(&world);
+    // That it passes is no evidence of fresh leases.
+    patient.answers(200);
+    world.reason("a", "ServerError").await;
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    world.shoot("a").heal();
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+/// Each is enough to protect, and both are needed to restore.
+#[tokio::test]
+async fn a_trigger_and_the_leases_are_both_heard() {
+    let (world, patient) = triggered().await;
+    world.shoot("a").silence(100);
+    world.reason("a", "Outage").await;
+    patient.answers(200);
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    assert_eq!(world.health("a")["reason"], "Outage");
+    patient.answers(500);
+    world.clock.pass(INTERVAL).await;
+    world.shoot("a").renew();
+    world.reason("a", "TriggerFailed").await;
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    patient.answers(200);
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+#[tokio::test]
+async fn a_trigger_that_passes_stops_a_scale_down_and_restores() {
+    let (world, patient) = checked("Trigger", 200).await;
+    change_policy(&world, "p", |policy| {
+        // mcm, the second.
+        policy["spec"]["dependentResourceInfos"][1]["scaleDown"]["initialDelay"] = json!("40s");
+    });
+    world.reason("a", "Healthy").await;
+    patient.answers(500);
+    first_write(&world).await;
+    world.clock.pass(SECOND * 5).await;
+    assert_eq!(world.replicas("a"), [0, 2, 3]);
+    patient.answers(200);
+    world.protection("a", "None").await;
+    assert_restored(&world);
+    let taken: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
+    assert_eq!(taken, ["kcm", "kcm"]);
+}
+
+/// A dependent that is missing ends each scale-down; the next verdict takes it up, not the next run of
+/// a check.
+#[tokio::test]
+async fn a_trigger_that_goes_on_failing_tries_no_more_often_than_leases_would() {
+    let (world, patient) = checked("Trigger", 200).await;
+    world.reason("a", "Healthy").await;
+    world.seed.delete("deployments", "a", "kcm");
+    patient.answers(500);
+    world.reason("a", "TriggerFailed").await;
+    world.clock.pass(INTERVAL).await;
+    world.seed.forget_calls();
+    world.clock.pass(INTERVAL * 6).await;
+    let calls = world.seed.calls();
+    let looks = calls.iter().filter(|call| call.name == "kcm").count();
+    assert!((5..=7).contains(&looks), "{looks}");
+}
+
+#[tokio::test]
+async fn nothing_is_taken_in_a_dry_run() {
+    let (world, patient) = checked("Trigger", 200).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("DryRun")
+    });
+    world.reason("a", "Healthy").await;
+    patient.answers(500);
+    let status = world.reason("a", "TriggerFailed").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), RUNNING);
+    assert_eq!(condition(&status, "Protecting")["reason"], "DryRun");
+    let would = "these would be scaled to zero: ca, kcm, mcm";
+    assert!(message(&status).contains(would), "{status}");
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("Enforce")
+    });
+    world.protection("a", "Active").await;
+}
+
+#[tokio::test]
+async fn a_suspended_policy_runs_no_checks() {
+    let (world, patient) = triggered().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(true)
+    });
+    world.reason("a", "Suspended").await;
+    patient.answers(200);
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    assert_eq!(world.health("a")["checks"], Value::Null);
+}
+
+#[tokio::test]
+async fn nothing_is_taken_before_the_initial_delay_has_passed() {
+    let (world, patient) = checked("Trigger", 500).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["initialDelay"] = json!("60s")
+    });
+    world.protection("a", "Active").await;
+    put_cluster(&world.seed, "b", &world.shoot("a").kubeconfig());
+    let status = world.reason("b", "TriggerFailed").await;
+    world.clock.pass(SECOND * 30).await;
+    assert_eq!(world.replicas("b"), RUNNING);
+    assert!(message(&status).contains("initialDelay"), "{status}");
+    world.protection("b", "Active").await;
+    patient.answers(200);
+    world.protection("b", "None").await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_let_go_waits_for_its_trigger() {
+    let (world, patient) = triggered().await;
+    change_policy(&world, "p", deselect);
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    let status = world.health("a");
+    assert_eq!(status["reason"], "TriggerFailed");
+    assert!(
+        message(&status).contains("no policy selects the cluster any more"),
+        "{status}"
+    );
+    patient.answers(200);
+    let let_go = || world.health("a").is_null().then_some(());
+    world.clock.until("it is let go", let_go).await;
+    assert_restored(&world);
+}
+
+/// Whether a Trigger still fails is not known before it has been run.
+#[tokio::test]
+async fn a_restart_forgets_no_trigger() {
+    let (mut world, patient) = triggered().await;
+    world.stop().await;
+    patient.answers(200);
+    ask(
+        &world,
+        &[json!({
+            "name": "etcd", "role": "Trigger", "initialDelaySeconds": 100, "periodSeconds": 1,
+            "httpGet": {"host": "127.0.0.1", "port": patient.target.address.port()},
+        })],
+    );
+    world.start();
+    world.reason("a", "Healthy").await;
+    assert_held_back(
+        &world,
+        "the Trigger etcd tells nothing: it has not been run yet",
+    )
+    .await;
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+#[tokio::test]
+async fn a_trigger_that_is_taken_out_of_the_policy_counts_no_more() {
+    let (world, _patient) = triggered().await;
+    ask(&world, &[]);
+    world.protection("a", "None").await;
+    assert_restored(&world);
+    assert_eq!(world.health("a")["checks"], Value::Null);
+}
+
+/// There is nothing to protect, or its nodes are taken down, for which the controllers are needed.
+#[test]
+fn checks_keep_no_cluster_that_goes_to_sleep_or_loses_its_workers() {
+    for role in ["Gate", "Trigger"] {
+        for (field, value) in [
+            ("provider", json!({"workers": []})),
+            ("hibernation", json!({"enabled": true})),
+        ] {
+            run(async move {
+                let (world, _patient) = checked(role, 500).await;
+                world
+                    .reason(
+                        "a",
+                        if role == "Gate" {
+                            "Healthy"
+                        } else {
+                            "TriggerFailed"
+                        },
+                    )
+                    .await;
+                world.shoot("a").silence(100);
+                world.protection("a", "Active").await;
+                change_shoot(&world, |shoot| shoot["spec"][field] = value.clone());
+                world.protection("a", "None").await;
+                assert_restored(&world);
+            });
+        }
+    }
+}
+
+/// Each cluster has checks of its own.
+#[tokio::test]
+async fn a_cluster_that_is_replaced_is_checked_anew() {
+    let (world, patient) = triggered().await;
+    let mut cluster = world.seed.get("clusters", "", "a").unwrap();
+    cluster["metadata"]["uid"] = json!("uid-anew");
+    patient.answers(NEVER);
+    world.seed.put(&cluster);
+    let fresh = |status: &Value| status["checks"][0]["message"] == "it had not ended after 1s";
+    world.health_where("a", "it was checked anew", fresh).await;
+    assert_eq!(world.replicas("a"), DOWN);
+}
