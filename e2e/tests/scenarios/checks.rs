@@ -72,13 +72,18 @@ impl Stage {
     }
 
     async fn grant(&self, seed: &Seed, verbs: &str) -> Result<()> {
-        let rights = RIGHTS.replace("NAMESPACE", &self.namespace);
-        seed.apply(&rights.replace("VERBS", verbs)).await
+        grant(seed, &self.namespace, verbs).await
     }
 
     async fn runs(&self, runner: &Runner) -> Outcome {
         runner.run(&self.namespace, &self.check).await.outcome
     }
+}
+
+/// Lets the prober run commands in the pods of a namespace, as far as these verbs go.
+pub(super) async fn grant(seed: &Seed, namespace: &str, verbs: &str) -> Result<()> {
+    let rights = RIGHTS.replace("NAMESPACE", namespace);
+    seed.apply(&rights.replace("VERBS", verbs)).await
 }
 
 /// As the prober, with its rights and no others.

@@ -26,6 +26,7 @@ mod policies;
 mod prober;
 mod restore;
 mod rights;
+mod roles;
 mod silence;
 mod status;
 mod steps;
@@ -85,6 +86,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         prober::all(),
         restore::all(),
         rights::all(),
+        roles::all(),
         silence::all(),
         status::all(),
         uninstall::all(),
