@@ -3,15 +3,32 @@
 use crate::{ApiServer, Assets, apiserver::ADMIN, operator};
 use anyhow::{Context as _, Result, bail};
 use std::{
+    fs::{self, File},
     path::{Path, PathBuf},
     process::Stdio,
 };
+use tokio::process::{Child, Command};
 
 /// kubectl for one kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Kubectl {
     path: PathBuf,
     kubeconfig: PathBuf,
+}
+
+/// kubectl that goes on printing; it ends with this value.
+#[derive(Debug)]
+pub struct Watching {
+    _child: Child,
+    output: PathBuf,
+}
+
+impl Watching {
+    /// What it has printed so far.
+    pub fn printed(&self) -> Result<String> {
+        let output = fs::read_to_string(&self.output);
+        output.with_context(|| format!("cannot read {}", self.output.display()))
+    }
 }
 
 /// What a command printed, and how it ended.
@@ -36,7 +53,29 @@ impl Kubectl {
 
     /// Runs it in the repository's root with these arguments, whatever comes of it.
     pub async fn try_run(&self, args: &[&str]) -> Result<Output> {
-        let mut command = tokio::process::Command::new(&self.path);
+        self.output(self.command(args)).await
+    }
+
+    /// Starts it with these arguments, which have it go on until it is ended. One at a time.
+    pub fn watch(&self, args: &[&str]) -> Result<Watching> {
+        let output = self.kubeconfig.with_extension("watch");
+        let mut command = self.command(args);
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(&output)?)
+            .stderr(Stdio::null())
+            // Ctrl-C is for this process, which then ends its children itself.
+            .process_group(0)
+            .kill_on_drop(true);
+        let child = command.spawn();
+        Ok(Watching {
+            _child: child.with_context(|| format!("cannot run {}", self.path.display()))?,
+            output,
+        })
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.path);
         command
             .current_dir(root())
             .arg("--kubeconfig")
@@ -44,7 +83,7 @@ impl Kubectl {
             .arg("--cache-dir")
             .arg(self.kubeconfig.with_extension("cache"))
             .args(args);
-        self.output(command).await
+        command
     }
 
     /// Runs a script in the repository's root, as [`Self::script_in`] does.
@@ -61,11 +100,9 @@ impl Kubectl {
         variables: &[(&str, &str)],
     ) -> Result<String> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
-        let operator = operator::binary()?;
-        let ours = [&self.path, &operator].into_iter();
-        let ours = ours.filter_map(|path| Some(path.parent()?.to_owned()));
-        let paths = std::env::join_paths(ours.chain(std::env::split_paths(&paths)))?;
-        let mut command = tokio::process::Command::new("sh");
+        let ours = self.path.parent().map(Path::to_owned);
+        let paths = std::env::join_paths(ours.into_iter().chain(std::env::split_paths(&paths)))?;
+        let mut command = Command::new("sh");
         command
             .args(["-eu", "-c", script])
             .current_dir(directory)
@@ -80,7 +117,7 @@ impl Kubectl {
         Ok(output.stdout)
     }
 
-    async fn output(&self, mut command: tokio::process::Command) -> Result<Output> {
+    async fn output(&self, mut command: Command) -> Result<Output> {
         let output = command
             .stdin(Stdio::null())
             // Ctrl-C is for this process, which then ends its children itself.

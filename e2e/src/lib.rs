@@ -60,7 +60,7 @@ pub use execs::{Execs, Play};
 pub use files::{Files, INTERRUPTED, interrupted};
 pub use gitops::{Helm, Verdict, gitops_definitions, verdicts};
 pub use kubeconfig::Kubeconfig;
-pub use kubectl::{Kubectl, Output};
+pub use kubectl::{Kubectl, Output, Watching};
 pub use kubelet::{Kubelet, Renewal};
 pub use operator::{Operator, binary};
 pub use pod_kubelet::{BACK_OFF, NODE};

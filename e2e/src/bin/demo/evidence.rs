@@ -94,6 +94,15 @@ pub(crate) fn readiness(node: &Node) -> &str {
         .map_or("", |condition| &condition.status)
 }
 
+/// The states of a cluster, one after the other, in what `kubectl get clusterhealths -w` has printed.
+pub(crate) fn states(printed: &str) -> Vec<String> {
+    let rows = printed.lines().filter(|row| !row.starts_with("NAME"));
+    let states = rows.filter_map(|row| row.split_whitespace().nth(1));
+    let mut states: Vec<String> = states.map(str::to_owned).collect();
+    states.dedup();
+    states
+}
+
 /// Seconds from one time to a later one; an error if it is an earlier one.
 pub(crate) fn seconds(what: &str, from: Timestamp, to: Timestamp) -> Result<f64> {
     let seconds = to.duration_since(from).as_secs_f64();
@@ -105,6 +114,14 @@ pub(crate) fn seconds(what: &str, from: Timestamp, to: Timestamp) -> Result<f64>
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn states_are_read_off_what_kubectl_prints() {
+        let printed = "NAME   STATE      NODES\na      ONLINE     5/5\na      ONLINE     4/5\n\
+                       a      DEGRADED   4/5\na      ONLINE     5/5\n";
+        assert_eq!(states(printed), ["ONLINE", "DEGRADED", "ONLINE"]);
+        assert!(states("").is_empty());
+    }
 
     #[test]
     fn the_fraction_is_silent_when_the_last_of_it_is() {

@@ -86,11 +86,16 @@ impl<W: Write> Narrator<W> {
 
     /// Runs kubectl with these arguments, shown as they are, and shows what it prints.
     pub(crate) async fn run(&mut self, prompt: &Prompt, command: &str) -> Result<()> {
+        let args: Vec<&str> = command.split_whitespace().collect();
+        let output = prompt.kubectl.run(&args).await?;
+        self.ran(prompt, command, &output)
+    }
+
+    /// Shows what kubectl has printed with these arguments.
+    pub(crate) fn ran(&mut self, prompt: &Prompt, command: &str, output: &str) -> Result<()> {
         let line = format!("{} $ kubectl {command}", prompt.cluster);
         let line = self.painted(CYAN, &line);
         self.block(&format!("   {line}\n"))?;
-        let args: Vec<&str> = command.split_whitespace().collect();
-        let output = prompt.kubectl.run(&args).await?;
         self.print(&indented(output.trim_end(), 3))
     }
 

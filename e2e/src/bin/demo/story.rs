@@ -1,4 +1,5 @@
-//! The first act: a shoot is healthy, loses its network, is protected, and gets everything back.
+//! The first act: a shoot is healthy, loses its network, is protected, and gets everything back; then
+//! its API server goes down, for which nothing is scaled. Its states are watched from the first outage on.
 
 use crate::{
     Findings,
@@ -7,11 +8,11 @@ use crate::{
 };
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
-    api::{ClusterCounts, ClusterHealthStatus, ProbePolicy, Protection},
+    api::{ClusterCounts, ClusterHealthStatus, ClusterState, ProbePolicy, Protection},
     prober::plan::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Operator, Seed, Shoot,
+    DEPENDENTS, Env, Operator, Seed, Shoot, Watching,
     wait::{self, Look, seen},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -24,6 +25,9 @@ use tokio_util::task::AbortOnDropHandle;
 const POLICY_FILE: &str = "e2e/src/bin/demo/probe-policy.yaml";
 const POLICY: &str = include_str!("probe-policy.yaml");
 const POLICY_NAME: &str = "shoots";
+
+/// Arguments of kubectl.
+const HISTORY: &str = "get clusterhealths -w";
 
 const NODES: usize = 5;
 /// How many of them make an outage: six of ten, the policy's default.
@@ -61,6 +65,10 @@ pub(crate) async fn tell<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Res
         .is_healthy(narrator)
         .await
         .context("step 2, a healthy cluster, failed")?;
+    let history = stage
+        .at_seed
+        .kubectl
+        .watch(&HISTORY.split(' ').collect::<Vec<_>>())?;
     stage
         .breaks(narrator)
         .await
@@ -69,6 +77,10 @@ pub(crate) async fn tell<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Res
         .recovers(narrator)
         .await
         .context("step 4, the network is back, failed")?;
+    stage
+        .goes_down(narrator, &history)
+        .await
+        .context("step 5, the API server goes down, failed")?;
     Ok(stage.findings)
 }
 
@@ -130,6 +142,7 @@ impl Stage {
             .await?;
         self.health("the operator to find the cluster healthy", |health| {
             health.reason.as_deref() == Some("Healthy")
+                && health.state == Some(ClusterState::Online)
         })
         .await?;
         self.policy_is_ready(|counts| counts.probing == 1).await?;
@@ -207,6 +220,8 @@ impl Stage {
             "All was at zero {lead:.1} s before kube-controller-manager marks the nodes."
         ))?;
         self.nodes_are("Unknown").await?;
+        self.state(ClusterState::NotReady).await?;
+        narrator.now("the operator sees nodes that are not ready: the cluster is NOTREADY")?;
         narrator.run(&self.at_shoot, "get nodes").await?;
 
         self.found("scaled to zero, in order", &DEPENDENTS.join(", "));
@@ -241,6 +256,7 @@ impl Stage {
             }
         }
         self.nodes_are("True").await?;
+        self.state(ClusterState::Online).await?;
         self.policy_is_ready(|counts| counts.protected == 0).await?;
         // By the next probe, within the policy's interval, every lease is fresh.
         self.shoot
@@ -268,6 +284,55 @@ impl Stage {
             "writes to Deployments",
             &format!("{}, one down and one up each", writes.len()),
         );
+        Ok(())
+    }
+
+    async fn goes_down<W: Write>(
+        &mut self,
+        narrator: &mut Narrator<W>,
+        history: &Watching,
+    ) -> Result<()> {
+        narrator.step("The API server itself goes down")?;
+        narrator.note(
+            "Leases that cannot be read say nothing of nodes, so nothing is scaled. The state tells.",
+        )?;
+        let down = Timestamp::now();
+        self.shoot.stop_api_server();
+        narrator.at(down, "the shoot's API server is killed")?;
+        for (state, text) in [
+            (ClusterState::Degraded, "a probe has failed: DEGRADED"),
+            (ClusterState::Offline, "so has its one retry: OFFLINE"),
+        ] {
+            self.state(state).await?;
+            narrator.now(text)?;
+        }
+        self.shoot.start_api_server().await?;
+        narrator.now("the API server is back")?;
+        self.state(ClusterState::Online).await?;
+        narrator.now("it answers, and its nodes were looked at anew: ONLINE")?;
+        let touched = evidence::patches(&self.shoot, down)?;
+        ensure!(touched.is_empty(), "a Deployment was touched: {touched:?}");
+
+        let printed = self
+            .until("kubectl to print the last state", async || {
+                let printed = history.printed()?;
+                let states = evidence::states(&printed);
+                let ended = states.ends_with(&["OFFLINE".into(), "ONLINE".into()])
+                    || states.ends_with(&["CONNECTING".into(), "ONLINE".into()]);
+                Ok(if ended {
+                    Look::Met(printed)
+                } else {
+                    Look::Not(states.join(", "))
+                })
+            })
+            .await?;
+        narrator.note("Its history, as it was printed since the network broke:")?;
+        narrator.ran(&self.at_seed, HISTORY, &printed)?;
+        self.found(
+            "while its API server was away",
+            "no Deployment was written to",
+        );
+        self.found("states", &evidence::states(&printed).join(", "));
         Ok(())
     }
 
@@ -322,6 +387,12 @@ impl Stage {
             seen(ready && met(&status.clusters), format!("{status:?}"))
         })
         .await
+    }
+
+    async fn state(&self, wanted: ClusterState) -> Result<()> {
+        let what = format!("the cluster to be {}", wanted.name());
+        self.health(&what, |health| health.state == Some(wanted))
+            .await
     }
 
     async fn protection(&self, wanted: Protection) -> Result<()> {
