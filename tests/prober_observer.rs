@@ -10,10 +10,18 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
-use support::{DOWN, Failure, INTERVAL, Read, World, change_policy, change_shoot, run};
+use support::{
+    DOWN, Failure, INTERVAL, Read, Reply, ScriptedServer, World, change_policy, change_shoot, run,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// The clock goes in steps of this length where it matters.
@@ -159,6 +167,41 @@ async fn a_provider_of_metrics_dies_and_returns() {
     assert_eq!(status["checks"][0]["result"], "Unknown");
 }
 
+/// One that is asked over HTTP, such as Prometheus.
+#[tokio::test]
+async fn a_provider_of_metrics_is_asked_over_http() {
+    let up = Arc::new(AtomicBool::new(true));
+    let answers = up.clone();
+    let prometheus = ScriptedServer::start(move |request| {
+        assert_eq!(request.path, "/-/ready");
+        let code = if answers.load(Ordering::SeqCst) {
+            200
+        } else {
+            503
+        };
+        Reply::body(code, "text/plain", "")
+    })
+    .await;
+    let url = prometheus.url();
+    let (_, port) = url.rsplit_once(':').unwrap();
+    let world = observed(json!({"metricsProviders": [{
+        "name": "prometheus", "periodSeconds": 10, "timeoutSeconds": 60,
+        "httpGet": {
+            "scheme": "HTTPS", "host": "127.0.0.1", "port": port.parse::<u16>().unwrap(),
+            "path": "/-/ready",
+        },
+    }]}))
+    .await;
+    let passing = |status: &Value| status["checks"][0]["result"] == "Passing";
+    let status = world.health_where("a", "it passes", passing).await;
+    assert_eq!(status["checks"][0]["type"], "HttpGet");
+    up.store(false, Ordering::SeqCst);
+    let status = state(&world, "a", "FAILING_METRICS").await;
+    says(&status, "prometheus: the server answered 503");
+    up.store(true, Ordering::SeqCst);
+    state(&world, "a", "ONLINE").await;
+}
+
 /// An API server that goes away and comes back, by the number of retries.
 #[test]
 fn an_api_server_goes_away_and_comes_back() {
@@ -232,29 +275,37 @@ async fn nodes_that_may_not_be_read_leave_a_new_cluster_pending() {
     assert_eq!(world.health("a")["nodes"], "4/4");
 }
 
-#[tokio::test]
-async fn a_cluster_that_changes_is_observed_anew() {
+#[test]
+fn a_cluster_that_changes_is_observed_anew() {
+    run(observed_anew(|world| {
+        change_shoot(world, |shoot| {
+            let manager = json!({"nodeMonitorGracePeriod": "50s"});
+            shoot["spec"]["kubernetes"] = json!({"kubeControllerManager": manager});
+        });
+    }));
+    run(observed_anew(|world| {
+        let another = |cluster: &mut Value| cluster["metadata"]["uid"] = json!("another");
+        world.seed.change("clusters", "", "a", another);
+    }));
+}
+
+async fn observed_anew(change: impl Fn(&World)) {
     let world = World::running(&["a"]).await;
     state(&world, "a", "ONLINE").await;
     world.clock.pass(MINUTE).await;
-    let (nodes, ready) = (
-        world.shoot("a").count(Read::Nodes),
-        world.shoot("a").count(Read::Ready),
-    );
-    change_shoot(&world, |shoot| {
-        let manager = json!({"nodeMonitorGracePeriod": "50s"});
-        shoot["spec"]["kubernetes"] = json!({"kubeControllerManager": manager});
-    });
+    let shoot = world.shoot("a");
+    let (nodes, ready) = (shoot.count(Read::Nodes), shoot.count(Read::Ready));
+    change(&world);
     world.clock.pass(Duration::from_secs(1)).await;
     assert_eq!(world.health("a")["state"], "ONLINE", "what is shown stays");
-    world.shoot("a").conditions(0, &[]);
+    shoot.conditions(0, &[]);
     state(&world, "a", "NOTREADY").await;
     assert!(
         world.clock.elapsed() < 4 * MINUTE,
         "not only when nodes are due"
     );
-    assert!(world.shoot("a").count(Read::Nodes) > nodes);
-    assert!(world.shoot("a").count(Read::Ready) > ready);
+    assert!(shoot.count(Read::Nodes) > nodes);
+    assert!(shoot.count(Read::Ready) > ready);
 }
 
 #[tokio::test]

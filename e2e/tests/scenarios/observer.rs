@@ -83,7 +83,8 @@ async fn e2e_pressure_on_one_of_three_nodes_is_shown(env: Env) -> Result<()> {
     is_in(&shoot, "UNHEALTHY").await?;
     let table = kubectl.run(&["get", "ch", cluster, "-o", "wide"]).await?;
     let rows = columns(&table);
-    let (head, row) = (&rows[0], &rows[1]);
+    let head_and_row = rows.first().zip(rows.get(1));
+    let (head, row) = head_and_row.with_context(|| table.clone())?;
     let of = |column: &str| {
         let place = head.iter().position(|it| *it == column)?;
         row.get(place).copied()
