@@ -557,6 +557,35 @@ fn results_follow_what_is_checked() {
     });
 }
 
+/// What is under way is dropped, with its connection, when a check goes.
+#[test]
+fn a_check_that_is_stopped_leaves_no_connection() {
+    run(async {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let open: Arc<AtomicUsize> = Arc::default();
+        let counted = open.clone();
+        let target = Target::start(&activity, move |mut stream| {
+            let counted = counted.clone();
+            async move {
+                counted.fetch_add(1, Ordering::SeqCst);
+                gone(&mut stream).await;
+                counted.fetch_sub(1, Ordering::SeqCst);
+            }
+        })
+        .await;
+        let mut check = check(json!({"httpGet": plain(target.address.port())}));
+        check.timeout_seconds = 3600;
+        let mut checks = Checks::new("a".into(), runner(None, "", CheckMetrics::default()));
+        checks.adopt(&Arc::from([check]));
+        clock.pass(10 * SECOND).await;
+        assert_eq!(open.load(Ordering::SeqCst), 1);
+        checks.stop();
+        clock.settle().await;
+        assert_eq!(open.load(Ordering::SeqCst), 0);
+    });
+}
+
 /// What fails counts for no longer than it can be known.
 #[test]
 fn what_is_not_run_any_more_tells_nothing() {

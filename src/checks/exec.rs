@@ -88,7 +88,7 @@ fn refusal(status: &kube::core::Status) -> String {
     let remedy = match status.code {
         403 => {
             "; grant get and create on pods/exec to the operator's ServiceAccount, in the namespaces \
-             of the control planes"
+             of the control planes, as manifests/examples/exec-checks does"
         }
         _ => "",
     };

@@ -14,11 +14,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     outcome::Outcome,
-    output::bounded,
     runner::{Runner, kind},
     tally::Tally,
 };
-use crate::api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT};
+use crate::{
+    api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT},
+    shoot::text::clean,
+};
 
 /// First runs are spread over their period, but over no more than this: what hangs on a check waits
 /// for them.
@@ -141,7 +143,7 @@ impl Checks {
                 r#type: kind(&running.check),
                 result: state.result(now),
                 since: state.since.map(Time),
-                message: state.message(now).map(|text| bounded(&text, MAX_OUTPUT)),
+                message: state.message(now).map(|text| clean(&text, MAX_OUTPUT)),
             }
         };
         self.running.iter().map(status).collect()
@@ -257,7 +259,7 @@ impl Running {
         };
         let name = &self.check.name;
         match state.message(now) {
-            Some(why) => format!("{role} {name} {is}: {}", bounded(&why, MAX_OUTPUT)),
+            Some(why) => format!("{role} {name} {is}: {}", clean(&why, MAX_OUTPUT)),
             None => format!("{role} {name} {is}"),
         }
     }

@@ -158,18 +158,15 @@ impl Runner {
         // To find the pod is no part of the command: that the seed does not answer says nothing of
         // what the command would have said.
         let found = pods::find(&inner.seed, namespace, action).await;
-        inner.seed.turn().await;
+        if found.is_ok() {
+            inner.seed.turn().await;
+        }
         drop(waiting);
-        let chosen = match found {
-            Ok(chosen) => chosen,
-            Err(unknown) => {
-                return Run {
-                    began: Instant::now(),
-                    outcome: Outcome::Unknown(unknown),
-                };
-            }
-        };
         self.timed(ProbeType::Exec, timeout, async |until| {
+            let chosen = match found {
+                Ok(chosen) => chosen,
+                Err(unknown) => return Outcome::Unknown(unknown),
+            };
             let command = exec::run(inner.seed.client(), namespace, &chosen, &action.command);
             match timeout_at(until, command).await {
                 Ok(outcome) => outcome,
