@@ -300,15 +300,18 @@ impl Book {
     }
 
     /// What is due first, of what is not being written. A finalizer that is due goes before all
-    /// else, however many clusters' statuses are due since they have just been protected.
+    /// else, however many clusters' statuses are due since they have just been protected; and of these,
+    /// those that tell of a protection go before those of clusters that are only observed otherwise,
+    /// which may be all of them at once.
     pub(super) fn next(&self) -> Option<(Instant, Object)> {
+        let now = Instant::now();
         let policies = self.policies.iter();
         let finalizers = policies
             .clone()
             .filter_map(|(name, record)| Some((record.finalizer.schedule.due()?, name)));
         let finalizer = finalizers.min_by_key(|(due, _)| *due);
         if let Some((due, name)) = finalizer
-            && due <= Instant::now()
+            && due <= now
         {
             return Some((due, Object::Finalizer(name.clone())));
         }
@@ -316,14 +319,14 @@ impl Book {
             .clusters
             .iter()
             .filter(|(_, record)| record.unwanted || record.report.is_some())
-            .filter_map(|(name, record)| Some((record.schedule.due()?, name)));
+            .filter_map(|(name, record)| Some((record.schedule.due()?, record, name)));
         let policies =
             policies.filter_map(|(name, record)| Some((record.kept.schedule.due()?, name)));
         let soonest = [
             finalizer.map(|(due, name)| (due, Object::Finalizer(name.clone()))),
             clusters
-                .min_by_key(|(due, _)| *due)
-                .map(|(due, name)| (due, Object::Cluster(name.clone()))),
+                .min_by_key(|(due, record, _)| (*due > now, !record.is_urgent(), *due))
+                .map(|(due, _, name)| (due, Object::Cluster(name.clone()))),
             policies
                 .min_by_key(|(due, _)| *due)
                 .map(|(due, name)| (due, Object::Policy(name.clone()))),
@@ -355,5 +358,45 @@ impl Book {
         let summary = |name: &str| self.clusters.get(name)?.summary();
         let now = Timestamp::now();
         Some(policy::status(&view, summary, &record.kept.status, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::{ClusterState, Protection},
+        health::{
+            fixtures::{assessment, report, view},
+            report::{ClusterReport, Finding},
+        },
+        prober::verdict::Verdict,
+    };
+
+    fn seen(verdict: Verdict, protection: Protection) -> Box<ClusterReport> {
+        let finding = Finding::Judged(verdict, Box::new(assessment(5, 0)));
+        Box::new(ClusterReport {
+            observed: Some(view(ClusterState::Online)),
+            protection,
+            ..report(finding)
+        })
+    }
+
+    #[test]
+    fn a_protection_is_written_first() {
+        let mut book = Book::new(Known::default());
+        for name in ["a", "b", "c"] {
+            let healthy = seen(Verdict::Healthy, Protection::None);
+            book.take(Update::Cluster(name.into(), healthy));
+        }
+        let outage = seen(Verdict::Outage, Protection::ScalingDown);
+        book.take(Update::Cluster("d".into(), outage));
+        let mut order = vec![];
+        while let Some((_, Object::Cluster(name))) = book.next() {
+            book.clusters.get_mut(&name).unwrap().schedule.begin();
+            order.push(name);
+        }
+        assert_eq!(order.first().map(|it| &**it), Some("d"));
+        assert_eq!(order.len(), 4);
     }
 }

@@ -154,6 +154,12 @@ impl ClusterRecord {
         uid.is_some() && self.owner.as_ref() == uid
     }
 
+    /// Whether it has yet to tell that the cluster is protected, or is not any more.
+    pub(super) fn is_urgent(&self) -> bool {
+        let report = self.report.as_ref();
+        report.is_some_and(|report| report.protection != self.status.protection)
+    }
+
     /// The ClusterHealth, as events refer to it.
     pub(super) fn regarding(&self, name: &str) -> ObjectReference {
         events::regarding::<ClusterHealth>(name, self.health_uid.as_deref())
