@@ -487,6 +487,9 @@ async fn a_suspended_policy_keeps_what_it_took() {
 #[tokio::test]
 async fn a_hibernated_cluster_is_skipped() {
     let mut seed = Fixed::healthy();
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["state"] = json!(null);
+    });
     seed.change("Cluster", CLUSTER, |it| {
         it["spec"]["shoot"]["spec"]["hibernation"] = json!({"enabled": true});
         it["spec"]["shoot"]["status"]["hibernated"] = json!(true);

@@ -189,7 +189,10 @@ impl Observer {
             let started = self.now();
             match timeout_at(due, self.sources.facts_at_leisure()).await {
                 Ok(Ok(facts)) => self.learn(&facts, started),
-                Ok(Err(_)) => self.watch.need_facts(),
+                Ok(Err(error)) => {
+                    self.not_learnt(&error);
+                    self.watch.need_facts();
+                }
                 // There was no time; leases go before.
                 Err(_) => {}
             }
@@ -355,6 +358,7 @@ impl Observer {
                 Ok(())
             }
             Err(error) => {
+                self.not_learnt(&error);
                 let finished = self.now();
                 match error.throttled() {
                     Some(wait) => self.watch.throttled(started, finished, wait),
@@ -370,6 +374,13 @@ impl Observer {
         let roster = Roster::new(&facts.nodes, machines, &self.settings.pools);
         self.watch.learn(roster, started);
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
+    }
+
+    /// Whoever cannot read the Nodes for a verdict need not try it for the state.
+    fn not_learnt(&mut self, error: &EvidenceError) {
+        if let EvidenceError::Shoot { .. } | EvidenceError::NoRoom(_) = error {
+            self.found(Found::Nodes(Err(error.to_string())));
+        }
     }
 
     fn now(&self) -> Moment {
