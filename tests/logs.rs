@@ -138,8 +138,8 @@ async fn each_transition_is_one_line_with_its_evidence() {
     assert_eq!(with_reason(&lines, "ServerError").len(), 1, "{lines:?}");
     assert_eq!(
         lines.len(),
-        3,
-        "the shoot, the watch, the status: {lines:?}"
+        4,
+        "the shoot, its state, the watch, the status: {lines:?}"
     );
 }
 
