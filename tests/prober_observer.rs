@@ -87,7 +87,7 @@ async fn a_healthy_cluster_is_online() {
         assert_eq!(status[pressure], "0/4");
     }
     says(&status, "its 4 nodes are well");
-    assert_eq!(status["lastStateTransitionTime"].is_null(), false);
+    assert!(!status["lastStateTransitionTime"].is_null());
     assert_eq!(world.shoot("a").connections(), 1);
     assert_eq!(counted(&world), ["ONLINE 1"]);
 }
