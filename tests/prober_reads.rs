@@ -324,11 +324,10 @@ async fn a_cluster_that_hangs_delays_no_other() {
         let probes = reads.filter(|(_, read, _)| *read == Read::Cached);
         probes.collect::<Vec<_>>()
     };
-    let mut seen = probes().len();
-    for _ in 0..5 {
+    let seen = probes().len();
+    for more in 1..=5 {
         world.clock.pass(INTERVAL + STEP).await;
-        assert_eq!(probes().len(), seen + 1);
-        seen += 1;
+        assert_eq!(probes().len(), seen + more);
     }
     let probes = probes();
     let gaps = probes.windows(2).skip(1).map(|it| it[1].0 - it[0].0);
