@@ -326,14 +326,23 @@ fn runs_that_are_late_leave_nothing() {
                 }
                 runs.len()
             };
-            late += together().await;
+            let half = rounds / 2;
+            for _ in 0..half {
+                late += together().await;
+            }
             let (before, memory) = (at_rest().await, resident());
-            for _ in 1..rounds {
+            for _ in half..rounds {
                 late += together().await;
             }
             let after = at_rest().await;
             let grown = resident().saturating_sub(memory);
-            assert!(grown < 16 << 20, "{stalls:?}: {grown} bytes");
+            // How much of an endless output is on its way at once differs; all else is alike.
+            let most = if stalls == Stalls::Output {
+                64 << 20
+            } else {
+                4 << 20
+            };
+            assert!(grown < most, "{stalls:?}: {grown} bytes");
             // The API server's connections are kept for the next time, once there is one.
             let kept = match case.check.exec {
                 Some(_) => TOGETHER,
