@@ -472,6 +472,58 @@ async fn an_outage_in_dry_run() {
     insta::assert_snapshot!(text(&account));
 }
 
+/// What a restore waits for is named, and what to do about it.
+#[tokio::test]
+async fn a_check_is_in_the_way() {
+    let mut seed = Fixed::protected();
+    let check = |name: &str, role: &str, result: &str| json!({"name": name, "role": role, "type": "TcpSocket", "result": result, "message": "why"});
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["reason"] = json!("Healthy");
+        it["status"]["checks"] = json!([
+            check("etcd", "Gate", "Failing"),
+            check("vpn", "Trigger", "Unknown"),
+            check("dns", "Gate", "Passing"),
+            check("web", "Observe", "Failing"),
+        ]);
+    });
+    seed.change("ProbePolicy", "shoots", |it| {
+        it["spec"]["checks"] = json!([
+            {"name": "vpn", "role": "Trigger", "tcpSocket": {"host": "vpn", "port": 443}},
+        ]);
+    });
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Protected);
+    let next = account.next.join("\n");
+    let named = "these do not: the Gate etcd (Failing), the Trigger vpn (Unknown).";
+    assert!(next.contains(named), "{next}");
+    assert!(
+        next.contains("outage too, whatever the leases say: vpn"),
+        "{next}"
+    );
+    let told = text(&account);
+    for line in [
+        "Checks      etcd is Failing (a Gate): why",
+        "            web is Failing: why",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["checks"] = json!([])
+    });
+    let next = seed.account().await.next.join("\n");
+    assert!(!next.contains("these do not"), "{next}");
+}
+
+/// A Trigger that fails is an outage by another name.
+#[tokio::test]
+async fn an_outage_by_a_trigger() {
+    let mut seed = Fixed::healthy();
+    seed.change("ClusterHealth", CLUSTER, |it| {
+        it["status"]["reason"] = json!("TriggerFailed");
+    });
+    assert_eq!(seed.account().await.state, State::Outage);
+}
+
 #[tokio::test]
 async fn a_suspended_policy_keeps_what_it_took() {
     let mut seed = Fixed::protected();

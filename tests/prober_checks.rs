@@ -21,7 +21,7 @@ use std::{
 use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
-    DOWN, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, assert_kept, assert_restored,
+    Failure, INTERVAL, LONG, RUNNING, Read, Target, World, assert_kept, assert_restored,
     change_policy, change_shoot, condition, deselect, first_write, gone, http, put_cluster, run,
 };
 
@@ -468,15 +468,20 @@ fn checks_keep_no_cluster_that_goes_to_sleep_or_loses_its_workers() {
     }
 }
 
-/// Each cluster has checks of its own.
+/// What a check has come to is about the Cluster that was.
 #[tokio::test]
 async fn a_cluster_that_is_replaced_is_checked_anew() {
     let (world, patient) = triggered().await;
     let mut cluster = world.seed.get("clusters", "", "a").unwrap();
     cluster["metadata"]["uid"] = json!("uid-anew");
-    patient.answers(NEVER);
+    let mut check = patient.check("Trigger");
+    check["failureThreshold"] = json!(3);
+    ask(&world, &[check]);
+    let fails = |status: &Value| status["checks"][0]["result"] == "Failing";
+    world.health_where("a", "it fails three times", fails).await;
     world.seed.put(&cluster);
-    let fresh = |status: &Value| status["checks"][0]["message"] == "it had not ended after 1s";
-    world.health_where("a", "it was checked anew", fresh).await;
-    assert_eq!(world.replicas("a"), DOWN);
+    let begins = |status: &Value| status["checks"][0]["result"] == "Unknown";
+    world.health_where("a", "it is checked anew", begins).await;
+    world.health_where("a", "it fails three times", fails).await;
+    assert_kept(&world);
 }

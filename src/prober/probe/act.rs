@@ -163,10 +163,11 @@ impl Probe {
     /// A check keeps it from being restored. What it is owed is looked at all the same: somebody else
     /// may pay it, and what was never looked at may be owed.
     fn wait(&mut self, why: HeldBack) {
-        if self.guard.is_engaged() {
+        let ledger = self.guard.ledger();
+        if ledger.owes() || self.guard.protection() != Protection::None {
             self.held_back = Some(why);
             self.guard.hold();
-        } else if self.guard.ledger().is_looked_at() {
+        } else if ledger.is_looked_at() {
             self.guard.stop();
         } else {
             self.guard.insist(Aim::Look, String::new(), Instant::now());
