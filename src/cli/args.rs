@@ -71,8 +71,13 @@ pub(super) struct CheckArgs {
 
     /// Switches features, as ExecProbeTimeout=false: a command of a check that takes longer than its
     /// timeout passes, and is told of
-    #[arg(long, env = "DWD_FEATURE_GATES", value_name = "GATE=BOOL")]
-    feature_gates: Option<FeatureGates>,
+    #[arg(
+        long,
+        env = "DWD_FEATURE_GATES",
+        value_name = "GATE=BOOL",
+        default_value = "ExecProbeTimeout=true"
+    )]
+    pub(super) feature_gates: FeatureGates,
 }
 
 /// What is reported.
@@ -285,10 +290,6 @@ impl ScaleArgs {
 }
 
 impl CheckArgs {
-    pub(super) fn gates(&self) -> FeatureGates {
-        self.feature_gates.unwrap_or_default()
-    }
-
     /// Of requests for commands.
     pub(super) fn budget(&self) -> Budget {
         Budget {

@@ -48,7 +48,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         let exec = Seed::new(post.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
             .led_by(post.leadership.clone());
-        let runner = Runner::new(exec, checks.gates(), instruments.checks.clone());
+        let runner = Runner::new(exec, checks.feature_gates, instruments.checks.clone());
         let scale = Seed::new(post.seed.client().clone(), scale.budget());
         let prober = Prober {
             seed: post.seed,
