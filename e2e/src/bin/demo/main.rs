@@ -1,4 +1,4 @@
-//! What the operator is for, in about a minute: the nodes of a cluster lose their network, and in
+//! What the operator is for, in little more than a minute: the nodes of a cluster lose their network, and in
 //! another act a control plane its etcd.
 //!
 //! A seed and a shoot are started on this machine, the nodes are cut off and let back, etcd goes down
