@@ -21,8 +21,9 @@ use std::{
 use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
-    Failure, INTERVAL, LONG, RUNNING, Read, Target, World, assert_kept, assert_restored,
-    change_policy, change_shoot, condition, deselect, first_write, gone, http, put_cluster, run,
+    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, assert_kept,
+    assert_restored, change_policy, change_shoot, condition, deselect, first_write, gone, http,
+    put_cluster, run, scale_by_hand,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -188,6 +189,21 @@ async fn a_gate_that_fails_in_the_middle_of_a_restore_holds_back_the_rest() {
     assert_restored(&world);
 }
 
+#[tokio::test]
+async fn what_somebody_else_pays_is_seen_while_a_gate_fails() {
+    let (world, _patient) = checked("Gate", 500).await;
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    assert_held_back(&world, "the Gate etcd fails").await;
+    for (name, replicas) in DEPENDENTS.into_iter().zip([1, 2, 3]) {
+        scale_by_hand(&world, name, replicas, true);
+    }
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
 /// What nobody took need not be given back, and is not asked for again and again.
 #[tokio::test]
 async fn a_gate_that_fails_costs_a_healthy_cluster_nothing() {
@@ -292,6 +308,13 @@ async fn a_trigger_and_the_leases_are_both_heard() {
     assert_eq!(world.health("a")["reason"], "Outage");
     patient.answers(500);
     world.clock.pass(INTERVAL).await;
+    assert_eq!(world.health("a")["reason"], "Outage");
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    world.reason("a", "TriggerFailed").await;
+    world.shoot("a").heal();
+    world.reason("a", "Outage").await;
     world.shoot("a").renew();
     world.reason("a", "TriggerFailed").await;
     world.clock.pass(LONG).await;
@@ -306,18 +329,35 @@ async fn a_trigger_that_passes_stops_a_scale_down_and_restores() {
     let (world, patient) = checked("Trigger", 200).await;
     change_policy(&world, "p", |policy| {
         // mcm, the second.
-        policy["spec"]["dependentResourceInfos"][1]["scaleDown"]["initialDelay"] = json!("40s");
+        policy["spec"]["dependentResourceInfos"][1]["scaleDown"]["initialDelay"] = json!("4s");
     });
     world.reason("a", "Healthy").await;
+    // The leases are not read again before mcm would be scaled down.
+    world.more_reads("a", Read::Cached, 1).await;
     patient.answers(500);
     first_write(&world).await;
-    world.clock.pass(SECOND * 5).await;
+    world.clock.pass(SECOND).await;
     assert_eq!(world.replicas("a"), [0, 2, 3]);
     patient.answers(200);
     world.protection("a", "None").await;
     assert_restored(&world);
     let taken: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
     assert_eq!(taken, ["kcm", "kcm"]);
+}
+
+/// Each run that fails is newer evidence: no verdict on the leases comes in time for that.
+#[tokio::test]
+async fn a_scale_down_goes_on_as_long_as_its_trigger_fails() {
+    let (world, patient) = checked("Trigger", 200).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = json!("60s");
+        policy["spec"]["dependentResourceInfos"][1]["scaleDown"]["initialDelay"] = json!("20s");
+    });
+    world.reason("a", "Healthy").await;
+    world.more_reads("a", Read::Cached, 1).await;
+    patient.answers(500);
+    world.clock.pass(SECOND * 30).await;
+    assert_kept(&world);
 }
 
 /// A dependent that is missing ends each scale-down; the next verdict takes it up, not the next run of
@@ -477,10 +517,11 @@ async fn a_cluster_that_is_replaced_is_checked_anew() {
     let mut check = patient.check("Trigger");
     check["failureThreshold"] = json!(3);
     ask(&world, &[check]);
+    let begins = |status: &Value| status["checks"][0]["result"] == "Unknown";
     let fails = |status: &Value| status["checks"][0]["result"] == "Failing";
+    world.health_where("a", "it is another check", begins).await;
     world.health_where("a", "it fails three times", fails).await;
     world.seed.put(&cluster);
-    let begins = |status: &Value| status["checks"][0]["result"] == "Unknown";
     world.health_where("a", "it is checked anew", begins).await;
     world.health_where("a", "it fails three times", fails).await;
     assert_kept(&world);
