@@ -317,8 +317,9 @@ impl Stage {
             .until("kubectl to print the last state", async || {
                 let printed = history.printed()?;
                 let states = evidence::states(&printed);
-                let ended = states.ends_with(&["OFFLINE".into(), "ONLINE".into()])
-                    || states.ends_with(&["CONNECTING".into(), "ONLINE".into()]);
+                // On its way up it may say itself that it is not ready yet.
+                let was_away = states.iter().any(|state| state == "OFFLINE");
+                let ended = was_away && states.last().is_some_and(|state| state == "ONLINE");
                 Ok(if ended {
                     Look::Met(printed)
                 } else {
