@@ -100,8 +100,10 @@ impl Kubectl {
         variables: &[(&str, &str)],
     ) -> Result<String> {
         let paths = std::env::var_os("PATH").unwrap_or_default();
-        let ours = self.path.parent().map(Path::to_owned);
-        let paths = std::env::join_paths(ours.into_iter().chain(std::env::split_paths(&paths)))?;
+        let operator = operator::binary()?;
+        let ours = [&self.path, &operator].into_iter();
+        let ours = ours.filter_map(|path| Some(path.parent()?.to_owned()));
+        let paths = std::env::join_paths(ours.chain(std::env::split_paths(&paths)))?;
         let mut command = Command::new("sh");
         command
             .args(["-eu", "-c", script])

@@ -10,6 +10,7 @@ use super::{
     policies::PolicyAccount,
     probing::Probing,
     record::{Observed, Record, Trouble},
+    weeding::Weeding,
 };
 use crate::api::{CheckRole, CheckStatus, Mode};
 
@@ -185,6 +186,43 @@ fn check_line(check: &CheckStatus) -> String {
         let _ = write!(text, ": {why}");
     }
     text
+}
+
+/// What was done in the namespace is told with its pods; of the rest of a status only what is amiss.
+fn weeded(page: &mut Page, weeding: &Weeding, now: Timestamp) {
+    page.section("Weeder", &weeding.weeder.message);
+    for (place, policy) in weeding.policies.iter().enumerate() {
+        let heading = if place == 0 { "Weeding" } else { "" };
+        page.section(heading, &format!("{} {}", policy.name, policy.message));
+        let mut told = Vec::new();
+        let ready = policy.ready.iter().filter(|ready| ready.status != "True");
+        told.extend(ready.map(|it| format!("not ready ({}): {}", it.reason, it.message)));
+        let trouble = policy.trouble.iter();
+        told.extend(trouble.map(|it| format!("{}: {}", it.reason, it.message)));
+        told.extend(policy.last_weeds.iter().map(|it| {
+            let done = match it.dry_run {
+                true => "would have deleted",
+                false => "deleted",
+            };
+            let when = since(it.time.0, now);
+            format!(
+                "{done} {} of {} {when}, for {}",
+                it.pod, it.owner, it.service
+            )
+        }));
+        told.extend(policy.left_alone.iter().map(|it| {
+            let when = since(it.time.0, now);
+            let (pod, service, reason) = (&it.pod, &it.service, &it.reason);
+            format!(
+                "left alone {pod} {when}, for {service} ({reason}): {}",
+                it.message
+            )
+        }));
+        let (head, next) = (" ".repeat(INDENT + 2), " ".repeat(INDENT + 4));
+        for told in told {
+            page.wrapped(&head, &next, &told);
+        }
+    }
 }
 
 fn dependents(page: &mut Page, dependents: &[DependentAccount], now: Timestamp) {

@@ -19,7 +19,12 @@ use super::{
     state::Ready,
     view::NodeCounts,
 };
-use crate::shoot::{Consistency, ReadError, Readiness, Shoot};
+use crate::{
+    api::MetricsProvider,
+    checks::{Outcome, Runner},
+    runtime::metrics::{ProbeMetrics, ProbeResult, ProbeType},
+    shoot::{Consistency, ReadError, Readiness, Shoot},
+};
 
 /// So many lists of Nodes are read at once for the states of all clusters: no list that a verdict
 /// needs waits for them.
@@ -37,26 +42,31 @@ const READY_LIMIT: Duration = Duration::from_secs(5);
 /// A look that takes longer keeps no other from beginning.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Where lists of Nodes wait for their turn. Clones are the same.
-#[derive(Clone, Debug)]
-pub struct Rooms {
+/// What the looks at all clusters share. Clones are the same.
+#[derive(Clone)]
+pub struct Means {
     nodes: Arc<Semaphore>,
-    slow: Arc<Semaphore>,
+    slow_nodes: Arc<Semaphore>,
+    metrics: ProbeMetrics,
+    runner: Runner,
 }
 
-impl Default for Rooms {
-    fn default() -> Self {
+impl Means {
+    /// Looks are counted here; requests over HTTP to providers of metrics are made by this runner.
+    pub fn new(metrics: ProbeMetrics, runner: Runner) -> Self {
         Self {
             nodes: Arc::new(Semaphore::new(NODE_LISTS)),
-            slow: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+            slow_nodes: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+            metrics,
+            runner,
         }
     }
 }
 
 /// The looks at one cluster that are under way. They end with the value.
-#[derive(Debug)]
 pub struct Looks {
-    rooms: Rooms,
+    cluster: Arc<str>,
+    means: Means,
     tasks: JoinSet<Ended>,
     /// When the last one began.
     began: Option<Instant>,
@@ -64,33 +74,15 @@ pub struct Looks {
     hung: BTreeSet<Look>,
 }
 
-/// A look that has ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// What it has come to.
-    pub found: Found,
-    /// What is counted of it; `None` of a list of Nodes.
-    pub took: Option<Took>,
-    /// Whether it hung; `None` if it did not ask the API server.
-    hung: Option<bool>,
-}
-
-/// For how long a look was under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Took {
-    /// The type of probe that it is.
-    pub kind: &'static str,
-    /// How it ended: `success`, `failure` or `timeout`.
-    pub result: &'static str,
-    /// The time.
-    pub time: Duration,
-}
+/// A look that has ended: what it has come to, and, if it asked the API server, whether it hung.
+type Ended = (Found, Option<bool>);
 
 impl Looks {
-    /// None yet; lists of Nodes wait in these rooms.
-    pub fn new(rooms: Rooms) -> Self {
+    /// None yet, of the cluster of this name.
+    pub fn new(cluster: Arc<str>, means: Means) -> Self {
         Self {
-            rooms,
+            cluster,
+            means,
             tasks: JoinSet::new(),
             began: None,
             hung: BTreeSet::new(),
@@ -147,40 +139,18 @@ impl Looks {
                         Answer::Failed(failed.to_string())
                     }
                 };
-                self.tasks.spawn(nodes(shoot, room.clone(), limit));
-            }
-            Look::Ready => {
-                self.tasks.spawn(ready(shoot, limit.min(READY_LIMIT)));
-            }
-            Look::Provider(place) => {
-                let Some(provider) = provider else { return };
-                let name = provider.settings().api_service.as_deref();
-                let Some((version, group)) = name.and_then(|name| name.split_once('.')) else {
-                    return;
-                };
-                let (version, group) = (version.to_owned(), group.to_owned());
-                let limit = provider.limit();
-                self.tasks.spawn(async move {
-                    let began = Instant::now();
-                    let read = shoot.serves(&group, &version, limit).await;
-                    let hung = read.as_ref().is_err_and(hangs);
-                    let (answer, result) = api_answer(read);
-                    Ended {
-                        found: Found::Provider(place, answer),
-                        took: Some(Took {
-                            kind: "apiService",
-                            result,
-                            time: began.elapsed(),
-                        }),
-                        hung: Some(hung),
-                    }
-                });
-            }
+                (Found::Provider(place, answer), None)
+            });
         }
     }
 
-    /// The next one that ends. If dropped, nothing is lost.
-    pub async fn ended(&mut self) -> Ended {
+    fn spawn(&mut self, look: impl Future<Output = Ended> + Send + 'static) {
+        self.began = Some(Instant::now());
+        self.tasks.spawn(look);
+    }
+
+    /// What the next one that ends has come to. If dropped, nothing is lost.
+    pub async fn ended(&mut self) -> Found {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok((found, hung))) => {
@@ -192,9 +162,11 @@ impl Looks {
                     return found;
                 }
                 // It had a defect, and is begun again when it is due.
-                Some(Err(error)) => {
-                    tracing::error!(%error, "a look at a cluster ended by a defect")
-                }
+                Some(Err(error)) => tracing::error!(
+                    cluster = &*self.cluster,
+                    %error,
+                    "a look at the cluster ended by a defect"
+                ),
                 None => std::future::pending().await,
             }
         }
@@ -208,67 +180,64 @@ impl Looks {
 }
 
 /// Whether the read may have taken its connection with it.
-fn hangs(error: &ReadError) -> bool {
+fn hangs<T>(read: &Result<T, ReadError>) -> bool {
     matches!(
-        error,
-        ReadError::Timeout { .. } | ReadError::Unreachable { .. }
+        read,
+        Err(ReadError::Timeout { .. } | ReadError::Unreachable { .. })
     )
 }
 
 async fn nodes(shoot: Shoot, room: Arc<Semaphore>, limit: Duration) -> Ended {
     let Ok(_permit) = timeout(TURN_LIMIT, room.acquire_owned()).await else {
         let why = "so many other clusters are reading theirs that its turn did not come";
-        return Ended {
-            found: Found::Nodes(Err(why.to_owned())),
-            took: None,
-            hung: None,
-        };
+        return (Found::Nodes(Err(why.to_owned())), None);
     };
     let read = shoot.nodes(Consistency::Cached, limit).await;
-    Ended {
-        hung: Some(read.as_ref().is_err_and(hangs)),
-        found: Found::Nodes(match read {
-            Ok(nodes) => Ok(NodeCounts::of(&nodes)),
-            Err(error) => Err(error.to_string()),
-        }),
-        took: None,
-    }
+    let hung = hangs(&read);
+    let counted = read.map(|nodes| NodeCounts::of(&nodes));
+    let counted = counted.map_err(|error| error.to_string());
+    (Found::Nodes(counted), Some(hung))
 }
 
-async fn ready(shoot: Shoot, limit: Duration) -> Ended {
+async fn ready(shoot: Shoot, limit: Duration, metrics: ProbeMetrics) -> Ended {
     let began = Instant::now();
     let read = shoot.readiness(limit).await;
-    let hung = read.as_ref().is_err_and(hangs);
+    let hung = hangs(&read);
     let (ready, result) = match read {
-        Ok(Readiness::Ready) => (Ready::Yes, "success"),
-        Ok(Readiness::NotReady(failed)) => (Ready::No(failed), "failure"),
+        Ok(Readiness::Ready) => (Ready::Yes, ProbeResult::Success),
+        Ok(Readiness::NotReady(failed)) => (Ready::No(failed), ProbeResult::Failure),
         Err(error) => (Ready::Unknown(error.to_string()), result(&error)),
     };
-    Ended {
-        found: Found::Ready(ready),
-        took: Some(Took {
-            kind: "readyz",
-            result,
-            time: began.elapsed(),
-        }),
-        hung: Some(hung),
-    }
+    metrics.ended(ProbeType::Readyz, result, began.elapsed(), limit);
+    (Found::Ready(ready), Some(hung))
 }
 
-/// What is asked of a provider may be refused to us although it works.
-fn api_answer(read: Result<(), ReadError>) -> (Answer, &'static str) {
-    match read {
-        Ok(()) => (Answer::Passed, "success"),
+async fn serves(
+    shoot: &Shoot,
+    group: &str,
+    version: &str,
+    limit: Duration,
+    metrics: &ProbeMetrics,
+) -> (Answer, bool) {
+    let began = Instant::now();
+    let read = shoot.serves(group, version, limit).await;
+    let hung = hangs(&read);
+    let (answer, result) = match read {
+        Ok(()) => (Answer::Passed, ProbeResult::Success),
+        // What is refused to us may work all the same.
         Err(error @ (ReadError::Unauthorized { .. } | ReadError::Forbidden { .. })) => {
-            (Answer::Unknown(error.to_string()), "failure")
+            (Answer::Unknown(error.to_string()), ProbeResult::Unknown)
         }
         Err(error) => (Answer::Failed(error.to_string()), result(&error)),
-    }
+    };
+    metrics.ended(ProbeType::ApiService, result, began.elapsed(), limit);
+    (answer, hung)
 }
 
-fn result(error: &ReadError) -> &'static str {
+fn result(error: &ReadError) -> ProbeResult {
     match error {
-        ReadError::Timeout { .. } => "timeout",
-        _ => "failure",
+        ReadError::Timeout { .. } => ProbeResult::Timeout,
+        ReadError::TooManyRequests { .. } => ProbeResult::Throttled,
+        _ => ProbeResult::Failure,
     }
 }

@@ -251,11 +251,6 @@ impl Observation {
         }
     }
 
-    /// The provider of metrics at this place.
-    pub fn provider(&self, place: usize) -> Option<&Provider> {
-        self.providers.get(place)
-    }
-
     /// What is reported of the cluster.
     pub fn view(&self) -> View {
         View {

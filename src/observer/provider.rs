@@ -54,16 +54,6 @@ impl Provider {
         provider
     }
 
-    /// How it is asked.
-    pub fn settings(&self) -> &MetricsProvider {
-        &self.settings
-    }
-
-    /// The time that a look may take.
-    pub fn limit(&self) -> Duration {
-        seconds(self.settings.timeout_seconds)
-    }
-
     /// A look at it begins.
     pub(super) fn began(&mut self, at: Instant) {
         self.began = at;
@@ -128,6 +118,11 @@ impl Provider {
             None => CheckType::HttpGet,
         }
     }
+}
+
+/// The time that a look at one may take.
+pub(super) fn timeout_of(provider: &MetricsProvider) -> Duration {
+    seconds(provider.timeout_seconds)
 }
 
 fn seconds(number: i32) -> Duration {

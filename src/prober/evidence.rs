@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     gardener::Machine,
-    observer::look::Rooms,
     runtime::seed::{CallError, Seed},
     shoot::{self, ConnectError, Consistency, LeaseRead, Node, ReadError, Shoot},
 };
@@ -165,7 +164,6 @@ pub struct Evidence {
     first_reads: Arc<Semaphore>,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
-    rooms: Rooms,
 }
 
 impl Evidence {
@@ -179,7 +177,6 @@ impl Evidence {
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
-            rooms: Rooms::default(),
         }
     }
 
@@ -228,11 +225,6 @@ impl Sources {
             self.secret = self.shared.secrets.named(secret);
             self.link = None;
         }
-    }
-
-    /// Where lists of Nodes that no verdict needs wait for their turn.
-    pub fn rooms(&self) -> Rooms {
-        self.shared.rooms.clone()
     }
 
     /// The shoot that the last read has reached, over the same connection, or `apart`, over one of

@@ -32,11 +32,12 @@ use super::{
     stance::Presence,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, Mode, ProbePolicy},
     checks::Runner,
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
+    observer::look::Means,
     runtime::{
         pulse::Pulse,
         seed::Seed,
@@ -59,6 +60,8 @@ pub struct Prober {
     pub seed: Seed,
     /// Reads and writes dependents.
     pub scale: Seed,
+    /// Whether every policy is taken for one with the mode `DryRun`.
+    pub dry_run: bool,
     /// Makes the runs of the policies' checks.
     pub checks: Runner,
     /// A protection that lasts for longer is reported.
@@ -79,6 +82,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let Prober {
         seed,
         scale,
+        dry_run,
         checks,
         overdue_after,
         instruments,
@@ -133,6 +137,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
             evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts("Secrets")),
             scale,
             resources,
+            looks: Means::new(instruments.prober.durations(), checks.clone()),
             checks,
             reporter: reporter.clone(),
             metrics: instruments.prober.clone(),

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     health,
+    observer::metrics::ObserverMetrics,
     runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
 };
 
@@ -208,16 +209,6 @@ impl ProberMetrics {
             metrics,
             began: Instant::now(),
         }
-    }
-
-    /// A look at a cluster beside its leases has ended.
-    pub fn looked(&self, took: Took) {
-        let labels = ProbeLabels {
-            r#type: took.kind,
-            result: took.result,
-        };
-        let duration = self.durations.get_or_create(&labels);
-        duration.observe(took.time.as_secs_f64());
     }
 
     /// A run over the dependents begins; it lasts for as long as what is returned.

@@ -88,7 +88,7 @@ impl Observer {
     pub fn new(
         origin: Origin,
         settings: Arc<Settings>,
-        sources: Sources,
+        (sources, looks): (Sources, Looks),
         metrics: Arc<ProberMetrics>,
         recalled: Option<&ClusterHealthStatus>,
     ) -> Self {
@@ -96,7 +96,7 @@ impl Observer {
         let (now, draw) = (Instant::now(), fastrand::f64());
         Self {
             observation: Observation::new(observer, recalled, now, draw),
-            looks: Looks::new(sources.rooms()),
+            looks,
             reached: None,
             proving: false,
             news: false,
@@ -209,12 +209,7 @@ impl Observer {
                 // Leases go before.
                 biased;
                 () = sleep_until(due) => return false,
-                ended = self.looks.ended() => {
-                    if let Some(took) = ended.took {
-                        self.metrics.looked(took);
-                    }
-                    self.found(ended.found);
-                }
+                found = self.looks.ended() => self.found(found),
                 () = until(at) => {
                     if let Some((_, look)) = next {
                         self.look(look);

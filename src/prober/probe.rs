@@ -53,6 +53,8 @@ pub struct Shared {
     pub checks: Runner,
     /// Takes reports.
     pub reporter: Reporter,
+    /// By which clusters are looked at beside their leases.
+    pub looks: Means,
     /// What is counted.
     pub metrics: Arc<ProberMetrics>,
     /// Ties moments to the clock.
@@ -61,7 +63,7 @@ pub struct Shared {
     pub overdue_after: Duration,
 }
 
-/// One cluster's loop. What it does by the evidence is in [`act`], what it reports in [`report`].
+/// One cluster's loop. What it does by the evidence is in `act`, what it reports in `report`.
 pub struct Probe {
     name: Arc<str>,
     shared: Shared,
@@ -332,11 +334,12 @@ impl Probe {
             .evidence
             .of(self.name.clone(), &settings.secret_name);
         let metrics = self.shared.metrics.clone();
+        let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
         let recalled = self.recalled.take();
         let observer = Observer::new(
             self.shared.origin,
             settings.clone(),
-            sources,
+            (sources, looks),
             metrics,
             recalled.as_deref(),
         );

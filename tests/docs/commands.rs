@@ -16,7 +16,7 @@ const KUBECTL: &str = "kubectl";
 const FOR_SHELLS: &str = "docs/flags.md";
 
 /// What is not ours and is named: plural, what else it is called, and its group.
-const OTHERS: [(&str, &[&str], &str); 17] = [
+const OTHERS: [(&str, &[&str], &str); 18] = [
     (
         "clusterrolebindings",
         &["clusterrolebinding"],
@@ -47,6 +47,11 @@ const OTHERS: [(&str, &[&str], &str); 17] = [
     ("nodes", &["node", "no"], ""),
     ("pods", &["pod", "po"], ""),
     ("replicasets", &["replicaset", "rs"], "apps"),
+    (
+        "rolebindings",
+        &["rolebinding"],
+        "rbac.authorization.k8s.io",
+    ),
     ("secrets", &["secret"], ""),
     ("serviceaccounts", &["serviceaccount", "sa"], ""),
     ("services", &["service", "svc"], ""),

@@ -19,8 +19,8 @@ const FILE: &str = "docs/api.md";
 const SHARED: &str = "shared types";
 const FORMATS: &str = "formats";
 
-/// What texts of these fields look like, which their pattern says more precisely.
-const FORMS: [(&str, &str, &str); 8] = [
+/// What texts of fields whose paths end so look like, which their pattern says more precisely.
+const FORMS: [(&str, &str, &str); 14] = [
     (
         "probeInterval",
         "duration",
@@ -49,6 +49,24 @@ const FORMS: [(&str, &str, &str); 8] = [
         "a word in CamelCase, optionally after a DNS subdomain and a slash",
     ),
     ("reason", "reason", "a word in CamelCase"),
+    (
+        "checks[].name",
+        "DNS label",
+        "lower case letters, digits and `-`, as names of Services and containers are",
+    ),
+    (
+        "host",
+        "host",
+        "a DNS name or an IP address, without brackets or a port",
+    ),
+    ("path", "path", "a slash, and what follows it in a URL"),
+    ("httpHeaders[].name", "header name", "such as `Accept`"),
+    ("httpHeaders[].value", "header value", "printable ASCII"),
+    (
+        "apiService",
+        "APIService name",
+        "a version, a dot and a group, such as `v1beta1.metrics.k8s.io`",
+    ),
 ];
 
 /// A type, as it is known by the names of its fields or values.
@@ -66,13 +84,22 @@ impl Types {
     fn all() -> Self {
         let mut types = Self(BTreeMap::new());
         types.add::<api::Action>();
+        types.add::<api::CheckResult>();
+        types.add::<api::CheckRole>();
+        types.add::<api::CheckStatus>();
+        types.add::<api::CheckType>();
         types.add::<api::ClusterCounts>();
         types.add::<api::ClusterHealthStatus>();
+        types.add::<api::ClusterState>();
         types.add::<Condition>();
         types.add::<api::DependantSelectors>();
         types.add::<api::DependentRef>();
         types.add::<api::DependentResourceInfo>();
         types.add::<api::DependentStatus>();
+        types.add::<api::ExecAction>();
+        types.add::<api::HealthCheck>();
+        types.add::<api::HttpGetAction>();
+        types.add::<api::HttpHeader>();
         types.add::<api::LabelSelector>();
         types.add::<api::LabelSelectorOperator>();
         types.add::<api::LabelSelectorRequirement>();
@@ -80,13 +107,18 @@ impl Types {
         types.add::<api::LastWeed>();
         types.add::<api::LeaseCounts>();
         types.add::<api::LeftAlone>();
+        types.add::<api::MetricsProvider>();
         types.add::<api::Mode>();
+        types.add::<api::ObserverSettings>();
         types.add::<api::ProbePolicySpec>();
         types.add::<api::ProbePolicyStatus>();
         types.add::<api::Protection>();
         types.add::<api::Restore>();
         types.add::<api::ScaleInfo>();
+        types.add::<api::Scheme>();
         types.add::<api::ServiceCounts>();
+        types.add::<api::TcpSocketAction>();
+        types.add::<api::UnhealthyNode>();
         types.add::<api::WeedPolicySpec>();
         types.add::<api::WeedPolicyStatus>();
         types
@@ -185,8 +217,7 @@ impl Reference {
             let places = section.places.entry(kind.to_owned()).or_default();
             places.push(format!("`{path}`"));
         }
-        let field = path.rsplit('.').next().unwrap_or_default();
-        self.collect_format(field.trim_end_matches("[]"), schema);
+        self.collect_format(path.trim_end_matches("[]"), schema);
         for (name, property) in properties(schema).into_iter().flatten() {
             self.collect(kind, &format!("{path}.{name}"), property);
         }
@@ -198,8 +229,12 @@ impl Reference {
         }
     }
 
-    fn collect_format(&mut self, field: &str, schema: &Value) {
-        let form = FORMS.iter().find(|(known, _, _)| *known == field);
+    fn collect_format(&mut self, path: &str, schema: &Value) {
+        let ends = |end: &str| {
+            path.strip_suffix(end)
+                .is_some_and(|rest| rest.ends_with('.'))
+        };
+        let form = FORMS.iter().find(|(known, _, _)| ends(known));
         if let (Some((_, name, _)), Some(form)) = (form, format(schema)) {
             let known = self.formats.insert(name, form.clone());
             assert!(known.is_none_or(|known| known == form), "{name}: {form}");

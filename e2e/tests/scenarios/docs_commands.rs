@@ -25,7 +25,7 @@ use std::{
 /// no container runs.
 ///
 /// In this order, since a later one may be part of an earlier.
-const FILLED: [(&str, &str); 13] = [
+const FILLED: [(&str, &str); 14] = [
     // Of pods that there are on a seed with a weeder's work.
     ("kubectl -n <namespace> describe replicaset ", ": "),
     ("<hash>", "0"),
@@ -45,6 +45,8 @@ const FILLED: [(&str, &str); 13] = [
         "kubectl -n garden logs -l app.kubernetes.io/component=prober --tail=-1 | grep",
         ": grep",
     ),
+    // It goes on until it is ended.
+    (" --watch", ""),
     (
         "kubectl delete pp canary",
         "kubectl delete pp canary --ignore-not-found",
@@ -195,7 +197,15 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
         ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
     }
     explain.rest().await?;
-    desk.opens("docs/operating.md")?.rest().await
+    for name in [
+        "docs/operating.md",
+        "docs/status.md",
+        "docs/observer.md",
+        "docs/checks.md",
+    ] {
+        desk.opens(name)?.rest().await?;
+    }
+    Ok(())
 }
 
 async fn files_are_made_and_checked(desk: &Desk<'_>) -> Result<()> {

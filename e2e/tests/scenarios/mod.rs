@@ -21,6 +21,7 @@ mod install;
 mod kinds;
 mod letting_go;
 mod lifecycle;
+mod migration;
 mod observer;
 mod policies;
 mod prober;
@@ -81,6 +82,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         kinds::all(),
         letting_go::all(),
         lifecycle::all(),
+        migration::all(),
         observer::all(),
         policies::all(),
         prober::all(),
