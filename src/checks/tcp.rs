@@ -18,9 +18,18 @@ const MAX_CAUSE: usize = 120;
 
 /// Connects to the first of these that takes the connection.
 pub(super) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Outcome> {
-    TcpStream::connect(addresses)
-        .await
-        .map_err(|error| refused(&error))
+    let mut refusal = None;
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            // One that cannot be reached from here, as IPv6 often cannot, hides no other's refusal.
+            Err(error) => match (&refusal, refused(&error)) {
+                (Some(Outcome::Failure(_)), Outcome::Unknown(_)) => {}
+                (_, outcome) => refusal = Some(outcome),
+            },
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Outcome::Unknown("there is no address".to_owned())))
 }
 
 /// What a connection that was not made says. What this side lacks is no evidence of the other.
@@ -48,6 +57,20 @@ mod tests {
 
     use super::*;
     use crate::checks::outcome::Said;
+
+    #[rstest]
+    #[case::alone(&["255.255.255.255:1"], Said::Nothing)]
+    #[case::first(&["255.255.255.255:1", "127.0.0.1:1"], Said::No)]
+    #[case::last(&["127.0.0.1:1", "255.255.255.255:1"], Said::No)]
+    #[tokio::test]
+    async fn an_address_out_of_reach_hides_no_refusal(
+        #[case] addresses: &[&str],
+        #[case] expected: Said,
+    ) {
+        let addresses: Vec<SocketAddr> = addresses.iter().map(|it| it.parse().unwrap()).collect();
+        let outcome = connect(&addresses).await.unwrap_err();
+        assert_eq!(outcome.said(), expected, "{outcome}");
+    }
 
     #[rstest]
     #[case::refused(111, Said::No)]
