@@ -26,23 +26,29 @@ static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // JSON web tokens, also of service accounts.
         r"eyJ[A-Za-z0-9_-]{4,}(\.[A-Za-z0-9_-]*){0,4}",
         // A user and a password in a URL.
-        r"(?P<keep>://)[^/\s@]+@",
+        r#"(?P<keep>://)([^/\s:@"']*:[^\s"']*|[^/\s@"']+)@"#,
+        // The same for a command: -u admin:x, --user=admin:x.
+        r#"(?i)(?P<keep>(^|\s)(-u|--?user(name)?)(\s+|=)["']?[^\s:"']*:)[^\s"']+"#,
         // Headers.
         r"(?i)(?P<keep>\b(bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}",
         // Whatever is said to be one: password=x, "token": "x", --client-secret x.
         r#"(?ix)(?P<keep>
-            (passw(or)?d | passwd | pwd | passphrase | secret | token | credentials? | authorization
-                | api[-_.]?key | access[-_.]?key | private[-_.]?key | client[-_.]?key | key[-_.]?data)
-            [\w.-]* ["']? \s* [:=] \s* )
-            ( "([^"\\]|\\.)*"? | '[^']*'? | [^\s,;&"']+ )"#,
+            (passw(or)?d | (\b|_)pass\b | passwd | pwd | passphrase | secret | token | credentials?
+                | authorization | cookie | api[-_.]?key | access[-_.]?key | private[-_.]?key | client[-_.]?key | key[-_.]?data)
+            [\w.-]* (\\*["'])? \s* [:=] \s* )
+            ( \\+"[^"]*"? | "([^"\\]|\\.)*"? | '[^']*'? | [^\s,;&"']+ )"#,
         r"(?i)(?P<keep>--?[\w-]*(password|passwd|passphrase|secret|token|key)\s+)[^\s-]\S*",
-        // Tokens that can be told by their form: of bootstrapping, GitHub, AWS.
+        // As Docker keeps them.
+        r#"(?P<keep>\bauth\\*"\s*:\s*)\\*"[^"]*"?"#,
+        // Tokens that can be told by their form: of bootstrapping, GitHub, GitLab, Slack, Vault, Google,
+        // AWS.
         r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b",
         r"\bgh[a-z]_[A-Za-z0-9]{16,}",
+        r"\b(glpat-|xox[a-z]-|hv[bs]\.|AIza)[A-Za-z0-9_-]{16,}",
         r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
         // What is long and no word: keys and digests, in hexadecimal digits or base64.
         r"[A-Za-z0-9+_=]{32,}",
-        r"[A-Za-z0-9+/_=]{64,}",
+        r"[A-Za-z0-9+/_=]{40,}",
     ]
     .into_iter()
     .filter_map(|pattern| Regex::new(pattern).ok())
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn all_patterns_are_valid() {
-        assert_eq!(SECRETS.len(), 12);
+        assert_eq!(SECRETS.len(), 15);
     }
 
     #[rstest]
@@ -161,6 +167,24 @@ mod tests {
     #[case("Authorization: Bearer abc.def", "Authorization: [masked] [masked]")]
     #[case("bearer abcdefgh", "bearer [masked]")]
     #[case("https://user:pass@host/x", "https://[masked]host/x")]
+    #[case("https://user:p@ss/word@host/x", "https://[masked]host/x")]
+    #[case(
+        "dial https://10.0.0.1:443/healthz: refused",
+        "dial https://10.0.0.1:443/healthz: refused"
+    )]
+    #[case("curl -u admin:hunter2 host", "curl -u admin:[masked] host")]
+    #[case("etcdctl --user=root:hunter2 get", "etcdctl --user=root:[masked] get")]
+    #[case("DB_PASS=hunter2 next", "DB_PASS=[masked] next")]
+    #[case("passed: 3, bypass 4", "passed: 3, bypass 4")]
+    #[case(
+        r#"{\"password\":\"hun ter2\",\"a\":1}"#,
+        r#"{\"password\":[masked],\"a\":1}"#
+    )]
+    #[case(r#"{"auth": "dXNlcjpwYXNz"}"#, r#"{"auth": [masked]}"#)]
+    #[case("Cookie: session=hunter2", "Cookie: [masked]")]
+    #[case("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "[masked]")]
+    #[case("glpat-0123456789abcdefghij", "[masked]")]
+    #[case("hvs.CAESIJ0123456789abcdef", "[masked]")]
     #[case("abcdef.0123456789abcdef", "[masked]")]
     #[case("AKIAIOSFODNN7EXAMPLE", "[masked]")]
     #[case("ghp_0123456789abcdefghij", "[masked]")]
