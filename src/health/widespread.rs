@@ -1,5 +1,6 @@
-//! Did many clusters fall silent at once? Then the cause is likely a common one, and is worth
-//! telling. Nothing is withheld for it.
+//! Did many clusters fall silent at once, or their Triggers fail? Then the cause is likely a common
+//! one, and is worth telling. Nothing is withheld for it. A cluster whose Trigger fails is silent here,
+//! whatever its leases say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +10,7 @@ use std::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
-    cluster::{HEALTHY, TRIGGER_FAILED},
+    cluster::HEALTHY,
     report::{ClusterReport, Finding},
 };
 use crate::{
@@ -54,12 +55,8 @@ pub fn silent_since(
         Finding::Judged(Verdict::Undetermined(_), _)
         | Finding::Unread { .. }
         | Finding::Pending => protected,
-        // A cluster that a check has had protected was not silent for that.
-        Finding::Triggered { leases, .. } => match &**leases {
-            Finding::Judged(Verdict::Outage, _) => true,
-            Finding::Judged(Verdict::Healthy, _) => false,
-            _ => before.is_some(),
-        },
+        // What fails in many clusters at once may be this side of all of them.
+        Finding::Triggered { .. } => true,
     };
     let since = before.or(report.protected_since);
     since.or(heard.then_some(now)).filter(|_| silent)
@@ -72,8 +69,7 @@ pub fn recorded_since(status: &ClusterHealthStatus) -> Option<Timestamp> {
         Protection::ScalingDown | Protection::Active
     );
     let healthy = status.reason.as_deref() == Some(HEALTHY);
-    let triggered = status.reason.as_deref() == Some(TRIGGER_FAILED);
-    let silent = protected && !healthy && !triggered && status.skipped.is_none();
+    let silent = protected && !healthy && status.skipped.is_none();
     let since = status.protected_since.as_ref().filter(|_| silent);
     since.map(|since| since.0)
 }
@@ -109,8 +105,8 @@ impl Widespread {
     /// For people.
     pub fn message(&self) -> String {
         format!(
-            "{} of {} probed clusters fell silent within {}s, the first at {:.0}: look for a common \
-             cause (network of the seed, NAT, load balancer, DNS)",
+            "{} of {} probed clusters fell silent, or failed a Trigger, within {}s, the first at {:.0}: \
+             look for a common cause (network of the seed, NAT, load balancer, DNS)",
             self.clusters.len(),
             self.probed,
             AT_ONCE.as_secs(),
