@@ -13,7 +13,7 @@ use std::{fs, pin::pin, time::Duration};
 
 use dependency_watchdog::{
     api::HealthCheck,
-    checks::{CheckMetrics, Outcome, Run, Runner},
+    checks::{CheckMetrics, Outcome, Run, Runner, outcome::Said},
     runtime::metrics::{ProbeMetrics, Registry},
 };
 use futures::{SinkExt as _, StreamExt as _, future::join_all};
@@ -202,7 +202,6 @@ fn a_run_that_does_not_end_fails_at_its_timeout(
         Stalls::Head,
         Stalls::Body,
         Stalls::Redirects,
-        Stalls::Upgrade,
         Stalls::Command,
         Stalls::Output
     )]
@@ -225,6 +224,66 @@ fn a_run_that_does_not_end_fails_at_its_timeout(
             () = clock.pass(2 * MILLISECOND) => panic!("too late"),
         };
         assert_eq!(ran.outcome, Outcome::Timeout(LIMIT));
+    });
+}
+
+/// That the API server of the seed does not take a command says nothing of the container.
+#[rstest]
+fn a_command_that_does_not_begin_tells_nothing(
+    #[values("", "ExecProbeTimeout=false")] gates: &'static str,
+) {
+    run(async move {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let case = Case::new(Stalls::Upgrade, &activity, gates, CheckMetrics::default()).await;
+        let begun = Instant::now();
+        let ran = case.runner.run("shoot--a", &case.check);
+        let outcome = clock.end_of("the run ends", ran).await.outcome;
+        assert_eq!(outcome, not_taken());
+        let took = begun.elapsed();
+        assert!((10 * SECOND..11 * SECOND).contains(&took), "{took:?}");
+    });
+}
+
+fn not_taken() -> Outcome {
+    let why = "the seed did not answer within 10s";
+    Outcome::Unknown(format!(
+        "the command could not be run in container c of pod p: {why}"
+    ))
+}
+
+/// What is late since nobody was there to see its end says nothing of the other side, and is not
+/// counted as tolerated either.
+#[rstest]
+fn a_prober_that_stood_still_tells_nothing(
+    #[values(Stalls::Silent, Stalls::Command)] stalls: Stalls,
+    #[values("", "ExecProbeTimeout=false")] gates: &'static str,
+    #[values(1, 2)] late: u32,
+) {
+    run(async move {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let probes = ProbeMetrics::default();
+        let metrics = CheckMetrics::new(probes.clone());
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let case = Case::new(stalls, &activity, gates, metrics).await;
+        let mut ran = pin!(case.runner.run("shoot--a", &case.check));
+        tokio::select! {
+            biased;
+            ran = &mut ran => panic!("too early: {ran:?}"),
+            () = clock.pass(LIMIT - SECOND) => {}
+        }
+        // Nothing is done meanwhile, as in a process that is frozen.
+        tokio::time::advance((1 + late) * SECOND).await;
+        let outcome = ran.await.outcome;
+        // A tenth and a second are allowed for.
+        assert_eq!(outcome.said() == Said::Nothing, late > 1, "{outcome}");
+        let tolerated = matches!(outcome, Outcome::Tolerated(_));
+        let text = registry.render().unwrap();
+        let counted = Exposition::parse(&text)
+            .value("dependency_watchdog_exec_timeouts_tolerated_total", &[]);
+        assert_eq!(counted, f64::from(u8::from(tolerated)));
     });
 }
 
@@ -319,10 +378,19 @@ fn runs_that_are_late_leave_nothing() {
             let mut case = Case::new(stalls, &activity, "", CheckMetrics::default()).await;
             case.check.timeout_seconds = 1;
             let together = async || {
-                let runs = (0..TOGETHER).map(|_| case.runner.run("shoot--a", &case.check));
+                // As the checks of clusters are: none has to wait for another to be polled.
+                let runs = (0..TOGETHER).map(|_| {
+                    let (runner, check) = (case.runner.clone(), case.check.clone());
+                    tokio::spawn(async move { runner.run("shoot--a", &check).await })
+                });
                 let runs = clock.end_of("the runs end", join_all(runs)).await;
+                let runs: Vec<Run> = runs.into_iter().map(Result::unwrap).collect();
+                let expected = match stalls {
+                    Stalls::Upgrade => not_taken(),
+                    _ => Outcome::Timeout(SECOND),
+                };
                 for ran in &runs {
-                    assert_eq!(ran.outcome, Outcome::Timeout(SECOND), "{stalls:?}");
+                    assert_eq!(ran.outcome, expected, "{stalls:?}");
                 }
                 runs.len()
             };

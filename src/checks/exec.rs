@@ -1,22 +1,31 @@
 //! A command in a container, over a WebSocket through the API server.
 //!
 //! Nothing runs beside it: whoever has waited for long enough drops it, and the connection with it.
-//! The process in the container may outlive that, as with the probes of a kubelet.
+//! The process in the container may outlive that, as with the probes of a kubelet. What comes before
+//! the API server has taken the command is about the seed, and no evidence about the container.
 
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use kube::{Client, api::AttachParams, core::Request};
+use kube::{api::AttachParams, core::Request};
 use tokio::time::{MissedTickBehavior, interval};
-use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Bytes, Message,
+        protocol::{Role, WebSocketConfig},
+    },
+};
 
 use super::{
     outcome::Outcome,
     output::{Tail, bounded},
     pods::Chosen,
 };
-use crate::runtime::seed::with_causes;
+use crate::runtime::seed::{CallError, Seed};
 
 /// Channels, of which the number precedes each message.
 const STDOUT: u8 = 1;
@@ -25,52 +34,78 @@ const STATUS: u8 = 3;
 
 /// A command may say nothing for longer than what is between bears.
 const PING: Duration = Duration::from_secs(60);
+/// The API server sends what a command writes in pieces of 32 KiB; nobody is to fill our memory.
+const MAX_MESSAGE: usize = 1 << 20;
+/// Of what is read at once. Few commands write more.
+const BUFFER: usize = 16 * 1024;
 const MAX_CAUSE: usize = 300;
 
-/// Runs the command, without its timeout.
-pub(super) async fn run(
-    client: &Client,
+/// A command that the API server has taken.
+pub(super) struct Command {
+    chosen: Chosen,
+    stream: WebSocketStream<TokioIo<Upgraded>>,
+}
+
+/// Has the API server take the command, when it is a request's turn.
+///
+/// # Errors
+///
+/// If it does not: no evidence.
+pub(super) async fn begin(
+    seed: &Seed,
     namespace: &str,
-    chosen: &Chosen,
+    chosen: Chosen,
     command: &[String],
-) -> Outcome {
-    let Chosen { pod, container } = chosen;
-    let params = AttachParams::default().container(container);
+) -> Result<Command, Outcome> {
+    let params = AttachParams::default().container(&chosen.container);
     let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
-    let request = match request.exec(pod, command, &params) {
+    let request = match request.exec(&chosen.pod, command, &params) {
         Ok(request) => request,
-        Err(error) => return not_run(chosen, &error.to_string()),
+        Err(error) => return Err(not_run(&chosen, &error.to_string())),
     };
-    let mut stream = match client.connect(request).await {
-        Ok(connection) => connection.into_stream(),
-        Err(kube::Error::Api(status)) => return not_run(chosen, &refusal(&status)),
-        Err(error) => return not_run(chosen, &with_causes(&error)),
+    let connection = match seed.call(seed.client().connect(request)).await {
+        Ok(connection) => connection.into_stream().into_inner(),
+        Err(CallError::Refused(status)) => return Err(not_run(&chosen, &refusal(&status))),
+        Err(error) => return Err(not_run(&chosen, &error.to_string())),
     };
-    let mut output = Tail::default();
-    let mut ping = interval(PING);
-    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ping.reset();
-    loop {
-        let message = tokio::select! {
-            message = stream.next() => message,
-            _ = ping.tick() => {
-                match stream.send(Message::Ping(Bytes::new())).await {
-                    Ok(()) => continue,
-                    Err(error) => return not_run(chosen, &error.to_string()),
+    let config = WebSocketConfig::default()
+        .read_buffer_size(BUFFER)
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE));
+    let stream = WebSocketStream::from_raw_socket(connection, Role::Client, Some(config)).await;
+    Ok(Command { chosen, stream })
+}
+
+impl Command {
+    /// Waits for its end, without its timeout.
+    pub(super) async fn end(self) -> Outcome {
+        let Self { chosen, mut stream } = self;
+        let mut output = Tail::default();
+        let mut ping = interval(PING);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ping.reset();
+        loop {
+            let message = tokio::select! {
+                message = stream.next() => message,
+                _ = ping.tick() => {
+                    match stream.send(Message::Ping(Bytes::new())).await {
+                        Ok(()) => continue,
+                        Err(error) => return not_run(&chosen, &error.to_string()),
+                    }
                 }
+            };
+            match message {
+                Some(Ok(Message::Binary(message))) => match message.split_first() {
+                    Some((&(STDOUT | STDERR), written)) => output.push(written),
+                    Some((&STATUS, status)) => return ended(&chosen, status, &output),
+                    _ => {}
+                },
+                Some(Ok(Message::Close(_))) | None => {
+                    return not_run(&chosen, "the connection ended before the command did");
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return not_run(&chosen, &error.to_string()),
             }
-        };
-        match message {
-            Some(Ok(Message::Binary(message))) => match message.split_first() {
-                Some((&(STDOUT | STDERR), written)) => output.push(written),
-                Some((&STATUS, status)) => return ended(chosen, status, &output),
-                _ => {}
-            },
-            Some(Ok(Message::Close(_))) | None => {
-                return not_run(chosen, "the connection ended before the command did");
-            }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return not_run(chosen, &error.to_string()),
         }
     }
 }

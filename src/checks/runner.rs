@@ -1,9 +1,9 @@
 //! Makes the runs of all checks of all clusters: whose turn it is, and that each ends in time.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, timeout_at},
 };
 
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::{CheckType, ExecAction, HealthCheck, HttpGetAction, TcpSocketAction},
     runtime::{
-        metrics::{ProbeResult, ProbeType},
+        metrics::{ProbeResult, ProbeType, is_past},
         seed::Seed,
     },
 };
@@ -105,49 +105,40 @@ impl Runner {
             action.host.as_deref(),
             action.port,
         );
-        self.in_turn(
-            &inner.connections,
-            ProbeType::HttpGet,
-            timeout,
-            async |until| {
-                let addresses = match inner.names.resolve(&target, until).await {
-                    Ok(addresses) => addresses,
-                    Err(unknown) => return Outcome::Unknown(unknown),
-                };
-                let request = http::get(&addresses, &target, action, &inner.tls);
-                match timeout_at(until, request).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => Outcome::Timeout(timeout),
-                }
-            },
-        )
+        let (_turn, resolved) = self.resolve(&target, timeout).await;
+        self.timed(ProbeType::HttpGet, timeout, async |until| {
+            let addresses = match resolved {
+                Ok(addresses) => addresses,
+                Err(unknown) => return Outcome::Unknown(unknown),
+            };
+            let request = http::get(&addresses, &target, action, &inner.tls);
+            match timeout_at(until, request).await {
+                Ok(outcome) => outcome,
+                Err(_) => Outcome::Timeout(timeout),
+            }
+        })
         .await
     }
 
     async fn connect(&self, namespace: &str, action: &TcpSocketAction, timeout: Duration) -> Run {
-        let inner = &self.0;
         let target = Target::of(
             namespace,
             action.service.as_deref(),
             action.host.as_deref(),
             action.port,
         );
-        self.in_turn(
-            &inner.connections,
-            ProbeType::TcpSocket,
-            timeout,
-            async |until| {
-                let addresses = match inner.names.resolve(&target, until).await {
-                    Ok(addresses) => addresses,
-                    Err(unknown) => return Outcome::Unknown(unknown),
-                };
-                match timeout_at(until, tcp::connect(&addresses)).await {
-                    Ok(Ok(_)) => Outcome::Success,
-                    Ok(Err(outcome)) => outcome,
-                    Err(_) => Outcome::Timeout(timeout),
-                }
-            },
-        )
+        let (_turn, resolved) = self.resolve(&target, timeout).await;
+        self.timed(ProbeType::TcpSocket, timeout, async |until| {
+            let addresses = match resolved {
+                Ok(addresses) => addresses,
+                Err(unknown) => return Outcome::Unknown(unknown),
+            };
+            match timeout_at(until, tcp::connect(&addresses)).await {
+                Ok(Ok(_)) => Outcome::Success,
+                Ok(Err(outcome)) => outcome,
+                Err(_) => Outcome::Timeout(timeout),
+            }
+        })
         .await
     }
 
@@ -155,43 +146,41 @@ impl Runner {
         let inner = &self.0;
         let waiting = inner.metrics.wait();
         let _turn = inner.commands.acquire().await;
-        // To find the pod is no part of the command: that the seed does not answer says nothing of
-        // what the command would have said.
-        let found = pods::find(&inner.seed, namespace, action).await;
-        if found.is_ok() {
-            inner.seed.turn().await;
-        }
+        // To find the pod, and to have the API server take the command, is no part of the command:
+        // that the seed does not answer says nothing of what the command would have said.
+        let begun = match pods::find(&inner.seed, namespace, action).await {
+            Ok(chosen) => exec::begin(&inner.seed, namespace, chosen, &action.command).await,
+            Err(unknown) => Err(Outcome::Unknown(unknown)),
+        };
         drop(waiting);
         self.timed(ProbeType::Exec, timeout, async |until| {
-            let chosen = match found {
-                Ok(chosen) => chosen,
-                Err(unknown) => return Outcome::Unknown(unknown),
+            let command = match begun {
+                Ok(command) => command,
+                Err(unknown) => return unknown,
             };
-            let command = exec::run(inner.seed.client(), namespace, &chosen, &action.command);
-            match timeout_at(until, command).await {
+            match timeout_at(until, command.end()).await {
                 Ok(outcome) => outcome,
                 Err(_) if inner.gates.exec_probe_timeout => Outcome::Timeout(timeout),
-                Err(_) => {
-                    inner.metrics.tolerate();
-                    Outcome::Tolerated(timeout)
-                }
+                Err(_) => Outcome::Tolerated(timeout),
             }
         })
         .await
     }
 
-    async fn in_turn(
+    /// Waits for a turn, and looks up the name, within the timeout of the run but not as a part of
+    /// it: that the DNS is slow says nothing of who has the name.
+    async fn resolve(
         &self,
-        turns: &Semaphore,
-        kind: ProbeType,
+        target: &Target,
         timeout: Duration,
-        run: impl AsyncFnOnce(Instant) -> Outcome,
-    ) -> Run {
-        let waiting = self.0.metrics.wait();
+    ) -> (Option<SemaphorePermit<'_>>, Result<Vec<SocketAddr>, String>) {
+        let inner = &self.0;
+        let waiting = inner.metrics.wait();
         // It is never closed.
-        let _turn = turns.acquire().await;
+        let turn = inner.connections.acquire().await.ok();
         drop(waiting);
-        self.timed(kind, timeout, run).await
+        let until = Instant::now() + timeout;
+        (turn, inner.names.resolve(target, until).await)
     }
 
     async fn timed(
@@ -203,14 +192,25 @@ impl Runner {
         let metrics = &self.0.metrics;
         let _running = metrics.run();
         let began = Instant::now();
-        let outcome = run(began + timeout).await;
+        let mut outcome = run(began + timeout).await;
+        let took = began.elapsed();
+        if is_past(took, timeout) && outcome.said() != Said::Nothing {
+            // Nobody was there to see when it ended.
+            outcome = Outcome::Unknown(format!(
+                "its end was noticed only after {took:.1?}, for which it had {timeout:?}: the prober stood \
+                 still"
+            ));
+        }
+        if let Outcome::Tolerated(_) = outcome {
+            metrics.tolerate();
+        }
         let result = match (&outcome, outcome.said()) {
             (Outcome::Timeout(_) | Outcome::Tolerated(_), _) => ProbeResult::Timeout,
             (_, Said::Yes) => ProbeResult::Success,
             (_, Said::No) => ProbeResult::Failure,
             (_, Said::Nothing) => ProbeResult::Unknown,
         };
-        metrics.probes.ended(kind, result, began.elapsed(), timeout);
+        metrics.probes.ended(kind, result, took, timeout);
         Run { began, outcome }
     }
 }

@@ -8,7 +8,7 @@ mod process;
 mod requests;
 
 pub use self::{
-    probes::{ProbeMetrics, ProbeResult, ProbeType},
+    probes::{ProbeMetrics, ProbeResult, ProbeType, is_past},
     process::register as register_process,
     requests::{BudgetMetrics, RequestMetrics},
 };

@@ -115,10 +115,16 @@ impl ProbeMetrics {
         self.durations
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
-        if took > timeout + timeout / 10 + LATE {
+        if is_past(took, timeout) {
             self.past_timeout.get_or_create(&kind.label()).inc();
         }
     }
+}
+
+/// Whether what took so long ended later than its timeout explains: this process stood still, or had
+/// no CPU.
+pub fn is_past(took: Duration, timeout: Duration) -> bool {
+    took > timeout + timeout / 10 + LATE
 }
 
 impl ProbeType {
