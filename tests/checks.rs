@@ -18,14 +18,15 @@ use std::{
 };
 
 use dependency_watchdog::{
-    api::{CheckResult, CheckRole, CheckType, HealthCheck, MAX_OUTPUT},
+    api::{CheckResult, CheckRole, CheckStatus, CheckType, HealthCheck, MAX_OUTPUT},
     checks::{CheckMetrics, Checks, Outcome, Trigger, outcome::Said},
 };
-use futures::FutureExt as _;
+use futures::{FutureExt as _, SinkExt as _};
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{Activity, Clock, Target, api, check, ended, exit, gone, http, run, runner, tls};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+use tokio_tungstenite::tungstenite::Message;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -423,6 +424,22 @@ async fn a_command_that_cannot_be_run_tells_nothing() {
     assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
 }
 
+/// Whoever answers for the API server is not to fill our memory.
+#[tokio::test]
+async fn a_message_that_is_too_long_is_not_taken_in() {
+    let target = api(&Activity::default(), pods(), |_, mut socket| async move {
+        let long = Message::Binary(vec![1; 2 << 20].into());
+        if socket.send(long).await.is_ok() {
+            ended(socket, &[], &exit(1)).await;
+        }
+    })
+    .await;
+    let runner = runner(Some(&target), "", CheckMetrics::default());
+    let outcome = runner.run("shoot--a", &slow(command())).await.outcome;
+    assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
+    assert!(outcome.to_string().contains("too long"), "{outcome}");
+}
+
 /// A server whose status can be set, and checks of it.
 struct World {
     clock: Clock,
@@ -558,6 +575,76 @@ fn results_follow_what_is_checked() {
     });
 }
 
+/// One that never passed may not be able to: its port may be wrong, or nothing let through to it.
+#[test]
+fn a_trigger_counts_once_it_has_passed() {
+    run(async {
+        let mut world = World::new().await;
+        world.answer(500);
+        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
+        world.checks.adopt(&Arc::from([trigger.clone()]));
+        world.clock.pass(11 * SECOND).await;
+        let why =
+            "the Trigger t tells nothing: it has not passed since it was set up, so that its \
+                   failure is taken for no outage: the server answered 500"
+                .to_owned();
+        assert_eq!(world.checks.trigger(), Trigger::Unknown { why });
+        assert_eq!(world.results(), [Unknown]);
+        let fails = |checks: &Checks| matches!(checks.trigger(), Trigger::Failing { .. });
+        world.answer(200);
+        world.clock.pass(11 * SECOND).await;
+        assert_eq!(world.checks.trigger(), Trigger::None);
+        world.answer(500);
+        world.clock.pass(11 * SECOND).await;
+        assert!(fails(&world.checks));
+        // Set up otherwise, it may not be able to.
+        let other = HealthCheck {
+            timeout_seconds: 2,
+            ..trigger
+        };
+        world.checks.adopt(&Arc::from([other]));
+        world.clock.pass(11 * SECOND).await;
+        assert!(!fails(&world.checks));
+    });
+}
+
+/// What an earlier run has left tells that it has passed.
+#[rstest]
+#[case::passed(Passing, CheckRole::Trigger, None, true)]
+#[case::passed_before_it_was_a_trigger(Passing, CheckRole::Observe, None, true)]
+#[case::tolerated(Passing, CheckRole::Trigger, Some("had not ended"), false)]
+#[case::failed_as_a_trigger(Failing, CheckRole::Trigger, Some("no"), true)]
+#[case::failed_before_it_was_a_trigger(Failing, CheckRole::Observe, Some("no"), false)]
+#[case::unknown(Unknown, CheckRole::Trigger, Some("no"), false)]
+fn what_is_recalled_of_a_trigger(
+    #[case] result: CheckResult,
+    #[case] role: CheckRole,
+    #[case] message: Option<&'static str>,
+    #[case] expected: bool,
+) {
+    run(async move {
+        let mut world = World::new().await;
+        world.answer(500);
+        let recalled = |name: &str| CheckStatus {
+            name: name.to_owned(),
+            role: Some(role),
+            r#type: CheckType::HttpGet,
+            result,
+            since: None,
+            message: message.map(str::to_owned),
+        };
+        for (name, expected) in [("t", expected), ("other", false)] {
+            let runner = runner(None, "", CheckMetrics::default());
+            let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
+            world.checks = Checks::new("shoot--a".into(), runner).recalling(&[recalled(name)]);
+            world.checks.adopt(&Arc::from([trigger]));
+            world.clock.pass(11 * SECOND).await;
+            let fails = matches!(world.checks.trigger(), Trigger::Failing { .. });
+            assert_eq!(fails, expected, "{name}");
+        }
+    });
+}
+
 /// What is under way is dropped, with its connection, when a check goes.
 #[test]
 fn a_check_that_is_stopped_leaves_no_connection() {
@@ -592,9 +679,10 @@ fn a_check_that_is_stopped_leaves_no_connection() {
 fn what_is_not_run_any_more_tells_nothing() {
     run(async {
         let mut world = World::new().await;
-        world.answer(500);
         let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
         world.checks.adopt(&Arc::from([trigger]));
+        world.clock.pass(11 * SECOND).await;
+        world.answer(500);
         world.clock.pass(11 * SECOND).await;
         let Trigger::Failing { until, .. } = world.checks.trigger() else {
             panic!();

@@ -83,12 +83,22 @@ fn ask(world: &World, checks: &[Value]) {
     });
 }
 
-/// The healthy cluster `a`, with one such check.
+async fn passes(world: &World, cluster: &str) {
+    let passes = |status: &Value| status["checks"][0]["result"] == "Passing";
+    world
+        .health_where(cluster, "its check passes", passes)
+        .await;
+}
+
+/// The healthy cluster `a`, with one such check, which has passed if that is what it does.
 async fn checked(role: &str, status: u16) -> (World, Patient) {
     let mut world = World::new(&["a"]).await;
     let patient = Patient::new(&world, status).await;
     ask(&world, &[patient.check(role)]);
     world.start();
+    if status == 200 {
+        passes(&world, "a").await;
+    }
     (world, patient)
 }
 
@@ -273,6 +283,34 @@ fn a_trigger_that_fails_protects_and_one_that_passes_restores() {
     }
 }
 
+/// Its port may be wrong, or nothing let through to it.
+#[tokio::test]
+async fn a_trigger_that_has_never_passed_takes_nothing() {
+    let (world, patient) = checked("Trigger", 500).await;
+    world.reason("a", "Healthy").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), RUNNING);
+    let check = &world.health("a")["checks"][0];
+    assert_eq!(check["result"], "Unknown");
+    let why = "it has not passed since it was set up";
+    assert!(message(check).contains(why), "{check}");
+    patient.answers(200);
+    passes(&world, "a").await;
+    patient.answers(500);
+    world.protection("a", "Active").await;
+}
+
+/// That it has passed outlives the operator.
+#[tokio::test]
+async fn a_trigger_that_passed_before_a_restart_counts() {
+    let (mut world, patient) = checked("Trigger", 200).await;
+    world.stop().await;
+    patient.answers(500);
+    world.start();
+    world.protection("a", "Active").await;
+    assert_eq!(world.health("a")["reason"], "TriggerFailed");
+}
+
 #[tokio::test]
 async fn a_trigger_counts_also_while_the_leases_cannot_be_read() {
     let (world, patient) = checked("Trigger", 200).await;
@@ -412,12 +450,15 @@ async fn a_suspended_policy_runs_no_checks() {
 
 #[tokio::test]
 async fn nothing_is_taken_before_the_initial_delay_has_passed() {
-    let (world, patient) = checked("Trigger", 500).await;
+    let (world, patient) = checked("Trigger", 200).await;
     change_policy(&world, "p", |policy| {
         policy["spec"]["initialDelay"] = json!("60s")
     });
-    world.protection("a", "Active").await;
+    world.reason("a", "Healthy").await;
     put_cluster(&world.seed, "b", &world.shoot("a").kubeconfig());
+    passes(&world, "b").await;
+    patient.answers(500);
+    world.protection("a", "Active").await;
     let status = world.reason("b", "TriggerFailed").await;
     world.clock.pass(SECOND * 30).await;
     assert_eq!(world.replicas("b"), RUNNING);
@@ -487,7 +528,9 @@ fn checks_keep_no_cluster_that_goes_to_sleep_or_loses_its_workers() {
             ("hibernation", json!({"enabled": true})),
         ] {
             run(async move {
-                let (world, _patient) = checked(role, 500).await;
+                let (world, patient) = checked(role, 200).await;
+                world.reason("a", "Healthy").await;
+                patient.answers(500);
                 world
                     .reason(
                         "a",
@@ -511,18 +554,12 @@ fn checks_keep_no_cluster_that_goes_to_sleep_or_loses_its_workers() {
 /// What a check has come to is about the Cluster that was.
 #[tokio::test]
 async fn a_cluster_that_is_replaced_is_checked_anew() {
-    let (world, patient) = triggered().await;
+    let (world, _patient) = triggered().await;
     let mut cluster = world.seed.get("clusters", "", "a").unwrap();
     cluster["metadata"]["uid"] = json!("uid-anew");
-    let mut check = patient.check("Trigger");
-    check["failureThreshold"] = json!(3);
-    ask(&world, &[check]);
-    let begins = |status: &Value| status["checks"][0]["result"] == "Unknown";
-    let fails = |status: &Value| status["checks"][0]["result"] == "Failing";
-    world.health_where("a", "it is another check", begins).await;
-    world.health_where("a", "it fails three times", fails).await;
     world.seed.put(&cluster);
+    let begins = |status: &Value| status["checks"][0]["result"] == "Unknown";
     world.health_where("a", "it is checked anew", begins).await;
-    world.health_where("a", "it fails three times", fails).await;
+    world.clock.pass(LONG).await;
     assert_kept(&world);
 }

@@ -38,6 +38,8 @@ pub struct Checks {
     checks: Arc<[HealthCheck]>,
     /// In the order of the policy.
     running: Vec<Running>,
+    /// What an earlier run of the operator has left of them, until they are first adopted.
+    recalled: Vec<CheckStatus>,
     news: Arc<Notify>,
 }
 
@@ -77,6 +79,9 @@ struct Running {
 
 struct State {
     tally: Tally,
+    /// It has passed as it is set up. Before that nobody knows whether it can: its port may be wrong,
+    /// or nothing may be let through to it.
+    has_passed: bool,
     /// Since when it has come to what it has come to.
     since: Option<Timestamp>,
     /// Until when it counts for something.
@@ -95,13 +100,24 @@ impl Checks {
             runner,
             checks: Arc::default(),
             running: Vec::new(),
+            recalled: Vec::new(),
             news: Arc::default(),
+        }
+    }
+
+    /// The same, which know from what an earlier run of the operator has left which have passed.
+    #[must_use]
+    pub fn recalling(self, statuses: &[CheckStatus]) -> Self {
+        Self {
+            recalled: statuses.to_vec(),
+            ..self
         }
     }
 
     /// Runs these from now on. One that was there before, and is the same but for its role, goes on
     /// with what it has come to; any other begins anew.
     pub fn adopt(&mut self, checks: &Arc<[HealthCheck]>) {
+        let recalled = std::mem::take(&mut self.recalled);
         if self.checks == *checks {
             return;
         }
@@ -114,7 +130,7 @@ impl Checks {
                     check: check.clone(),
                     ..before.swap_remove(place)
                 },
-                None => self.start(check.clone()),
+                None => self.start(check.clone(), &recalled),
             };
             self.running.push(running);
         }
@@ -124,6 +140,7 @@ impl Checks {
     pub fn stop(&mut self) {
         self.checks = Arc::default();
         self.running.clear();
+        self.recalled.clear();
     }
 
     /// Waits until one of them has come to something else, fails again, or is to be told of. May
@@ -141,9 +158,11 @@ impl Checks {
                 name: running.check.name.clone(),
                 role: Some(running.check.role),
                 r#type: kind(&running.check),
-                result: state.result(now),
+                result: state.result(now, running.check.role),
                 since: state.since.map(Time),
-                message: state.message(now).map(|text| clean(&text, MAX_OUTPUT)),
+                message: state
+                    .message(now, running.check.role)
+                    .map(|text| clean(&text, MAX_OUTPUT)),
             }
         };
         self.running.iter().map(status).collect()
@@ -202,9 +221,10 @@ impl Checks {
         running.filter(|it| it.check.role == role).collect()
     }
 
-    fn start(&self, check: HealthCheck) -> Running {
+    fn start(&self, check: HealthCheck, recalled: &[CheckStatus]) -> Running {
         let state = Arc::new(Mutex::new(State {
             tally: Tally::new(&check),
+            has_passed: recalled.iter().any(|it| has_passed(it, &check)),
             since: None,
             fresh_until: None,
             tolerated: None,
@@ -235,19 +255,30 @@ fn is_same(one: &HealthCheck, other: &HealthCheck) -> bool {
     plain(one) == plain(other)
 }
 
+/// Whether this tells that the check has passed: a Trigger is `Failing` only once it has, and what is
+/// tolerated passes with a message.
+fn has_passed(recalled: &CheckStatus, check: &HealthCheck) -> bool {
+    let told = match recalled.result {
+        CheckResult::Passing => recalled.message.is_none(),
+        CheckResult::Failing => recalled.role == Some(CheckRole::Trigger),
+        CheckResult::Unknown => false,
+    };
+    told && recalled.name == check.name && recalled.r#type == kind(check)
+}
+
 impl Running {
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
     fn result(&self, now: Instant) -> CheckResult {
-        self.lock().result(now)
+        self.lock().result(now, self.check.role)
     }
 
     /// What it has come to, in words.
     fn describe(&self, now: Instant) -> String {
         let state = self.lock();
-        let is = match state.result(now) {
+        let is = match state.result(now, self.check.role) {
             CheckResult::Passing => "passes",
             CheckResult::Failing => "fails",
             CheckResult::Unknown => "tells nothing",
@@ -258,7 +289,7 @@ impl Running {
             CheckRole::Trigger => "the Trigger",
         };
         let name = &self.check.name;
-        match state.message(now) {
+        match state.message(now, self.check.role) {
             Some(why) => format!("{role} {name} {is}: {}", clean(&why, MAX_OUTPUT)),
             None => format!("{role} {name} {is}"),
         }
@@ -266,18 +297,31 @@ impl Running {
 }
 
 impl State {
-    fn result(&self, now: Instant) -> CheckResult {
-        if self.is_stale(now) {
+    fn result(&self, now: Instant, role: CheckRole) -> CheckResult {
+        if self.is_stale(now) || self.is_untried(role) {
             return CheckResult::Unknown;
         }
         self.tally.result()
     }
 
-    fn message(&self, now: Instant) -> Option<String> {
+    fn message(&self, now: Instant, role: CheckRole) -> Option<String> {
         if self.is_stale(now) {
             return Some("its next run is overdue".to_owned());
         }
-        self.tally.message()
+        let message = self.tally.message();
+        match message {
+            Some(why) if self.is_untried(role) => Some(format!(
+                "it has not passed since it was set up, so that its failure is taken for no outage: {why}"
+            )),
+            message => message,
+        }
+    }
+
+    /// Whether it fails as a Trigger that may never have been able to pass.
+    fn is_untried(&self, role: CheckRole) -> bool {
+        role == CheckRole::Trigger
+            && !self.has_passed
+            && self.tally.result() == CheckResult::Failing
     }
 
     fn is_stale(&self, now: Instant) -> bool {
@@ -287,7 +331,9 @@ impl State {
     /// Counts a run that has ended just now. Whether there is something to tell.
     fn count(&mut self, outcome: Outcome, fresh_for: Duration) -> bool {
         let now = Instant::now();
-        let before = (self.result(now), self.since.is_some());
+        let role = CheckRole::Observe;
+        let before = (self.result(now, role), self.since.is_some());
+        let passed = outcome == Outcome::Success;
         if let Outcome::Tolerated(limit) = &outcome
             && self
                 .told
@@ -298,6 +344,7 @@ impl State {
         self.tally.count(outcome);
         self.fresh_until = Some(now + fresh_for);
         let result = self.tally.result();
+        self.has_passed |= passed && result == CheckResult::Passing;
         if before != (result, true) {
             self.since = Some(Timestamp::now());
         }

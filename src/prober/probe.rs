@@ -137,7 +137,8 @@ impl Probe {
             // No record tells what may be marked.
             guard.adopt(&settings.dependents);
         }
-        let checks = Checks::new(name.clone(), shared.checks.clone());
+        let recalled = known.map_or(&[][..], |known| &known.checks);
+        let checks = Checks::new(name.clone(), shared.checks.clone()).recalling(recalled);
         Self {
             recalled: known.cloned().map(Box::new),
             uid: None,

@@ -7,7 +7,7 @@ use super::{
     steps::{are, plain, staffed, taken},
 };
 use anyhow::{Result, ensure};
-use dependency_watchdog::api::{ClusterHealthStatus, Protection};
+use dependency_watchdog::api::{CheckResult, ClusterHealthStatus, Protection};
 use dependency_watchdog_e2e::{
     Env, Execs, Operator, Play, Seed, Shoot,
     wait::{self, seen},
@@ -142,7 +142,23 @@ async fn e2e_a_trigger_that_hangs_counts_by_the_feature_gate(env: Env) -> Result
     are(shoot, COUNTS.map(plain)).await?;
     stop(&operator).await?;
 
+    // That it was tolerated is no proof that it can pass.
     let operator = Operator::start(&seed, "gate-on", "prober", &[])?;
+    shoot
+        .reports("the Trigger to tell nothing", |status| {
+            let message = status.checks.first().and_then(|it| it.message.as_deref());
+            message.is_some_and(|it| it.contains("has not passed since it was set up"))
+        })
+        .await?;
+    are(shoot, COUNTS.map(plain)).await?;
+    stage.execs.play("trigger", passes());
+    shoot
+        .reports("the Trigger to pass", |status| {
+            let check = status.checks.first();
+            check.is_some_and(|it| it.result == CheckResult::Passing)
+        })
+        .await?;
+    stage.execs.play("trigger", Play::Hangs);
     let why = "the Trigger trigger fails: it had not ended after 3s";
     stage.says(Protection::Active, why).await?;
     are(shoot, COUNTS.map(taken)).await?;
