@@ -27,7 +27,7 @@ pub enum CheckRole {
     Observe,
     /// It must pass before anything is scaled up again.
     Gate,
-    /// Its failure is taken for an outage, whatever the leases say.
+    /// Its failure, once it has passed, is taken for an outage, whatever the leases say.
     Trigger,
 }
 
@@ -44,7 +44,8 @@ pub struct HealthCheck {
     pub name: String,
 
     /// Observe: its result is reported, no more. Gate: it must pass before anything is scaled up
-    /// again. Trigger: its failure is taken for an outage, whatever the leases say.
+    /// again. Trigger: its failure, once it has passed, is taken for an outage, whatever the leases
+    /// say.
     #[serde(default)]
     #[garde(skip)]
     pub role: CheckRole,
@@ -78,8 +79,8 @@ pub struct HealthCheck {
     #[garde(custom(range(1, MAX_SECONDS)))]
     pub period_seconds: i32,
 
-    /// How many seconds a run may take, everything included; one that takes longer has failed. 1 to
-    /// 3600.
+    /// How many seconds a run may take, from its connection to the last of its answer; one that takes
+    /// longer has failed. 1 to 3600.
     #[serde(default = "defaults::timeout")]
     #[schemars(range(min = 1, max = MAX_SECONDS))]
     #[garde(custom(range(1, MAX_SECONDS)))]
