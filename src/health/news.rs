@@ -5,7 +5,7 @@
 
 use super::report::{ClusterReport, Finding, HeldBack};
 use crate::{
-    api::CheckStatus,
+    api::{CheckResult, CheckStatus},
     observer::View,
     prober::verdict::{Doubt, Verdict},
 };
@@ -56,7 +56,19 @@ pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
         (Some(said), Some(view)) => is_in_other_words(&said.message, &view.message),
         _ => false,
     };
-    failure || held_back || state
+    let mut checks = said.checks.iter().zip(&report.checks);
+    failure || held_back || state || checks.any(|(said, check)| is_unknown_otherwise(said, check))
+}
+
+/// Whether a check tells nothing for another reason than before: it had not been run yet, and now has
+/// no pod to be run in. What follows is what it has met there, which may be another each time.
+fn is_unknown_otherwise(said: &CheckStatus, check: &CheckStatus) -> bool {
+    check.result == CheckResult::Unknown && is_in_other_words(reason(said), reason(check))
+}
+
+fn reason(check: &CheckStatus) -> &str {
+    let message = check.message.as_deref().unwrap_or_default();
+    message.split(": ").next().unwrap_or_default()
 }
 
 /// What a check puts out may be another each time.
@@ -283,6 +295,27 @@ mod tests {
     #[case::the_same("a", "a", false)]
     fn other_words_of_a_state(#[case] said: &str, #[case] now: &str, #[case] expected: bool) {
         assert_eq!(is_reworded(&saying(said), &saying(now)), expected);
+    }
+
+    #[rstest]
+    #[case::another_reason("it has not been run yet", "no pod runs", true)]
+    #[case::another_cause("it cannot be run: no such file", "it cannot be run: no right", false)]
+    #[case::counters("failed 1 of 3 times: no", "failed 2 of 3 times: no", false)]
+    fn other_words_of_what_tells_nothing(
+        #[case] said: &str,
+        #[case] now: &str,
+        #[case] expected: bool,
+    ) {
+        let telling = |result, message: &str| {
+            let message = Some(message.to_owned());
+            checked(&[CheckStatus {
+                message,
+                ..check("a", result)
+            }])
+        };
+        let is_told = |result| is_reworded(&telling(result, said), &telling(result, now));
+        assert_eq!(is_told(CheckResult::Unknown), expected);
+        assert!(!is_told(CheckResult::Failing));
     }
 
     #[rstest]
