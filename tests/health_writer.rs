@@ -900,3 +900,32 @@ async fn a_finalizer_is_not_taken_for_that_of_a_predecessor() {
     desk.clock.pass(Duration::from_secs(2)).await;
     assert_eq!(desk.finalizers(), json!([FINALIZER]));
 }
+
+/// States may come and go for as long as they like: somebody may have to look at something else.
+#[tokio::test]
+async fn events_do_not_wait_for_states() {
+    let desk = Desk::healthy().await;
+    let clusters: Vec<Arc<str>> = (0..40).map(|it| format!("c{it}").into()).collect();
+    for state in [ClusterState::Online, ClusterState::Degraded] {
+        let held: Vec<_> = match state {
+            // More are due than are written at once, and none of these ends.
+            ClusterState::Degraded => {
+                let status =
+                    |call: &support::Call| call.brief().starts_with("PATCH clusterhealths");
+                (0..40).map(|_| desk.seed.hold(status)).collect()
+            }
+            _ => vec![],
+        };
+        for cluster in &clusters {
+            desk.reporter.cluster(cluster, seen(state));
+        }
+        desk.clock.pass(MOMENT).await;
+        if !held.is_empty() {
+            let message = "it would have failed".to_owned();
+            let (name, check) = (Arc::from("a"), "etcd".to_owned());
+            desk.reporter.exec_tolerated(&name, check, message);
+            desk.clock.pass(MOMENT).await;
+            assert_eq!(desk.seed.events().len(), 1);
+        }
+    }
+}

@@ -43,6 +43,19 @@ pub(super) struct Book {
     pub(super) news: Vec<(ObjectReference, events::Event)>,
 }
 
+/// What goes before what, of all that is due.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// A finalizer.
+    First,
+    /// That a cluster is protected, or is not any more.
+    Urgent,
+    /// Any other news.
+    News,
+    /// That a cluster is observed otherwise, which may be all of them at once, again and again.
+    Observed,
+}
+
 /// What can be written.
 pub(super) enum Object {
     Finalizer(Arc<str>),
@@ -299,39 +312,45 @@ impl Book {
         }
     }
 
-    /// What is due first, of what is not being written. A finalizer that is due goes before all
-    /// else, however many clusters' statuses are due since they have just been protected; and of these,
-    /// those that tell of a protection go before those of clusters that are only observed otherwise,
-    /// which may be all of them at once.
+    /// What is due first, of what is not being written; of all that is due, by its rank. So neither a
+    /// finalizer nor a protection waits for the statuses of a thousand clusters, nor any other news for
+    /// states that come and go.
     pub(super) fn next(&self) -> Option<(Instant, Object)> {
         let now = Instant::now();
+        let finalizers = self.policies.iter().filter_map(|(name, record)| {
+            Some((record.finalizer.schedule.due()?, Rank::First, name))
+        });
         let policies = self.policies.iter();
-        let finalizers = policies
-            .clone()
-            .filter_map(|(name, record)| Some((record.finalizer.schedule.due()?, name)));
-        let finalizer = finalizers.min_by_key(|(due, _)| *due);
-        if let Some((due, name)) = finalizer
-            && due <= now
-        {
-            return Some((due, Object::Finalizer(name.clone())));
-        }
+        let policies = policies
+            .filter_map(|(name, record)| Some((record.kept.schedule.due()?, Rank::News, name)));
         let clusters = self
             .clusters
             .iter()
             .filter(|(_, record)| record.unwanted || record.report.is_some())
-            .filter_map(|(name, record)| Some((record.schedule.due()?, record, name)));
-        let policies =
-            policies.filter_map(|(name, record)| Some((record.kept.schedule.due()?, name)));
+            .filter_map(|(name, record)| {
+                let rank = match () {
+                    () if record.is_urgent() => Rank::Urgent,
+                    () if record.is_minor() => Rank::Observed,
+                    () => Rank::News,
+                };
+                Some((record.schedule.due()?, rank, name))
+            });
+        // What is not due yet comes in its time, whatever its rank.
+        let order = |(due, rank, _): &(Instant, Rank, _)| ((*due).max(now), *rank, *due);
         let soonest = [
-            finalizer.map(|(due, name)| (due, Object::Finalizer(name.clone()))),
+            finalizers
+                .min_by_key(order)
+                .map(|it| (order(&it), Object::Finalizer(it.2.clone()))),
             clusters
-                .min_by_key(|(due, record, _)| (*due > now, !record.is_urgent(), *due))
-                .map(|(due, _, name)| (due, Object::Cluster(name.clone()))),
+                .min_by_key(order)
+                .map(|it| (order(&it), Object::Cluster(it.2.clone()))),
             policies
-                .min_by_key(|(due, _)| *due)
-                .map(|(due, name)| (due, Object::Policy(name.clone()))),
+                .min_by_key(order)
+                .map(|it| (order(&it), Object::Policy(it.2.clone()))),
         ];
-        soonest.into_iter().flatten().min_by_key(|(due, _)| *due)
+        let soonest = soonest.into_iter().flatten();
+        let (order, object) = soonest.min_by_key(|(order, _)| *order)?;
+        Some((order.2, object))
     }
 
     /// How many objects are due to be written and are not being written.
@@ -367,6 +386,7 @@ mod tests {
     use crate::{
         api::{ClusterState, Protection},
         health::{
+            cluster,
             fixtures::{assessment, report, view},
             report::{ClusterReport, Finding},
         },
@@ -380,6 +400,85 @@ mod tests {
             protection,
             ..report(finding)
         })
+    }
+
+    fn state(state: ClusterState) -> Box<ClusterReport> {
+        Box::new(ClusterReport {
+            observed: Some(view(state)),
+            ..*seen(Verdict::Healthy, Protection::None)
+        })
+    }
+
+    /// A book that has written of these clusters that they are healthy and ONLINE.
+    fn written(names: &[&str]) -> Book {
+        let mut book = Book::new(Known::default());
+        for name in names {
+            let name: Arc<str> = (*name).into();
+            book.take(Update::Cluster(name.clone(), state(ClusterState::Online)));
+            let record = book.clusters.get_mut(&name).unwrap();
+            record.begin();
+            let report = record.report.clone().unwrap();
+            let status = cluster::status(&report, &record.status, Timestamp::now());
+            record.wrote(report, status, None);
+        }
+        book
+    }
+
+    /// The clusters in the order in which they are written, of those that are due.
+    fn order(book: &mut Book) -> Vec<Arc<str>> {
+        let mut order = vec![];
+        while let Some((due, Object::Cluster(name))) = book.next() {
+            if due > Instant::now() {
+                break;
+            }
+            book.clusters.get_mut(&name).unwrap().begin();
+            order.push(name);
+        }
+        order
+    }
+
+    /// However many are only observed otherwise, and however long they have been due.
+    #[test]
+    fn what_is_only_observed_is_written_last() {
+        let mut book = written(&["a", "b", "c", "d"]);
+        for name in ["a", "b"] {
+            book.take(Update::Cluster(
+                name.into(),
+                state(ClusterState::FailingMetrics),
+            ));
+        }
+        let unread = report(Finding::Unread {
+            reason: "Timeout",
+            message: "no answer".to_owned(),
+        });
+        book.take(Update::Cluster("c".into(), Box::new(unread)));
+        let outage = seen(Verdict::Outage, Protection::ScalingDown);
+        book.take(Update::Cluster("d".into(), outage));
+        let order = order(&mut book);
+        assert_eq!(
+            order.iter().map(|it| &**it).collect::<Vec<_>>(),
+            ["d", "c", "a", "b"]
+        );
+    }
+
+    /// What is not due yet does not hide what is due before it.
+    #[tokio::test(start_paused = true)]
+    async fn a_protection_that_cannot_be_written_yet_keeps_nothing_waiting() {
+        let mut book = written(&["a", "d"]);
+        let outage = seen(Verdict::Outage, Protection::ScalingDown);
+        book.take(Update::Cluster("d".into(), outage));
+        let protected = book.clusters.get_mut("d").unwrap();
+        for _ in 0..4 {
+            protected.schedule.begin();
+            protected.schedule.failed();
+        }
+        let (retried, _) = book.next().unwrap();
+        let soon = Instant::now() + std::time::Duration::from_secs(1);
+        assert!(soon < retried);
+        book.clusters.get_mut("a").unwrap().schedule.hurry(soon);
+        let (due, object) = book.next().unwrap();
+        assert_eq!(due, soon);
+        assert!(matches!(object, Object::Cluster(name) if *name == *"a"));
     }
 
     #[test]

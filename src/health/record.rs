@@ -61,6 +61,8 @@ pub(super) struct ClusterRecord {
     state: ToldState,
     /// What checks had come to in an earlier run.
     recalled: Recalled,
+    /// What is to be written tells only of what was observed, for which nothing is scaled.
+    only_observed: bool,
     /// How often it may be said that something else was observed.
     observations: Allowance,
     /// It is to be deleted, since no policy selects its cluster.
@@ -102,6 +104,7 @@ impl ClusterRecord {
             troubles: None,
             state: ToldState::default(),
             recalled: Recalled::default(),
+            only_observed: false,
             observations: Allowance::full(),
             unwanted: false,
             lost: false,
@@ -158,6 +161,11 @@ impl ClusterRecord {
     pub(super) fn is_urgent(&self) -> bool {
         let report = self.report.as_ref();
         report.is_some_and(|report| report.protection != self.status.protection)
+    }
+
+    /// Whether what is to be written may wait until all else is.
+    pub(super) fn is_minor(&self) -> bool {
+        self.only_observed && !self.unwanted && !self.is_urgent()
     }
 
     /// The ClusterHealth, as events refer to it.
@@ -230,6 +238,7 @@ impl ClusterRecord {
         let Some(report) = &self.report else {
             return;
         };
+        self.only_observed = false;
         if !self.is_established() {
             let again = self.established.map_or(now, |last| last + RECREATE);
             self.schedule.hurry(now.max(again));
@@ -238,6 +247,7 @@ impl ClusterRecord {
         match &self.said {
             Some(said) if news::is_news(said, report) => self.schedule.hurry(now),
             Some(said) if news::is_other_observation(said, report) => {
+                self.only_observed = true;
                 self.schedule.hurry(self.observations.next(now));
             }
             Some(said) if news::is_reworded(said, report) => {

@@ -2,7 +2,7 @@
 //!
 //! Reports are coalesced: what is written is the newest that is known. A few objects are written at
 //! once, so that one whose write hangs keeps no other waiting. Events go one at a time, and none is
-//! begun while a status is due. What is written, and when, is up to the [`Content`].
+//! begun while a status is due that matters more. What is written, and when, is up to the [`Content`].
 
 use std::time::Duration;
 
@@ -48,6 +48,11 @@ pub(super) trait Content: Send + 'static {
 
     /// What is due first, of what is not being written.
     fn next(&self) -> Option<(Instant, Self::Object)>;
+
+    /// Whether events go before this, which may be due without end.
+    fn is_minor(&self, _: &Self::Object) -> bool {
+        false
+    }
 
     /// How many objects are due to be written and are not being written.
     fn due(&self) -> usize;
@@ -131,7 +136,10 @@ impl<C: Content> Scribe<C> {
             self.review();
             self.desk.metrics.writing(self.writes.len());
             let next = self.desk.content.next();
-            if next.as_ref().is_none_or(|(due, _)| *due > Instant::now()) {
+            let waits = |(due, object): &(Instant, C::Object)| {
+                *due > Instant::now() || self.desk.content.is_minor(object)
+            };
+            if next.as_ref().is_none_or(waits) {
                 self.outbox.send_next();
             }
             let next = next.filter(|_| self.writes.len() < WRITES_AT_ONCE);

@@ -16,6 +16,7 @@ use super::{
     cluster,
     events::{self, Event, EventCounts},
     metrics::HealthMetrics,
+    record::ClusterRecord,
     report::ClusterReport,
     reporter::{Known, Reporter, Update},
     request::{WriteError, complain, delete, establish, set_finalizer, write_status},
@@ -113,6 +114,13 @@ impl Content for Book {
 
     fn next(&self) -> Option<(Instant, Object)> {
         self.next()
+    }
+
+    fn is_minor(&self, object: &Object) -> bool {
+        match object {
+            Object::Cluster(name) => self.clusters.get(name).is_some_and(ClusterRecord::is_minor),
+            Object::Finalizer(_) | Object::Policy(_) => false,
+        }
     }
 
     fn due(&self) -> usize {
