@@ -463,3 +463,104 @@ async fn protected_after(hang: bool) -> Duration {
     world.clock.until("the dependents are down", down).await;
     world.clock.elapsed() - began
 }
+
+/// While kube-controller-manager is down nobody marks a silent node: its leases tell.
+#[tokio::test]
+async fn a_cluster_whose_kubelets_are_silent_is_not_online() {
+    let world = World::running(&["a"]).await;
+    state(&world, "a", "ONLINE").await;
+    world.shoot("a").silence(0);
+    let status = world.protection("a", "Active").await;
+    assert_eq!(status["state"], "NOTREADY", "{status}");
+    assert_eq!(status["nodes"], "4/4", "as they were marked last");
+    says(&status, "silent: 4 of 4 node leases that count are expired");
+    // It lasts for as long, also where it cannot be judged meanwhile, and no longer.
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    state(&world, "a", "DEGRADED").await;
+    world.shoot("a").heal();
+    state(&world, "a", "NOTREADY").await;
+    assert_eq!(state_after(&world, 2 * MINUTE).await, "NOTREADY");
+    world.shoot("a").renew();
+    state(&world, "a", "ONLINE").await;
+    world.protection("a", "None").await;
+}
+
+/// Where reads take as long as their interval there is no pause to look in.
+#[tokio::test]
+async fn a_cluster_that_leaves_no_pause_is_observed_all_the_same() {
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = json!("1s");
+    });
+    let shoot = world.shoot("a");
+    shoot.slow(Read::Cached, Duration::from_millis(1200));
+    world.start();
+    state(&world, "a", "ONLINE").await;
+    world.shoot("a").unready(&["etcd"]);
+    world.clock.pass(MINUTE).await;
+    state(&world, "a", "NOTREADY").await;
+    // Probes keep their connection.
+    let reads = world.shoot("a").reads();
+    let probes = reads.iter().filter(|(_, of, _)| *of == Read::Cached);
+    let mut connections: Vec<usize> = probes.map(|(_, _, connection)| *connection).collect();
+    connections.dedup();
+    assert_eq!(connections.len(), 1);
+}
+
+/// The list of a large cluster would still have the connection.
+#[tokio::test]
+async fn nodes_are_not_listed_shortly_before_a_probe() {
+    let world = observed(json!({"nodeInterval": "10s"})).await;
+    state(&world, "a", "ONLINE").await;
+    let from = world.shoot("a").reads().len();
+    world.clock.pass(20 * MINUTE).await;
+    let reads = world.shoot("a").reads();
+    let mut lists = 0;
+    for pair in reads[from..].windows(2) {
+        if pair[0].1 == Read::Nodes && pair[1].1 == Read::Cached {
+            lists += 1;
+            let room = pair[1].0 - pair[0].0;
+            assert!(room >= Duration::from_secs(2), "{room:?}");
+        }
+    }
+    assert!(lists > 20, "{lists}");
+}
+
+/// A list of Nodes that takes longer than others are given has a connection of its own from then on.
+#[tokio::test]
+async fn slow_lists_of_nodes_are_read_whole_each_time() {
+    let world = observed(json!({"nodeInterval": "30s"})).await;
+    state(&world, "a", "ONLINE").await;
+    let shoot = world.shoot("a");
+    shoot.slow(Read::Nodes, Duration::from_secs(8));
+    world.clock.pass(3 * MINUTE).await;
+    for _ in 0..8 {
+        world.clock.pass(MINUTE / 2).await;
+        let status = world.health("a");
+        let message = status["stateMessage"].as_str().unwrap();
+        assert!(!message.contains("could not be read"), "{message}");
+    }
+}
+
+/// An API server that breaks connections, or has too much to do, is no evidence against what serves
+/// its metrics.
+#[test]
+fn what_the_api_server_does_not_pass_on_tells_nothing_of_a_provider() {
+    for failure in [Failure::Reset, Failure::Status(429)] {
+        run(async move {
+            let world = observed(json!({"metricsProviders": [{
+                "name": "metrics-server", "apiService": "v1beta1.metrics.k8s.io",
+                "periodSeconds": 10, "failureThreshold": 1,
+            }]}))
+            .await;
+            state(&world, "a", "ONLINE").await;
+            world.shoot("a").fail(Read::Api, failure);
+            let unknown = |status: &Value| status["checks"][0]["result"] != "Passing";
+            let status = world.health_where("a", "it is asked", unknown).await;
+            assert_eq!(status["checks"][0]["result"], "Unknown");
+            assert_eq!(status["state"], "ONLINE");
+        });
+    }
+}

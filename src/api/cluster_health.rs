@@ -47,7 +47,8 @@ pub enum ClusterState {
     Offline,
     /// A node reports PID, disk or memory pressure.
     Unhealthy,
-    /// A node is not ready, or the API server says that it is not.
+    /// A node is not ready or, by the leases, most are silent; or the API server says that it is not
+    /// ready.
     #[serde(rename = "NOTREADY")]
     NotReady,
     /// Something that serves its metrics does not answer.

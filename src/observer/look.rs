@@ -172,7 +172,14 @@ impl Looks {
         }
     }
 
-    /// Gives up all that are under way.
+    /// Gives up all that are under way, which says nothing of how they would have ended.
+    pub fn drop_all(&mut self) {
+        if !self.tasks.is_empty() {
+            self.tasks = JoinSet::new();
+        }
+    }
+
+    /// Gives up all that are under way, and forgets how others ended.
     pub fn stop(&mut self) {
         self.tasks = JoinSet::new();
         self.hung.clear();
@@ -192,8 +199,10 @@ async fn nodes(shoot: Shoot, room: Arc<Semaphore>, limit: Duration) -> Ended {
         let why = "so many other clusters are reading theirs that its turn did not come";
         return (Found::Nodes(Err(why.to_owned())), None);
     };
+    let began = Instant::now();
     let read = shoot.nodes(Consistency::Cached, limit).await;
-    let hung = hangs(&read);
+    // One that takes long keeps the connection for as long, and would not end in time over it.
+    let hung = hangs(&read) || began.elapsed() >= NODES_LIMIT;
     let counted = read.map(|nodes| NodeCounts::of(&nodes));
     let counted = counted.map_err(|error| error.to_string());
     (Found::Nodes(counted), Some(hung))
@@ -227,6 +236,11 @@ async fn serves(
         // What is refused to us may work all the same.
         Err(error @ (ReadError::Unauthorized { .. } | ReadError::Forbidden { .. })) => {
             (Answer::Unknown(error.to_string()), ProbeResult::Unknown)
+        }
+        // An API server that breaks the connection, or has too much to do, tells nothing of what stands
+        // behind it.
+        Err(error @ (ReadError::TooManyRequests { .. } | ReadError::Unreachable { .. })) => {
+            (Answer::Unknown(error.to_string()), result(&error))
         }
         Err(error) => (Answer::Failed(error.to_string()), result(&error)),
     };

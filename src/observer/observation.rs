@@ -72,6 +72,8 @@ pub struct Observation {
     /// What was known of them before it, which is shown until they are seen.
     before: Option<NodeCounts>,
     unread: Option<String>,
+    /// How many of how many leases are expired, while that is an outage.
+    silent: Option<(usize, usize)>,
     api: Option<Ready>,
     nodes_due: Instant,
     api_due: Instant,
@@ -101,6 +103,7 @@ impl Observation {
             nodes: None,
             before: state.and_then(|(status, _)| NodeCounts::recalled(status)),
             unread: None,
+            silent: None,
             api: None,
             nodes_due: now,
             api_due: now,
@@ -118,6 +121,7 @@ impl Observation {
         self.machine.restart(&settings);
         self.before = self.nodes.take().or(self.before.take());
         self.unread = None;
+        self.silent = None;
         self.api = None;
         let checks = self.statuses();
         self.adopt(settings, &checks, now, draw);
@@ -133,7 +137,7 @@ impl Observation {
         // A policy may apply to a thousand clusters, of which all is known already.
         let known = !matches!(
             self.machine.state(),
-            ClusterState::Pending | ClusterState::Degraded
+            ClusterState::Pending | ClusterState::Connecting | ClusterState::Degraded
         );
         let due = if known {
             now + OFTEN.mul_f64(draw)
@@ -147,6 +151,12 @@ impl Observation {
         });
         self.providers = providers.collect();
         self.settings = settings;
+    }
+
+    /// A verdict on the leases: how many of how many are expired, if that is an outage. One that
+    /// cannot be reached leaves it at what was found before.
+    pub fn judged(&mut self, silent: Option<(usize, usize)>) {
+        self.silent = silent;
     }
 
     /// A probe that began then did not reach the cluster, for this reason.
@@ -210,6 +220,7 @@ impl Observation {
         let known = Known {
             api: self.api.as_ref(),
             nodes: self.nodes.as_ref(),
+            silent: self.silent,
             unread: self.unread.as_deref(),
             failing: &failing,
         };

@@ -44,6 +44,9 @@ pub struct Known<'a> {
     pub api: Option<&'a Ready>,
     /// Its nodes. `None` until they were seen.
     pub nodes: Option<&'a NodeCounts>,
+    /// How many of how many leases are expired, if that has been found to be an outage: their kubelets
+    /// do not work, whatever the Nodes say that nobody updates any more.
+    pub silent: Option<(usize, usize)>,
     /// Why the nodes could not be read when they were last tried, if they could not.
     pub unread: Option<&'a str>,
     /// Each provider of metrics that fails, and how.
@@ -240,7 +243,8 @@ impl Known<'_> {
     /// The worst of what is known; `None` until all is on which a state depends.
     fn worst(&self) -> Option<ClusterState> {
         let (api, nodes) = (self.api?, self.nodes?);
-        Some(if matches!(api, Ready::No(_)) || nodes.not_ready > 0 {
+        let not_ready = matches!(api, Ready::No(_)) || nodes.not_ready > 0;
+        Some(if not_ready || self.silent.is_some() {
             ClusterState::NotReady
         } else if nodes.well < nodes.all {
             ClusterState::Unhealthy
@@ -258,6 +262,11 @@ impl Known<'_> {
             amiss.push(format!(
                 "its API server says that it is not ready: {} failed",
                 failed.join(", ")
+            ));
+        }
+        if let Some((expired, all)) = self.silent {
+            amiss.push(format!(
+                "its kubelets are silent: {expired} of {all} node leases that count are expired"
             ));
         }
         amiss.extend(self.nodes.into_iter().flat_map(nodes::troubles));

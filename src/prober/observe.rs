@@ -2,6 +2,7 @@
 
 use std::{mem, pin::pin, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::Notify,
@@ -43,6 +44,11 @@ const FACTS_PAUSE: Duration = Duration::from_secs(60);
 
 /// No look begins so shortly before a read of the leases: it would still have the connection.
 const LOOK: Duration = Duration::from_millis(250);
+/// And none at the Nodes, of which a large cluster has seconds of them, or half of the interval.
+const NODES_LOOK: Duration = Duration::from_secs(2);
+/// A look for which there has been no such pause for so long is made all the same, over a connection
+/// of its own: where reads take as long as their interval, nothing would ever be seen otherwise.
+const OVERDUE: Duration = Duration::from_secs(60);
 
 /// Watches one cluster by the settings it was last given.
 pub struct Observer {
@@ -198,13 +204,25 @@ impl Observer {
             }
         }
         loop {
-            if mem::take(&mut self.news) {
-                return true;
+            while let Some(found) = self.looks.ended().now_or_never() {
+                self.found(found);
             }
             let next = self.observation.next();
             let next = next.filter(|_| !self.proving);
-            let at = next.map(|(at, _)| self.looks.after(at));
-            let at = at.filter(|at| (*at).max(Instant::now()) + LOOK <= due);
+            let now = Instant::now();
+            if let Some((at, look)) = next
+                && self.looks.after(at + OVERDUE) <= now
+                && due < now + self.lead(look)
+            {
+                self.look(look, true);
+                continue;
+            }
+            if mem::take(&mut self.news) {
+                return now < due;
+            }
+            let at = next.map(|(at, look)| (self.looks.after(at), look));
+            let at = at.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
+            let at = at.map(|(at, _)| at);
             tokio::select! {
                 // Leases go before.
                 biased;
@@ -212,16 +230,24 @@ impl Observer {
                 found = self.looks.ended() => self.found(found),
                 () = until(at) => {
                     if let Some((_, look)) = next {
-                        self.look(look);
+                        self.look(look, self.looks.apart(look));
                     }
                 }
             }
         }
     }
 
-    fn look(&mut self, look: Look) {
+    /// How long before a read of the leases this may begin at the latest.
+    fn lead(&self, look: Look) -> Duration {
+        match look {
+            Look::Nodes => NODES_LOOK.min(self.settings.interval / 2).max(LOOK),
+            Look::Ready | Look::Provider(_) => LOOK,
+        }
+    }
+
+    fn look(&mut self, look: Look, apart: bool) {
         self.observation.began(look, Instant::now());
-        let Some(shoot) = self.sources.shoot(self.looks.apart(look)) else {
+        let Some(shoot) = self.sources.shoot(apart) else {
             return;
         };
         match look {
@@ -255,6 +281,13 @@ impl Observer {
         let read = self.read_and_conclude().await;
         probing.ended(&read);
         self.proving = read.as_ref().is_ok_and(is_proving);
+        if self.proving {
+            // What has yet to wait for its turn would begin in the midst of it.
+            self.looks.drop_all();
+        }
+        if let Ok(conclusion) = &read {
+            self.judged(conclusion);
+        }
         // All that is new is told with what the read has come to.
         self.news = false;
         let transition = match self.reached.take() {
@@ -271,6 +304,18 @@ impl Observer {
             self.looks.stop();
         }
         read
+    }
+
+    /// What the leases tell of the state. Without a verdict, what was found before stands.
+    fn judged(&mut self, conclusion: &Conclusion) {
+        let seen = &conclusion.assessment;
+        match conclusion.verdict {
+            Verdict::Outage => self
+                .observation
+                .judged(Some((seen.expired, seen.candidates))),
+            Verdict::Healthy => self.observation.judged(None),
+            Verdict::Undetermined(_) => {}
+        }
     }
 
     async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {

@@ -250,6 +250,14 @@ impl Reply {
         self
     }
 
+    /// Sends half of the body, and the rest after a pause.
+    pub fn halved(mut self, pause: Duration) -> Self {
+        let mut body = self.sent();
+        let rest = body.split_off(body.len() / 2);
+        self.steps = vec![Step::Send(body), Step::Pause(pause), Step::Send(rest)];
+        self
+    }
+
     fn cut(mut self, bytes: usize, end: End) -> Self {
         let mut body = self.sent();
         body.truncate(bytes);

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
@@ -41,6 +42,8 @@ struct State {
     /// The second of the last renewal; `None` while they are renewed.
     silent_since: Option<i64>,
     failures: BTreeMap<Read, Failure>,
+    /// How long the answers take.
+    slow: BTreeMap<Read, Duration>,
     /// The conditions of a node that are true, if they are not that it is ready.
     conditions: BTreeMap<usize, Vec<String>>,
     /// The checks of its own that fail.
@@ -64,6 +67,7 @@ impl ScriptedShoot {
             nodes,
             silent_since: None,
             failures: BTreeMap::new(),
+            slow: BTreeMap::new(),
             conditions: BTreeMap::new(),
             unready: Vec::new(),
             token: None,
@@ -121,6 +125,11 @@ impl ScriptedShoot {
     /// Reads of this sort fail.
     pub fn fail(&self, read: Read, failure: Failure) {
         self.lock().failures.insert(read, failure);
+    }
+
+    /// Reads of this sort take as long as this.
+    pub fn slow(&self, read: Read, time: Duration) {
+        self.lock().slow.insert(read, time);
     }
 
     /// These conditions alone are true of the node of this index.
@@ -194,6 +203,11 @@ impl State {
         let good = match read {
             Read::Ready => self.readyz(),
             _ => Reply::json(200, &good),
+        };
+        let good = match self.slow.get(&read) {
+            // One pause, between the two halves.
+            Some(time) => good.halved(*time),
+            None => good,
         };
         let good = good.header("Date", &date);
         match self.failures.get(&read) {

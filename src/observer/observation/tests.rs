@@ -267,6 +267,38 @@ fn an_earlier_run_is_recalled() {
     assert_eq!(story.next(), Some((0, Look::Ready)));
 }
 
+/// Nobody marks a silent node while kube-controller-manager is down.
+#[test]
+fn a_cluster_whose_kubelets_are_silent_is_not_ready() {
+    let mut story = Story::online(json!({"backoffLimit": 0}));
+    story.observation.judged(Some((2, 3)));
+    story.reached(10);
+    assert_eq!(story.state(), ClusterState::NotReady);
+    let message = story.observation.view().message;
+    assert!(message.contains("2 of 3 node leases"), "{message}");
+    // It stands until the leases are judged otherwise.
+    story.unreached(20);
+    story.reached(30);
+    story.ready(30);
+    story.nodes(30, well());
+    assert_eq!(story.state(), ClusterState::NotReady);
+    story.observation.judged(None);
+    story.reached(40);
+    assert_eq!(story.state(), ClusterState::Online);
+}
+
+/// It waits for nothing else.
+#[test]
+fn one_that_was_connecting_is_looked_at_at_once() {
+    let recalled = ClusterHealthStatus {
+        state: Some(ClusterState::Connecting),
+        ..ClusterHealthStatus::default()
+    };
+    let mut story = Story::new(json!({}), Some(&recalled));
+    story.reached(0);
+    assert_eq!(story.next(), Some((0, Look::Ready)));
+}
+
 #[test]
 fn a_restart_shows_what_was_and_counts_on_nothing() {
     let mut story = Story::online(json!({}));

@@ -160,6 +160,7 @@ fn known<'a>(api: &'a Ready, nodes: &'a NodeCounts, failing: &'a [String]) -> Kn
     Known {
         api: Some(api),
         nodes: Some(nodes),
+        silent: None,
         unread: None,
         failing,
     }
@@ -203,6 +204,10 @@ fn every_state_and_every_sight() {
             known(&no, &both, &failing),
             known(&Ready::Yes, &silent, &[]),
             known(&unknown, &both, &failing),
+            Known {
+                silent: Some((2, 3)),
+                ..known(&Ready::Yes, &pressed, &failing)
+            },
         ]
         .map(Sight::Reached)
         .to_vec(),
@@ -442,7 +447,7 @@ proptest! {
                 Seen::Reached { api, nodes, failing: fails } => {
                     counted = None;
                     let failing: &[String] = if *fails { &failing } else { &[] };
-                    let known = Known { api: api.as_ref(), nodes: nodes.as_ref(), unread: None, failing };
+                    let known = Known { api: api.as_ref(), nodes: nodes.as_ref(), silent: None, unread: None, failing };
                     machine.observe(at, Sight::Reached(known));
                     let state = machine.state();
                     prop_assert!(!matches!(state, ClusterState::Offline | ClusterState::Degraded));

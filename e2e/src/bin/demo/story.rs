@@ -190,6 +190,8 @@ impl Stage {
         let protected = Timestamp::now();
         let text = format!("protected; the first write came {delay:.2} s after expiry");
         narrator.at(protected, &text)?;
+        self.state(ClusterState::NotReady).await?;
+        narrator.now("its kubelets are silent: the cluster is NOTREADY")?;
         self.policy_is_ready(|counts| counts.protected == 1).await?;
         for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
             let dependent = self.shoot.dependent(dependent);
@@ -220,8 +222,6 @@ impl Stage {
             "All was at zero {lead:.1} s before kube-controller-manager marks the nodes."
         ))?;
         self.nodes_are("Unknown").await?;
-        self.state(ClusterState::NotReady).await?;
-        narrator.now("the operator sees nodes that are not ready: the cluster is NOTREADY")?;
         narrator.run(&self.at_shoot, "get nodes").await?;
 
         self.found("scaled to zero, in order", &DEPENDENTS.join(", "));
