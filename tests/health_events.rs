@@ -494,6 +494,35 @@ fn statuses_go_on_behind_an_event_that_waits_for_its_turn() {
     }
 }
 
+/// Of those that wait for their turns, it has the first.
+#[tokio::test]
+async fn a_protection_overtakes_statuses_that_were_begun_before() {
+    // The budget goes by the real clock.
+    let desk = Desk::new(Some(Budget {
+        qps: 20.0,
+        burst: NonZeroU32::MIN,
+    }));
+    for index in 0..12 {
+        desk.reports(&format!("c{index}"), Protection::None);
+    }
+    desk.clock.settle().await;
+    desk.reports("protected", Protection::ScalingDown);
+    let written = || {
+        let briefs = desk.seed.briefs().into_iter();
+        let mut records = briefs.filter(|it| it.starts_with("PATCH clusterhealths"));
+        records.position(|it| it == "PATCH clusterhealths/status/protected")
+    };
+    let begin = std::time::Instant::now();
+    let before = loop {
+        if let Some(before) = written() {
+            break before;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "stuck");
+        desk.clock.pass(Duration::from_micros(100)).await;
+    };
+    assert!(before < 8, "{before} requests of 24 went before");
+}
+
 #[tokio::test]
 async fn what_waits_at_the_end_is_written_after_the_statuses() {
     let desk = Desk::new(None);

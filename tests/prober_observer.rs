@@ -556,11 +556,21 @@ fn what_the_api_server_does_not_pass_on_tells_nothing_of_a_provider() {
             }]}))
             .await;
             state(&world, "a", "ONLINE").await;
-            world.shoot("a").fail(Read::Api, failure);
-            let unknown = |status: &Value| status["checks"][0]["result"] != "Passing";
-            let status = world.health_where("a", "it is asked", unknown).await;
-            assert_eq!(status["checks"][0]["result"], "Unknown");
-            assert_eq!(status["state"], "ONLINE");
+            let shoot = world.shoot("a");
+            for (before, answer, result) in [
+                ("ONLINE", None, "Passing"),
+                ("FAILING_METRICS", Some(Failure::Status(503)), "Failing"),
+            ] {
+                if let Some(answer) = answer {
+                    shoot.fail(Read::Api, answer);
+                }
+                state(&world, "a", before).await;
+                shoot.fail(Read::Api, failure);
+                let asked = shoot.count(Read::Api);
+                assert_eq!(state_after(&world, MINUTE).await, before, "{failure:?}");
+                assert!(shoot.count(Read::Api) > asked + 3);
+                assert_eq!(world.health("a")["checks"][0]["result"], result);
+            }
         });
     }
 }

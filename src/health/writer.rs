@@ -158,7 +158,12 @@ impl Content for Book {
 impl Book {
     fn write_cluster(&mut self, seed: &Seed, name: &Arc<str>) -> Option<BoxFuture<'static, Done>> {
         let record = self.clusters.get_mut(name)?;
-        let (seed, name) = (seed.clone(), name.clone());
+        // Those that were begun before it may be waiting for their turns.
+        let seed = match record.is_urgent() {
+            true => seed.urgent(),
+            false => seed.clone(),
+        };
+        let name = name.clone();
         if record.unwanted {
             record.begin();
             return Some(Box::pin(async move {

@@ -240,7 +240,7 @@ async fn serves(
         // An API server that breaks the connection, or has too much to do, tells nothing of what stands
         // behind it.
         Err(error @ (ReadError::TooManyRequests { .. } | ReadError::Unreachable { .. })) => {
-            (Answer::Unknown(error.to_string()), result(&error))
+            (Answer::Missed, result(&error))
         }
         Err(error) => (Answer::Failed(error.to_string()), result(&error)),
     };

@@ -14,7 +14,10 @@ use super::{
     state::{Known, Machine, Ready, Sight, Transition},
     view::{NodeCounts, View},
 };
-use crate::api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSettings};
+use crate::{
+    api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSettings},
+    health::cluster::OUTAGE,
+};
 
 /// What may change at any time and costs little is looked at this often; so are Nodes that are not
 /// well, or that could not be read.
@@ -103,7 +106,7 @@ impl Observation {
             nodes: None,
             before: state.and_then(|(status, _)| NodeCounts::recalled(status)),
             unread: None,
-            silent: None,
+            silent: state.and_then(|(status, _)| silent(status)),
             api: None,
             nodes_due: now,
             api_due: now,
@@ -279,6 +282,14 @@ impl Observation {
     fn interval(&self) -> Duration {
         self.settings.node_interval.get()
     }
+}
+
+/// How many of how many leases an earlier run has found to be expired, if that was an outage.
+fn silent(status: &ClusterHealthStatus) -> Option<(usize, usize)> {
+    let outage = status.reason.as_deref() == Some(OUTAGE);
+    let leases = status.leases.as_ref().filter(|_| outage)?;
+    let count = |number: i32| usize::try_from(number).ok();
+    Some((count(leases.expired)?, count(leases.candidates)?))
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@ pub enum Answer {
     Passed,
     /// It does not, and how.
     Failed(String),
-    /// It could not be asked, and why: that is no evidence.
+    /// It may not or cannot be asked, and why: that is no evidence.
     Unknown(String),
+    /// It was not asked this time, for a reason of the way to it: what was known stands.
+    Missed,
 }
 
 /// One provider of metrics.
@@ -82,6 +84,7 @@ impl Provider {
                 self.result = CheckResult::Unknown;
                 Some(bounded(why))
             }
+            Answer::Missed => return false,
         };
         let changed = self.result != before;
         if changed || self.since.is_none() {
@@ -159,7 +162,7 @@ mod tests {
         Provider::new(settings, recalled.as_ref(), Instant::now())
     }
 
-    /// `+` passed, `-` failed, `?` could not be asked; the results after each: Passing, Failing,
+    /// `+` passed, `-` failed, `?` could not be asked, `.` was not; the results after each: Passing, Failing,
     /// Unknown.
     #[rstest]
     #[case::dies_and_returns(1, None, "+-+", "PFP")]
@@ -168,6 +171,7 @@ mod tests {
     #[case::fails_until_it_passes(2, None, "----+", "UFFFP")]
     #[case::no_evidence(1, None, "-?-?+", "FUFUP")]
     #[case::no_evidence_resets_nothing(2, None, "+-?-", "PPUF")]
+    #[case::missed(2, None, "-.+.-.-.", "UUPPPPFF")]
     #[case::as_it_was(2, Some(CheckResult::Failing), "-+", "FP")]
     #[case::as_it_was_till_the_threshold(2, Some(CheckResult::Passing), "--", "PF")]
     fn results(
@@ -182,6 +186,7 @@ mod tests {
             let answer = match look {
                 '+' => Answer::Passed,
                 '-' => Answer::Failed("503".to_owned()),
+                '.' => Answer::Missed,
                 _ => Answer::Unknown("403".to_owned()),
             };
             let before = provider.result;

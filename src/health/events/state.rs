@@ -8,7 +8,10 @@ use super::{
     kinds::{EXEC_TIMEOUT_TOLERATED, FAILING_METRICS, NOT_READY, OFFLINE, ONLINE, UNHEALTHY},
     regarding,
 };
-use crate::api::{ClusterHealthStatus, ClusterState, ProbePolicy};
+use crate::{
+    api::{ClusterHealthStatus, ClusterState, ProbePolicy, Protection},
+    health::cluster::is_outage,
+};
 
 /// What was told last of the state of a cluster.
 #[derive(Debug, Default)]
@@ -29,10 +32,18 @@ fn trouble(state: ClusterState) -> Option<&'static Kind> {
     }
 }
 
+/// An outage is told as such, and that the cluster is protected from it.
+fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
+    let outage = status.reason.as_deref().is_some_and(is_outage);
+    let protected = status.protection != Protection::None;
+    status.state == Some(ClusterState::NotReady) && (outage || protected)
+}
+
 impl ToldState {
     /// As an earlier run has left it.
     pub(in crate::health) fn recorded(status: &ClusterHealthStatus) -> Self {
         Self(match status.state {
+            Some(_) if is_told_otherwise(status) => None,
             Some(ClusterState::Connecting) => Some(&OFFLINE),
             state => state.and_then(trouble),
         })
@@ -51,6 +62,7 @@ impl ToldState {
                 self.0 = None;
                 before.map(|_| &ONLINE)
             }
+            Some(_) if is_told_otherwise(status) => None,
             Some(state) => {
                 let now = trouble(state).filter(|now| before != Some(*now));
                 self.0 = now.or(before);
@@ -119,6 +131,30 @@ mod tests {
         let events = states.iter().filter_map(|state| told.tell(&status(*state)));
         let kinds: Vec<&Kind> = events.map(|event| event.kind).collect();
         assert_eq!(kinds, expected);
+    }
+
+    #[test]
+    fn an_outage_is_told_once() {
+        let in_outage = ClusterHealthStatus {
+            reason: Some("Outage".to_owned()),
+            ..status(Some(NotReady))
+        };
+        let mut told = ToldState::default();
+        assert!(told.tell(&in_outage).is_none());
+        assert!(told.tell(&status(Some(Online))).is_none());
+        // By a successor that has yet to find it.
+        let protected = ClusterHealthStatus {
+            reason: Some("Suspect".to_owned()),
+            protection: Protection::Active,
+            ..status(Some(NotReady))
+        };
+        let mut told = ToldState::recorded(&in_outage);
+        assert!(told.tell(&protected).is_none());
+        assert!(told.tell(&status(Some(Online))).is_none());
+        // Its nodes may be in trouble beyond it.
+        assert!(told.tell(&in_outage).is_none());
+        let event = told.tell(&status(Some(NotReady)));
+        assert_eq!(event.map(|event| event.kind), Some(&NOT_READY));
     }
 
     #[rstest]

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::CheckResult;
+use crate::api::{CheckResult, LeaseCounts};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -285,6 +285,31 @@ fn a_cluster_whose_kubelets_are_silent_is_not_ready() {
     story.observation.judged(None);
     story.reached(40);
     assert_eq!(story.state(), ClusterState::Online);
+}
+
+/// The proof begins anew, and may not be had for a while.
+#[test]
+fn a_restart_forgets_no_silence() {
+    let recalled = |reason: &str| ClusterHealthStatus {
+        state: Some(ClusterState::NotReady),
+        reason: Some(reason.to_owned()),
+        leases: Some(LeaseCounts {
+            candidates: 3,
+            expired: 2,
+            unknown: 0,
+        }),
+        ..ClusterHealthStatus::default()
+    };
+    for (reason, expected) in [
+        ("Outage", ClusterState::NotReady),
+        ("Suspect", ClusterState::Online),
+    ] {
+        let mut story = Story::new(json!({}), Some(&recalled(reason)));
+        story.reached(0);
+        story.ready(0);
+        story.nodes(0, well());
+        assert_eq!(story.state(), expected, "{reason}");
+    }
 }
 
 /// It waits for nothing else.
