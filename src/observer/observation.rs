@@ -158,8 +158,12 @@ impl Observation {
 
     /// A verdict on the leases: how many of how many are expired, if that is an outage. One that
     /// cannot be reached leaves it at what was found before.
-    pub fn judged(&mut self, silent: Option<(usize, usize)>) {
-        self.silent = silent;
+    pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) {
+        let before = std::mem::replace(&mut self.silent, silent);
+        if before.is_some() && silent.is_none() {
+            // They may have been marked meanwhile.
+            self.nodes_due = at;
+        }
     }
 
     /// A probe that began then did not reach the cluster, for this reason.

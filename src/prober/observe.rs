@@ -308,14 +308,13 @@ impl Observer {
 
     /// What the leases tell of the state. Without a verdict, what was found before stands.
     fn judged(&mut self, conclusion: &Conclusion) {
-        let seen = &conclusion.assessment;
-        match conclusion.verdict {
-            Verdict::Outage => self
-                .observation
-                .judged(Some((seen.expired, seen.candidates))),
-            Verdict::Healthy => self.observation.judged(None),
-            Verdict::Undetermined(_) => {}
-        }
+        let (seen, now) = (&conclusion.assessment, Instant::now());
+        let silent = match conclusion.verdict {
+            Verdict::Outage => Some((seen.expired, seen.candidates)),
+            Verdict::Healthy => None,
+            Verdict::Undetermined(_) => return,
+        };
+        self.observation.judged(now, silent);
     }
 
     async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {

@@ -271,7 +271,7 @@ fn an_earlier_run_is_recalled() {
 #[test]
 fn a_cluster_whose_kubelets_are_silent_is_not_ready() {
     let mut story = Story::online(json!({"backoffLimit": 0}));
-    story.observation.judged(Some((2, 3)));
+    story.observation.judged(story.at(10), Some((2, 3)));
     story.reached(10);
     assert_eq!(story.state(), ClusterState::NotReady);
     let message = story.observation.view().message;
@@ -282,9 +282,11 @@ fn a_cluster_whose_kubelets_are_silent_is_not_ready() {
     story.ready(30);
     story.nodes(30, well());
     assert_eq!(story.state(), ClusterState::NotReady);
-    story.observation.judged(None);
+    story.observation.judged(story.at(40), None);
     story.reached(40);
     assert_eq!(story.state(), ClusterState::Online);
+    // They may have been marked meanwhile.
+    assert_eq!(story.next(), Some((40, Look::Nodes)));
 }
 
 /// The proof begins anew, and may not be had for a while.
