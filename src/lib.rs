@@ -6,7 +6,6 @@
 //! ends.
 
 pub mod api;
-pub mod check;
 pub mod checks;
 pub mod cli;
 pub mod cluster;
@@ -19,5 +18,6 @@ pub mod prober;
 pub mod restore;
 pub mod runtime;
 pub mod shoot;
+pub mod validate;
 pub mod weeder;
 pub mod yaml;

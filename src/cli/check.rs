@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use super::source::{self, SourceError};
-use crate::check::{Checker, Report};
+use crate::validate::{Checker, Report};
 
 /// What of a folder is read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fmt};
 
 use crate::{
     api::{GROUP, ProbePolicySpec, WeedPolicySpec},
-    check::is_name,
+    validate::is_name,
     yaml::{Place, YamlError},
 };
 use source::Configuration;

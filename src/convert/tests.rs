@@ -1,7 +1,7 @@
 //! What becomes of configurations, and what is said about them.
 
 use super::*;
-use crate::check::Checker;
+use crate::validate::Checker;
 use proptest::prelude::*;
 use rstest::rstest;
 
