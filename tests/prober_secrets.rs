@@ -198,7 +198,7 @@ async fn a_list_that_hangs_is_made_anew() {
     let mut world = World::new(&["a"]).await;
     world
         .seed
-        .fail(Failure::Hang, (0, 1), |it| it.resource == "secrets");
+        .fail(Failure::Hang, (0, 2), |it| it.resource == "secrets");
     world.start();
     let status = world.reason("a", "SeedUnreadable").await;
     let message = status["message"].as_str().unwrap();

@@ -21,6 +21,7 @@ mod seed;
 mod selector;
 mod shoot;
 mod stage;
+mod stall;
 mod target;
 mod world;
 
@@ -38,6 +39,7 @@ pub use self::{
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{EVER, Stage, delayed, guard, info},
+    stall::{Case, Stalls, not_taken, one_pod},
     target::{Target, api, check, ended, exit, gone, head, http, runner, tls},
     world::{
         INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_secret,

@@ -1,0 +1,197 @@
+//! Servers that keep whoever asks them waiting, each in its way, and checks that ask them.
+
+use std::time::Duration;
+
+use dependency_watchdog::{
+    api::HealthCheck,
+    checks::{CheckMetrics, Outcome, Runner},
+};
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpSocket, TcpStream},
+    time::sleep,
+};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::{
+    clock::Activity,
+    target::{Target, api, check, gone, head, http, runner},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How a server keeps those waiting who ask it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stalls {
+    /// It takes no connection.
+    Backlog,
+    /// It takes a connection, and answers nothing.
+    Silent,
+    /// The same, to somebody who begins with TLS.
+    Handshake,
+    /// It sends a byte of the head a second, and comes to no end.
+    Head,
+    /// It sends a byte of the body a second, and comes to no end.
+    Body,
+    /// It redirects, a second later each time, to itself.
+    Redirects,
+    /// The API server does not let the command begin.
+    Upgrade,
+    /// The command does not end.
+    Command,
+    /// Its output does not end.
+    Output,
+}
+
+/// Who stalls, and the check that finds out.
+pub struct Case {
+    /// Has a timeout of three seconds.
+    pub check: HealthCheck,
+    pub runner: Runner,
+    _target: Option<Target>,
+    _connections: Vec<TcpStream>,
+}
+
+/// The list of the pod in which commands are run.
+pub fn one_pod() -> Value {
+    json!([{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Running"}}])
+}
+
+async fn drip(mut stream: TcpStream, start: &'static str) {
+    head(&mut stream).await;
+    let (mut read, mut write) = stream.split();
+    let dripping = async {
+        let _ = write.write_all(start.as_bytes()).await;
+        while write.write_all(b"x").await.is_ok() {
+            sleep(SECOND).await;
+        }
+    };
+    tokio::select! {
+        () = gone(&mut read) => {}
+        () = dripping => {}
+    }
+}
+
+impl Case {
+    pub async fn new(
+        stalls: Stalls,
+        activity: &Activity,
+        gates: &str,
+        metrics: CheckMetrics,
+    ) -> Self {
+        let endless = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n";
+        let mut connections = Vec::new();
+        let target = match stalls {
+            Stalls::Backlog => {
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+                let listener = socket.listen(1).unwrap();
+                let address = listener.local_addr().unwrap();
+                // One more than fits, and those who come now are not heard.
+                for _ in 0..2 {
+                    connections.push(TcpStream::connect(address).await.unwrap());
+                }
+                let check = check(json!({
+                    "tcpSocket": {"host": "127.0.0.1", "port": address.port()}, "timeoutSeconds": 3,
+                }));
+                // It listens for as long as the test lasts.
+                std::mem::forget(listener);
+                return Self {
+                    check,
+                    runner: runner(None, gates, metrics),
+                    _target: None,
+                    _connections: connections,
+                };
+            }
+            Stalls::Silent | Stalls::Handshake => {
+                Target::start(
+                    activity,
+                    |mut stream| async move { gone(&mut stream).await },
+                )
+                .await
+            }
+            Stalls::Head => Target::start(activity, move |stream| drip(stream, endless)).await,
+            Stalls::Body => {
+                let start = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
+                Target::start(activity, move |stream| drip(stream, start)).await
+            }
+            Stalls::Redirects => {
+                let noted = activity.clone();
+                Target::start(activity, move |stream| {
+                    let activity = noted.clone();
+                    async move {
+                        sleep(SECOND).await;
+                        activity.note();
+                        let answer = |_: &str| {
+                            "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
+                                .to_owned()
+                        };
+                        http(stream, answer).await;
+                    }
+                })
+                .await
+            }
+            Stalls::Upgrade => {
+                // It lists pods, and nothing else.
+                let listed = json!({"items": one_pod()}).to_string();
+                Target::start(activity, move |mut stream| {
+                    let answer = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{listed}",
+                        listed.len()
+                    );
+                    async move {
+                        while !head(&mut stream).await.contains("/exec?") {
+                            if stream.write_all(answer.as_bytes()).await.is_err() {
+                                return;
+                            }
+                        }
+                        gone(&mut stream).await;
+                    }
+                })
+                .await
+            }
+            Stalls::Command => {
+                api(activity, one_pod(), |_, mut socket| async move {
+                    while socket.next().await.is_some_and(|it| it.is_ok()) {}
+                })
+                .await
+            }
+            Stalls::Output => {
+                api(activity, one_pod(), |_, mut socket| async move {
+                    let line = [b"\x01", "y\n".repeat(2000).as_bytes()].concat();
+                    let line = Message::Binary(line.into());
+                    while socket.send(line.clone()).await.is_ok() {}
+                })
+                .await
+            }
+        };
+        let port = target.address.port();
+        let action = match stalls {
+            Stalls::Upgrade | Stalls::Command | Stalls::Output => {
+                json!({"exec": {"podSelector": {"matchLabels": {"a": "b"}}, "command": ["x"]}})
+            }
+            Stalls::Handshake => {
+                json!({"httpGet": {"host": "127.0.0.1", "port": port, "scheme": "HTTPS"}})
+            }
+            _ => json!({"httpGet": {"host": "127.0.0.1", "port": port}}),
+        };
+        let mut check = check(action);
+        check.timeout_seconds = 3;
+        Self {
+            check,
+            runner: runner(Some(&target), gates, metrics),
+            _target: Some(target),
+            _connections: connections,
+        }
+    }
+}
+
+/// What comes of a command that the API server does not let begin.
+pub fn not_taken() -> Outcome {
+    let why = "the seed did not answer within 10s";
+    Outcome::Unknown(format!(
+        "the command could not be run in container c of pod p: {why}"
+    ))
+}
