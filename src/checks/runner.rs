@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    sync::Semaphore,
     time::{Instant, timeout_at},
 };
 
@@ -98,24 +98,14 @@ impl Runner {
     }
 
     async fn request(&self, namespace: &str, action: &HttpGetAction, timeout: Duration) -> Run {
-        let inner = &self.0;
         let target = Target::of(
             namespace,
             action.service.as_deref(),
             action.host.as_deref(),
             action.port,
         );
-        let (_turn, resolved) = self.resolve(&target, timeout).await;
-        self.timed(ProbeType::HttpGet, timeout, async |until| {
-            let addresses = match resolved {
-                Ok(addresses) => addresses,
-                Err(unknown) => return Outcome::Unknown(unknown),
-            };
-            let request = http::get(&addresses, &target, action, &inner.tls);
-            match timeout_at(until, request).await {
-                Ok(outcome) => outcome,
-                Err(_) => Outcome::Timeout(timeout),
-            }
+        self.reach(ProbeType::HttpGet, timeout, &target, async |addresses| {
+            http::get(&addresses, &target, action, &self.0.tls).await
         })
         .await
     }
@@ -127,15 +117,35 @@ impl Runner {
             action.host.as_deref(),
             action.port,
         );
-        let (_turn, resolved) = self.resolve(&target, timeout).await;
-        self.timed(ProbeType::TcpSocket, timeout, async |until| {
+        let connect = async |addresses: Vec<SocketAddr>| match tcp::connect(&addresses).await {
+            Ok(_) => Outcome::Success,
+            Err(outcome) => outcome,
+        };
+        self.reach(ProbeType::TcpSocket, timeout, &target, connect)
+            .await
+    }
+
+    /// One run that goes to the addresses of a target, when it is its turn. They are looked up within
+    /// the timeout, but not as a part of it: that the DNS is slow says nothing of who has the name.
+    async fn reach(
+        &self,
+        kind: ProbeType,
+        timeout: Duration,
+        target: &Target,
+        run: impl AsyncFnOnce(Vec<SocketAddr>) -> Outcome,
+    ) -> Run {
+        let inner = &self.0;
+        let waiting = inner.metrics.wait();
+        let _turn = inner.connections.acquire().await;
+        drop(waiting);
+        let resolved = inner.names.resolve(target, Instant::now() + timeout).await;
+        self.timed(kind, timeout, async |until| {
             let addresses = match resolved {
                 Ok(addresses) => addresses,
                 Err(unknown) => return Outcome::Unknown(unknown),
             };
-            match timeout_at(until, tcp::connect(&addresses)).await {
-                Ok(Ok(_)) => Outcome::Success,
-                Ok(Err(outcome)) => outcome,
+            match timeout_at(until, run(addresses)).await {
+                Ok(outcome) => outcome,
                 Err(_) => Outcome::Timeout(timeout),
             }
         })
@@ -165,22 +175,6 @@ impl Runner {
             }
         })
         .await
-    }
-
-    /// Waits for a turn, and looks up the name, within the timeout of the run but not as a part of
-    /// it: that the DNS is slow says nothing of who has the name.
-    async fn resolve(
-        &self,
-        target: &Target,
-        timeout: Duration,
-    ) -> (Option<SemaphorePermit<'_>>, Result<Vec<SocketAddr>, String>) {
-        let inner = &self.0;
-        let waiting = inner.metrics.wait();
-        // It is never closed.
-        let turn = inner.connections.acquire().await.ok();
-        drop(waiting);
-        let until = Instant::now() + timeout;
-        (turn, inner.names.resolve(target, until).await)
     }
 
     async fn timed(
