@@ -24,6 +24,9 @@ use crate::{
 const OFTEN: Duration = Duration::from_secs(60);
 /// One that says that it is not ready is mostly just starting.
 const SOON: Duration = Duration::from_secs(10);
+/// That it is not ready holds for so long although it says neither any more: one that is about to fail
+/// may hang first. What is older is no evidence.
+const REFUSAL: Duration = Duration::from_secs(300);
 /// A list of Nodes is over after this: it has waited for its turn, and taken its time.
 const LONGEST: Duration = Duration::from_secs(120);
 /// The pause between two looks at Nodes is shortened by a random share of up to this, so that a
@@ -78,6 +81,8 @@ pub struct Observation {
     /// How many of how many leases are expired, while that is an outage.
     silent: Option<(usize, usize)>,
     api: Option<Ready>,
+    /// Until when it holds that the API server is not ready.
+    refused_until: Instant,
     nodes_due: Instant,
     api_due: Instant,
     providers: Vec<Provider>,
@@ -108,6 +113,7 @@ impl Observation {
             unread: None,
             silent: state.and_then(|(status, _)| silent(status)),
             api: None,
+            refused_until: now,
             nodes_due: now,
             api_due: now,
             providers: Vec::new(),
@@ -199,13 +205,17 @@ impl Observation {
                 self.unread.replace(why).is_none()
             }
             Found::Ready(ready) => {
-                self.api_due = at
-                    + if matches!(ready, Ready::No(_)) {
-                        SOON
-                    } else {
-                        OFTEN
-                    };
-                self.api = Some(ready);
+                let refused = matches!(self.api, Some(Ready::No(_))) && at < self.refused_until;
+                match ready {
+                    Ready::Unknown(_) if refused => {}
+                    Ready::No(_) => {
+                        self.refused_until = at + REFUSAL;
+                        self.api = Some(ready);
+                    }
+                    _ => self.api = Some(ready),
+                }
+                let refuses = matches!(self.api, Some(Ready::No(_)));
+                self.api_due = at + if refuses { SOON } else { OFTEN };
                 false
             }
             Found::Provider(place, answer) => {

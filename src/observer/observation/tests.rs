@@ -92,6 +92,36 @@ impl Story {
     }
 }
 
+/// One that was not ready and now says neither is not well for that, but what it said grows old.
+#[test]
+fn that_it_is_not_ready_holds_until_it_says_otherwise_or_for_five_minutes() {
+    let no = || Found::Ready(Ready::No(vec!["etcd".to_owned()]));
+    let neither = || Found::Ready(Ready::Unknown("timed out".to_owned()));
+    let mut story = Story::online(json!({}));
+    // Without it, to say neither is no evidence.
+    story.take(60, neither());
+    assert_eq!(story.state(), ClusterState::Online);
+    story.take(120, no());
+    for second in [130, 140, 419] {
+        story.take(second, neither());
+        assert_eq!(story.state(), ClusterState::NotReady, "{second}");
+        assert_eq!(story.observation.api_due, story.at(second + 10));
+    }
+    story.take(420, neither());
+    assert_eq!(story.state(), ClusterState::Online);
+    assert_eq!(story.observation.api_due, story.at(480));
+    story.take(480, no());
+    story.take(490, neither());
+    assert_eq!(story.state(), ClusterState::NotReady);
+    story.ready(500);
+    assert_eq!(story.state(), ClusterState::Online);
+    // Another that says so does so from then on.
+    story.take(560, no());
+    story.take(570, no());
+    story.take(869, neither());
+    assert_eq!(story.state(), ClusterState::NotReady);
+}
+
 #[test]
 fn a_new_cluster_is_looked_at_at_once() {
     let mut story = Story::new(json!({}), None);
