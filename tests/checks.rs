@@ -524,7 +524,7 @@ fn results_follow_what_is_checked() {
         assert_eq!(world.checks.statuses(), []);
         let gate = world.check("g", CheckRole::Gate, json!({"failureThreshold": 5}));
         let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 2}));
-        world.checks.adopt(&Arc::from([gate, trigger]));
+        world.checks.adopt(&"p".into(), &Arc::from([gate, trigger]));
         assert_eq!(world.results(), [Unknown, Unknown]);
         let waits = "the Gate g tells nothing: it has not been run yet";
         assert_eq!(world.checks.gate().as_deref(), Some(waits));
@@ -582,7 +582,7 @@ fn a_trigger_counts_once_it_has_passed() {
         let mut world = World::new().await;
         world.answer(500);
         let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-        world.checks.adopt(&Arc::from([trigger.clone()]));
+        world.checks.adopt(&"p".into(), &Arc::from([trigger.clone()]));
         world.clock.pass(11 * SECOND).await;
         let why =
             "the Trigger t tells nothing: it has not passed since it was set up, so that its \
@@ -602,7 +602,7 @@ fn a_trigger_counts_once_it_has_passed() {
             timeout_seconds: 2,
             ..trigger
         };
-        world.checks.adopt(&Arc::from([other]));
+        world.checks.adopt(&"p".into(), &Arc::from([other]));
         world.clock.pass(11 * SECOND).await;
         assert!(!fails(&world.checks));
     });
@@ -637,7 +637,7 @@ fn what_is_recalled_of_a_trigger(
             let runner = runner(None, "", CheckMetrics::default());
             let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
             world.checks = Checks::new("shoot--a".into(), runner).recalling(&[recalled(name)]);
-            world.checks.adopt(&Arc::from([trigger]));
+            world.checks.adopt(&"p".into(), &Arc::from([trigger]));
             world.clock.pass(11 * SECOND).await;
             let fails = matches!(world.checks.trigger(), Trigger::Failing { .. });
             assert_eq!(fails, expected, "{name}");
@@ -665,7 +665,7 @@ fn a_check_that_is_stopped_leaves_no_connection() {
         let mut check = check(json!({"httpGet": plain(target.address.port())}));
         check.timeout_seconds = 3600;
         let mut checks = Checks::new("a".into(), runner(None, "", CheckMetrics::default()));
-        checks.adopt(&Arc::from([check]));
+        checks.adopt(&"p".into(), &Arc::from([check]));
         clock.pass(11 * SECOND).await;
         assert_eq!(open.load(Ordering::SeqCst), 1);
         checks.stop();
@@ -680,7 +680,7 @@ fn what_is_not_run_any_more_tells_nothing() {
     run(async {
         let mut world = World::new().await;
         let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-        world.checks.adopt(&Arc::from([trigger]));
+        world.checks.adopt(&"p".into(), &Arc::from([trigger]));
         world.clock.pass(11 * SECOND).await;
         world.answer(500);
         world.clock.pass(11 * SECOND).await;
@@ -706,7 +706,7 @@ fn a_check_that_is_the_same_goes_on() {
         let fields = json!({"periodSeconds": 10});
         let one = world.check("one", CheckRole::Observe, fields.clone());
         let two = world.check("two", CheckRole::Observe, fields);
-        world.checks.adopt(&Arc::from([one.clone(), two.clone()]));
+        world.checks.adopt(&"p".into(), &Arc::from([one.clone(), two.clone()]));
         world.clock.pass(11 * SECOND).await;
         assert_eq!(world.results(), [Passing, Passing]);
         let since = world.checks.statuses()[1].since.clone();
@@ -719,11 +719,11 @@ fn a_check_that_is_the_same_goes_on() {
             timeout_seconds: 2,
             ..one
         };
-        world.checks.adopt(&Arc::from([two.clone(), one]));
+        world.checks.adopt(&"p".into(), &Arc::from([two.clone(), one]));
         assert_eq!(world.results(), [Passing, Unknown]);
         assert_eq!(world.checks.statuses()[0].since, since);
         assert_eq!(world.checks.statuses()[0].role, Some(CheckRole::Gate));
-        world.checks.adopt(&Arc::from([two]));
+        world.checks.adopt(&"p".into(), &Arc::from([two]));
         assert_eq!(world.results(), [Passing]);
         let asked = world.asked();
         world.clock.pass(100 * SECOND).await;
@@ -741,7 +741,7 @@ fn first_runs_are_spread_and_wait_for_their_delay() {
         let all: Vec<HealthCheck> = (0..8)
             .map(|number| world.check(&format!("c{number}"), CheckRole::Observe, fields.clone()))
             .collect();
-        world.checks.adopt(&Arc::from(all));
+        world.checks.adopt(&"p".into(), &Arc::from(all));
         world.clock.pass(40 * SECOND).await;
         assert_eq!(world.asked(), 0);
         let mut seen = vec![0];
@@ -761,7 +761,7 @@ fn whoever_waits_is_told_of_changes() {
         let mut world = World::new().await;
         assert_eq!(world.checks.changed().now_or_never(), None);
         let check = world.check("c", CheckRole::Observe, json!({"failureThreshold": 1}));
-        world.checks.adopt(&Arc::from([check]));
+        world.checks.adopt(&"p".into(), &Arc::from([check]));
         assert_eq!(world.checks.changed().now_or_never(), None);
         world.clock.pass(11 * SECOND).await;
         // It is told although nobody waited when it happened, and told once.
@@ -800,7 +800,7 @@ fn a_command_that_is_tolerated_is_told_of_once_an_hour() {
             period_seconds: 60,
             ..command()
         };
-        checks.adopt(&Arc::from([check]));
+        checks.adopt(&"p".into(), &Arc::from([check]));
         assert_eq!(checks.take_tolerated(), []);
         let mut told = Vec::new();
         let until = clock.elapsed() + Duration::from_secs(2 * 3600 + 900);

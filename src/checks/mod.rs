@@ -24,6 +24,7 @@ pub mod runner;
 pub mod tally;
 pub mod tcp;
 mod tls;
+mod turns;
 
 pub use gates::{FeatureGates, GateError};
 pub use metrics::CheckMetrics;

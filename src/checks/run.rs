@@ -35,6 +35,7 @@ const TELL: Duration = Duration::from_secs(3600);
 pub struct Checks {
     cluster: Arc<str>,
     runner: Runner,
+    policy: Arc<str>,
     checks: Arc<[HealthCheck]>,
     /// In the order of the policy.
     running: Vec<Running>,
@@ -78,6 +79,8 @@ struct Running {
 }
 
 struct State {
+    /// Of the policy that asks for it.
+    runner: Runner,
     tally: Tally,
     /// It has passed as it is set up. Before that nobody knows whether it can: its port may be wrong,
     /// or nothing may be let through to it.
@@ -98,6 +101,7 @@ impl Checks {
         Self {
             cluster,
             runner,
+            policy: Arc::default(),
             checks: Arc::default(),
             running: Vec::new(),
             recalled: Vec::new(),
@@ -114,17 +118,26 @@ impl Checks {
         }
     }
 
-    /// Runs these from now on. One that was there before, and is the same but for its role, goes on
-    /// with what it has come to; any other begins anew.
-    pub fn adopt(&mut self, checks: &Arc<[HealthCheck]>) {
+    /// Runs these of this policy from now on. One that was there before, and is the same but for its
+    /// role, goes on with what it has come to; any other begins anew.
+    pub fn adopt(&mut self, policy: &Arc<str>, checks: &Arc<[HealthCheck]>) {
         let recalled = std::mem::take(&mut self.recalled);
+        if self.policy != *policy {
+            self.policy = policy.clone();
+            self.runner = self.runner.of(policy);
+            for running in &self.running {
+                running.lock().runner = self.runner.clone();
+            }
+        }
         if self.checks == *checks {
             return;
         }
         self.checks = checks.clone();
         let mut before = std::mem::take(&mut self.running);
         for check in checks.iter() {
-            let known = before.iter().position(|it| is_same(&it.check, check));
+            let known = before
+                .iter()
+                .position(|it| is_same(&it.check, check));
             let running = match known {
                 Some(place) => Running {
                     check: check.clone(),
@@ -223,6 +236,7 @@ impl Checks {
 
     fn start(&self, check: HealthCheck, recalled: &[CheckStatus]) -> Running {
         let state = Arc::new(Mutex::new(State {
+            runner: self.runner.clone(),
             tally: Tally::new(&check),
             has_passed: recalled.iter().any(|it| has_passed(it, &check)),
             since: None,
@@ -233,7 +247,6 @@ impl Checks {
         let runs = repeat(
             check.clone(),
             self.cluster.clone(),
-            self.runner.clone(),
             state.clone(),
             self.news.clone(),
         );
@@ -360,7 +373,6 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 async fn repeat(
     check: HealthCheck,
     cluster: Arc<str>,
-    runner: Runner,
     state: Arc<Mutex<State>>,
     news: Arc<Notify>,
 ) {
@@ -370,6 +382,7 @@ async fn repeat(
     let mut due = Instant::now() + seconds(check.initial_delay_seconds) + spread;
     loop {
         sleep_until(due).await;
+        let runner = lock(&state).runner.clone();
         let run = runner.run(&cluster, &check).await;
         due = run.began + period;
         if lock(&state).count(run.outcome, fresh_for) {

@@ -2,10 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     exec,
@@ -18,6 +15,7 @@ use super::{
     run::seconds,
     tcp,
     tls::Tls,
+    turns::Turns,
 };
 use crate::{
     api::{CheckType, ExecAction, HealthCheck, HttpGetAction, TcpSocketAction},
@@ -27,22 +25,27 @@ use crate::{
     },
 };
 
-/// So many requests and connections are under way at once. Each takes a socket and some ten
-/// kilobytes; if all of them hang for the default timeout, 5,120 are made in ten seconds.
-const CONNECTIONS: usize = 512;
+/// So many requests and connections are under way at once, half of them of one policy. Each takes a
+/// socket and some ten kilobytes; if all of a policy hang for the default timeout, 5,120 are made in ten
+/// seconds.
+const CONNECTIONS: usize = 1024;
 /// So many commands are. They cost more, and each goes through the seed's API server.
-const COMMANDS: usize = 128;
+const COMMANDS: usize = 256;
 
 /// Makes the runs of all checks. Clones are the same.
 #[derive(Clone)]
-pub struct Runner(Arc<Inner>);
+pub struct Runner {
+    inner: Arc<Inner>,
+    /// Whose places the runs take.
+    policy: Arc<str>,
+}
 
 struct Inner {
     seed: Seed,
     gates: FeatureGates,
     metrics: CheckMetrics,
-    connections: Semaphore,
-    commands: Semaphore,
+    connections: Turns,
+    commands: Turns,
     names: Names,
     tls: Tls,
 }
@@ -57,17 +60,30 @@ pub struct Run {
 }
 
 impl Runner {
-    /// Commands are run through this seed, within its budget.
+    /// Commands are run through this seed, within its budget. All are those of one policy.
     pub fn new(seed: Seed, gates: FeatureGates, metrics: CheckMetrics) -> Self {
-        Self(Arc::new(Inner {
+        let inner = Inner {
             seed,
             gates,
             metrics,
-            connections: Semaphore::new(CONNECTIONS),
-            commands: Semaphore::new(COMMANDS),
+            connections: Turns::new(CONNECTIONS),
+            commands: Turns::new(COMMANDS),
             names: Names::default(),
             tls: Tls::default(),
-        }))
+        };
+        Self {
+            inner: Arc::new(inner),
+            policy: Arc::default(),
+        }
+    }
+
+    /// The same, for the runs of this policy: those of others do not wait for them.
+    #[must_use]
+    pub fn of(&self, policy: &Arc<str>) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            policy: policy.clone(),
+        }
     }
 
     /// One request of a control plane in this namespace, when it is its turn.
@@ -105,7 +121,7 @@ impl Runner {
             action.port,
         );
         self.reach(ProbeType::HttpGet, timeout, &target, async |addresses| {
-            http::get(&addresses, &target, action, &self.0.tls).await
+            http::get(&addresses, &target, action, &self.inner.tls).await
         })
         .await
     }
@@ -134,9 +150,9 @@ impl Runner {
         target: &Target,
         run: impl AsyncFnOnce(Vec<SocketAddr>) -> Outcome,
     ) -> Run {
-        let inner = &self.0;
+        let inner = &self.inner;
         let waiting = inner.metrics.wait();
-        let _turn = inner.connections.acquire().await;
+        let _turn = inner.connections.take(&self.policy).await;
         drop(waiting);
         let resolved = inner.names.resolve(target, Instant::now() + timeout).await;
         self.timed(kind, timeout, async |until| {
@@ -153,9 +169,9 @@ impl Runner {
     }
 
     async fn command(&self, namespace: &str, action: &ExecAction, timeout: Duration) -> Run {
-        let inner = &self.0;
+        let inner = &self.inner;
         let waiting = inner.metrics.wait();
-        let _turn = inner.commands.acquire().await;
+        let _turn = inner.commands.take(&self.policy).await;
         // To find the pod, and to have the API server take the command, is no part of the command:
         // that the seed does not answer says nothing of what the command would have said.
         let begun = match pods::find(&inner.seed, namespace, action).await {
@@ -183,7 +199,7 @@ impl Runner {
         timeout: Duration,
         run: impl AsyncFnOnce(Instant) -> Outcome,
     ) -> Run {
-        let metrics = &self.0.metrics;
+        let metrics = &self.inner.metrics;
         let _running = metrics.run();
         let began = Instant::now();
         let mut outcome = run(began + timeout).await;

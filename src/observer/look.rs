@@ -118,8 +118,13 @@ impl Looks {
     }
 
     /// Begins to look at a provider of metrics, the one at this place: its API over this connection,
-    /// a URL over one of its own.
-    pub fn provider(&mut self, place: usize, provider: &MetricsProvider, shoot: Shoot) {
+    /// a URL over one of its own, among those of this policy.
+    pub fn provider(
+        &mut self,
+        place: usize,
+        provider: &MetricsProvider,
+        (shoot, policy): (Shoot, &Arc<str>),
+    ) {
         let limit = timeout_of(provider);
         let api = provider.api_service.as_deref();
         if let Some((version, group)) = api.and_then(|name| name.split_once('.')) {
@@ -130,7 +135,7 @@ impl Looks {
                 (Found::Provider(place, answer), Some(hung))
             });
         } else if let Some(action) = provider.http_get.clone() {
-            let (runner, cluster) = (self.means.runner.clone(), self.cluster.clone());
+            let (runner, cluster) = (self.means.runner.of(policy), self.cluster.clone());
             self.spawn(async move {
                 let answer = match runner.http_get(&cluster, &action, limit).await {
                     Outcome::Success | Outcome::Tolerated(_) => Answer::Passed,

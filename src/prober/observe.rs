@@ -255,7 +255,8 @@ impl Observer {
             Look::Ready => self.looks.ready(shoot, self.settings.timeout),
             Look::Provider(place) => {
                 if let Some(provider) = self.settings.observer.metrics_providers.get(place) {
-                    self.looks.provider(place, provider, shoot);
+                    let policy = &self.settings.policy;
+                    self.looks.provider(place, provider, (shoot, policy));
                 }
             }
         }

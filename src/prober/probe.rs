@@ -239,7 +239,7 @@ impl Probe {
         let stance = Stance::new(&presence, known);
         match &stance {
             Stance::Probe(settings) | Stance::LetGo(settings) => {
-                self.checks.adopt(&settings.checks);
+                self.checks.adopt(&settings.policy, &settings.checks);
             }
             _ => self.checks.stop(),
         }
