@@ -582,7 +582,9 @@ fn a_trigger_counts_once_it_has_passed() {
         let mut world = World::new().await;
         world.answer(500);
         let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-        world.checks.adopt(&"p".into(), &Arc::from([trigger.clone()]));
+        world
+            .checks
+            .adopt(&"p".into(), &Arc::from([trigger.clone()]));
         world.clock.pass(11 * SECOND).await;
         let why =
             "the Trigger t tells nothing: it has not passed since it was set up, so that its \
@@ -625,22 +627,29 @@ fn what_is_recalled_of_a_trigger(
     run(async move {
         let mut world = World::new().await;
         world.answer(500);
-        let recalled = |name: &str| CheckStatus {
-            name: name.to_owned(),
-            role: Some(role),
-            r#type: CheckType::HttpGet,
-            result,
-            since: None,
-            message: message.map(str::to_owned),
+        let trigger = |timeout| {
+            let fields = json!({"failureThreshold": 1, "timeoutSeconds": timeout});
+            world.check("t", CheckRole::Trigger, fields)
         };
-        for (name, expected) in [("t", expected), ("other", false)] {
+        let (trigger, other) = (trigger(1), trigger(2));
+        for (before, expected) in [(&trigger, expected), (&other, false)] {
+            world
+                .checks
+                .adopt(&"p".into(), &Arc::from([before.clone()]));
+            let recalled = CheckStatus {
+                role: Some(role),
+                result,
+                message: message.map(str::to_owned),
+                ..world.checks.statuses().remove(0)
+            };
             let runner = runner(None, "", CheckMetrics::default());
-            let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-            world.checks = Checks::new("shoot--a".into(), runner).recalling(&[recalled(name)]);
-            world.checks.adopt(&"p".into(), &Arc::from([trigger]));
+            world.checks = Checks::new("shoot--a".into(), runner).recalling(&[recalled]);
+            world
+                .checks
+                .adopt(&"p".into(), &Arc::from([trigger.clone()]));
             world.clock.pass(11 * SECOND).await;
             let fails = matches!(world.checks.trigger(), Trigger::Failing { .. });
-            assert_eq!(fails, expected, "{name}");
+            assert_eq!(fails, expected, "{before:?}");
         }
     });
 }
@@ -706,7 +715,9 @@ fn a_check_that_is_the_same_goes_on() {
         let fields = json!({"periodSeconds": 10});
         let one = world.check("one", CheckRole::Observe, fields.clone());
         let two = world.check("two", CheckRole::Observe, fields);
-        world.checks.adopt(&"p".into(), &Arc::from([one.clone(), two.clone()]));
+        world
+            .checks
+            .adopt(&"p".into(), &Arc::from([one.clone(), two.clone()]));
         world.clock.pass(11 * SECOND).await;
         assert_eq!(world.results(), [Passing, Passing]);
         let since = world.checks.statuses()[1].since.clone();
@@ -719,7 +730,9 @@ fn a_check_that_is_the_same_goes_on() {
             timeout_seconds: 2,
             ..one
         };
-        world.checks.adopt(&"p".into(), &Arc::from([two.clone(), one]));
+        world
+            .checks
+            .adopt(&"p".into(), &Arc::from([two.clone(), one]));
         assert_eq!(world.results(), [Passing, Unknown]);
         assert_eq!(world.checks.statuses()[0].since, since);
         assert_eq!(world.checks.statuses()[0].role, Some(CheckRole::Gate));

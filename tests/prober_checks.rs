@@ -313,6 +313,26 @@ async fn a_trigger_that_passed_before_a_restart_counts() {
     assert_eq!(world.health("a")["reason"], "TriggerFailed");
 }
 
+/// And nothing of it holds for one that is set up otherwise, under the same name.
+#[tokio::test]
+async fn a_trigger_that_was_set_up_otherwise_before_a_restart_has_not_passed() {
+    let (mut world, patient) = checked("Trigger", 200).await;
+    world.stop().await;
+    patient.answers(500);
+    let mut check = patient.check("Trigger");
+    check["httpGet"]["path"] = json!("/other");
+    ask(&world, &[check]);
+    world.start();
+    world.clock.pass(Duration::from_secs(120)).await;
+    let status = world.health("a");
+    assert_eq!(status["protection"], "None", "{status}");
+    let message = status["checks"][0]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("it has not passed since it was set up"),
+        "{message}"
+    );
+}
+
 #[tokio::test]
 async fn a_trigger_counts_also_while_the_leases_cannot_be_read() {
     let (world, patient) = checked("Trigger", 200).await;

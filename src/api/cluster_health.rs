@@ -121,6 +121,12 @@ pub struct CheckStatus {
     /// How it is done: Exec, HttpGet, TcpSocket or ApiService.
     pub r#type: CheckType,
 
+    /// A hash of how it was set up, but for its role; absent for a provider of metrics. What it has
+    /// come to is about no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub hash: Option<String>,
+
     /// What it has come to: Unknown, Passing or Failing.
     pub result: CheckResult,
 

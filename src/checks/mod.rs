@@ -21,6 +21,7 @@ pub mod redirect;
 pub mod resolve;
 pub mod run;
 pub mod runner;
+mod setup;
 pub mod tally;
 pub mod tcp;
 mod tls;

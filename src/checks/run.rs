@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     outcome::Outcome,
     runner::{Runner, kind},
+    setup,
     tally::Tally,
 };
 use crate::{
@@ -74,6 +75,8 @@ pub struct Tolerated {
 
 struct Running {
     check: HealthCheck,
+    /// Of how it is set up.
+    hash: String,
     state: Arc<Mutex<State>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -137,7 +140,7 @@ impl Checks {
         for check in checks.iter() {
             let known = before
                 .iter()
-                .position(|it| is_same(&it.check, check));
+                .position(|it| setup::is_same(&it.check, check));
             let running = match known {
                 Some(place) => Running {
                     check: check.clone(),
@@ -171,6 +174,7 @@ impl Checks {
                 name: running.check.name.clone(),
                 role: Some(running.check.role),
                 r#type: kind(&running.check),
+                hash: Some(running.hash.clone()),
                 result: state.result(now, running.check.role),
                 since: state.since.map(Time),
                 message: state
@@ -235,10 +239,11 @@ impl Checks {
     }
 
     fn start(&self, check: HealthCheck, recalled: &[CheckStatus]) -> Running {
+        let hash = setup::hash(&check);
         let state = Arc::new(Mutex::new(State {
             runner: self.runner.clone(),
             tally: Tally::new(&check),
-            has_passed: recalled.iter().any(|it| has_passed(it, &check)),
+            has_passed: recalled.iter().any(|it| has_passed(it, &hash)),
             since: None,
             fresh_until: None,
             tolerated: None,
@@ -252,31 +257,22 @@ impl Checks {
         );
         Running {
             check,
+            hash,
             state,
             _task: AbortOnDropHandle::new(tokio::spawn(runs)),
         }
     }
 }
 
-/// Whether a check goes on as another, with what it has come to.
-fn is_same(one: &HealthCheck, other: &HealthCheck) -> bool {
-    let role = CheckRole::Observe;
-    let plain = |check: &HealthCheck| HealthCheck {
-        role,
-        ..check.clone()
-    };
-    plain(one) == plain(other)
-}
-
-/// Whether this tells that the check has passed: a Trigger is `Failing` only once it has, and what is
+/// Whether this tells that the check that is set up so has passed: a Trigger is `Failing` only once it has, and what is
 /// tolerated passes with a message.
-fn has_passed(recalled: &CheckStatus, check: &HealthCheck) -> bool {
+fn has_passed(recalled: &CheckStatus, hash: &str) -> bool {
     let told = match recalled.result {
         CheckResult::Passing => recalled.message.is_none(),
         CheckResult::Failing => recalled.role == Some(CheckRole::Trigger),
         CheckResult::Unknown => false,
     };
-    told && recalled.name == check.name && recalled.r#type == kind(check)
+    told && recalled.hash.as_deref() == Some(hash)
 }
 
 impl Running {

@@ -59,6 +59,7 @@ pub(super) fn check(name: &str, result: CheckResult) -> CheckStatus {
         name: name.to_owned(),
         role: Some(CheckRole::Observe),
         r#type: CheckType::HttpGet,
+        hash: None,
         result,
         since,
         message: None,

@@ -98,10 +98,9 @@ fn is_other_state(said: Option<&View>, view: Option<&View>) -> bool {
 pub(super) fn is_other_result(said: &[CheckStatus], checks: &[CheckStatus]) -> bool {
     let key = |it: &CheckStatus| (it.result, it.role, it.r#type);
     said.len() != checks.len()
-        || said
-            .iter()
-            .zip(checks)
-            .any(|(said, check)| said.name != check.name || key(said) != key(check))
+        || said.iter().zip(checks).any(|(said, check)| {
+            key(said) != key(check) || (&said.name, &said.hash) != (&check.name, &check.hash)
+        })
 }
 
 fn is_same(said: &Finding, finding: &Finding) -> bool {

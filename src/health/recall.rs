@@ -19,7 +19,9 @@ impl Recalled {
         let key = |it: &CheckStatus| (it.role, it.r#type);
         self.0.retain(|recalled| {
             let mut checks = checks.iter_mut();
-            let found = checks.find(|it| it.name == recalled.name && key(it) == key(recalled));
+            let found = checks.find(|it| {
+                key(it) == key(recalled) && (&it.name, &it.hash) == (&recalled.name, &recalled.hash)
+            });
             let Some(check) = found else {
                 // It may not have been taken up yet.
                 return true;
@@ -91,7 +93,11 @@ mod tests {
             role: Some(CheckRole::Gate),
             ..check("a", Unknown)
         };
-        for other in [check("b", Unknown), gate] {
+        let set_up_otherwise = CheckStatus {
+            hash: Some("1".to_owned()),
+            ..check("a", Unknown)
+        };
+        for other in [check("b", Unknown), gate, set_up_otherwise] {
             assert_eq!(filled_in(&mut recalled, other.clone()), other);
         }
     }
