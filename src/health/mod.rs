@@ -9,6 +9,7 @@
 
 mod allowance;
 mod book;
+mod changes;
 pub mod cluster;
 pub mod conditions;
 mod events;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     allowance::Allowance,
+    changes::Changes,
     cluster,
     events::{
         self, Event,
@@ -59,6 +60,8 @@ pub(super) struct ClusterRecord {
     troubles: Option<Troubles>,
     /// The state of the cluster, as it was told.
     state: ToldState,
+    /// Its state, as the log has told it.
+    changes: Changes,
     /// What checks had come to in an earlier run.
     recalled: Recalled,
     /// What is to be written tells only of what was observed, for which nothing is scaled.
@@ -103,6 +106,7 @@ impl ClusterRecord {
             sight: Sight::default(),
             troubles: None,
             state: ToldState::default(),
+            changes: Changes::new(None),
             recalled: Recalled::default(),
             only_observed: false,
             observations: Allowance::full(),
@@ -124,6 +128,7 @@ impl ClusterRecord {
             sight: Sight::recorded(&status),
             troubles: Troubles::recorded(&status),
             state: ToldState::recorded(&status),
+            changes: Changes::new(status.state),
             recalled: Recalled::new(&status.checks),
             silent_since: widespread::recorded_since(&status),
             status,
@@ -195,17 +200,16 @@ impl ClusterRecord {
     }
 
     /// Says in the log that the state of the cluster is another than before.
-    pub(super) fn log_state(&self, cluster: &str, report: &ClusterReport) {
-        let before = match &self.report {
-            Some(before) => before.observed.as_ref().map(|view| view.state),
-            None => self.status.state,
-        };
+    pub(super) fn log_state(&mut self, cluster: &str, report: &ClusterReport) {
         let Some(view) = report.observed.as_ref() else {
+            // Whatever it is next, it begins anew.
+            self.changes.rest();
             return;
         };
-        if before != Some(view.state) {
-            let (from, to) = (before.map(ClusterState::name), view.state.name());
-            tracing::info!(cluster, from, to, "state: {}", view.message);
+        if let Some(change) = self.changes.take(view.state, Instant::now()) {
+            let (from, to) = (change.from.map(ClusterState::name), change.to.name());
+            let between = Some(change.between).filter(|number| *number > 0);
+            tracing::info!(cluster, from, to, between, "state: {}", view.message);
         }
     }
 
