@@ -111,6 +111,8 @@ async fn each_transition_is_one_line_with_its_evidence() {
     }
     let wrote: Vec<_> = lines.iter().filter(|it| it["message"] == "wrote").collect();
     assert_eq!(wrote.len(), 3, "{lines:?}");
+    let step = wrote[0]["step"].as_str().unwrap();
+    assert!(step.starts_with("scale down from "), "{step}");
     assert!(
         wrote[0]["why"].as_str().unwrap().contains("4 of 4"),
         "{}",

@@ -61,7 +61,7 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
     match &event.what {
         What::Did(step, found) => {
             let replicas = found.as_ref().map(|found| found.replicas);
-            tracing::info!(cluster, %dependent, ?step, replicas, why, "wrote");
+            tracing::info!(cluster, %dependent, %step, replicas, why, "wrote");
         }
         What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
         What::Late(_) | What::Failed(..) if known => {
@@ -72,9 +72,10 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
         }
         What::Failed(error, begun) => {
             let reason = error.reason();
-            tracing::warn!(cluster, %dependent, reason, %error, ?begun, why, "not scaled");
+            let step = begun.map(tracing::field::display);
+            tracing::warn!(cluster, %dependent, reason, %error, step, why, "not scaled");
         }
-        What::Interrupted(step) => tracing::info!(cluster, %dependent, ?step, "interrupted"),
+        What::Interrupted(step) => tracing::info!(cluster, %dependent, %step, "interrupted"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A step is decided from what is there: annotations, replicas, verdict. Every step is written so
 //! that a crash between any two requests leaves a state which the next decision completes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -124,6 +124,20 @@ pub enum Step {
     Wait,
     /// Nothing to do.
     Nothing(Settled),
+}
+
+/// In the words of the log.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ScaleDown { from } => write!(f, "scale down from {from}"),
+            Self::ScaleUp { to } => write!(f, "scale up to {to}"),
+            Self::DropMark => f.write_str("drop mark and record"),
+            Self::Release => f.write_str("drop the mark"),
+            Self::Wait => f.write_str("wait"),
+            Self::Nothing(_) => f.write_str("nothing"),
+        }
+    }
 }
 
 /// Why there is nothing to do.
