@@ -12,3 +12,14 @@ pub enum Mode {
     /// Observe, judge and report; scale no dependent and delete no pod.
     DryRun,
 }
+
+impl Mode {
+    /// This one, unless all policies are taken for ones in dry run.
+    #[must_use]
+    pub fn or_dry_run(self, dry_run: bool) -> Self {
+        match dry_run {
+            true => Self::DryRun,
+            false => self,
+        }
+    }
+}

@@ -32,7 +32,7 @@ use super::{
     stance::Presence,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, Mode, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
     checks::Runner,
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
@@ -224,10 +224,8 @@ impl Fleet {
         let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
         let dry_run = self.dry_run;
         let policies = watcher(policies, watcher::Config::default()).modify(move |policy| {
-            if let Ok(policy) = &mut policy.0
-                && dry_run
-            {
-                policy.spec.mode = Mode::DryRun;
+            if let Ok(policy) = &mut policy.0 {
+                policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
             }
         });
         let mut policies = events(policies, self.watched.policies.clone());

@@ -37,7 +37,7 @@ use super::{
     weeds::{Deletion, DeletionError},
 };
 use crate::{
-    api::{Mode, WeedPolicy},
+    api::WeedPolicy,
     health::{WeedReport, WeedReporter, WeedTrouble, WeedWriter, weed::report::SERVICES_UNWATCHED},
     runtime::{
         pulse::Pulse,
@@ -384,10 +384,8 @@ fn watch_policies(
 ) -> impl Stream<Item = Event<DeserializeGuard<WeedPolicy>>> + Unpin + use<> {
     let api: Api<DeserializeGuard<WeedPolicy>> = Api::all(seed.client().clone());
     let stream = watcher(api, watch_config()).modify(move |policy| {
-        if let Ok(policy) = &mut policy.0
-            && dry_run
-        {
-            policy.spec.mode = Mode::DryRun;
+        if let Ok(policy) = &mut policy.0 {
+            policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
         }
     });
     events(stream, state)
