@@ -134,7 +134,8 @@ impl EvidenceError {
                     | ReadError::NotFound { .. }
                     | ReadError::Server { .. }
                     | ReadError::Unreadable { .. }
-                    | ReadError::TooLarge { .. },
+                    | ReadError::TooLarge { .. }
+                    | ReadError::TooMany { .. },
                 ..
             }
         )

@@ -1,6 +1,7 @@
 //! What the process needs around its work: the seed, logs, metrics, health, the end.
 
 pub mod admin;
+pub mod answers;
 pub mod instruments;
 pub mod leader;
 pub mod metrics;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use self::turns::Turns;
-use super::leader::Leadership;
+use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Client, Config,
     client::ClientBuilder,
@@ -88,14 +88,14 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// A client by this configuration, whose requests are counted.
+/// A client by this configuration, whose requests are counted and whose answers are bounded.
 ///
 /// # Errors
 ///
 /// If no client can be made of it.
 pub fn client(config: Config, metrics: &RequestMetrics) -> Result<Client, ClientError> {
     let builder = ClientBuilder::try_from(config)?;
-    Ok(builder.with_layer(metrics).build())
+    Ok(builder.with_layer(&Bounds).with_layer(metrics).build())
 }
 
 /// A client of the seed, and how many requests may go through it, as long as this process leads.

@@ -143,11 +143,36 @@ pub enum ReadError {
         start: String,
     },
     /// A body beyond all reason.
-    #[error("cannot {tried}: the answer is larger than {limit} bytes; check what answers there")]
+    #[error(
+        "cannot {tried}: the answer is larger than {limit} bytes; check what answers there, and \
+         delete what was made there to no purpose"
+    )]
     TooLarge {
         /// What was to be read.
         tried: Target,
         /// The limit, in bytes.
+        limit: usize,
+    },
+    /// More objects than any cluster can have.
+    #[error(
+        "cannot {tried}: the answer has more than {limit} items, and Kubernetes takes 5000 nodes; \
+         check what answers there, and delete what was made there to no purpose"
+    )]
+    TooMany {
+        /// What was to be read.
+        tried: Target,
+        /// The limit.
+        limit: usize,
+    },
+    /// Large answers of other shoots, none larger than this, have taken the memory.
+    #[error(
+        "cannot {tried}: it is the largest of the answers that are being read, which together may \
+         have {} MiB; it is tried again", .limit >> 20
+    )]
+    Crowded {
+        /// What was to be read.
+        tried: Target,
+        /// What all of them may have, in bytes.
         limit: usize,
     },
 }
@@ -170,7 +195,8 @@ impl ReadError {
             Self::TooManyRequests { .. } => "TooManyRequests",
             Self::Server { .. } => "ServerError",
             Self::Unreadable { .. } => "Unreadable",
-            Self::TooLarge { .. } => "TooLarge",
+            Self::TooLarge { .. } | Self::TooMany { .. } => "TooLarge",
+            Self::Crowded { .. } => "Crowded",
         }
     }
 
@@ -334,6 +360,14 @@ mod tests {
             ReadError::server(tried, 500, text),
             ReadError::unreadable(tried, &text, text, text.as_bytes()),
             ReadError::TooLarge {
+                tried,
+                limit: usize::MAX,
+            },
+            ReadError::TooMany {
+                tried,
+                limit: usize::MAX,
+            },
+            ReadError::Crowded {
                 tried,
                 limit: usize::MAX,
             },

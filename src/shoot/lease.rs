@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, List, Number, Object, Text};
+use super::list::{self, DecodeError, Fold, Folded, Number, Object, Text};
 
 /// All leases of one namespace at one resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +85,8 @@ struct RawMeta<'a> {
     uid: Text<'a>,
     #[serde(borrow, default)]
     resource_version: Text<'a>,
-    #[serde(borrow, default)]
-    managed_fields: List<RawManager<'a>>,
+    #[serde(default)]
+    managed_fields: Folded<Stamp>,
 }
 
 #[derive(Default, Deserialize)]
@@ -135,7 +135,7 @@ impl RawLease<'_> {
             uid: uid.into(),
             resource_version: resource_version.unwrap_or_default(),
             renew_time: renew_time.filter(|_| resource_version.is_some() && !uid.is_empty()),
-            stamp: stamp(meta.managed_fields.0.as_deref().unwrap_or_default()),
+            stamp: meta.managed_fields.0.told(),
             duration_seconds: spec
                 .lease_duration_seconds
                 .0
@@ -156,15 +156,40 @@ impl RawManager<'_> {
     }
 }
 
-/// The earliest owner counts: a second manager that applies the same value comes to own the field
-/// without renewing anything. One owner without a readable time might be the earliest.
-fn stamp(managers: &[RawManager<'_>]) -> Option<i64> {
-    let mut earliest: Option<i64> = None;
-    for manager in managers.iter().filter(|manager| manager.owns_renew_time()) {
-        let time = manager.time.as_str().and_then(parse_time)?.as_second();
-        earliest = Some(earliest.map_or(time, |earliest| earliest.min(time)));
+/// The stamp that the managers of a lease leave. The earliest owner counts: a second manager that
+/// applies the same value comes to own the field without renewing anything. One owner without a
+/// readable time might be the earliest.
+#[derive(Default)]
+enum Stamp {
+    #[default]
+    NoOwner,
+    At(i64),
+    Unreadable,
+}
+
+impl Stamp {
+    fn told(self) -> Option<i64> {
+        match self {
+            Self::At(second) => Some(second),
+            Self::NoOwner | Self::Unreadable => None,
+        }
     }
-    earliest
+}
+
+impl<'de> Fold<'de> for Stamp {
+    type Item = RawManager<'de>;
+
+    fn take(&mut self, manager: RawManager<'de>) {
+        if !manager.owns_renew_time() {
+            return;
+        }
+        let time = manager.time.as_str().and_then(parse_time);
+        *self = match (time.map(Timestamp::as_second), &*self) {
+            (None, _) | (_, Self::Unreadable) => Self::Unreadable,
+            (Some(time), Self::NoOwner) => Self::At(time),
+            (Some(time), Self::At(earliest)) => Self::At(time.min(*earliest)),
+        };
+    }
 }
 
 fn parse_time(text: &str) -> Option<Timestamp> {

@@ -14,6 +14,10 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::text::clean;
 
+/// The most items of a list: several times the 5,000 nodes that Kubernetes takes. An item can be as
+/// short as three bytes, of which something far larger is made.
+pub const MAX_ITEMS: usize = 20_000;
+
 /// Why a body is not the list that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -44,6 +48,12 @@ pub enum DecodeError {
         expected: &'static str,
         /// What stood there, bounded and printable.
         got: String,
+    },
+    /// More than [`MAX_ITEMS`].
+    #[error("a {expected} of more than {MAX_ITEMS} items")]
+    TooMany {
+        /// The kind that was asked for.
+        expected: &'static str,
     },
     /// One page of a list, although none was asked for.
     #[error("only a part of a {expected}")]
@@ -89,8 +99,11 @@ where
         expected,
         got: clean(version, 40),
     })?;
-    let items = envelope.items.0.ok_or(DecodeError::NoItems { expected })?;
-    Ok((version, items))
+    match envelope.items {
+        List::Of(items) => Ok((version, items)),
+        List::Absent => Err(DecodeError::NoItems { expected }),
+        List::TooLong => Err(DecodeError::TooMany { expected }),
+    }
 }
 
 #[derive(Deserialize)]
@@ -130,8 +143,28 @@ pub(super) struct Number(pub(super) Option<i64>);
 /// An object; `None` where anything else stands.
 pub(super) struct Object<T>(pub(super) Option<T>);
 
-/// The objects of an array (null is an empty one); `None` where anything else stands.
-pub(super) struct List<T>(pub(super) Option<Vec<T>>);
+/// The objects of an array (null is an empty one).
+enum List<T> {
+    Of(Vec<T>),
+    /// Something else stands there.
+    Absent,
+    /// They are more than [`MAX_ITEMS`]. What comes behind these is passed over.
+    TooLong,
+}
+
+/// What the objects of an array come to, each of which is dropped before the next is read: they can
+/// be so many that to keep them takes many times what the body has.
+pub(super) trait Fold<'de>: Default {
+    /// What an item is read as.
+    type Item: Deserialize<'de>;
+
+    /// Takes the next one in.
+    fn take(&mut self, item: Self::Item);
+}
+
+/// A [`Fold`] over an array; the default where anything else stands.
+#[derive(Default)]
+pub(super) struct Folded<T>(pub(super) T);
 
 impl<T> Default for Envelope<'_, T> {
     fn default() -> Self {
@@ -151,7 +184,7 @@ impl<T> Default for Object<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self(None)
+        Self::Absent
     }
 }
 
@@ -262,15 +295,46 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut items = Vec::new();
                 while let Some(Object(item)) = seq.next_element::<Object<T>>()? {
+                    if item.is_some() && items.len() == MAX_ITEMS {
+                        drop(items);
+                        while seq.next_element::<IgnoredAny>()?.is_some() {}
+                        return Ok(List::TooLong);
+                    }
                     items.extend(item);
                 }
-                Ok(List(Some(items)))
+                Ok(List::Of(items))
             }
             fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(List(Some(Vec::new())))
+                Ok(List::Of(Vec::new()))
             }
             absent!(scalar visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64,
                 visit_str: &str);
+            absent!(map);
+        }
+        deserializer.deserialize_any(Visit(PhantomData))
+    }
+}
+
+impl<'de, T: Fold<'de>> Deserialize<'de> for Folded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit<T>(PhantomData<T>);
+        impl<'de, T: Fold<'de>> Visitor<'de> for Visit<T> {
+            type Value = Folded<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                any(f)
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut folded = T::default();
+                while let Some(Object(item)) = seq.next_element::<Object<T::Item>>()? {
+                    if let Some(item) = item {
+                        folded.take(item);
+                    }
+                }
+                Ok(Folded(folded))
+            }
+            absent!(scalar visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64,
+                visit_str: &str);
+            absent!(unit);
             absent!(map);
         }
         deserializer.deserialize_any(Visit(PhantomData))

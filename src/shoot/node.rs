@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, List, Object, Text};
+use super::list::{self, DecodeError, Fold, Folded, Object, Text};
+
+/// So many conditions of a node are kept; with those of a problem detector it has some twenty.
+const MAX_CONDITIONS: usize = 100;
 
 /// What one Node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub struct Node {
     /// Annotation `node.machine.sapcloud.io/not-managed-by-mcm` is there, whatever its value: the
     /// machine-controller-manager leaves this node alone.
     pub not_managed_by_mcm: bool,
-    /// The types of the conditions whose status is `True`, in the server's order.
+    /// The types of the conditions whose status is `True`, in the server's order; the first hundred.
     pub true_conditions: Vec<String>,
     /// In an in-place update: condition `InPlaceUpdate` with reason `ReadyForUpdate` or
     /// `UpdateFailed`. The kubelet may rest meanwhile.
@@ -39,8 +42,8 @@ impl Node {
 struct RawNode<'a> {
     #[serde(borrow, default)]
     metadata: Object<RawMeta<'a>>,
-    #[serde(borrow, default)]
-    status: Object<RawStatus<'a>>,
+    #[serde(default)]
+    status: Object<RawStatus>,
 }
 
 #[derive(Deserialize)]
@@ -67,10 +70,10 @@ struct RawAnnotations {
     not_managed_by_mcm: Option<IgnoredAny>,
 }
 
-#[derive(Deserialize)]
-struct RawStatus<'a> {
-    #[serde(borrow, default)]
-    conditions: List<RawCondition<'a>>,
+#[derive(Default, Deserialize)]
+struct RawStatus {
+    #[serde(default)]
+    conditions: Folded<Conditions>,
 }
 
 #[derive(Deserialize)]
@@ -89,23 +92,36 @@ impl RawNode<'_> {
         let name = meta.name.as_str().filter(|name| !name.is_empty())?;
         let labels = meta.labels.0.unwrap_or_default();
         let annotations = meta.annotations.0;
-        let conditions = self
-            .status
-            .0
-            .and_then(|status| status.conditions.0)
-            .unwrap_or_default();
+        let Conditions {
+            true_types,
+            in_place_update,
+        } = self.status.0.unwrap_or_default().conditions.0;
         Some(Node {
             name: name.into(),
             worker_pool: non_empty(&labels.worker_pool),
             zone: non_empty(&labels.zone),
             not_managed_by_mcm: annotations.is_some_and(|a| a.not_managed_by_mcm.is_some()),
-            true_conditions: conditions
-                .iter()
-                .filter(|condition| condition.status.as_str() == Some("True"))
-                .filter_map(|condition| non_empty(&condition.r#type))
-                .collect(),
-            in_place_update: conditions.iter().any(RawCondition::is_in_place_update),
+            true_conditions: true_types,
+            in_place_update,
         })
+    }
+}
+
+/// What the conditions of a node come to.
+#[derive(Default)]
+struct Conditions {
+    true_types: Vec<String>,
+    in_place_update: bool,
+}
+
+impl<'de> Fold<'de> for Conditions {
+    type Item = RawCondition<'de>;
+
+    fn take(&mut self, condition: RawCondition<'de>) {
+        self.in_place_update |= condition.is_in_place_update();
+        if condition.status.as_str() == Some("True") && self.true_types.len() < MAX_CONDITIONS {
+            self.true_types.extend(non_empty(&condition.r#type));
+        }
     }
 }
 
@@ -219,6 +235,17 @@ mod tests {
              "status": {"conditions": [null, {"status": "True"}, {"type": 1, "status": "True"}]}},
         ]));
         assert_eq!(nodes, [named("a"), named("b"), named("c")]);
+    }
+
+    #[test]
+    fn so_many_conditions_are_kept() {
+        let condition = |index: usize| json!({"type": format!("c{index}"), "status": "True"});
+        let mut conditions: Vec<_> = (0..=MAX_CONDITIONS).map(condition).collect();
+        conditions.push(json!({"type": "InPlaceUpdate", "reason": "UpdateFailed"}));
+        let nodes =
+            decode(json!([{"metadata": {"name": "n"}, "status": {"conditions": conditions}}]));
+        assert_eq!(nodes[0].true_conditions.len(), MAX_CONDITIONS);
+        assert!(nodes[0].in_place_update);
     }
 
     #[test]

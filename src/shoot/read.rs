@@ -4,8 +4,10 @@
 //! the answer and its body. Lists are never paged: one request keeps one resourceVersion, and the
 //! API server serves unpaged lists from its watch cache, consistent ones included.
 
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -15,7 +17,9 @@ use serde::Deserialize;
 use super::client::Shoot;
 use super::error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, ReadError, Target};
 use super::lease::LeaseList;
+use super::list::{DecodeError, MAX_ITEMS};
 use super::node::Node;
+use super::room::{LARGE_BYTES, ROOM, ROOM_BYTES, Room, Share};
 use super::text::clean;
 
 /// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
@@ -71,7 +75,7 @@ impl Shoot {
     ) -> Result<LeaseRead, ReadError> {
         let answer = self.get(Target::Leases, consistency, limit).await?;
         let list = LeaseList::decode(&answer.body)
-            .map_err(|error| answer.unreadable(Target::Leases, &error))?;
+            .map_err(|error| answer.no_list(Target::Leases, &error))?;
         let Answer {
             started,
             finished,
@@ -94,7 +98,7 @@ impl Shoot {
         limit: Duration,
     ) -> Result<Vec<Node>, ReadError> {
         let answer = self.get(Target::Nodes, consistency, limit).await?;
-        Node::decode_list(&answer.body).map_err(|error| answer.unreadable(Target::Nodes, &error))
+        Node::decode_list(&answer.body).map_err(|error| answer.no_list(Target::Nodes, &error))
     }
 
     /// Gets the version of the API server within `limit`, such as `v1.36.3`, bounded and printable.
@@ -134,7 +138,7 @@ impl Shoot {
         &self,
         target: Target,
         consistency: Consistency,
-    ) -> Result<(HeaderMap, Vec<u8>), ReadError> {
+    ) -> Result<(HeaderMap, Received), ReadError> {
         let response = self
             .client
             .send(request(target, consistency))
@@ -151,6 +155,10 @@ impl Shoot {
                 tried: target,
                 limit,
             }),
+            (_, Ok(End::Crowded)) => Err(ReadError::Crowded {
+                tried: target,
+                limit: ROOM_BYTES,
+            }),
             (_, Err(error)) => Err(ReadError::unreachable(target, &error)),
         }
     }
@@ -161,10 +169,20 @@ struct Answer {
     started: Instant,
     finished: Instant,
     headers: HeaderMap,
-    body: Vec<u8>,
+    body: Received,
 }
 
 impl Answer {
+    fn no_list(&self, target: Target, problem: &DecodeError) -> ReadError {
+        match problem {
+            DecodeError::TooMany { .. } => ReadError::TooMany {
+                tried: target,
+                limit: MAX_ITEMS,
+            },
+            problem => self.unreadable(target, problem),
+        }
+    }
+
     fn unreadable(&self, target: Target, problem: &dyn std::fmt::Display) -> ReadError {
         let content_type = self.headers.get(header::CONTENT_TYPE);
         let content_type = content_type
@@ -222,26 +240,93 @@ pub(super) fn get(path: Uri) -> Request<Body> {
 pub(super) enum End {
     Whole,
     CutOff,
+    /// There was no room for more.
+    Crowded,
+}
+
+/// What was read of a body, and its share of the room if it is large.
+pub(super) struct Received {
+    bytes: Vec<u8>,
+    share: Option<Share<'static>>,
+}
+
+impl Deref for Received {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Reads at most `limit` bytes. What was read before an error is returned as well.
-pub(super) async fn read_body(mut body: Body, limit: usize) -> (Vec<u8>, Result<End, kube::Error>) {
-    let mut read = Vec::new();
-    while let Some(frame) = body.frame().await {
+pub(super) async fn read_body(body: Body, limit: usize) -> (Received, Result<End, kube::Error>) {
+    read_into(&ROOM, body, limit).await
+}
+
+async fn read_into<B>(
+    room: &'static Room,
+    mut body: B,
+    limit: usize,
+) -> (Received, Result<End, B::Error>)
+where
+    B: hyper::body::Body<Data = Bytes> + Unpin,
+{
+    let mut read = Received {
+        bytes: Vec::new(),
+        share: None,
+    };
+    loop {
+        let frame = tokio::select! {
+            biased;
+            () = given_up(read.share.as_ref()) => return (read, Ok(End::Crowded)),
+            frame = body.frame() => frame,
+        };
         let frame = match frame {
-            Ok(frame) => frame,
-            Err(error) => return (read, Err(error)),
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => return (read, Err(error)),
+            None => return (read, Ok(End::Whole)),
         };
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        let room = limit.saturating_sub(read.len());
-        read.extend_from_slice(data.get(..room).unwrap_or(&data));
-        if data.len() > room {
+        let left = limit.saturating_sub(read.bytes.len());
+        let taken = data.get(..left).unwrap_or(&data);
+        if !read.reserve(taken.len(), limit, room) {
+            return (read, Ok(End::Crowded));
+        }
+        read.bytes.extend_from_slice(taken);
+        if data.len() > left {
             return (read, Ok(End::CutOff));
         }
     }
-    (read, Ok(End::Whole))
+}
+
+impl Received {
+    /// Makes room for so many bytes more; whether there is.
+    fn reserve(&mut self, more: usize, limit: usize, room: &'static Room) -> bool {
+        let needed = self.bytes.len().saturating_add(more);
+        if needed <= self.bytes.capacity() {
+            return true;
+        }
+        // Twice as much each time, so that little is copied, and no more than can be needed.
+        let capacity = self.bytes.capacity().saturating_mul(2);
+        let capacity = capacity.clamp(needed, limit.max(needed));
+        if capacity > LARGE_BYTES {
+            let share = self.share.get_or_insert_with(|| room.share());
+            if !share.grow(capacity) {
+                return false;
+            }
+        }
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        true
+    }
+}
+
+async fn given_up(share: Option<&Share<'_>>) {
+    match share {
+        Some(share) => share.given_up().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What a status other than success means. Its body is read even where it is not needed, since
@@ -296,6 +381,8 @@ fn date(headers: &HeaderMap) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use futures::{FutureExt as _, StreamExt as _};
+
     use super::*;
 
     fn headers(name: header::HeaderName, values: &[&str]) -> HeaderMap {
@@ -351,5 +438,35 @@ mod tests {
             assert_eq!(body.len(), kept);
             assert_eq!(matches!(end, Ok(End::Whole)), whole, "{len}");
         }
+    }
+
+    /// A body of so many zeroes, in frames of 64 KiB, that rests after them.
+    fn resting(
+        bytes: usize,
+    ) -> impl hyper::body::Body<Data = Bytes, Error = std::io::Error> + Unpin {
+        const FRAME: usize = 64 * 1024;
+        let frame = || Ok(hyper::body::Frame::data(Bytes::from_static(&[0; FRAME])));
+        let frames = futures::stream::iter((0..bytes / FRAME).map(move |_| frame()));
+        http_body_util::StreamBody::new(frames.chain(futures::stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn the_largest_answer_gives_way_and_small_ones_need_no_room() {
+        const MIB: usize = 1024 * 1024;
+        let room: &'static Room = Box::leak(Box::new(Room::new(16 * MIB)));
+        let hostile = read_into(room, resting(9 * MIB), 128 * MIB);
+        let mut hostile = std::pin::pin!(hostile);
+        assert!(hostile.as_mut().now_or_never().is_none());
+        // It holds all that there is, which a small one does not touch.
+        let (small, end) = read_into(room, Body::from(vec![0; LARGE_BYTES]), MIB).await;
+        assert!(matches!(end, Ok(End::Whole)) && small.share.is_none());
+        assert!(hostile.as_mut().now_or_never().is_none());
+        let (large, end) = read_into(room, Body::from(vec![0; 4 * MIB]), 16 * MIB).await;
+        assert!(matches!(end, Ok(End::Whole)) && large.len() == 4 * MIB);
+        let given_up = hostile.now_or_never();
+        assert!(matches!(given_up, Some((_, Ok(End::Crowded)))));
+        drop((large, given_up));
+        let (_, end) = read_into(room, resting(64 * MIB), 128 * MIB).await;
+        assert!(matches!(end, Ok(End::Crowded)), "more than there is");
     }
 }

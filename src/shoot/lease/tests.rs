@@ -275,6 +275,16 @@ fn a_thousand_leases() {
 }
 
 #[test]
+fn more_leases_than_any_cluster_has_are_an_error() {
+    let leases = |count: usize| vec![json!({}); count];
+    let most = LeaseList::decode(&body(&json!(leases(list::MAX_ITEMS))));
+    assert_eq!(most.unwrap().leases, []);
+    let error = LeaseList::decode(&body(&json!(leases(list::MAX_ITEMS + 1)))).unwrap_err();
+    assert!(matches!(error, DecodeError::TooMany { .. }), "{error}");
+    assert_eq!(error.to_string(), "a LeaseList of more than 20000 items");
+}
+
+#[test]
 fn another_body_is_an_error_that_says_what_came() {
     let whole = body(&json!([lease("n", json!([]))]));
     for (case, body, says) in [
