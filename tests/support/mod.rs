@@ -412,7 +412,8 @@ pub fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-fn acceptor(ca: &CertifiedIssuer<'static, KeyPair>) -> TlsAcceptor {
+/// Takes connections, with a certificate of this CA for `127.0.0.1` and `kubernetes`.
+pub fn acceptor(ca: &CertifiedIssuer<'static, KeyPair>) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let names = vec!["127.0.0.1".to_owned(), "kubernetes".to_owned()];
     let certificate = CertificateParams::new(names)

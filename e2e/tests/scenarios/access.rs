@@ -130,13 +130,13 @@ async fn e2e_a_rotated_secret_is_used(env: Env) -> Result<()> {
 }
 
 /// A Cluster on the seed that is nothing but a Secret, or not even that.
-struct Bad {
-    name: &'static str,
+pub(super) struct Bad {
+    pub(super) name: &'static str,
     /// The data of the Secret, as text; `None`: no Secret.
-    data: Option<Value>,
-    reason: &'static str,
+    pub(super) data: Option<Value>,
+    pub(super) reason: &'static str,
     /// What the message names.
-    says: [&'static str; 2],
+    pub(super) says: [&'static str; 2],
 }
 
 impl Bad {
@@ -144,7 +144,7 @@ impl Bad {
         format!("shoot--bad--{}", self.name)
     }
 
-    async fn create(&self, seed: &Seed, scenario: &str, secret: &str) -> Result<()> {
+    pub(super) async fn create(&self, seed: &Seed, scenario: &str, secret: &str) -> Result<()> {
         let namespace = self.namespace();
         let mut objects = vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
@@ -170,14 +170,20 @@ impl Bad {
     }
 
     /// Waits until the operator says what is wrong with it.
-    async fn is_told(&self, seed: &Seed) -> Result<()> {
+    pub(super) async fn is_told(&self, seed: &Seed) -> Result<()> {
+        self.says_either(seed, &[self.reason]).await
+    }
+
+    /// Waits until the operator gives one of these reasons.
+    pub(super) async fn says_either(&self, seed: &Seed, reasons: &[&str]) -> Result<()> {
         let api: Api<ClusterHealth> = Api::all(seed.client()?);
         let namespace = self.namespace();
-        let what = format!("{namespace} to be found {}", self.reason);
+        let what = format!("{namespace} to be found {}", reasons.join(" or "));
         let status = wait::until(&what, async || {
             let health = api.get_opt(&namespace).await?;
             let status = health.and_then(|health| health.status).unwrap_or_default();
-            Ok(if status.reason.as_deref() == Some(self.reason) {
+            let reason = status.reason.as_deref().unwrap_or_default();
+            Ok(if reasons.contains(&reason) {
                 Look::Met(status)
             } else {
                 Look::Not(serde_json::to_string(&status)?)

@@ -17,6 +17,7 @@ mod failover;
 mod files;
 mod fleet;
 mod garden;
+mod hostile;
 mod install;
 mod kinds;
 mod letting_go;
@@ -78,6 +79,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         explain::all(),
         failover::all(),
         files::all(),
+        hostile::all(),
         install::all(),
         kinds::all(),
         letting_go::all(),

@@ -1,0 +1,268 @@
+//! Files and Secrets: kubeconfigs, configurations for `convert`, policies for `check`.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use dependency_watchdog::{convert::convert, shoot::parse, validate::Checker, yaml};
+use proptest::{prelude::*, test_runner::TestCaseResult};
+use serde_json::{Value, json};
+
+use crate::{
+    fuzz::fuzzed,
+    mutate::{bytes, changed, text},
+};
+
+const TOKEN: &str = "s3cr3t-t0k3n";
+
+/// What makes YAML of text.
+const YAML: &[&str] = &[
+    "",
+    "",
+    " ",
+    "\n",
+    "\n  ",
+    "\n- ",
+    ": ",
+    "? ",
+    "- ",
+    "-",
+    "|",
+    "|\n",
+    "|2-\n",
+    ">+\n",
+    "'",
+    "\"",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "#",
+    " #",
+    "&a ",
+    "*a",
+    "<<: *a\n",
+    "<<: [*a, *a]\n",
+    "---\n",
+    "...\n",
+    "%YAML 1.2\n",
+    "!!str ",
+    "!!int ",
+    "!!binary ",
+    "!!null ",
+    "! ",
+    "!x ",
+    "~",
+    "null",
+    "on",
+    "0o7",
+    "1e3",
+    ".inf",
+    "0x",
+    "1_0",
+    "\t",
+    "\r",
+    "\u{feff}",
+    "\u{85}",
+    "\u{2028}",
+    "\u{0}",
+    "exec:",
+    "tokenFile: /etc/passwd\n",
+    "insecure-skip-tls-verify: true\n",
+    "kind: List\n",
+    "items:\n",
+];
+
+fn kubeconfig() -> Value {
+    let certificate = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
+    let key = "-----BEGIN PRIVATE KEY-----\nMAMCAQI=\n-----END PRIVATE KEY-----\n";
+    json!({
+        "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": "a",
+        "contexts": [
+            {"name": "a", "context": {"cluster": "a", "user": "a", "namespace": "default"}},
+            {"name": "b", "context": {"cluster": "a", "user": "b"}},
+        ],
+        "clusters": [{"name": "a", "cluster": {
+            "server": "https://api.shoot.example:6443", "tls-server-name": "kubernetes",
+            "certificate-authority-data": STANDARD.encode(certificate),
+            "insecure-skip-tls-verify": false, "proxy-url": "",
+        }}],
+        "users": [
+            {"name": "a", "user": {"token": TOKEN, "exec": null}},
+            {"name": "b", "user": {
+                "client-certificate-data": STANDARD.encode(certificate),
+                "client-key-data": STANDARD.encode(key), "tokenFile": "", "as-groups": [],
+            }},
+        ],
+    })
+}
+
+fn is_parsed_or_refused(bytes: &[u8]) -> TestCaseResult {
+    match parse(bytes) {
+        Ok(access) => {
+            prop_assert_eq!(access.server().scheme_str(), Some("https"));
+            let shown = format!("{access:?}");
+            prop_assert!(!shown.contains(TOKEN), "{}", shown);
+        }
+        Err(error) => {
+            let told = error.to_string();
+            prop_assert!(told.chars().count() <= 400, "{}", told);
+            prop_assert!(!told.chars().any(char::is_control), "{:?}", told);
+            prop_assert!(!told.contains(TOKEN), "{}", told);
+        }
+    }
+    Ok(())
+}
+
+fuzzed!(
+    any_kubeconfig_is_parsed_or_refused_without_its_secrets,
+    400,
+    bytes(vec![kubeconfig()], 4),
+    |bytes| is_parsed_or_refused(&bytes)
+);
+
+fuzzed!(
+    any_yaml_of_a_kubeconfig_is_parsed_or_refused,
+    300,
+    text(vec![serde_saphyr::to_string(&kubeconfig()).unwrap()], YAML),
+    |text| is_parsed_or_refused(text.as_bytes())
+);
+
+/// What runs, reads or trusts more than the kubeconfig itself.
+const REFUSED: [&str; 8] = [
+    "/users/0/user/exec",
+    "/users/0/user/auth-provider",
+    "/users/0/user/tokenFile",
+    "/users/0/user/client-certificate",
+    "/users/0/user/as",
+    "/clusters/0/cluster/certificate-authority",
+    "/clusters/0/cluster/insecure-skip-tls-verify",
+    "/clusters/0/cluster/proxy-url",
+];
+
+fuzzed!(
+    nothing_of_a_kubeconfig_runs_or_leads_elsewhere,
+    400,
+    changed(vec![kubeconfig()], 4),
+    |config| {
+        let Ok(document) = serde_json::from_str::<Value>(&config.text) else {
+            return Ok(());
+        };
+        // The only context leads to the first entries.
+        let context = json!([{"name": "a", "context": {"cluster": "a", "user": "a"}}]);
+        let one = ["clusters", "users"].iter().all(|it| {
+            document[it]
+                .as_array()
+                .is_some_and(|all| !all.is_empty() && all[0]["name"] == "a")
+        });
+        if config.repeats || !one || document["contexts"].as_array().is_none() {
+            return Ok(());
+        }
+        let mut document = document;
+        document["contexts"] = context;
+        document["current-context"] = json!("a");
+        let given = |at: &&str| match document.pointer(at) {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(_) => true,
+        };
+        if REFUSED.iter().any(|at| given(&at)) {
+            prop_assert!(parse(document.to_string().as_bytes()).is_err());
+        }
+        Ok(())
+    }
+);
+
+/// Configurations of Gardener's tool, each alone and in a ConfigMap.
+fn configurations() -> Vec<String> {
+    let bare = [
+        include_str!("../fixtures/gardener/prober.yaml"),
+        include_str!("../fixtures/gardener/weeder.yaml"),
+        include_str!("../fixtures/gardener/former.yaml"),
+    ];
+    let in_config_maps = bare.iter().map(|text| {
+        let lines: Vec<_> = text.lines().map(|line| format!("    {line}\n")).collect();
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: dwd\ndata:\n  config.yaml: |\n{}",
+            lines.concat()
+        )
+    });
+    bare.iter()
+        .map(|it| (*it).to_owned())
+        .chain(in_config_maps)
+        .collect()
+}
+
+fuzzed!(
+    what_is_converted_is_valid,
+    80,
+    text(configurations(), YAML),
+    |text| {
+        let Ok(converted) = convert(&text, None) else {
+            return Ok(());
+        };
+        let mut checker = Checker::new();
+        checker.check("converted", &converted.yaml);
+        let problems = checker.report().problems;
+        prop_assert!(problems.is_empty(), "{}\n{:?}", converted.yaml, problems);
+        Ok(())
+    }
+);
+
+fn policies() -> Vec<String> {
+    let files = [
+        include_str!("../../docs/examples/probe-policy.yaml"),
+        include_str!("../../docs/examples/weed-policy.yaml"),
+        include_str!("../../docs/examples/checks.yaml"),
+    ];
+    files.iter().map(|it| (*it).to_owned()).collect()
+}
+
+fuzzed!(any_file_is_checked, 60, text(policies(), YAML), |text| {
+    let mut checker = Checker::new();
+    checker.check("f", &text);
+    for problem in checker.report().problems {
+        let told = problem.to_string();
+        prop_assert!(told.chars().count() <= 4_000, "{}", told.len());
+    }
+    Ok(())
+});
+
+fuzzed!(
+    yaml_and_json_are_read_alike,
+    300,
+    changed(
+        vec![kubeconfig(), json!({"a": [1, "x", null, true, {"b": []}]})],
+        4
+    ),
+    |changed| {
+        // JSON is YAML, but for keys said twice and numbers beyond 64 bits.
+        let Ok(json) = serde_json::from_str::<Value>(&changed.text) else {
+            return Ok(());
+        };
+        let documents: Result<Vec<_>, _> = yaml::documents(&changed.text).collect();
+        if let (Ok(documents), false) = (documents, changed.repeats) {
+            prop_assert_eq!(documents.len(), 1);
+            prop_assert!(same(&documents[0], &json), "{}\n{:?}", json, documents[0]);
+        }
+        Ok(())
+    }
+);
+
+fn same(node: &yaml::Node, json: &Value) -> bool {
+    match (&node.value, json) {
+        (yaml::Value::Null, Value::Null) => true,
+        (yaml::Value::Bool(one), Value::Bool(other)) => one == other,
+        (yaml::Value::Text(one), Value::String(other)) => one.text == *other,
+        (yaml::Value::Int(_) | yaml::Value::Float(_), Value::Number(_)) => true,
+        (yaml::Value::List(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (yaml::Value::Map(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .all(|it| other.get(&it.key).is_some_and(|json| same(&it.value, json)))
+        }
+        _ => false,
+    }
+}

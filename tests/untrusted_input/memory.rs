@@ -1,0 +1,545 @@
+//! How much memory hostile input takes: each is read by a process of its own, whose peak is known.
+//!
+//! Bodies are made while they are sent, by a server in the same process.
+
+use std::{
+    env, fs,
+    io::Write as _,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use dependency_watchdog::{
+    convert::convert,
+    shoot::{
+        Consistency, KubeconfigError, MAX_KUBECONFIG_BYTES, MAX_LEASES_BYTES, MAX_NODES_BYTES,
+        ReadError, Shoot, parse,
+    },
+    validate::Checker,
+};
+use futures::future::join_all;
+use serde_json::json;
+use tokio::{io::AsyncWriteExt as _, net::TcpListener, runtime::Runtime};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::support::{acceptor, authority, head, kubeconfig};
+
+const MIB: u64 = 1024 * 1024;
+const GIB: u64 = 1024 * MIB;
+/// Far more than any of these takes.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Says in the process of its own that this is it.
+const ALONE: &str = "DWD_TEST_ALONE";
+
+/// Runs this in a process of its own, which may have so many MiB at its peak. It is called in the
+/// test of this name.
+fn alone(test: &str, mib: u64, run: impl FnOnce()) {
+    if env::var_os(ALONE).is_some() {
+        run();
+        println!("peak {} KiB", peak());
+        return;
+    }
+    let this = env::current_exe().unwrap();
+    let name = format!("memory::{test}");
+    let output = Command::new(this)
+        .args([&name, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}{errors}");
+    let peak = told
+        .lines()
+        .find_map(|it| it.split_once("peak ")?.1.strip_suffix(" KiB"));
+    let peak: u64 = peak.unwrap().parse().unwrap();
+    println!("{test}: {} MiB of {mib}", peak / 1024);
+    assert!(
+        peak / 1024 <= mib,
+        "{} MiB, and {mib} are allowed",
+        peak / 1024
+    );
+}
+
+/// The most that was ever resident, in KiB.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// What a server sends: a start, and then the same again and again.
+#[derive(Clone, Default)]
+struct Flood {
+    start: String,
+    again: Vec<u8>,
+    bytes: u64,
+    end: String,
+    /// The connection stays open after that.
+    stays: bool,
+}
+
+impl Flood {
+    /// A successful answer with a body of so many bytes, of which the length is not told before.
+    fn body(start: &str, again: &str, bytes: u64) -> Self {
+        Self {
+            start: format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{start}"
+            ),
+            again: again.repeat(64 * 1024 / again.len().max(1)).into_bytes(),
+            bytes,
+            ..Self::default()
+        }
+    }
+
+    /// The same, with a header more.
+    fn header(mut self, header: &str) -> Self {
+        let first = "HTTP/1.1 200 OK\r\n";
+        self.start = self
+            .start
+            .replacen(first, &format!("{first}{header}\r\n"), 1);
+        self
+    }
+
+    fn end(mut self, end: &str) -> Self {
+        end.clone_into(&mut self.end);
+        self
+    }
+
+    fn stays(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+}
+
+/// A shoot that answers every request so.
+struct Hostile {
+    shoot: Shoot,
+    sent: Arc<AtomicU64>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Hostile {
+    async fn start(flood: Flood) -> Self {
+        let ca = authority();
+        let acceptor = acceptor(&ca);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let sent = Arc::new(AtomicU64::new(0));
+        let counted = sent.clone();
+        let serving = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (acceptor, flood, sent) = (acceptor.clone(), flood.clone(), counted.clone());
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    head(&mut stream).await;
+                    let mut left = flood.bytes;
+                    if stream.write_all(flood.start.as_bytes()).await.is_err() {
+                        return;
+                    }
+                    while left > 0 && !flood.again.is_empty() {
+                        if stream.write_all(&flood.again).await.is_err() {
+                            return;
+                        }
+                        let length = flood.again.len() as u64;
+                        sent.fetch_add(length, Ordering::Relaxed);
+                        left = left.saturating_sub(length);
+                    }
+                    let _ = stream.write_all(flood.end.as_bytes()).await;
+                    let _ = stream.flush().await;
+                    if flood.stays {
+                        std::future::pending::<()>().await;
+                    }
+                    let _ = stream.shutdown().await;
+                });
+            }
+        });
+        let access = parse(&kubeconfig(&url, &ca.pem(), &json!({"token": "t"}))).unwrap();
+        Self {
+            shoot: Shoot::connect(&access).unwrap(),
+            sent,
+            _serving: AbortOnDropHandle::new(serving),
+        }
+    }
+
+    /// How much was sent that nobody may want.
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    async fn leases(&self, limit: Duration) -> ReadError {
+        self.shoot
+            .leases(Consistency::Cached, limit)
+            .await
+            .unwrap_err()
+    }
+
+    async fn nodes(&self) -> ReadError {
+        self.shoot
+            .nodes(Consistency::Cached, LONG)
+            .await
+            .unwrap_err()
+    }
+}
+
+fn list(kind: &str) -> String {
+    format!(r#"{{"kind":"{kind}","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":["#)
+}
+
+fn block_on(run: impl Future<Output = ()>) {
+    Runtime::new().unwrap().block_on(run);
+}
+
+#[test]
+fn a_gigabyte_of_leases_is_not_read() {
+    let lease = r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"7"},"spec":{}},"#;
+    alone("a_gigabyte_of_leases_is_not_read", 150, || {
+        block_on(async {
+            let hostile = Hostile::start(Flood::body(&list("LeaseList"), lease, GIB)).await;
+            let error = hostile.leases(LONG).await;
+            assert!(matches!(
+                error,
+                ReadError::TooLarge {
+                    limit: MAX_LEASES_BYTES,
+                    ..
+                }
+            ));
+            assert!(
+                error.to_string().contains("larger than 16777216 bytes"),
+                "{error}"
+            );
+            let most = MAX_LEASES_BYTES as u64 + 32 * MIB;
+            assert!(hostile.sent() < most, "{}", hostile.sent());
+        });
+    });
+}
+
+#[test]
+fn a_gigabyte_of_nodes_is_not_read() {
+    alone("a_gigabyte_of_nodes_is_not_read", 400, || {
+        block_on(async {
+            let node = r#"{"metadata":{"name":"n"},"status":{"conditions":[]}},"#;
+            let hostile = Hostile::start(Flood::body(&list("NodeList"), node, GIB)).await;
+            let error = hostile.nodes().await;
+            assert!(matches!(
+                error,
+                ReadError::TooLarge {
+                    limit: MAX_NODES_BYTES,
+                    ..
+                }
+            ));
+            assert!(hostile.sent() < GIB / 2, "{}", hostile.sent());
+        });
+    });
+}
+
+#[test]
+fn many_nodes_and_leases_in_few_bytes_are_not_kept() {
+    alone(
+        "many_nodes_and_leases_in_few_bytes_are_not_kept",
+        150,
+        || {
+            block_on(async {
+                for again in [
+                    "{},",
+                    r#"{"metadata":{"name":"n"}},"#,
+                    r#"{"metadata":{}},"#,
+                ] {
+                    let bytes = (again.len() as u64 * 1_000_000).min(15 * MIB);
+                    let leases = Flood::body(&list("LeaseList"), again, bytes).end("{}]}");
+                    let error = Hostile::start(leases).await.leases(LONG).await;
+                    assert!(
+                        matches!(error, ReadError::TooMany { limit: 20_000, .. }),
+                        "{error}"
+                    );
+                    let nodes = Flood::body(&list("NodeList"), again, bytes).end("{}]}");
+                    let error = Hostile::start(nodes).await.nodes().await;
+                    assert!(
+                        error.to_string().contains("more than 20000 items"),
+                        "{error}"
+                    );
+                    assert_eq!(error.reason(), "TooLarge");
+                }
+            });
+        },
+    );
+}
+
+#[test]
+fn what_is_listed_in_an_object_is_not_kept() {
+    alone("what_is_listed_in_an_object_is_not_kept", 150, || {
+        block_on(async {
+            let start = format!(
+                r#"{}{{"metadata":{{"name":"n","uid":"u","resourceVersion":"7","managedFields":["#,
+                list("LeaseList")
+            );
+            let leases = Flood::body(&start, "{},", 15 * MIB).end("{}]}}]}");
+            let hostile = Hostile::start(leases).await;
+            let read = hostile.shoot.leases(Consistency::Cached, LONG).await;
+            assert_eq!(read.unwrap().list.leases[0].stamp, None);
+            let start = format!(
+                r#"{}{{"metadata":{{"name":"n"}},"status":{{"conditions":["#,
+                list("NodeList")
+            );
+            let condition = r#"{"type":"x","status":"True"},"#;
+            let nodes = Flood::body(&start, condition, 15 * MIB).end("{}]}}]}");
+            let hostile = Hostile::start(nodes).await;
+            let nodes = hostile
+                .shoot
+                .nodes(Consistency::Cached, LONG)
+                .await
+                .unwrap();
+            assert_eq!(nodes[0].true_conditions.len(), 100);
+        });
+    });
+}
+
+#[test]
+fn many_shoots_at_once_share_the_room() {
+    alone("many_shoots_at_once_share_the_room", 700, || {
+        block_on(async {
+            let node = format!(
+                r#"{{"metadata":{{"name":"n"}},"x":"{}"}},"#,
+                "x".repeat(20_000)
+            );
+            let flood = Flood::body(&list("NodeList"), &node, 120 * MIB).end("{}]}");
+            let hostile = join_all((0..12).map(|_| Hostile::start(flood.clone()))).await;
+            let reads = hostile
+                .iter()
+                .map(|it| it.shoot.nodes(Consistency::Cached, LONG));
+            let reads = join_all(reads).await;
+            let crowded = |it: &&Result<_, _>| matches!(it, Err(ReadError::Crowded { .. }));
+            let given_up = reads.iter().filter(crowded).count();
+            assert!(given_up >= 8, "{given_up}");
+            // Nothing of it stays.
+            let read = hostile[0].shoot.nodes(Consistency::Cached, LONG).await;
+            assert!(read.is_ok(), "{read:?}");
+        });
+    });
+}
+
+#[test]
+fn answers_without_end_are_given_up() {
+    alone("answers_without_end_are_given_up", 100, || {
+        block_on(async {
+            let endless = |start: &str, again: &str| Flood {
+                start: format!("HTTP/1.1 200 OK\r\n{start}"),
+                again: again.as_bytes().to_vec(),
+                bytes: GIB,
+                ..Flood::default()
+            };
+            let chunked = "Transfer-Encoding: chunked\r\n\r\n";
+            for (case, flood) in [
+                ("a header", endless("X: ", &"x".repeat(4096))),
+                ("headers", endless("", &"X: y\r\n".repeat(100))),
+                (
+                    "the extension of a chunk",
+                    endless(&format!("{chunked}1;"), &"x".repeat(4096)),
+                ),
+                (
+                    "chunks of nothing but extensions",
+                    endless(chunked, "1;xxxxxxxxxxxxxxx\r\nx\r\n"),
+                ),
+                (
+                    "trailers",
+                    endless(&format!("{chunked}0\r\n"), &"X: y\r\n".repeat(100)),
+                ),
+                (
+                    "interim answers",
+                    Flood {
+                        start: String::new(),
+                        again: b"HTTP/1.1 102 Processing\r\n\r\n".repeat(100),
+                        bytes: GIB,
+                        ..Flood::default()
+                    },
+                ),
+            ] {
+                let hostile = Hostile::start(flood).await;
+                let error = hostile.leases(Duration::from_secs(5)).await;
+                assert!(
+                    error.to_string().starts_with("cannot list the leases"),
+                    "{case}: {error}"
+                );
+                assert!(hostile.sent() < GIB, "{case}");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_length_that_lies_is_of_no_use() {
+    alone("a_length_that_lies_is_of_no_use", 60, || {
+        block_on(async {
+            let empty = format!("{}]}}", list("LeaseList"));
+            let terabyte = Flood::body(&empty, "", 0).header("Content-Length: 1099511627776");
+            let hostile = Hostile::start(terabyte.clone().stays()).await;
+            let error = hostile.leases(Duration::from_millis(300)).await;
+            assert_eq!(error.reason(), "Timeout", "{error}");
+            let error = Hostile::start(terabyte).await.leases(LONG).await;
+            assert_eq!(error.reason(), "ConnectionClosed", "{error}");
+            let short = Flood::body(&empty, "", 0).header("Content-Length: 10");
+            let error = Hostile::start(short).await.leases(LONG).await;
+            assert_eq!(error.reason(), "Unreadable", "{error}");
+        });
+    });
+}
+
+/// Nothing is asked for compressed, and nothing is decompressed.
+#[test]
+fn a_compressed_answer_is_not_unpacked() {
+    alone("a_compressed_answer_is_not_unpacked", 60, || {
+        block_on(async {
+            for encoding in ["gzip", "deflate", "br", "zstd"] {
+                let flood = Flood::body("\u{1f}\u{8}", "\0", MIB);
+                let flood = flood.header(&format!("Content-Encoding: {encoding}"));
+                let error = Hostile::start(flood).await.leases(LONG).await;
+                assert_eq!(error.reason(), "Unreadable", "{error}");
+            }
+        });
+    });
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    alone("deep_nesting_is_refused", 150, || {
+        block_on(async {
+            for (start, again) in [("", "["), (r#"{"kind":"LeaseList","x":"#, r#"{"x":"#)] {
+                let flood = Flood::body(start, again, 15 * MIB);
+                let error = Hostile::start(flood).await.leases(LONG).await;
+                assert_eq!(error.reason(), "Unreadable", "{error}");
+            }
+        });
+        for (open, depth) in [
+            ("[", 100_000),
+            ("{a: ", 30_000),
+            ("- ", 100_000),
+            ("? ", 100_000),
+        ] {
+            let text = open.repeat(depth);
+            assert!(parse(text.as_bytes()).is_err());
+            assert!(convert(&text, None).is_err());
+            let mut checker = Checker::new();
+            checker.check("f", &text);
+            assert!(!checker.report().problems.is_empty());
+        }
+    });
+}
+
+/// An anchor that holds nine of the one before, and so on: a few bytes that mean a billion.
+fn laughs(levels: usize) -> String {
+    let mut text = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    for level in 1..levels {
+        let below = vec![format!("*a{}", level - 1); 9].join(", ");
+        text += &format!("a{level}: &a{level} [{below}]\n");
+    }
+    text
+}
+
+#[test]
+fn aliases_do_not_multiply() {
+    alone("aliases_do_not_multiply", 250, || {
+        for levels in [5, 6, 7, 10, 30] {
+            let text = laughs(levels);
+            assert!(parse(text.as_bytes()).is_err());
+            assert!(convert(&text, None).is_err());
+            Checker::new().check("f", &text);
+        }
+        // One long text, again and again.
+        let long = format!(
+            "a: &a {}\nb:\n{}",
+            "x".repeat(100_000),
+            "- *a\n".repeat(30_000)
+        );
+        assert!(parse(long.as_bytes()).is_err());
+        assert!(convert(&long, None).is_err());
+        let long = format!(
+            "kind: Config\nusers: &a [{{name: {}}}]\n",
+            "x".repeat(100_000)
+        );
+        let merged = format!("{long}clusters:\n{}", "- {<<: *a}\n".repeat(10_000));
+        assert!(parse(merged.as_bytes()).is_err());
+    });
+}
+
+#[test]
+fn a_kubeconfig_of_a_mebibyte_is_not_parsed() {
+    alone("a_kubeconfig_of_a_mebibyte_is_not_parsed", 60, || {
+        let large = vec![b'['; 1024 * 1024];
+        let error = parse(&large).unwrap_err();
+        assert_eq!(error, KubeconfigError::TooLarge { bytes: large.len() });
+        // As many entries as fit.
+        let many = format!(
+            "users: [{}",
+            "{name: a},".repeat(MAX_KUBECONFIG_BYTES / 10 - 2)
+        );
+        assert!(parse(many.as_bytes()).is_err());
+    });
+}
+
+/// The largest file that is read at all, filled with what is said in the fewest bytes.
+#[test]
+fn the_largest_files_take_a_bounded_part_of_memory() {
+    alone(
+        "the_largest_files_take_a_bounded_part_of_memory",
+        500,
+        || {
+            for unit in [
+                "- a\n",
+                "{},",
+                "a: b\n---\n",
+                "kind: List\n---\n",
+                "probes:\n- 1\n---\n",
+            ] {
+                let start = if unit == "{}," { "[" } else { "" };
+                let text = format!("{start}{}", unit.repeat(16 * MIB as usize / unit.len() - 1));
+                let _ = convert(&text, None);
+                Checker::new().check("f", &text);
+            }
+        },
+    );
+}
+
+/// A gigabyte of ConfigMaps, for the program itself, which may not have half of one.
+#[test]
+fn a_gigabyte_on_the_standard_input_is_not_kept() {
+    for command in ["convert", "check"] {
+        let limited = "ulimit -v 500000; exec \"$0\" \"$1\" -f -";
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                limited,
+                env!("CARGO_BIN_EXE_dependency-watchdog"),
+                command,
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let piece = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n---\n".repeat(20_000);
+        let mut sent = 0;
+        while sent < GIB && input.write_all(piece.as_bytes()).is_ok() {
+            sent += piece.len() as u64;
+        }
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && told.contains("longer than 16 MiB"),
+            "{told}"
+        );
+        assert!(sent < GIB, "{command} has read all of it");
+    }
+}

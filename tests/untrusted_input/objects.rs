@@ -1,0 +1,315 @@
+//! Objects of the seed that others write: Clusters with their Shoots, Machines, EndpointSlices,
+//! Pods; policies that no rule of the API server has seen; records of ours that were edited.
+
+use std::collections::BTreeMap;
+
+use dependency_watchdog::{
+    api::{ClusterHealth, ProbePolicy, WeedPolicy},
+    cluster::{Index, eligibility},
+    gardener::{Cluster, Machine},
+    prober::{ledger::Ledger, plan::Aim},
+    validate::Checker,
+    weeder::{
+        pod::{Pod, fate},
+        policy::Policy,
+        slice::EndpointSlice,
+    },
+};
+use kube::{
+    core::{DeserializeGuard, ObjectList},
+    runtime::watcher::Event,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{fuzz::fuzzed, mutate::changed};
+
+/// The documents of an example.
+fn documents(text: &str) -> Vec<Value> {
+    let documents = text.split("\n---\n");
+    documents
+        .map(|it| serde_saphyr::from_str(it).unwrap())
+        .collect()
+}
+
+fn of_kind(text: &str, kind: &str) -> Vec<Value> {
+    let mut documents = documents(text);
+    documents.retain(|it| it["kind"] == kind);
+    for object in &mut documents {
+        object["metadata"]["uid"] = json!("u");
+        object["metadata"]["resourceVersion"] = json!("7");
+        object["metadata"]["creationTimestamp"] = json!("2026-11-20T11:02:33Z");
+    }
+    assert!(!documents.is_empty(), "{kind}");
+    documents
+}
+
+fn clusters() -> Vec<Value> {
+    of_kind(include_str!("../../docs/examples/cluster.yaml"), "Cluster")
+}
+
+fn probe_policies() -> Vec<Value> {
+    let plain = include_str!("../../docs/examples/probe-policy.yaml");
+    let checks = include_str!("../../docs/examples/checks.yaml");
+    [
+        of_kind(plain, "ProbePolicy"),
+        of_kind(checks, "ProbePolicy"),
+    ]
+    .concat()
+}
+
+fn weed_policies() -> Vec<Value> {
+    of_kind(
+        include_str!("../../docs/examples/weed-policy.yaml"),
+        "WeedPolicy",
+    )
+}
+
+fn healths() -> Vec<Value> {
+    let dependent = |name: &str| {
+        json!({
+            "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "recordedReplicas": 3, "owed": true, "level": 1, "initialDelay": "0s", "timeout": "30s",
+        })
+    };
+    vec![json!({
+        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "ClusterHealth",
+        "metadata": {"name": "shoot--a--b", "resourceVersion": "7"}, "spec": {},
+        "status": {
+            "state": "ONLINE", "protection": "Active", "policy": "p", "reason": "Outage",
+            "message": "m", "lastTransitionTime": "2026-11-20T11:02:33Z",
+            "lastProbeTime": "2026-11-20T11:02:33Z", "nodes": "3/3",
+            "leases": {"candidates": 3, "expired": 3, "unknown": 0},
+            "dependents": [dependent("kube-controller-manager"), dependent("cluster-autoscaler")],
+        },
+    })]
+}
+
+fn machines() -> Value {
+    let machine = |name: &str| {
+        json!({
+            "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine",
+            "metadata": {"name": name, "namespace": "shoot--a--b", "labels": {"node": name}},
+            "status": {"currentStatus": {"phase": "Running"}},
+        })
+    };
+    json!({
+        "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineList",
+        "metadata": {"resourceVersion": "7"}, "items": [machine("a"), machine("b")],
+    })
+}
+
+fn slices() -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": "etcd-1", "namespace": "shoot--a--b",
+            "labels": {"kubernetes.io/service-name": "etcd-main-client"},
+        },
+        "endpoints": [
+            {"addresses": ["10.0.0.1"], "conditions": {"ready": true, "terminating": false}},
+            {"addresses": ["10.0.0.2"], "conditions": null}, null,
+        ],
+    })
+}
+
+fn pods() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "p", "namespace": "shoot--a--b", "uid": "u", "resourceVersion": "7",
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "v", "controller": true,
+            }],
+        },
+        "status": {
+            "initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 0}}}],
+            "containerStatuses": [{
+                "name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 7,
+            }],
+        },
+    })
+}
+
+/// Whatever is read of it can be shown.
+fn shown(text: &str, object: &impl std::fmt::Debug) {
+    assert!(!format!("{object:?}").is_empty(), "{text}");
+}
+
+fuzzed!(
+    any_cluster_and_policy_are_selected_or_told,
+    200,
+    (changed(clusters(), 4), changed(probe_policies(), 4)),
+    |(cluster, policy)| {
+        let mut index = Index::new(BTreeMap::new());
+        let decoded = serde_json::from_str(&policy.text);
+        if let Ok(policy) = decoded as Result<DeserializeGuard<ProbePolicy>, _> {
+            index.policy_event(Event::Apply(policy));
+        }
+        let Ok(cluster) = serde_json::from_str::<Cluster>(&cluster.text) else {
+            return Ok(());
+        };
+        shown("", &eligibility(&cluster));
+        if let Err(unreadable) = &cluster.shoot {
+            prop_assert!(unreadable.to_string().chars().count() <= 256);
+        }
+        index.cluster_event(Event::Apply(cluster));
+        for (name, assignment) in index.assignments() {
+            shown(name, &assignment.decision());
+            shown(name, &assignment.dependents().len());
+        }
+        for policy in index.policies() {
+            shown("", &policy.problems());
+        }
+        Ok(())
+    }
+);
+
+fuzzed!(
+    an_odd_shoot_hides_no_other_cluster,
+    200,
+    changed(
+        clusters()
+            .iter()
+            .map(|it| it["spec"]["shoot"].clone())
+            .collect(),
+        5
+    ),
+    |shoot| {
+        // What cannot be read as JSON is no answer of an API server.
+        prop_assume!(serde_json::from_str::<Value>(&shoot.text).is_ok());
+        let odd = format!(
+            r#"{{"metadata": {{"name": "odd"}}, "spec": {{"shoot": {}}}}}"#,
+            shoot.text
+        );
+        let list = format!(
+            r#"{{"apiVersion": "extensions.gardener.cloud/v1alpha1", "kind": "ClusterList",
+                "metadata": {{}}, "items": [{odd}, {}]}}"#,
+            clusters()[0]
+        );
+        let list: ObjectList<Cluster> = serde_json::from_str(&list).unwrap();
+        prop_assert_eq!(list.items.len(), 2);
+        prop_assert!(list.items[1].shoot.is_ok());
+        Ok(())
+    }
+);
+
+/// The API server drops a null where the schema has a default.
+fn default_nulls(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|_, value| !value.is_null());
+            entries.values_mut().for_each(default_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(default_nulls),
+        _ => {}
+    }
+}
+
+fuzzed!(
+    /// The rules stand twice; what one of them takes, so does the other.
+    a_policy_that_the_schema_takes_is_one_that_the_operator_takes,
+    60,
+    changed([probe_policies(), weed_policies()].concat(), 3),
+    |policy| {
+        let mut checker = Checker::new();
+        checker.check("policy.json", &policy.text);
+        let report = checker.report();
+        if policy.repeats || report.checked == 0 || !report.problems.is_empty() {
+            return Ok(());
+        }
+        let mut object: Value = serde_json::from_str(&policy.text).unwrap();
+        default_nulls(&mut object);
+        let problems = match object["kind"].as_str() {
+            Some("ProbePolicy") => serde_json::from_value::<ProbePolicy>(object)
+                .map(|policy| policy.spec.problems()),
+            _ => serde_json::from_value::<WeedPolicy>(object).map(|policy| policy.spec.problems()),
+        };
+        prop_assert_eq!(problems.map_err(|error| error.to_string()), Ok(vec![]));
+        Ok(())
+    }
+);
+
+fuzzed!(
+    any_weed_policy_is_followed_or_told,
+    200,
+    changed(weed_policies(), 4),
+    |policy| {
+        let decoded = serde_json::from_str(&policy.text);
+        let Ok(object) = decoded as Result<DeserializeGuard<WeedPolicy>, _> else {
+            return Ok(());
+        };
+        let policy = Policy::new(&object);
+        prop_assert_eq!(policy.problems().is_empty() && !policy.in_force(), false);
+        for service in policy.services() {
+            shown(service, &policy.terms(service));
+        }
+        shown(
+            "",
+            &policy.selects(&BTreeMap::from([("a".to_owned(), "b".to_owned())])),
+        );
+        Ok(())
+    }
+);
+
+fuzzed!(
+    any_record_of_an_earlier_run_is_recalled_or_left,
+    300,
+    changed(healths(), 4),
+    |health| {
+        let decoded = serde_json::from_str(&health.text);
+        let Ok(DeserializeGuard(Ok(health))) =
+            decoded as Result<DeserializeGuard<ClusterHealth>, _>
+        else {
+            return Ok(());
+        };
+        let Some(status) = health.status else {
+            return Ok(());
+        };
+        let mut ledger = Ledger::recall(&status);
+        let owed: Vec<_> = status.dependents.iter().filter(|it| it.owed).collect();
+        prop_assert!(
+            ledger.owes() || owed.is_empty(),
+            "what is owed is forgotten"
+        );
+        for aim in [Aim::Protect, Aim::Restore] {
+            for dependent in &*ledger.dependents(aim) {
+                shown("", dependent);
+            }
+        }
+        ledger.adopt(&[]);
+        prop_assert!(
+            ledger.owes() || owed.is_empty(),
+            "what is owed is forgotten"
+        );
+        shown("", &ledger.status());
+        Ok(())
+    }
+);
+
+fuzzed!(
+    any_object_of_the_seed_is_read_or_refused,
+    300,
+    (
+        changed(vec![machines()], 4),
+        changed(vec![slices()], 4),
+        changed(vec![pods()], 4)
+    ),
+    |(machines, slice, pod)| {
+        if let Ok(machines) = serde_json::from_str::<ObjectList<Machine>>(&machines.text) {
+            for machine in &machines.items {
+                shown(&format!("{:?}", machine.phase), &machine.node());
+            }
+        }
+        if let Ok(slice) = serde_json::from_str::<EndpointSlice>(&slice.text) {
+            shown("", &slice);
+        }
+        if let Ok(pod) = serde_json::from_str::<Pod>(&pod.text) {
+            shown(
+                &format!("{}", pod.is_looping()),
+                &fate(pod.controller.as_ref()),
+            );
+        }
+        Ok(())
+    }
+);

@@ -1,0 +1,298 @@
+//! Short texts: durations, annotations, feature gates, redirections, what commands write, arguments.
+
+use std::{collections::BTreeMap, ffi::OsString};
+
+use clap::Parser as _;
+use dependency_watchdog::{
+    api::{Duration, LabelSelector, Scheme},
+    checks::{
+        FeatureGates,
+        output::bounded,
+        redirect::{Next, Place},
+        resolve::Target,
+    },
+    cli::Cli,
+    prober::plan::{Record, parse_bool},
+};
+use proptest::{prelude::*, sample::select};
+use serde_json::{Value, json};
+
+use crate::{
+    fuzz::fuzzed,
+    mutate::{changed, text},
+};
+
+fn texts(seeds: &[&str]) -> Vec<String> {
+    seeds.iter().map(|it| (*it).to_owned()).collect()
+}
+
+const DURATIONS: &[&str] = &[
+    "", "0", "9", "99999", "h", "m", "s", "ms", ".", "-", "+", " ", "µs", "e9",
+];
+
+fuzzed!(
+    a_duration_keeps_what_is_written_or_is_refused,
+    500,
+    text(
+        texts(&["1h30m", "0s", "99999.999h", "1.5h", "500ms", "1h1m1s1ms"]),
+        DURATIONS
+    ),
+    |text| {
+        match text.parse::<Duration>() {
+            Ok(duration) => {
+                prop_assert_eq!(duration.as_str(), &text);
+                // Four groups of less than 100,000 hours.
+                prop_assert!(duration.get().as_secs() < 4 * 100_000 * 3_600);
+                let json = serde_json::to_string(&duration).unwrap();
+                prop_assert_eq!(serde_json::from_str::<Duration>(&json).unwrap(), duration);
+            }
+            Err(error) => prop_assert!(error.to_string().chars().count() <= 250),
+        }
+        Ok(())
+    }
+);
+
+fuzzed!(
+    annotations_are_read_as_go_reads_them,
+    500,
+    text(
+        texts(&["true", "T", "1", "0", "false", "3", "2147483647", ""]),
+        &[
+            "",
+            "t",
+            "TRUE",
+            "0",
+            "1",
+            "-",
+            "+",
+            " ",
+            "\n",
+            "2147483648",
+            "e1",
+            "٣",
+            "\u{202e}"
+        ]
+    ),
+    |text| {
+        let truths = ["1", "t", "T", "TRUE", "true", "True"];
+        let lies = ["0", "f", "F", "FALSE", "false", "False"];
+        let expected = match text.as_str() {
+            text if truths.contains(&text) => Some(true),
+            text if lies.contains(&text) => Some(false),
+            _ => None,
+        };
+        prop_assert_eq!(parse_bool(&text), expected);
+        match Record::parse(Some(&text)) {
+            Record::Replicas(replicas) => {
+                prop_assert!(replicas > 0);
+                prop_assert_eq!(
+                    text.trim_start_matches('+').trim_start_matches('0'),
+                    replicas.to_string()
+                );
+            }
+            Record::Unreadable(shown) => prop_assert!(shown.chars().count() <= 100),
+            Record::Absent => prop_assert!(false, "it is there"),
+        }
+        Ok(())
+    }
+);
+
+fuzzed!(
+    feature_gates_are_known_or_refused,
+    300,
+    text(
+        texts(&[
+            "ExecProbeTimeout=false",
+            "ExecProbeTimeout=true,ExecProbeTimeout=f",
+            ""
+        ]),
+        &["", ",", "=", " ", "T", "0", "Exec", "\u{0}", "x"]
+    ),
+    |text| {
+        let on = text
+            .parse::<FeatureGates>()
+            .map(|gates| gates.exec_probe_timeout);
+        // It is off only if the last word on it says so.
+        let last = text.rsplit(',').map(str::trim).find(|it| !it.is_empty());
+        let last = last.and_then(|it| it.split_once('=')).map(|it| it.1.trim());
+        if on == Ok(false) {
+            prop_assert_eq!(last.and_then(parse_bool), Some(false));
+        }
+        Ok(())
+    }
+);
+
+const URLS: &[&str] = &[
+    "",
+    "/",
+    "//",
+    "http://",
+    "https://",
+    "HTTP://",
+    "a",
+    "b",
+    "a@",
+    "@",
+    ":",
+    ":80",
+    ":99999",
+    "[::1]",
+    "?",
+    "#",
+    "..",
+    "../",
+    "%2e%2e/",
+    "%00",
+    "\\",
+    "\r\n",
+    " ",
+    "\t",
+    "é",
+    "javascript:",
+    "file:///",
+];
+
+fuzzed!(
+    no_redirection_leads_to_another_host,
+    500,
+    text(
+        texts(&[
+            "/other?x=1#y",
+            "http://a:8080/x",
+            "https://a/../z",
+            "//a/b",
+            "?q",
+            "../c"
+        ]),
+        URLS
+    ),
+    |location| {
+        let here = Place {
+            scheme: Scheme::Http,
+            target: Target {
+                host: "a".to_owned(),
+                port: 80,
+            },
+            path: "/b/c?d".to_owned(),
+        };
+        let mut place = here;
+        for _ in 0..3 {
+            match place.follow(&location) {
+                Next::Same(next) => {
+                    prop_assert_eq!(&next.target.host, "a");
+                    prop_assert!(next.path.starts_with('/'), "{}", next.path);
+                    prop_assert!(next.path.len() <= place.path.len() + location.len() + 1);
+                    place = next;
+                }
+                Next::OtherHost | Next::Nowhere => break,
+            }
+        }
+        Ok(())
+    }
+);
+
+fuzzed!(
+    what_is_shown_is_one_printable_line,
+    300,
+    (
+        text(
+            texts(&["password=x", "eyJabc.def", "-----BEGIN X-----"]),
+            URLS
+        ),
+        1..400usize
+    ),
+    |(text, max)| {
+        let shown = bounded(&text, max);
+        prop_assert!(shown.chars().count() <= max);
+        prop_assert!(
+            !shown.chars().any(|c| c.is_control() || c == '\u{202e}'),
+            "{:?}",
+            shown
+        );
+        Ok(())
+    }
+);
+
+fn selectors() -> Vec<Value> {
+    vec![json!({
+        "matchLabels": {"stage": "live"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["a", "b"]},
+            {"key": "skip", "operator": "DoesNotExist"},
+            {"key": "x", "operator": "NotIn", "values": ["y"]},
+        ],
+    })]
+}
+
+fuzzed!(
+    any_selector_matches_or_not,
+    300,
+    changed(selectors(), 4),
+    |selector| {
+        let Ok(selector) = serde_json::from_str::<LabelSelector>(&selector.text) else {
+            return Ok(());
+        };
+        let labels = |entries: &[(&str, &str)]| -> BTreeMap<String, String> {
+            entries
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        };
+        // One that is empty matches all; what it asks for by name alone is asked for.
+        let all = labels(&[("stage", "live"), ("tier", "a")]);
+        prop_assert!(!selector.is_empty() || selector.matches(&all));
+        selector.matches(&labels(&[("skip", ""), ("x", "y")]));
+        Ok(())
+    }
+);
+
+const ARGUMENTS: &[&str] = &[
+    "prober",
+    "weeder",
+    "check",
+    "convert",
+    "explain",
+    "restore",
+    "--all",
+    "-f",
+    "-",
+    "--kube-api-qps",
+    "--kube-api-qps=0",
+    "--kube-api-burst=-1",
+    "--scale-qps=NaN",
+    "--scale-burst=99999999999999999999",
+    "--concurrent-reconciles=0",
+    "--leader-elect-lease-duration=1h-5m",
+    "--metrics-bind-addr=:99999",
+    "--health-bind-addr=[::]:0",
+    "--enable-leader-election=maybe",
+    "--config-file",
+    "--feature-gates",
+    "--feature-gates=ExecProbeTimeout",
+    "--leader-election-namespace=..",
+    "shoot--a--b",
+    "",
+    "=",
+    "--",
+    "\u{202e}",
+    "--kubeconfig",
+    "1e400",
+    "inf",
+    "--leader-elect-renew-deadline=9999999999999999h",
+];
+
+fuzzed!(
+    any_arguments_are_taken_or_refused,
+    150,
+    prop::collection::vec(select(ARGUMENTS), 0..7),
+    |arguments| {
+        let arguments = ["dependency-watchdog"]
+            .iter()
+            .chain(&arguments)
+            .map(OsString::from);
+        if let Err(error) = Cli::try_parse_from(arguments) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+        Ok(())
+    }
+);
