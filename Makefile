@@ -59,6 +59,11 @@ unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
 
+.PHONY: fuzz
+fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once; ARGS=name picks some
+	DWD_FUZZ_SECONDS=$(or $(TIME),600) $(CARGO) test $(LOCKED) --workspace --test untrusted_input -- \
+		--nocapture --test-threads 64 --skip memory --skip table $(ARGS)
+
 .PHONY: lint
 lint: need-cargo ## Check format, lints, documentation, licences and sources
 	$(CARGO) fmt --all --check

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::slim::{KEY, Secret};
 use crate::{
     runtime::{
-        seed::with_causes,
+        seed::{told, with_causes},
         watches::{Cause, patient},
     },
     shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
@@ -335,7 +335,7 @@ fn problem(error: &watcher::Error, name: &str) -> String {
 }
 
 fn refusal(status: &Status, name: &str) -> String {
-    let Status { message, code, .. } = status;
+    let (message, code) = (told(status), status.code);
     let remedy = match code {
         401 => "; renew the operator's own credentials",
         403 => {

@@ -17,6 +17,7 @@ use kube::{
 use tokio::time::timeout;
 
 use super::metrics::{BudgetMetrics, RequestMetrics};
+use crate::shoot::text::clean;
 
 /// Under this name the operator owns the fields that it writes on the seed.
 pub const FIELD_MANAGER: &str = "dependency-watchdog";
@@ -30,6 +31,10 @@ pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// A connection on which nothing is answered for this long is given up. Lists and watches have no
 /// other limit, and a server that is gone may never say so. A watch ends, or tells something, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
+
+/// So much is repeated of what the seed says when it refuses something, or of what cannot be read, in
+/// characters.
+const MAX_REFUSAL: usize = 1_000;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +144,8 @@ pub(crate) fn with_causes(error: &kube::Error) -> String {
         }
         cause = error.source();
     }
-    text
+    // What cannot be read is quoted, however long it is.
+    clean(&text, MAX_REFUSAL)
 }
 
 /// What the seed says of what it refuses, and what to do. It names the user, who is the prober or the
@@ -152,7 +158,12 @@ pub(crate) fn refusal(status: &kube::core::Status) -> String {
         }
         _ => "",
     };
-    format!("{} ({}){remedy}", status.message, status.code)
+    format!("{} ({}){remedy}", told(status), status.code)
+}
+
+/// What a refusal says, in one line. Where a proxy refuses, it is a page of any length.
+pub(crate) fn told(status: &kube::core::Status) -> String {
+    clean(&status.message, MAX_REFUSAL)
 }
 
 impl From<kube::Error> for CallError {
@@ -379,6 +390,18 @@ mod tests {
         let asked = Instant::now();
         assert!(matches!(ask(&seed).await, Err(CallError::Late)));
         assert_eq!(asked.elapsed(), REQUEST_LIMIT);
+    }
+
+    #[test]
+    fn a_refusal_is_a_line_that_ends() {
+        let mut status = kube::core::Status::failure("no\n\u{1b}[31mway", "Forbidden");
+        status.code = 409;
+        assert_eq!(refusal(&status), "no [31mway (409)");
+        status.message = "<html>".repeat(10_000_000);
+        assert!(refusal(&status).chars().count() < MAX_REFUSAL + 10);
+        let quoted = serde_json::from_str::<i32>(&format!("\"{}\"", "x".repeat(10_000)));
+        let error = kube::Error::SerdeError(quoted.unwrap_err());
+        assert_eq!(with_causes(&error).chars().count(), MAX_REFUSAL);
     }
 
     #[tokio::test]

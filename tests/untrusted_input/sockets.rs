@@ -8,12 +8,19 @@ use std::{
 };
 
 use dependency_watchdog::{
+    api::DependentRef,
     checks::{CheckMetrics, outcome::Said},
+    prober::{
+        plan::{Record, parse_bool},
+        scale::{Resources, Scaler},
+    },
+    runtime::seed::Seed,
     shoot::{Consistency, ReadError, Shoot, parse},
 };
 use futures::SinkExt as _;
+use kube::{Client, Config};
 use proptest::{prelude::*, sample::select};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener, runtime::Runtime};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
@@ -318,6 +325,103 @@ fn whatever_is_told_of_a_command_is_a_result() {
                 Said::No => prop_assert!(told("NonZeroExitCode") || escaped, "{}", outcome),
                 Said::Nothing => {}
             }
+            Ok(())
+        },
+    );
+}
+
+fn deployments() -> Vec<Value> {
+    let mark = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
+    let deployment = |replicas: i32, annotations: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": "kcm", "namespace": "shoot--a--b", "uid": "u", "resourceVersion": "7",
+                "generation": 3, "annotations": annotations,
+            },
+            "spec": {"replicas": replicas, "selector": {}},
+            "status": {"observedGeneration": 3, "replicas": replicas, "readyReplicas": replicas},
+        })
+    };
+    let taken = json!({mark: "", "dependency-watchdog.gardener.cloud/replicas": "3"});
+    let ignored = json!({"dependency-watchdog.gardener.cloud/ignore-scaling": "T"});
+    vec![
+        deployment(3, json!({})),
+        deployment(0, taken),
+        deployment(1, ignored),
+    ]
+}
+
+/// What is read of a dependent is what stands there: another number would be recorded, and restored.
+#[test]
+fn whatever_a_dependent_says_is_read_as_it_stands_or_told() {
+    let runtime = Runtime::new().unwrap();
+    let answer: Arc<Mutex<String>> = Arc::default();
+    let shared = answer.clone();
+    let server = runtime.block_on(Target::start(&Activity::default(), move |mut stream| {
+        let answer = shared.clone();
+        async move {
+            loop {
+                if head(&mut stream).await.is_empty() {
+                    return;
+                }
+                let body = answer.lock().unwrap().clone();
+                let length = body.len();
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        }
+    }));
+    let scaler = {
+        let _in_runtime = runtime.enter();
+        let mut config = Config::new(format!("http://{}", server.address).parse().unwrap());
+        config.default_retry = false;
+        let seed = Seed::unlimited(Client::try_from(config).unwrap());
+        Scaler::new(seed, "shoot--a--b".into(), Resources::default())
+    };
+    let dependent = DependentRef {
+        api_version: "apps/v1".to_owned(),
+        kind: "Deployment".to_owned(),
+        name: "kcm".to_owned(),
+    };
+    crate::fuzz::fuzz(
+        file!(),
+        "whatever_a_dependent_says_is_read_as_it_stands_or_told",
+        200,
+        changed(deployments(), 3),
+        |changed| {
+            answer.lock().unwrap().clone_from(&changed.text);
+            let read = runtime.block_on(scaler.read(&dependent));
+            let observed = match read {
+                Ok(observed) => observed.expect("there is one"),
+                Err(error) => {
+                    prop_assert!(error.to_string().chars().count() < 2_000, "{}", error);
+                    return Ok(());
+                }
+            };
+            let stands: Value = serde_json::from_str(&changed.text).unwrap();
+            if changed.repeats {
+                return Ok(());
+            }
+            let replicas = match &stands["spec"]["replicas"] {
+                Value::Null => Some(1),
+                number => number.as_i64(),
+            };
+            prop_assert_eq!(Some(i64::from(observed.replicas)), replicas);
+            let annotation = |name: &str| {
+                let name = format!("dependency-watchdog.gardener.cloud/{name}");
+                stands["metadata"]["annotations"][name]
+                    .as_str()
+                    .map(str::to_owned)
+            };
+            let marked = annotation("meltdown-protection-active").is_some();
+            prop_assert_eq!(observed.marked, marked);
+            prop_assert_eq!(
+                observed.record,
+                Record::parse(annotation("replicas").as_deref())
+            );
+            let ignored = annotation("ignore-scaling").and_then(|text| parse_bool(&text));
+            prop_assert_eq!(observed.ignored, ignored.unwrap_or(false));
             Ok(())
         },
     );
