@@ -144,9 +144,11 @@ pub(super) struct Number(pub(super) Option<i64>);
 pub(super) struct Object<T>(pub(super) Option<T>);
 
 /// The objects of an array (null is an empty one).
+#[derive(Default)]
 enum List<T> {
     Of(Vec<T>),
     /// Something else stands there.
+    #[default]
     Absent,
     /// They are more than [`MAX_ITEMS`]. What comes behind these is passed over.
     TooLong,
@@ -179,12 +181,6 @@ impl<T> Default for Envelope<'_, T> {
 impl<T> Default for Object<T> {
     fn default() -> Self {
         Self(None)
-    }
-}
-
-impl<T> Default for List<T> {
-    fn default() -> Self {
-        Self::Absent
     }
 }
 

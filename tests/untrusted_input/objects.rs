@@ -232,7 +232,10 @@ fuzzed!(
         if spec.repeats || report.checked == 0 || !report.problems.is_empty() {
             return Ok(());
         }
-        let mut object: Value = serde_json::from_str(&policy).unwrap();
+        // To YAML, a number that is too large is a word.
+        let Ok(mut object) = serde_json::from_str::<Value>(&policy) else {
+            return Ok(());
+        };
         default_nulls(&mut object);
         let problems = match object["kind"].as_str() {
             Some("ProbePolicy") => serde_json::from_value::<ProbePolicy>(object)
