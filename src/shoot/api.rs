@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use http::{Request, StatusCode, Uri};
-use kube::client::Body;
+use http::StatusCode;
 
-use super::client::Shoot;
+use super::client::{Body, Shoot};
 use super::error::{ReadError, Target};
-use super::read::{REFUSAL_BYTES, get, read_body, refusal};
+use super::read::{JSON, REFUSAL_BYTES, read_body, refusal};
 use super::text::clean;
 
 /// So many failed checks of an API server are named, …
@@ -33,12 +32,11 @@ impl Shoot {
     pub async fn readiness(&self, limit: Duration) -> Result<Readiness, ReadError> {
         let tried = Target::Readiness;
         let exchange = async {
-            let request = get(Uri::from_static("/readyz"));
-            let (head, body) = self.send(tried, request).await?.into_parts();
+            let (head, body) = self.ask(tried, "/readyz", JSON).await?;
             if head.status != StatusCode::INTERNAL_SERVER_ERROR {
                 return match head.status.is_success() {
                     true => drain(tried, body).await.map(|()| Readiness::Ready),
-                    false => Err(refusal(tried, head.status, &head.headers, body).await),
+                    false => Err(refusal(tried, &head, body).await),
                 };
             }
             let (body, _) = read_body(body, REFUSAL_BYTES).await;
@@ -67,25 +65,15 @@ impl Shoot {
         limit: Duration,
     ) -> Result<(), ReadError> {
         let tried = Target::Api;
-        let path = Uri::try_from(format!("/apis/{group}/{version}"))
-            .map_err(|error| ReadError::unreachable(tried, &error))?;
+        let path = format!("/apis/{group}/{version}");
         let exchange = async {
-            let (head, body) = self.send(tried, get(path)).await?.into_parts();
+            let (head, body) = self.ask(tried, &path, JSON).await?;
             match head.status.is_success() {
                 true => drain(tried, body).await,
-                false => Err(refusal(tried, head.status, &head.headers, body).await),
+                false => Err(refusal(tried, &head, body).await),
             }
         };
         within(tried, limit, exchange).await
-    }
-
-    async fn send(
-        &self,
-        tried: Target,
-        request: Request<Body>,
-    ) -> Result<http::Response<Body>, ReadError> {
-        let sent = self.client.send(request).await;
-        sent.map_err(|error| ReadError::unreachable(tried, &error))
     }
 }
 

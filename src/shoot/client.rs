@@ -1,19 +1,38 @@
 //! One kept connection to the API server of a shoot.
+//!
+//! Between two reads nothing is kept but the TLS session, 10 KiB. All that HTTP needs, its buffers, queues
+//! and tasks, is several times that, so hyper is put on the connection anew for each read.
 
-use std::time::Duration;
+use std::{
+    error::Error,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, header};
-use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy;
-use hyper_util::rt::TokioExecutor;
-use kube::client::{Body, ConfigExt as _};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::{HeaderValue, Request, Uri, header, response};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use kube::client::ConfigExt as _;
 use kube::config::AuthInfo;
-use kube::{Client, Config};
-use tower::ServiceBuilder;
+use kube::Config;
+use rustls_pki_types::ServerName;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::Resumption;
+use tower::ServiceExt as _;
 
-use super::kubeconfig::Access;
+use super::kubeconfig::{Access, Parts};
 use super::text::clean;
 
 const USER_AGENT: HeaderValue =
@@ -21,9 +40,12 @@ const USER_AGENT: HeaderValue =
 
 /// The time for a connection to be made, if nobody gives it up before.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// The buffer of a connection grows up to this while a list is read, and stays so large: by default it
-/// is twelve times that, for each of a thousand shoots.
-const READ_BUFFER: usize = 32 * 1024;
+/// An API server closes a connection on which nothing was asked for so long, and what stands between
+/// may forget it without a word.
+const KEPT: Duration = Duration::from_secs(90);
+/// The buffer for what is read, and the longest head of an answer: the least that hyper takes. An API
+/// server's head has 600 bytes.
+const READ_BUFFER: usize = 8 * 1024;
 
 /// The API server of one shoot.
 ///
@@ -31,8 +53,40 @@ const READ_BUFFER: usize = 32 * 1024;
 /// kept. A read that is abandoned takes its connection with it, and two at once have one each. Clones
 /// share their connections.
 #[derive(Clone)]
-pub struct Shoot {
-    pub(super) client: Client,
+pub struct Shoot(Arc<Line>);
+
+/// Where the API server is, and what to show it.
+struct Line {
+    server: Uri,
+    /// What goes before each path, without a slash at its end.
+    prefix: Box<str>,
+    host: HeaderValue,
+    authorization: Option<HeaderValue>,
+    tls: TlsConnector,
+    tls_name: ServerName<'static>,
+    idle: Mutex<Option<Idle>>,
+}
+
+/// A connection on which nothing is asked.
+struct Idle {
+    stream: Box<Stream>,
+    since: Instant,
+}
+
+type Stream = TlsStream<TcpStream>;
+
+/// A connection on which something is asked.
+struct Busy {
+    sender: SendRequest<Empty<Bytes>>,
+    connection: Connection<TokioIo<Box<Stream>>, Empty<Bytes>>,
+    ended: bool,
+}
+
+/// The body of an answer. When it has been read to its end, its connection is kept for the next
+/// request; else it is closed.
+pub(super) struct Body<B = Incoming> {
+    frames: B,
+    connection: Option<(Arc<Line>, Box<Busy>)>,
 }
 
 /// The certificates of a kubeconfig, each well-formed, do not make a TLS client.
@@ -51,62 +105,208 @@ impl ConnectError {
     pub fn reason(&self) -> &'static str {
         "KubeconfigInvalid"
     }
+
+    fn new(access: &Access, problem: &str) -> Self {
+        Self {
+            server: clean(&access.server().to_string(), 70),
+            problem: clean(problem, 70),
+        }
+    }
 }
 
 impl Shoot {
     /// Prepares a client; no packet is sent before the first read.
-    ///
-    /// Must be called within a tokio runtime, on which the connection then lives.
     pub fn connect(access: &Access) -> Result<Self, ConnectError> {
-        Ok(Self {
-            client: client(access)?,
-        })
+        let parts = access.parts();
+        let refused = |problem: &str| ConnectError::new(access, problem);
+        let mut tls = config(parts).rustls_client_config().map_err(|error| {
+            // Parsing has vetted the PEM, so what is left are rustls' messages, which quote no data.
+            let source = error.source().map(ToString::to_string);
+            refused(&source.unwrap_or_else(|| error.to_string()))
+        })?;
+        // A connection is kept, and seldom made: what the next handshake would save costs more
+        // memory than the rest of the connection.
+        tls.resumption = Resumption::disabled();
+        let host = parts.server.host().unwrap_or_default();
+        let tls_name = match &parts.tls_server_name {
+            Some(name) => name.as_str(),
+            None => host.trim_start_matches('[').trim_end_matches(']'),
+        };
+        let tls_name = ServerName::try_from(tls_name.to_owned())
+            .map_err(|_| refused("the server has no name that a certificate could have"))?;
+        let header = |text: &str| HeaderValue::try_from(text);
+        let authority = parts.server.authority().map_or("", |it| it.as_str());
+        let host = header(authority).map_err(|error| refused(&error.to_string()))?;
+        let authorization = match &parts.token {
+            None => None,
+            Some(token) => {
+                let value = header(&format!("Bearer {token}"));
+                let mut value = value.map_err(|_| refused("the token is no header's value"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        Ok(Self(Arc::new(Line {
+            prefix: parts.server.path().trim_end_matches('/').into(),
+            server: parts.server.clone(),
+            host,
+            authorization,
+            tls: TlsConnector::from(Arc::new(tls)),
+            tls_name,
+            idle: Mutex::default(),
+        })))
+    }
+
+    /// Gets what is at this path, over the kept connection if there is one.
+    pub(super) async fn get(
+        &self,
+        path: &str,
+        accept: HeaderValue,
+    ) -> Result<(response::Parts, Body), Box<dyn Error + Send + Sync>> {
+        let request = self.request(path, accept)?;
+        let stream = match self.0.kept() {
+            Some(stream) => stream,
+            None => Box::pin(self.dial()).await?,
+        };
+        let mut busy = Box::new(Busy::on(stream).await?);
+        let answer = busy.sender.send_request(request);
+        let (head, frames) = busy.drive(answer).await?.into_parts();
+        let connection = Some((self.0.clone(), busy));
+        Ok((head, Body { frames, connection }))
+    }
+
+    fn request(&self, path: &str, accept: HeaderValue) -> http::Result<Request<Empty<Bytes>>> {
+        let line = &*self.0;
+        let mut request = Request::get([&*line.prefix, path].concat()).body(Empty::new())?;
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, line.host.clone());
+        headers.insert(header::USER_AGENT, USER_AGENT);
+        headers.insert(header::ACCEPT, accept);
+        if let Some(authorization) = &line.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        Ok(request)
+    }
+
+    async fn dial(&self) -> Result<Box<Stream>, Box<dyn Error + Send + Sync>> {
+        static TCP: LazyLock<HttpConnector> = LazyLock::new(|| {
+            let mut connector = HttpConnector::new();
+            connector.enforce_http(false);
+            connector.set_connect_timeout(Some(CONNECT_LIMIT));
+            connector.set_nodelay(true);
+            connector
+        });
+        let line = &*self.0;
+        let stream = TCP.clone().oneshot(line.server.clone()).await?;
+        let stream = line.tls.connect(line.tls_name.clone(), stream.into_inner());
+        Ok(Box::new(stream.await?))
     }
 }
 
-fn client(access: &Access) -> Result<Client, ConnectError> {
-    build(&config(access)).map_err(|error| {
-        // Parsing has vetted the PEM, so what is left are rustls' messages, which quote no data.
-        let source = std::error::Error::source(&error);
-        let problem = source.map_or_else(|| error.to_string(), ToString::to_string);
-        ConnectError {
-            server: clean(&access.server().to_string(), 70),
-            problem: clean(&problem, 70),
-        }
-    })
+impl Line {
+    /// The kept connection, unless it was closed in the meantime.
+    fn kept(&self) -> Option<Box<Stream>> {
+        let mut idle = self.idle().take()?;
+        let open = idle.stream.read(&mut [0]).now_or_never().is_none();
+        (open && idle.since.elapsed() < KEPT).then_some(idle.stream)
+    }
+
+    fn keep(&self, stream: Box<Stream>) {
+        let since = Instant::now();
+        *self.idle() = Some(Idle { stream, since });
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// What kube would build, but for the read buffer.
-fn build(config: &Config) -> kube::Result<Client> {
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector()?);
-    connector.set_connect_timeout(Some(CONNECT_LIMIT));
-    let connections = legacy::Client::builder(TokioExecutor::new())
-        .http1_max_buf_size(READ_BUFFER)
-        .build::<_, Body>(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(tower::BoxError::from)
-        .service(connections);
-    Ok(Client::new(service, &*config.default_namespace))
+impl Busy {
+    async fn on(stream: Box<Stream>) -> hyper::Result<Self> {
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(READ_BUFFER)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        Ok(Self {
+            sender,
+            connection,
+            ended: false,
+        })
+    }
+
+    /// Waits for what comes over the connection, and moves that along.
+    async fn drive<T>(&mut self, awaited: impl Future<Output = T>) -> T {
+        let mut awaited = pin!(awaited);
+        poll_fn(|context| {
+            if !self.ended {
+                // What breaks it is told to whoever waits for the answer.
+                self.ended = self.connection.poll_without_shutdown(context).is_ready();
+            }
+            awaited.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// What is under the connection, if something else can be asked over it.
+    async fn into_stream(mut self) -> Option<Box<Stream>> {
+        self.drive(std::future::ready(())).await;
+        if self.ended || !self.sender.is_ready() {
+            return None;
+        }
+        let parts = self.connection.into_parts();
+        parts.read_buf.is_empty().then(|| parts.io.into_inner())
+    }
+}
+
+impl<B: hyper::body::Body<Data = Bytes> + Unpin> Body<B> {
+    /// The next piece; `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, B::Error>> {
+        loop {
+            let frames = &mut self.frames;
+            let frame = poll_fn(|context| Pin::new(&mut *frames).poll_frame(context));
+            let frame = match &mut self.connection {
+                Some((_, busy)) => busy.drive(frame).await,
+                None => frame.await,
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
+                }
+                Some(Err(error)) => {
+                    self.connection = None;
+                    return Some(Err(error));
+                }
+                None => {
+                    if let Some((line, busy)) = self.connection.take()
+                        && let Some(stream) = busy.into_stream().await
+                    {
+                        line.keep(stream);
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl<B> From<B> for Body<B> {
+    fn from(frames: B) -> Self {
+        Self {
+            frames,
+            connection: None,
+        }
+    }
 }
 
 /// Everything that could come from the environment is set here.
-fn config(access: &Access) -> Config {
-    let parts = access.parts();
+fn config(parts: &Parts) -> Config {
     let mut config = Config::new(parts.server.clone());
     config.proxy_url = None;
     config.root_cert = Some(parts.roots.clone());
-    config.tls_server_name = parts.tls_server_name.clone();
-    // Each request has a limit of its own. A read timeout would count while the connection rests,
-    // and cost a new handshake for each probe.
-    config.read_timeout = None;
-    // The schedule decides when to ask again.
-    config.default_retry = false;
-    config.headers = vec![(header::USER_AGENT, USER_AGENT)];
     config.auth_info = AuthInfo {
-        token: parts.token.clone().map(Into::into),
         client_certificate_data: parts
             .identity
             .as_ref()

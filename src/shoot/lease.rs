@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, Fold, Folded, Number, Object, Text};
+use super::list::{self, DecodeError, List, Number, Object, Text};
+use super::wire;
+
+mod protobuf;
 
 /// All leases of one namespace at one resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +58,19 @@ impl RenewTime {
 }
 
 impl LeaseList {
-    /// Decodes the JSON body of a list of leases.
+    /// Decodes the body of a list of leases, in JSON or in protobuf.
     ///
-    /// A malformed lease never fails the list; a body that is no whole, orderable LeaseList does.
+    /// A malformed lease in JSON never fails the list; a body that is no whole, orderable LeaseList
+    /// does.
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let (resource_version, items) = list::decode::<RawLease<'_>>(body, "LeaseList")?;
-        let leases = items.into_iter().filter_map(RawLease::into_lease).collect();
+        const KIND: &str = "LeaseList";
+        let (resource_version, leases) = if wire::is_protobuf(body) {
+            wire::decode(body, KIND, protobuf::lease)?
+        } else {
+            let (version, items) = list::decode::<RawLease<'_>>(body, KIND)?;
+            let leases = items.into_iter().filter_map(RawLease::into_lease);
+            (version, leases.collect())
+        };
         Ok(Self {
             resource_version,
             leases,
@@ -147,11 +157,14 @@ impl RawLease<'_> {
 
 impl RawManager<'_> {
     fn owns_renew_time(&self) -> bool {
-        let spec = self
-            .fields
-            .0
-            .as_ref()
-            .and_then(|fields| fields.spec.0.as_ref());
+        let fields = self.fields.0.as_ref();
+        fields.is_some_and(OwnedFields::has_renew_time)
+    }
+}
+
+impl OwnedFields {
+    fn has_renew_time(&self) -> bool {
+        let spec = self.spec.0.as_ref();
         spec.is_some_and(|spec| spec.renew_time.is_some())
     }
 }

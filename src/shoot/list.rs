@@ -1,4 +1,5 @@
-//! Decoding a list of Kubernetes objects from JSON in one pass, into borrowed fields.
+//! Decoding a list of Kubernetes objects from JSON in one pass, into borrowed fields; for protobuf, see
+//! [`wire`](super::wire).
 //!
 //! The envelope is strict: another kind, a page instead of the whole, or a list that cannot be
 //! ordered is an error, since a list taken for another would be false evidence. Inside an item a
@@ -27,7 +28,13 @@ pub enum DecodeError {
         /// What the parser met, and where; bounded and printable.
         problem: String,
     },
-    /// JSON of something else.
+    /// Protobuf by its first bytes, but cut off or something else.
+    #[error("not whole protobuf ({problem})")]
+    Protobuf {
+        /// What the reader met.
+        problem: &'static str,
+    },
+    /// Something else.
     #[error("kind {got:?} instead of {expected}")]
     Kind {
         /// The kind that was asked for.

@@ -14,6 +14,7 @@ mod node;
 mod read;
 mod room;
 pub(crate) mod text;
+mod wire;
 
 pub use api::Readiness;
 pub use client::{ConnectError, Shoot};

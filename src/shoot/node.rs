@@ -3,10 +3,15 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, Fold, Folded, Object, Text};
+use super::list::{self, DecodeError, List, Object, Text};
+use super::wire;
 
-/// So many conditions of a node are kept; with those of a problem detector it has some twenty.
-const MAX_CONDITIONS: usize = 100;
+mod protobuf;
+
+/// The labels and the annotation that are read.
+const WORKER_POOL: &str = "worker.gardener.cloud/pool";
+const ZONE: &str = "topology.kubernetes.io/zone";
+const NOT_MANAGED_BY_MCM: &str = "node.machine.sapcloud.io/not-managed-by-mcm";
 
 /// What one Node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,12 +33,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// Decodes the JSON body of a list of nodes.
+    /// Decodes the body of a list of nodes, in JSON or in protobuf.
     ///
-    /// A malformed node reads as far as it is readable (one without a name is left out); a body
-    /// that is no whole NodeList is an error.
+    /// A malformed node in JSON reads as far as it is readable; one without a name is left out. A
+    /// body that is no whole NodeList is an error.
     pub fn decode_list(body: &[u8]) -> Result<Vec<Self>, DecodeError> {
-        let (_, items) = list::decode::<RawNode<'_>>(body, "NodeList")?;
+        const KIND: &str = "NodeList";
+        if wire::is_protobuf(body) {
+            return Ok(wire::decode(body, KIND, protobuf::node)?.1);
+        }
+        let (_, items) = list::decode::<RawNode<'_>>(body, KIND)?;
         Ok(items.into_iter().filter_map(RawNode::into_node).collect())
     }
 }
@@ -127,12 +136,15 @@ impl<'de> Fold<'de> for Conditions {
 
 impl RawCondition<'_> {
     fn is_in_place_update(&self) -> bool {
-        self.r#type.as_str() == Some("InPlaceUpdate")
-            && matches!(
-                self.reason.as_str(),
-                Some("ReadyForUpdate" | "UpdateFailed")
-            )
+        is_in_place_update(
+            self.r#type.as_str().unwrap_or_default(),
+            self.reason.as_str().unwrap_or_default(),
+        )
     }
+}
+
+fn is_in_place_update(condition: &str, reason: &str) -> bool {
+    condition == "InPlaceUpdate" && matches!(reason, "ReadyForUpdate" | "UpdateFailed")
 }
 
 fn non_empty(text: &Text<'_>) -> Option<String> {

@@ -1,0 +1,237 @@
+//! Kubernetes' protobuf, as far as lists of leases and nodes need it.
+//!
+//! A reader of its own rather than generated messages: it borrows from the body and steps over what is
+//! not asked for, which is nearly all of it. Nothing recurses, so that no nesting is too deep; and a body
+//! that is not whole is refused as a whole. Field numbers are those of the `generated.proto` of
+//! `k8s.io/api` and `k8s.io/apimachinery`, which never change.
+
+use super::list::DecodeError;
+use super::text::clean;
+
+/// What each body begins with; no JSON does.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// `runtime.Unknown`, in which everything is wrapped.
+mod unknown {
+    pub(super) const TYPE_META: u32 = 1;
+    pub(super) const RAW: u32 = 2;
+    pub(super) const CONTENT_ENCODING: u32 = 3;
+}
+/// `kind` of `runtime.TypeMeta`.
+const KIND: u32 = 2;
+/// `message` of `meta/v1.Status`.
+const STATUS_MESSAGE: u32 = 3;
+
+/// Every list.
+mod list {
+    pub(super) const METADATA: u32 = 1;
+    pub(super) const ITEMS: u32 = 2;
+}
+/// `meta/v1.ListMeta`.
+mod list_meta {
+    pub(super) const RESOURCE_VERSION: u32 = 2;
+    pub(super) const CONTINUE: u32 = 3;
+}
+
+/// `meta/v1.ObjectMeta`.
+pub(super) mod meta {
+    pub(in super::super) const NAME: u32 = 1;
+    pub(in super::super) const UID: u32 = 5;
+    pub(in super::super) const RESOURCE_VERSION: u32 = 6;
+    pub(in super::super) const LABELS: u32 = 11;
+    pub(in super::super) const ANNOTATIONS: u32 = 12;
+    pub(in super::super) const MANAGED_FIELDS: u32 = 17;
+}
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed(pub(super) &'static str);
+
+impl From<Malformed> for DecodeError {
+    fn from(Malformed(problem): Malformed) -> Self {
+        Self::Protobuf { problem }
+    }
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    /// A whole number.
+    Number(u64),
+    /// A text, bytes, or a message.
+    Bytes(&'a [u8]),
+    /// Eight or four bytes, which nothing here is made of.
+    Fixed,
+}
+
+impl<'a> Value<'a> {
+    /// The bytes, or the message.
+    pub(super) fn bytes(self) -> Result<&'a [u8], Malformed> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Number(_) | Self::Fixed => Err(Malformed("a field of another type")),
+        }
+    }
+
+    pub(super) fn text(self) -> Result<&'a str, Malformed> {
+        str::from_utf8(self.bytes()?).map_err(|_| Malformed("a text that is not UTF-8"))
+    }
+
+    /// An `int32` or `int64`, of which a negative one is sent as its two's complement.
+    pub(super) fn number(self) -> Result<i64, Malformed> {
+        match self {
+            Self::Number(number) => Ok(number.cast_signed()),
+            Self::Bytes(_) | Self::Fixed => Err(Malformed("a field of another type")),
+        }
+    }
+}
+
+/// The fields of a message, as they come.
+pub(super) struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    /// The next one: its number, and what it holds.
+    pub(super) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.number()?;
+        let field = u32::try_from(tag >> 3).map_err(|_| Malformed("a field without a number"))?;
+        let value = match tag & 7 {
+            0 => Value::Number(self.number()?),
+            1 => self.take(8).map(|_| Value::Fixed)?,
+            2 => {
+                let length = self.number()?;
+                Value::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
+            }
+            5 => self.take(4).map(|_| Value::Fixed)?,
+            _ => return Err(Malformed("a field of no known type")),
+        };
+        Ok(Some((field, value)))
+    }
+
+    fn number(&mut self) -> Result<u64, Malformed> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = self.0.split_first().ok_or(Malformed("cut off"))?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Malformed("a number of more than 64 bits"))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("cut off"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+/// An entry of a map of texts.
+pub(super) fn entry(message: &[u8]) -> Result<(&str, &str), Malformed> {
+    let (mut key, mut value) = ("", "");
+    let mut fields = Fields::of(message);
+    while let Some((field, it)) = fields.next()? {
+        match field {
+            1 => key = it.text()?,
+            2 => value = it.text()?,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+/// Whether a body is encoded so. Its first bytes tell, and not what its sender says of it.
+pub(super) fn is_protobuf(body: &[u8]) -> bool {
+    body.starts_with(MAGIC)
+}
+
+/// Decodes the whole list of the given kind: its resourceVersion, and what `item` makes of each item.
+pub(super) fn decode<'a, T>(
+    body: &'a [u8],
+    expected: &'static str,
+    item: impl Fn(&'a [u8]) -> Result<Option<T>, Malformed>,
+) -> Result<(u64, Vec<T>), DecodeError> {
+    let (kind, raw) = unwrap(body)?;
+    if kind != expected {
+        return Err(DecodeError::Kind {
+            expected,
+            got: clean(kind, 40),
+        });
+    }
+    let (mut version, mut more) = ("", "");
+    let mut items = Vec::new();
+    let mut fields = Fields::of(raw.ok_or(DecodeError::NoItems { expected })?);
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            list::METADATA => {
+                let mut meta = Fields::of(value.bytes()?);
+                while let Some((field, value)) = meta.next()? {
+                    match field {
+                        list_meta::RESOURCE_VERSION => version = value.text()?,
+                        list_meta::CONTINUE => more = value.text()?,
+                        _ => {}
+                    }
+                }
+            }
+            list::ITEMS => items.extend(item(value.bytes()?)?),
+            _ => {}
+        }
+    }
+    if !more.is_empty() {
+        return Err(DecodeError::Partial { expected });
+    }
+    let version = version.parse().map_err(|_| DecodeError::ResourceVersion {
+        expected,
+        got: clean(version, 40),
+    })?;
+    Ok((version, items))
+}
+
+/// What a `Status` says, if this is one.
+pub(super) fn status_message(body: &[u8]) -> Option<&str> {
+    let (kind, raw) = unwrap(body).ok()?;
+    let mut fields = Fields::of(raw.filter(|_| kind == "Status")?);
+    while let Ok(Some((field, value))) = fields.next() {
+        if field == STATUS_MESSAGE {
+            return value.text().ok();
+        }
+    }
+    None
+}
+
+/// The kind of what a body wraps, and the message itself.
+fn unwrap(body: &[u8]) -> Result<(&str, Option<&[u8]>), Malformed> {
+    let wrapped = body.strip_prefix(MAGIC);
+    let wrapped = wrapped.ok_or(Malformed("something else"))?;
+    let (mut kind, mut raw) = ("", None);
+    let mut fields = Fields::of(wrapped);
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            unknown::TYPE_META => {
+                let mut meta = Fields::of(value.bytes()?);
+                while let Some((field, value)) = meta.next()? {
+                    if field == KIND {
+                        kind = value.text()?;
+                    }
+                }
+            }
+            unknown::RAW => raw = Some(value.bytes()?),
+            unknown::CONTENT_ENCODING if !value.bytes()?.is_empty() => {
+                return Err(Malformed("encoded once more"));
+            }
+            _ => {}
+        }
+    }
+    Ok((kind, raw))
+}
+
+#[cfg(test)]
+mod tests;
