@@ -112,7 +112,12 @@ async fn leases_nodes_and_version() {
             request.header("authorization"),
             Some(format!("Bearer {TOKEN}").as_str())
         );
-        assert_eq!(request.header("accept"), Some("application/json"));
+        let list = !request.path.ends_with("/version");
+        let accepted = match list {
+            true => "application/vnd.kubernetes.protobuf, application/json",
+            false => "application/json",
+        };
+        assert_eq!(request.header("accept"), Some(accepted));
         assert!(
             request
                 .header("user-agent")

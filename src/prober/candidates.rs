@@ -48,7 +48,8 @@ pub type PoolConditions = BTreeMap<String, Vec<String>>;
 /// Machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
-    nodes: HashMap<Box<str>, Place>,
+    /// In the order of their names.
+    nodes: Vec<(Box<str>, Place)>,
     /// The names of the zones. Nodes hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
     machines: Option<usize>,
@@ -90,8 +91,9 @@ impl Roster {
             };
             (node.name.clone(), place)
         });
+        let places: BTreeMap<_, _> = places.collect();
         Self {
-            nodes: places.collect(),
+            nodes: places.into_iter().collect(),
             zones: zones.into_iter().map(Box::from).collect(),
             machines: machines.map(<[Machine]>::len),
             read: true,
@@ -106,7 +108,9 @@ impl Roster {
     /// Whether the lease of this name counts, and where its node is. While the cluster is protected
     /// its Machines' phases are frozen, so that a fresh lease speaks for itself.
     pub fn place(&self, lease: &str, protected_and_fresh: bool) -> Place {
-        let place = self.nodes.get(lease).copied().unwrap_or(Place {
+        let found = self.nodes.binary_search_by(|(name, _)| (**name).cmp(lease));
+        let found = found.ok().and_then(|place| self.nodes.get(place));
+        let place = found.map(|(_, place)| *place).unwrap_or(Place {
             standing: if self.read {
                 Standing::Excluded(Exclusion::NoNode)
             } else {

@@ -7,7 +7,7 @@
 //! the node's own renewTime narrow it. Where the server's word cannot be used, only what we saw
 //! counts.
 
-use std::{collections::HashMap, time::Duration};
+use std::{mem, num::NonZeroU32, time::Duration};
 
 use super::moment::Moment;
 use crate::shoot::{Lease, RenewTime};
@@ -82,19 +82,26 @@ pub struct Heartbeat {
     /// Start of the last consistent read that showed the present value.
     confirmed: Option<Moment>,
     /// Our clock minus the node's, as successive renewals allow it.
-    node_clock: Option<Offset>,
-    period: Duration,
-    generation: u64,
+    node_clock: Option<NodeClock>,
+    period_millis: u32,
 }
 
 /// All node leases of one shoot, as seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeats {
     newest: u64,
-    generation: u64,
     clock: Option<ServerClock>,
     last_consistent: Option<Moment>,
-    leases: HashMap<Box<str>, Heartbeat>,
+    /// In the order of their names, since a thousand shoots with a table of hashes each take twice the
+    /// memory.
+    leases: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: Box<str>,
+    /// `None` until the list that brought it has been taken in.
+    beat: Option<Heartbeat>,
 }
 
 impl Heartbeats {
@@ -110,26 +117,28 @@ impl Heartbeats {
             self.last_consistent = None;
         }
         self.newest = snapshot.resource_version;
-        self.generation += 1;
 
         let trusted_date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
         let mut forgot = rolled_back;
-        let mut names_changed = rolled_back;
-        for lease in snapshot.leases {
-            let known = self.leases.remove(&lease.name);
-            names_changed |= known.is_none();
-            let known = known.filter(|known| {
+        let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
+        in_order.sort_by(|one, other| one.name.cmp(&other.name));
+        let names_changed = self.align(&in_order) || rolled_back;
+        let mut entries = mem::take(&mut self.leases);
+        let mut unseen = entries.iter_mut().peekable();
+        for lease in in_order {
+            // A name that comes twice has one entry.
+            while unseen.next_if(|entry| entry.name < lease.name).is_some() {}
+            let Some(entry) = unseen.peek_mut() else {
+                continue;
+            };
+            let known = entry.beat.take().filter(|known| {
                 let same = known.uid == lease.uid;
                 forgot |= !same;
                 same
             });
-            let beat = self.sight(known, lease, trusted_date, snapshot);
-            self.leases.insert(lease.name.clone(), beat);
+            entry.beat = Some(self.sight(known, lease, trusted_date, snapshot));
         }
-        let generation = self.generation;
-        let before = self.leases.len();
-        self.leases.retain(|_, beat| beat.generation == generation);
-        names_changed |= self.leases.len() != before;
+        self.leases = entries;
         if snapshot.consistent {
             self.last_consistent = Some(snapshot.started);
         }
@@ -141,12 +150,17 @@ impl Heartbeats {
 
     /// What is known of the lease of this name.
     pub fn get(&self, name: &str) -> Option<&Heartbeat> {
-        self.leases.get(name)
+        let place = self
+            .leases
+            .binary_search_by(|entry| (*entry.name).cmp(name))
+            .ok()?;
+        self.leases.get(place)?.beat.as_ref()
     }
 
-    /// All leases that the last list held, in no order.
+    /// All leases that the last list held, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Heartbeat)> {
-        self.leases.iter().map(|(name, beat)| (&**name, beat))
+        let entries = self.leases.iter();
+        entries.filter_map(|entry| Some((&*entry.name, entry.beat.as_ref()?)))
     }
 
     /// The number of leases that the last list held.
@@ -159,12 +173,41 @@ impl Heartbeats {
         self.leases.is_empty()
     }
 
+    /// Makes the entries those of these leases, which are in the order of their names, and tells whether
+    /// some came or went. What is known of those that stay stays.
+    fn align(&mut self, leases: &[&Lease]) -> bool {
+        let names = || {
+            let mut before = None;
+            leases.iter().map(|lease| &lease.name).filter(move |name| {
+                let again = before == Some(*name);
+                before = Some(*name);
+                !again
+            })
+        };
+        if names().eq(self.leases.iter().map(|entry| &entry.name)) {
+            return false;
+        }
+        let mut before = mem::take(&mut self.leases).into_iter().peekable();
+        let aligned = names().map(|name| {
+            while before.next_if(|entry| entry.name < *name).is_some() {}
+            let known = before.next_if(|entry| entry.name == *name);
+            known.unwrap_or_else(|| Entry {
+                name: name.clone(),
+                beat: None,
+            })
+        });
+        self.leases = aligned.collect();
+        // It was grown to fit.
+        self.leases.shrink_to_fit();
+        true
+    }
+
     /// Whether the lease is in a state before one seen. That tells a restored etcd even if its
     /// revision has caught up since.
     fn is_older(&self, lease: &Lease) -> bool {
         // Without a renewTime its resourceVersion may not have been readable either.
         lease.renew_time.is_some()
-            && self.leases.get(&lease.name).is_some_and(|known| {
+            && self.get(&lease.name).is_some_and(|known| {
                 known.uid == lease.uid && lease.resource_version < known.resource_version
             })
     }
@@ -177,7 +220,7 @@ impl Heartbeats {
                 self.clock = Some(ServerClock {
                     offset: Offset::of_date(date, snapshot),
                     as_of: snapshot.started,
-                    epoch: 0,
+                    epoch: NonZeroU32::MIN,
                     strayed: i64::MIN,
                 });
                 true
@@ -205,9 +248,8 @@ impl Heartbeats {
         if let (Some(stamp), Some(clock)) = (beat.stamp, &self.clock) {
             beat.renewed = beat.renewed.narrowed_by(clock.window_of(stamp));
         }
-        beat.period = renewal_period(lease.duration_seconds);
+        beat.period_millis = millis(renewal_period(lease.duration_seconds));
         beat.resource_version = beat.resource_version.max(lease.resource_version);
-        beat.generation = self.generation;
         if snapshot.consistent {
             beat.confirmed = Some(snapshot.started);
         }
@@ -226,7 +268,7 @@ impl Heartbeats {
             // A renewal is later than the one before.
             Some(known) => (
                 known.confirmed.max(known.renewed.earliest),
-                known.node_clock,
+                known.node_clock.map(NodeClock::offset),
                 known.renewed.latest,
             ),
             // A lease that an earlier consistent list did not hold was created after that list.
@@ -274,9 +316,8 @@ impl Heartbeats {
             stamp,
             renewed: window.narrowed_by(by_node),
             confirmed: None,
-            node_clock,
-            period: DEFAULT_PERIOD,
-            generation: self.generation,
+            node_clock: node_clock.and_then(NodeClock::new),
+            period_millis: millis(DEFAULT_PERIOD),
         }
     }
 }
@@ -294,7 +335,7 @@ impl Heartbeat {
 
     /// How often its kubelet renews it: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
     pub fn period(&self) -> Duration {
-        self.period
+        Duration::from_millis(self.period_millis.into())
     }
 }
 
@@ -315,7 +356,7 @@ impl Window {
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     seconds: i64,
-    epoch: u32,
+    epoch: NonZeroU32,
 }
 
 /// The API server's clock against ours.
@@ -325,7 +366,7 @@ struct ServerClock {
     offset: Offset,
     as_of: Moment,
     /// Counts the steps of the server's clock: a stamp from before a step cannot be read after it.
-    epoch: u32,
+    epoch: NonZeroU32,
     /// The last `Date` that strayed: an earlier stamp, shown late by a cache, may be from before
     /// that step.
     strayed: i64,
@@ -343,7 +384,7 @@ impl ServerClock {
         // The clock stepped, or another server with a clock of its own answered.
         let strayed = told.low > expected.high + STRAY || told.high < expected.low - STRAY;
         self.offset = told;
-        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch = self.epoch.checked_add(1).unwrap_or(NonZeroU32::MIN);
         if strayed {
             self.strayed = date;
         }
@@ -417,8 +458,37 @@ impl Offset {
     }
 }
 
+/// An [`Offset`] in half the room; there is one for each of a hundred thousand nodes.
+#[derive(Clone, Copy, Debug)]
+struct NodeClock {
+    low: i64,
+    high: i64,
+}
+
+impl NodeClock {
+    /// `None` if the node's clock is centuries off, so that it tells nothing.
+    fn new(offset: Offset) -> Option<Self> {
+        Some(Self {
+            low: i64::try_from(offset.low).ok()?,
+            high: i64::try_from(offset.high).ok()?,
+        })
+    }
+
+    fn offset(self) -> Offset {
+        Offset {
+            low: self.low.into(),
+            high: self.high.into(),
+        }
+    }
+}
+
 fn nanos_of(renew_time: RenewTime) -> i128 {
     i128::from(renew_time.as_micros()) * 1_000
+}
+
+/// A period has a minute at the most, and is a number of quarters of a second.
+fn millis(period: Duration) -> u32 {
+    u32::try_from(period.as_millis()).unwrap_or(u32::MAX)
 }
 
 fn renewal_period(lease_duration_seconds: Option<i32>) -> Duration {
