@@ -12,6 +12,7 @@ use std::sync::{
 pub(super) struct Counters {
     pub(super) nodes: AtomicU64,
     pub(super) version: AtomicU64,
+    pub(super) ready: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) received: AtomicU64,
     pub(super) sent: AtomicU64,
@@ -40,6 +41,8 @@ pub(crate) struct Count {
     pub(crate) nodes: u64,
     /// Requests for the version.
     pub(crate) version: u64,
+    /// Requests for `/readyz`.
+    pub(crate) ready: u64,
     /// Requests for anything else, or without the token.
     pub(crate) refused: u64,
     /// Bytes from the client.
@@ -75,6 +78,7 @@ impl Counters {
             consistent: leases.consistent,
             nodes: of(&self.nodes),
             version: of(&self.version),
+            ready: of(&self.ready),
             refused: of(&self.refused),
             received: of(&self.received),
             sent: of(&self.sent),
@@ -94,6 +98,7 @@ impl Count {
             consistent: self.consistent - earlier.consistent,
             nodes: self.nodes - earlier.nodes,
             version: self.version - earlier.version,
+            ready: self.ready - earlier.ready,
             refused: self.refused - earlier.refused,
             received: self.received - earlier.received,
             sent: self.sent - earlier.sent,
@@ -105,7 +110,7 @@ impl Count {
 
     /// All requests.
     pub(crate) fn requests(&self) -> u64 {
-        self.cached + self.consistent + self.nodes + self.version + self.refused
+        self.cached + self.consistent + self.nodes + self.version + self.ready + self.refused
     }
 }
 

@@ -8,10 +8,12 @@ mod bodies;
 mod clock;
 mod control;
 mod count;
+mod framing;
 mod kubelets;
 mod server;
 mod template;
 mod tls;
+mod wire;
 
 pub(crate) use self::{
     bodies::node_name,
@@ -51,14 +53,14 @@ pub(crate) struct FarmArgs {
     pub(crate) nodes: usize,
     /// `leaseDurationSeconds` of the leases, of which kubelets renew every quarter
     #[arg(long)]
-    pub(crate) lease_seconds: u64,
+    pub(crate) lease_seconds: u32,
 }
 
 /// Serves the shoots until the process is ended.
 pub(crate) async fn run(args: FarmArgs) -> Result<()> {
     let (authority, acceptor) = tls::identity()?;
     let started = now();
-    let period = Duration::from_secs(args.lease_seconds) / RENEWALS_PER_LEASE;
+    let period = Duration::from_secs(args.lease_seconds.into()) / RENEWALS_PER_LEASE;
     let (mut ports, mut servers) = (Vec::new(), Vec::new());
     for shoot in 0..args.shoots {
         let listener = TcpListener::bind("127.0.0.1:0").await;

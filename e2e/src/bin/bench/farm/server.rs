@@ -2,11 +2,13 @@
 //! kube-apiserver does.
 
 use super::{
-    bodies,
+    bodies::{self, Encoding},
     clock::{self, http_date},
     count::Counters,
+    framing::Body,
     kubelets::Kubelets,
     tls::Counted,
+    wire::PROTOBUF,
 };
 use anyhow::{Result, ensure};
 use std::{
@@ -26,8 +28,6 @@ pub(crate) const TOKEN: &str = "farm";
 const IDLE: Duration = Duration::from_secs(90);
 /// After a connection that was not accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// kube-apiserver sends what is longer in chunks of this size.
-const CHUNK: usize = 2048;
 /// More than any head that the operator sends.
 const LONGEST_HEAD: usize = 64 * 1024;
 
@@ -37,13 +37,13 @@ pub(super) struct Server {
     /// How many nodes it has.
     pub(super) nodes: usize,
     /// `leaseDurationSeconds` of its leases.
-    pub(super) lease_duration: u64,
+    pub(super) lease_duration: u32,
     pub(super) counters: Arc<Counters>,
     kubelets: Mutex<Kubelets>,
 }
 
 impl Server {
-    pub(super) fn new(shoot: usize, nodes: usize, lease_duration: u64, kubelets: Kubelets) -> Self {
+    pub(super) fn new(shoot: usize, nodes: usize, lease_duration: u32, kubelets: Kubelets) -> Self {
         Self {
             shoot,
             nodes,
@@ -100,27 +100,31 @@ impl Server {
         let reason = match code {
             200 => "OK",
             401 => "Unauthorized",
+            406 => "Not Acceptable",
             _ => "Not Found",
         };
         let mut answer = format!(
             "HTTP/1.1 {code} {reason}\r\n\
              Audit-Id: 5173f2c5-479b-4d92-bcdf-{:012x}\r\n\
              Cache-Control: no-cache, private\r\n\
-             Content-Type: application/json\r\n\
+             Content-Type: {}\r\n\
              X-Kubernetes-Pf-Flowschema-Uid: af1152ef-842d-40b4-b30d-aa7561b40144\r\n\
              X-Kubernetes-Pf-Prioritylevel-Uid: d6c02071-fc20-414f-b8e4-3a8a16b263d2\r\n\
              Date: {}\r\n",
             at & 0xffff_ffff_ffff,
+            body.content_type,
             http_date(at),
         )
         .into_bytes();
-        if body.len() <= CHUNK {
-            answer.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
-            answer.extend_from_slice(body.as_bytes());
+        let chunks = body.chunks();
+        if chunks.is_empty() {
+            let length = format!("Content-Length: {}\r\n\r\n", body.bytes.len());
+            answer.extend_from_slice(length.as_bytes());
+            answer.extend_from_slice(&body.bytes);
             return answer;
         }
         answer.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
-        for chunk in body.as_bytes().chunks(CHUNK) {
+        for chunk in chunks {
             answer.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
             answer.extend_from_slice(chunk);
             answer.extend_from_slice(b"\r\n");
@@ -129,12 +133,13 @@ impl Server {
         answer
     }
 
-    fn body(&self, head: &str, at: clock::Micros) -> (u16, String) {
+    fn body(&self, head: &str, at: clock::Micros) -> (u16, Body) {
         let refuse = |code, reason| {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             (code, bodies::status(code, reason))
         };
-        if !has_token(head) {
+        let authorization = headers(head, "authorization").next();
+        if authorization.and_then(|it| it.strip_prefix("Bearer ")) != Some(TOKEN) {
             return refuse(401, "Unauthorized");
         }
         let target = head
@@ -143,25 +148,58 @@ impl Server {
         let target = target.map_or("", |(target, _)| target);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let cached = query.split('&').any(|pair| pair == "resourceVersion=0");
-        let body = match path {
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => {
-                self.counters.leases(cached, at);
-                bodies::leases(self.shoot, &self.kubelets(), self.lease_duration, at)
+        let encoding = accepted(head);
+        let body = match (path, encoding) {
+            ("/readyz", _) => {
+                self.counters.ready.fetch_add(1, Ordering::Relaxed);
+                bodies::ready()
             }
-            "/api/v1/nodes" => {
-                self.counters.nodes.fetch_add(1, Ordering::Relaxed);
-                let revision = self.kubelets().revision(at);
-                bodies::nodes(self.shoot, self.nodes, revision)
+            // As a real one, which knows no message for it.
+            (_, None) | ("/version", Some(Encoding::Protobuf)) => {
+                return refuse(406, "NotAcceptable");
             }
-            "/readyz" => "ok".to_owned(),
-            "/version" => {
+            ("/version", _) => {
                 self.counters.version.fetch_add(1, Ordering::Relaxed);
                 bodies::version()
+            }
+            ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", Some(encoding)) => {
+                self.counters.leases(cached, at);
+                let kubelets = self.kubelets();
+                bodies::leases(encoding, self.shoot, &kubelets, self.lease_duration, at)
+            }
+            ("/api/v1/nodes", Some(encoding)) => {
+                self.counters.nodes.fetch_add(1, Ordering::Relaxed);
+                let revision = self.kubelets().revision(at);
+                bodies::nodes(encoding, self.shoot, self.nodes, revision)
             }
             _ => return refuse(404, "NotFound"),
         };
         (200, body)
     }
+}
+
+/// The encoding that a request prefers of those that there are; none if it accepts neither.
+fn accepted(head: &str) -> Option<Encoding> {
+    let mut types = headers(head, "accept")
+        .flat_map(|value| value.split(','))
+        .map(|one| one.split(';').next().unwrap_or_default().trim())
+        .peekable();
+    if types.peek().is_none() {
+        return Some(Encoding::Json);
+    }
+    types.find_map(|one| match one {
+        "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
+        PROTOBUF => Some(Encoding::Protobuf),
+        _ => None,
+    })
+}
+
+/// The values of a header.
+fn headers<'a>(head: &'a str, wanted: &str) -> impl Iterator<Item = &'a str> {
+    head.lines().filter_map(move |line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case(wanted).then_some(value.trim())
+    })
 }
 
 /// The head of the next request, which has no body; none at the end of the connection.
@@ -176,15 +214,6 @@ async fn read_head(stream: &mut TlsStream<Counted>) -> Result<Option<String>> {
     Ok(Some(String::from_utf8(head)?))
 }
 
-fn has_token(head: &str) -> bool {
-    head.lines().any(|line| {
-        line.split_once(':').is_some_and(|(name, value)| {
-            name.eq_ignore_ascii_case("authorization")
-                && value.trim().strip_prefix("Bearer ") == Some(TOKEN)
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,23 +224,27 @@ mod tests {
         Server::new(1, 30, 40, kubelets)
     }
 
-    fn ask(server: &Server, target: &str, token: &str) -> (String, String) {
-        let head = format!("GET {target} HTTP/1.1\r\nauthorization: Bearer {token}\r\n\r\n");
-        let answer = String::from_utf8(server.answer(&head)).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+    fn ask(server: &Server, target: &str, token: &str, accept: &str) -> (String, Vec<u8>) {
+        let head = format!(
+            "GET {target} HTTP/1.1\r\nauthorization: Bearer {token}\r\naccept: {accept}\r\n\r\n"
+        );
+        let answer = server.answer(&head);
+        let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
+        let (head, body) = answer.split_at(end.unwrap() + 4);
+        let head = String::from_utf8(head.to_owned()).unwrap();
+        (head.trim_end().to_owned(), body.to_owned())
     }
 
     /// The body that these chunks carry.
-    fn joined(mut chunks: &str) -> String {
-        let mut body = String::new();
+    fn joined(mut chunks: &[u8]) -> Vec<u8> {
+        let mut body = Vec::new();
         loop {
-            let (size, rest) = chunks.split_once("\r\n").unwrap();
-            let size = usize::from_str_radix(size, 16).unwrap();
-            assert!(size <= CHUNK);
-            let (chunk, rest) = rest.split_at(size);
-            body.push_str(chunk);
-            chunks = rest.strip_prefix("\r\n").unwrap();
+            let end = chunks.windows(2).position(|part| part == b"\r\n");
+            let (size, rest) = chunks.split_at(end.unwrap());
+            let size = usize::from_str_radix(std::str::from_utf8(size).unwrap(), 16).unwrap();
+            let (chunk, rest) = rest.strip_prefix(b"\r\n").unwrap().split_at(size);
+            body.extend_from_slice(chunk);
+            chunks = rest.strip_prefix(b"\r\n").unwrap();
             if size == 0 {
                 assert!(chunks.is_empty());
                 return body;
@@ -223,32 +256,60 @@ mod tests {
     fn leases_come_in_chunks_with_a_date() {
         let server = server();
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-        let (head, body) = ask(&server, &format!("{path}?resourceVersion=0"), TOKEN);
+        let cached = format!("{path}?resourceVersion=0");
+        let (head, body) = ask(&server, &cached, TOKEN, "application/json");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(
             head.contains("\r\nDate: ") && head.contains(" GMT"),
             "{head}"
         );
-        let list = LeaseList::decode(joined(&body).as_bytes()).unwrap();
+        let list = LeaseList::decode(&joined(&body)).unwrap();
         assert_eq!(list.leases.len(), 30);
-        ask(&server, path, TOKEN);
+        ask(&server, path, TOKEN, "*/*");
         let count = server.counters.read();
         assert_eq!((count.cached, count.consistent), (1, 1));
         assert_eq!((count.asked.len(), count.refused), (2, 0));
     }
 
     #[test]
+    fn lists_come_in_protobuf_to_who_prefers_it() {
+        let server = server();
+        let path = "/api/v1/nodes";
+        for (accept, expected) in [
+            (
+                "application/vnd.kubernetes.protobuf, application/json",
+                true,
+            ),
+            ("text/html, application/vnd.kubernetes.protobuf;q=1", true),
+            (
+                "application/json, application/vnd.kubernetes.protobuf",
+                false,
+            ),
+        ] {
+            let (head, body) = ask(&server, path, TOKEN, accept);
+            assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+            assert_eq!(head.contains(&format!("Type: {PROTOBUF}\r")), expected);
+            assert_eq!(joined(&body).starts_with(b"k8s\0"), expected);
+        }
+        assert_eq!(server.counters.read().nodes, 3);
+    }
+
+    #[test]
     fn what_a_probe_does_not_ask_for_is_refused() {
         let server = server();
-        for (target, token, code) in [
-            ("/api/v1/nodes", "other", "401"),
-            ("/api/v1/pods", TOKEN, "404"),
-            ("/version", TOKEN, "200"),
+        for (target, token, accept, code) in [
+            ("/api/v1/nodes", "other", "*/*", "401"),
+            ("/api/v1/nodes", TOKEN, "text/html", "406"),
+            ("/api/v1/pods", TOKEN, "*/*", "404"),
+            ("/version", TOKEN, PROTOBUF, "406"),
+            ("/version", TOKEN, "*/*", "200"),
+            ("/readyz", TOKEN, PROTOBUF, "200"),
         ] {
-            let (head, body) = ask(&server, target, token);
+            let (head, body) = ask(&server, target, token, accept);
             assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{head}");
             assert!(head.ends_with(&format!("Content-Length: {}", body.len())));
         }
-        assert_eq!(server.counters.read().refused, 2);
+        let count = server.counters.read();
+        assert_eq!((count.refused, count.version, count.ready), (4, 1, 1));
     }
 }

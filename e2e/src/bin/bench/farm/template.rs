@@ -1,21 +1,21 @@
-//! Text with places to be filled in, split once and filled often.
+//! Bodies with places to be filled in, split once and filled often.
 
-/// A text with places.
+/// A body with places.
 #[derive(Debug)]
 pub(super) struct Template {
     /// A piece, and the place of the value that follows it, if any.
-    pieces: Vec<(String, Option<usize>)>,
+    pieces: Vec<(Vec<u8>, Option<usize>)>,
 }
 
 impl Template {
-    /// A text in which these marks stand, any number of times.
-    pub(super) fn new(text: &str, marks: &[&str]) -> Self {
+    /// A body in which these marks stand, any number of times.
+    pub(super) fn new(body: &[u8], marks: &[&str]) -> Self {
         let mut pieces = Vec::new();
-        let mut rest = text;
+        let mut rest = body;
         loop {
             let places = marks.iter().enumerate();
             let next = places
-                .filter_map(|(place, mark)| Some((rest.split_once(mark)?, place)))
+                .filter_map(|(place, mark)| Some((split_once(rest, mark.as_bytes())?, place)))
                 .min_by_key(|((before, _), _)| before.len());
             let Some(((before, after), place)) = next else {
                 pieces.push((rest.to_owned(), None));
@@ -26,14 +26,21 @@ impl Template {
         }
     }
 
-    /// Appends the text with these values in place of the marks, in the order of those.
-    pub(super) fn fill(&self, values: &[&str], out: &mut String) {
+    /// Appends the body with these values in place of the marks, in the order of those.
+    pub(super) fn fill(&self, values: &[&str], out: &mut Vec<u8>) {
         for (piece, place) in &self.pieces {
-            out.push_str(piece);
+            out.extend_from_slice(piece);
             let value = place.and_then(|place| values.get(place));
-            out.push_str(value.copied().unwrap_or_default());
+            out.extend_from_slice(value.copied().unwrap_or_default().as_bytes());
         }
     }
+}
+
+/// What stands before and after a mark.
+fn split_once<'a>(body: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = body.windows(mark.len()).position(|part| part == mark)?;
+    let (before, rest) = body.split_at(at);
+    Some((before, rest.strip_prefix(mark)?))
 }
 
 #[cfg(test)]
@@ -42,12 +49,12 @@ mod tests {
 
     #[test]
     fn marks_are_replaced_wherever_they_stand() {
-        let template = Template::new("@A@ and @B@, @A@.", &["@A@", "@B@"]);
-        let mut out = String::from("> ");
+        let template = Template::new(b"@A@ and @B@, @A@.", &["@A@", "@B@"]);
+        let mut out = b"> ".to_vec();
         template.fill(&["1", "@A@"], &mut out);
-        assert_eq!(out, "> 1 and @A@, 1.");
-        let mut out = String::new();
-        Template::new("none", &["@A@"]).fill(&["1"], &mut out);
-        assert_eq!(out, "none");
+        assert_eq!(out, b"> 1 and @A@, 1.");
+        let mut out = Vec::new();
+        Template::new(b"none", &["@A@"]).fill(&["1"], &mut out);
+        assert_eq!(out, b"none");
     }
 }

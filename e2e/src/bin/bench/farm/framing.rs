@@ -1,0 +1,71 @@
+//! A body in the pieces in which kube-apiserver sends it.
+
+/// What is written is gathered until there is so much, and sent as a chunk then.
+const BUFFER: usize = 2048;
+
+/// A body that kube-apiserver has composed by several writes.
+pub(super) struct Body {
+    /// As in the header `Content-Type`.
+    pub(super) content_type: &'static str,
+    pub(super) bytes: Vec<u8>,
+    /// Where each write but the last ends.
+    pub(super) writes: Vec<usize>,
+}
+
+impl Body {
+    /// One that was written at once.
+    pub(super) fn new(content_type: &'static str, bytes: Vec<u8>) -> Self {
+        Self {
+            content_type,
+            bytes,
+            writes: Vec::new(),
+        }
+    }
+
+    /// The chunks of a body that is sent in chunks; none of one that fits into the buffer.
+    pub(super) fn chunks(&self) -> Vec<&[u8]> {
+        let mut chunks = Vec::new();
+        if self.bytes.len() <= BUFFER {
+            return chunks;
+        }
+        let (mut sent, mut written) = (0, 0);
+        for end in self.writes.iter().copied().chain([self.bytes.len()]) {
+            while end - sent > BUFFER {
+                // What meets an empty buffer and does not fit is not copied into it.
+                let to = if written == sent { end } else { sent + BUFFER };
+                chunks.extend(self.bytes.get(sent..to));
+                sent = to;
+                written = written.max(sent);
+            }
+            written = end;
+        }
+        chunks.extend(self.bytes.get(sent..).filter(|rest| !rest.is_empty()));
+        chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(length: usize, writes: &[usize]) -> Vec<usize> {
+        let body = Body {
+            writes: writes.to_vec(),
+            ..Body::new("", vec![0; length])
+        };
+        body.chunks().iter().map(|chunk| chunk.len()).collect()
+    }
+
+    #[test]
+    fn what_is_small_is_gathered_and_what_is_large_is_not() {
+        assert_eq!(sizes(2048, &[]), [0; 0]);
+        assert_eq!(sizes(2049, &[]), [2049]);
+        assert_eq!(sizes(5000, &[1000, 2000, 3000, 4000]), [2048, 2048, 904]);
+        // As seen of a server: a head, a Node of 3,000 bytes, a comma, one of 15,000, and so on.
+        let writes = [100, 3100, 3101, 18_101, 18_102, 33_102];
+        assert_eq!(
+            sizes(33_104, &writes),
+            [2048, 2048, 14_005, 2048, 12_953, 2]
+        );
+    }
+}
