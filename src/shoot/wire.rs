@@ -128,7 +128,10 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("cut off"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(Malformed("cut off"))?;
         self.0 = rest;
         Ok(taken)
     }
