@@ -1,14 +1,23 @@
 //! Parse, run, exit code.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, thread};
 
 use clap::Parser;
 use dependency_watchdog::cli::{self, Cli};
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
+
+/// More could never be busy: a thousand shoots take a tenth of one. On a machine of many cores each
+/// would keep memory of its own all the same.
+const THREADS: usize = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match Runtime::new() {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.min(THREADS))
+        .enable_all()
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: no threads can be started: {error}");

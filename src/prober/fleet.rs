@@ -346,7 +346,8 @@ impl Fleet {
                 },
             };
             let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
-            probe.run(stop).await;
+            // A future has room for all that is ever moved into it, for as long as it lives.
+            Box::new(probe).run(stop).await;
         });
         self.names.insert(task.id(), name.clone());
         self.loops.insert(name.clone(), sender);

@@ -10,7 +10,7 @@
 use std::{mem, num::NonZeroU32, time::Duration};
 
 use super::moment::Moment;
-use crate::shoot::{Lease, RenewTime};
+use crate::shoot::{Lease, RenewTime, Uid};
 
 /// A `Date` further than this from where the server's clock was expected is a stepped clock.
 const STRAY: i128 = 2 * SECOND;
@@ -74,7 +74,7 @@ pub struct Window {
 /// What is known of one lease.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
-    uid: Box<str>,
+    uid: Uid,
     resource_version: u64,
     value: Option<RenewTime>,
     stamp: Option<Stamp>,

@@ -172,7 +172,7 @@ impl Probe {
     /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
     /// policy selects the cluster, or since the Cluster is gone. A flow under way ends between two
     /// requests.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub async fn run(mut self: Box<Self>, stop: CancellationToken) {
         self.take_stance();
         self.report();
         while self.stance != Stance::Forget {

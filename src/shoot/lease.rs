@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::list::{self, DecodeError, List, Number, Object, Text};
+use super::uid::Uid;
 use super::wire;
 
 mod protobuf;
@@ -27,7 +28,7 @@ pub struct Lease {
     /// The name, which is the node's.
     pub name: Box<str>,
     /// Another UID is another lease: what was seen of the old one says nothing about it.
-    pub uid: Box<str>,
+    pub uid: Uid,
     /// Orders two states of this lease.
     pub resource_version: u64,
     /// What the node wrote, by its own clock. `None` if absent or malformed, and also where UID or

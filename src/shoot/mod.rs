@@ -14,6 +14,7 @@ mod node;
 mod read;
 mod room;
 pub(crate) mod text;
+mod uid;
 mod wire;
 
 pub use api::Readiness;
@@ -26,4 +27,4 @@ pub use node::Node;
 pub use read::{
     Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, MAX_VERSION_BYTES, REFUSAL_BYTES,
 };
-pub use room::ROOM_BYTES;
+pub use uid::Uid;
