@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, List, Number, Object, Text};
+use super::list::{self, DecodeError, Fold, Folded, Number, Object, Text};
 use super::uid::Uid;
 use super::wire;
 

@@ -27,4 +27,5 @@ pub use node::Node;
 pub use read::{
     Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, MAX_VERSION_BYTES, REFUSAL_BYTES,
 };
+pub use room::ROOM_BYTES;
 pub use uid::Uid;

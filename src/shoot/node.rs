@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, List, Object, Text};
+use super::list::{self, DecodeError, Fold, Folded, Object, Text};
 use super::wire;
 
 mod protobuf;
@@ -12,6 +12,9 @@ mod protobuf;
 const WORKER_POOL: &str = "worker.gardener.cloud/pool";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const NOT_MANAGED_BY_MCM: &str = "node.machine.sapcloud.io/not-managed-by-mcm";
+
+/// So many conditions of a node are kept; with those of a problem detector it has some twenty.
+const MAX_CONDITIONS: usize = 100;
 
 /// What one Node says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

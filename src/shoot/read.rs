@@ -104,7 +104,7 @@ impl Shoot {
         limit: Duration,
     ) -> Result<Vec<Node>, ReadError> {
         let answer = self.read(Target::Nodes, consistency, limit).await?;
-        Node::decode_list(&answer.body).map_err(|error| answer.unreadable(Target::Nodes, &error))
+        Node::decode_list(&answer.body).map_err(|error| answer.no_list(Target::Nodes, &error))
     }
 
     /// Gets the version of the API server within `limit`, such as `v1.36.3`, bounded and printable.
@@ -144,7 +144,7 @@ impl Shoot {
         &self,
         target: Target,
         consistency: Consistency,
-    ) -> Result<(HeaderMap, Vec<u8>), ReadError> {
+    ) -> Result<(HeaderMap, Received), ReadError> {
         let (path, accept) = request(target, consistency);
         let (head, body) = self.ask(target, path, accept).await?;
         if !head.status.is_success() {
@@ -266,22 +266,43 @@ impl Deref for Received {
 }
 
 /// Reads at most `limit` bytes. What was read before an error is returned as well.
-pub(super) async fn read_body<B>(
-    mut body: Body<B>,
-    limit: usize,
-) -> (Vec<u8>, Result<End, B::Error>)
+pub(super) async fn read_body<B>(body: Body<B>, limit: usize) -> (Received, Result<End, B::Error>)
 where
     B: Frames<Data = Bytes> + Unpin,
 {
-    let mut read = Vec::new();
-    while let Some(data) = body.next().await {
-        let data = match data {
-            Ok(data) => data,
-            Err(error) => return (read, Err(error)),
+    read_into(&ROOM, body, limit).await
+}
+
+async fn read_into<B>(
+    room: &'static Room,
+    mut body: Body<B>,
+    limit: usize,
+) -> (Received, Result<End, B::Error>)
+where
+    B: Frames<Data = Bytes> + Unpin,
+{
+    let mut read = Received {
+        bytes: Vec::new(),
+        share: None,
+    };
+    loop {
+        let data = tokio::select! {
+            biased;
+            () = given_up(read.share.as_ref()) => return (read, Ok(End::Crowded)),
+            data = body.next() => data,
         };
-        let room = limit.saturating_sub(read.len());
-        read.extend_from_slice(data.get(..room).unwrap_or(&data));
-        if data.len() > room {
+        let data = match data {
+            Some(Ok(data)) => data,
+            Some(Err(error)) => return (read, Err(error)),
+            None => return (read, Ok(End::Whole)),
+        };
+        let left = limit.saturating_sub(read.bytes.len());
+        let taken = data.get(..left).unwrap_or(&data);
+        if !read.reserve(taken.len(), limit, room) {
+            return (read, Ok(End::Crowded));
+        }
+        read.bytes.extend_from_slice(taken);
+        if data.len() > left {
             return (read, Ok(End::CutOff));
         }
     }
@@ -366,6 +387,7 @@ fn date(headers: &HeaderMap) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use futures::{FutureExt as _, StreamExt as _};
     use http_body_util::Full;
 
     use super::*;
@@ -439,19 +461,19 @@ mod tests {
     async fn the_largest_answer_gives_way_and_small_ones_need_no_room() {
         const MIB: usize = 1024 * 1024;
         let room: &'static Room = Box::leak(Box::new(Room::new(16 * MIB)));
-        let hostile = read_into(room, resting(9 * MIB), 128 * MIB);
+        let hostile = read_into(room, Body::from(resting(9 * MIB)), 128 * MIB);
         let mut hostile = std::pin::pin!(hostile);
         assert!(hostile.as_mut().now_or_never().is_none());
         // It holds all that there is, which a small one does not touch.
-        let (small, end) = read_into(room, Body::from(vec![0; LARGE_BYTES]), MIB).await;
+        let (small, end) = read_into(room, Body::from(Full::from(vec![0; LARGE_BYTES])), MIB).await;
         assert!(matches!(end, Ok(End::Whole)) && small.share.is_none());
         assert!(hostile.as_mut().now_or_never().is_none());
-        let (large, end) = read_into(room, Body::from(vec![0; 4 * MIB]), 16 * MIB).await;
+        let (large, end) = read_into(room, Body::from(Full::from(vec![0; 4 * MIB])), 16 * MIB).await;
         assert!(matches!(end, Ok(End::Whole)) && large.len() == 4 * MIB);
         let given_up = hostile.now_or_never();
         assert!(matches!(given_up, Some((_, Ok(End::Crowded)))));
         drop((large, given_up));
-        let (_, end) = read_into(room, resting(64 * MIB), 128 * MIB).await;
+        let (_, end) = read_into(room, Body::from(resting(64 * MIB)), 128 * MIB).await;
         assert!(matches!(end, Ok(End::Crowded)), "more than there is");
     }
 }

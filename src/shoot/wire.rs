@@ -5,7 +5,7 @@
 //! that is not whole is refused as a whole. Field numbers are those of the `generated.proto` of
 //! `k8s.io/api` and `k8s.io/apimachinery`, which never change.
 
-use super::list::DecodeError;
+use super::list::{DecodeError, MAX_ITEMS};
 use super::text::clean;
 
 /// What each body begins with; no JSON does.
@@ -170,7 +170,7 @@ pub(super) fn decode<'a, T>(
         });
     }
     let (mut version, mut more) = ("", "");
-    let mut items = Vec::new();
+    let (mut items, mut count) = (Vec::new(), 0);
     let mut fields = Fields::of(raw.ok_or(DecodeError::NoItems { expected })?);
     while let Some((field, value)) = fields.next()? {
         match field {
@@ -184,7 +184,13 @@ pub(super) fn decode<'a, T>(
                     }
                 }
             }
-            list::ITEMS => items.extend(item(value.bytes()?)?),
+            list::ITEMS => {
+                count += 1;
+                if count > MAX_ITEMS {
+                    return Err(DecodeError::TooMany { expected });
+                }
+                items.extend(item(value.bytes()?)?);
+            }
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Nodes out of protobuf.
 
 use super::super::wire::{Fields, Malformed, entry, meta};
-use super::{NOT_MANAGED_BY_MCM, Node, WORKER_POOL, ZONE, is_in_place_update};
+use super::{MAX_CONDITIONS, NOT_MANAGED_BY_MCM, Node, WORKER_POOL, ZONE, is_in_place_update};
 
 /// `core/v1.Node`.
 mod field {
@@ -71,7 +71,7 @@ impl Node {
                 _ => {}
             }
         }
-        if status == "True" && !kind.is_empty() {
+        if status == "True" && !kind.is_empty() && self.true_conditions.len() < MAX_CONDITIONS {
             self.true_conditions.push(kind.into());
         }
         self.in_place_update |= is_in_place_update(kind, reason);

@@ -254,6 +254,16 @@ fn other_bodies_are_refused() {
     }
 }
 
+/// Also of items that are none, which take two bytes each.
+#[test]
+fn more_items_than_any_cluster_has_are_an_error() {
+    let nameless = |count| list("LeaseList", "7", "", &vec![Vec::new(); count]);
+    let most = LeaseList::decode(&nameless(MAX_ITEMS)).unwrap();
+    assert_eq!(most.leases, []);
+    let error = LeaseList::decode(&nameless(MAX_ITEMS + 1)).unwrap_err();
+    assert!(matches!(error, DecodeError::TooMany { .. }), "{error}");
+}
+
 #[test]
 fn a_time_that_is_none_makes_a_lease_unknown() {
     let meta = [bytes(1, "n"), bytes(5, "u"), bytes(6, "3")].concat();
