@@ -14,13 +14,14 @@ pub(crate) fn all() -> Vec<Scenario> {
 }
 
 /// The bench brings a seed and an operator of its own, and checks itself that those that are cut
-/// off, and no others, are scaled down and restored.
+/// off, and no others, are scaled down and restored, also while API servers are dead in every way
+/// there is.
 async fn e2e_a_farm_of_simulated_shoots_is_protected_and_restored(_env: Env) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let results = directory.path().join("results.json");
     let bench = Process::new("bench", env!("CARGO_BIN_EXE_bench"), directory.path())
-        .args(["--shoots=3", "--nodes=5", "--outage=2"])
-        .args(["--measure=1s", "--faster=10", "--json"])
+        .args(["--shoots=10x5", "--outage=2", "--dead=50"])
+        .args(["--measure=1s", "--measure-dead=1s", "--faster=10", "--json"])
         .args([&results]);
     bench.start()?;
     let ended = bench.ends(LIMIT).await?;
@@ -30,7 +31,9 @@ async fn e2e_a_farm_of_simulated_shoots_is_protected_and_restored(_env: Env) -> 
     let run = results.pointer("/runs/0").context("no run")?;
     let delays = run.pointer("/outage/delays").and_then(Value::as_array);
     ensure!(delays.is_some_and(|delays| delays.len() == 2), "{run}");
+    let dead = run.pointer("/dead/shoots").and_then(Value::as_u64);
+    ensure!(dead == Some(5), "{run}");
     let table = bench.log()?;
-    ensure!(table.contains("| shoots × nodes | 3 × 5 |"), "{table}");
+    ensure!(table.contains("| shoots × nodes | 10 × 5 |"), "{table}");
     Ok(())
 }

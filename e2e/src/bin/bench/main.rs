@@ -10,6 +10,7 @@
 mod delay;
 mod farm;
 mod gaps;
+mod growth;
 mod host;
 mod hosted;
 mod results;
@@ -23,12 +24,15 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use dependency_watchdog::api;
 use dependency_watchdog_e2e::{Env, Files, INTERRUPTED, interrupted};
-use farm::FarmArgs;
+use farm::{Death, FarmArgs};
 use results::{Host, Report};
 use std::{
     collections::BTreeMap,
+    fmt,
+    num::ParseIntError,
     path::{Path, PathBuf},
     process::ExitCode,
+    str::FromStr,
     time::Duration,
 };
 use tokio::runtime::Runtime;
@@ -58,15 +62,21 @@ enum Part {
 
 #[derive(Args, Debug)]
 struct Settings {
-    /// How many shoots: one run each
-    #[arg(long, value_delimiter = ',', default_values_t = [50, 300])]
-    shoots: Vec<usize>,
-    /// Nodes of each shoot
+    /// How many shoots, of how many nodes each: one run for each of `50` or `100x500`
+    #[arg(long, value_name = "SHOOTS[xNODES]", value_delimiter = ',', default_values_t = [Size::new(50), Size::new(300)])]
+    shoots: Vec<Size>,
+    /// Nodes of each shoot, where it is not said with the shoots
     #[arg(long, default_value_t = 100)]
     nodes: usize,
-    /// How long to measure while nothing is wrong
-    #[arg(long, default_value = "120s", value_parser = duration)]
+    /// How long to measure while nothing is wrong; Nodes are listed every 5 minutes
+    #[arg(long, default_value = "300s", value_parser = duration)]
     measure: Duration,
+    /// How many of a hundred API servers die before the outage
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(..=50))]
+    dead: u8,
+    /// How long to measure with the dead among the living
+    #[arg(long, default_value = "120s", value_parser = duration)]
+    measure_dead: Duration,
     /// How many shoots fall silent at once
     #[arg(long, default_value_t = 20)]
     outage: usize,
@@ -80,6 +90,44 @@ struct Settings {
     /// Write all that was measured to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// A number of shoots, perhaps with that of their nodes.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    shoots: usize,
+    nodes: Option<usize>,
+}
+
+impl Size {
+    fn new(shoots: usize) -> Self {
+        Self {
+            shoots,
+            nodes: None,
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        let (shoots, nodes) = match text.split_once('x') {
+            Some((shoots, nodes)) => (shoots, Some(nodes.parse()?)),
+            None => (text, None),
+        };
+        let shoots = shoots.parse()?;
+        Ok(Self { shoots, nodes })
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.nodes {
+            Some(nodes) => write!(f, "{}x{nodes}", self.shoots),
+            None => write!(f, "{}", self.shoots),
+        }
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, api::DurationError> {
@@ -112,16 +160,36 @@ impl Settings {
             + Duration::from_secs(2) * u32::try_from(shoots).unwrap_or(u32::MAX)
     }
 
+    /// Who falls silent, and who is dead by then: spread over all shoots.
+    fn casualties(&self, shoots: usize) -> (Vec<usize>, Vec<(usize, Death)>) {
+        let spread = |from: &[usize], count: usize| -> Vec<usize> {
+            let places = (0..count).map(|number| number * from.len() / count);
+            places.filter_map(|it| from.get(it).copied()).collect()
+        };
+        let all: Vec<usize> = (0..shoots).collect();
+        let silent = spread(&all, self.outage);
+        let others: Vec<usize> = all.into_iter().filter(|it| !silent.contains(it)).collect();
+        let dead = shoots * usize::from(self.dead) / 100;
+        let dead = spread(&others, dead.min(others.len()));
+        (
+            silent,
+            dead.into_iter()
+                .zip(Death::ALL.into_iter().cycle())
+                .collect(),
+        )
+    }
+
     fn check(&self) -> Result<()> {
-        ensure!(
-            self.nodes > 1,
-            "--nodes: a shoot of fewer than 2 nodes is never protected"
-        );
-        for shoots in &self.shoots {
+        for size in &self.shoots {
             ensure!(
-                (1..=*shoots).contains(&self.outage),
-                "--outage: {} of {shoots} shoots cannot fall silent",
-                self.outage
+                size.nodes.unwrap_or(self.nodes) > 1,
+                "--nodes: a shoot of fewer than 2 nodes is never protected"
+            );
+            ensure!(
+                (1..=size.shoots).contains(&self.outage),
+                "--outage: {} of {} shoots cannot fall silent",
+                self.outage,
+                size.shoots
             );
         }
         Ok(())
@@ -130,6 +198,7 @@ impl Settings {
     fn told(&self) -> BTreeMap<&'static str, String> {
         BTreeMap::from([
             ("measured for", format!("{:?}", self.measure)),
+            ("with the dead for", format!("{:?}", self.measure_dead)),
             ("leases of", format!("{:?}", self.lease())),
             ("grace", format!("{:?}", self.grace())),
             ("probes every", format!("{:?}", self.interval())),
@@ -180,10 +249,11 @@ async fn measure(root: &Path, settings: &Settings) -> Result<()> {
         settings: settings.told(),
         runs: Vec::new(),
     };
-    for shoots in &settings.shoots {
-        let (run, host) = run::run(&env, root, settings, *shoots)
+    for size in &settings.shoots {
+        let nodes = size.nodes.unwrap_or(settings.nodes);
+        let (run, host) = run::run(&env, root, settings, size.shoots, nodes)
             .await
-            .with_context(|| format!("with {shoots} shoots"))?;
+            .with_context(|| format!("with {} shoots of {nodes} nodes", size.shoots))?;
         report.runs.push(run);
         report.host = host;
     }
@@ -195,4 +265,23 @@ async fn measure(root: &Path, settings: &Settings) -> Result<()> {
     };
     write(&settings.markdown, &table)?;
     write(&settings.json, &serde_json::to_string_pretty(&report)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_falls_silent_who_is_dead() {
+        let cli = Cli::parse_from(["bench", "--shoots=40x7,1000", "--dead=50"]);
+        let sizes = cli.settings.shoots.iter().map(Size::to_string);
+        assert_eq!(sizes.collect::<Vec<_>>(), ["40x7", "1000"]);
+        for (shoots, dying) in [(20, 0), (40, 20), (1000, 500)] {
+            let (silent, dead) = cli.settings.casualties(shoots);
+            assert_eq!((silent.len(), dead.len()), (20, dying));
+            assert!(dead.iter().all(|(shoot, _)| !silent.contains(shoot)));
+            let ways = dead.iter().filter(|(_, how)| *how == Death::Swallows);
+            assert_eq!(ways.count(), dying / 5);
+        }
+    }
 }

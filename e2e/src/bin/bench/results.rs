@@ -33,6 +33,8 @@ pub(crate) struct Run {
     pub(crate) nodes: usize,
     pub(crate) start: Start,
     pub(crate) steady: Steady,
+    /// None if no shoot was to die.
+    pub(crate) dead: Option<Dead>,
     pub(crate) outage: Outage,
     pub(crate) recovery: Recovery,
 }
@@ -54,7 +56,7 @@ pub(crate) struct Start {
     pub(crate) seed_requests: BTreeMap<String, usize>,
 }
 
-/// While nothing is wrong.
+/// While nothing is wrong with those that are told of.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Steady {
@@ -74,6 +76,17 @@ pub(crate) struct Steady {
     pub(crate) gaps: Option<Spread>,
 }
 
+/// Some API servers have died, in all ways alike, and stay dead for the rest of the run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Dead {
+    pub(crate) shoots: usize,
+    /// From then on until each ClusterHealth of theirs says that the shoot cannot be judged.
+    pub(crate) reported: f64,
+    /// What is told of shoots is of the living alone.
+    pub(crate) living: Steady,
+}
+
 /// What a shoot is asked for in a minute.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -81,6 +94,8 @@ pub(crate) struct PerShootMinute {
     pub(crate) requests: f64,
     pub(crate) lists_of_leases: f64,
     pub(crate) lists_of_nodes: f64,
+    /// Requests for `/readyz`.
+    pub(crate) readiness: f64,
     /// Bytes from the shoot to the operator.
     pub(crate) to_operator: f64,
     /// Bytes from the operator to the shoot.
@@ -120,4 +135,72 @@ pub(crate) struct Recovery {
     pub(crate) last: Option<Spread>,
     /// Until each ClusterHealth says that it is over.
     pub(crate) reported: f64,
+}
+
+#[cfg(test)]
+pub(crate) mod fixtures {
+    use super::*;
+
+    fn steady() -> Steady {
+        let gaps = Spread::of([10.0, 12.0]);
+        Steady {
+            length: 120.0,
+            cores: 0.01234,
+            farm_cores: 0.1,
+            api_server_cores: 0.2,
+            machine_cores: 0.4,
+            resident: 2 << 20,
+            peak: 3 << 20,
+            per_shoot_minute: PerShootMinute::default(),
+            seed_requests: BTreeMap::new(),
+            gaps,
+        }
+    }
+
+    /// A run with dead, if there are more than a hundred shoots.
+    pub(crate) fn run(shoots: usize, nodes: usize) -> Run {
+        let delay = |first| Delay {
+            first,
+            last: first + 0.1,
+            true_first: first + 0.5,
+            true_last: first + 0.6,
+            left: 1.0 - first,
+        };
+        let gaps = Spread::of([10.0, 12.0]);
+        Run {
+            shoots,
+            nodes,
+            start: Start {
+                asked: 1.0,
+                judged: 2.0,
+                settled: 3.0,
+                computed: 0.5,
+                peak: 3 << 20,
+                seed_requests: BTreeMap::from([("list".to_owned(), 7)]),
+            },
+            steady: steady(),
+            dead: (shoots > 100).then(|| Dead {
+                shoots: shoots / 10,
+                reported: 30.0,
+                living: steady(),
+            }),
+            outage: Outage {
+                shoots: 2,
+                delays: vec![delay(-0.25), delay(1.5)],
+                reported: 4.0,
+                cores: 0.1,
+                machine_cores: 0.2,
+                peak: 4 << 20,
+                requests: 8.0,
+                to_operator: 2048.0,
+                seed_requests: 12,
+                gaps_of_others: None,
+            },
+            recovery: Recovery {
+                first: gaps,
+                last: gaps,
+                reported: 9.0,
+            },
+        }
+    }
 }

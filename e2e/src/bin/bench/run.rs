@@ -2,10 +2,10 @@
 
 use crate::{
     Settings,
-    farm::{Count, Micros, now},
+    farm::{Count, Death, Micros, now},
     gaps::gaps,
     host,
-    results::{Host, Outage, PerShootMinute, Recovery, Run, Start, Steady},
+    results::{Dead, Host, Outage, PerShootMinute, Recovery, Run, Start, Steady},
     stats::Spread,
     usage::{self, Usage},
     world::{World, looked},
@@ -13,9 +13,12 @@ use crate::{
 use anyhow::{Context as _, Result};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{Env, Operator, Process, wait};
+use k8s_openapi::api::apps::v1::Deployment;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
+/// How the operator is run where it is installed.
+const DEPLOYMENT: &str = include_str!("../../../../manifests/prober/deployment.yaml");
 /// From an order until it takes effect, so that the farm has it in time.
 const NOTICE: Micros = 500_000;
 
@@ -28,16 +31,19 @@ pub(crate) async fn run(
     root: &Path,
     settings: &Settings,
     shoots: usize,
+    nodes: usize,
 ) -> Result<(Run, Host)> {
     let begun = Instant::now();
     let say = |what: &str| {
         let seconds = begun.elapsed().as_secs_f64();
-        eprintln!("{shoots} shoots, {seconds:4.0} s: {what}");
+        eprintln!("{shoots} × {nodes}, {seconds:4.0} s: {what}");
     };
     say("starting a seed and a farm");
-    let mut world = World::start(env, root, settings, shoots).await?;
+    let mut world = World::start(env, root, settings, shoots, nodes).await?;
     say("starting the operator");
-    let operator = Operator::start(&world.seed, "prober", "prober", &[])?;
+    let budget = budget()?;
+    let budget: Vec<&str> = budget.iter().map(String::as_str).collect();
+    let operator = Operator::start(&world.seed, "prober", "prober", &budget)?;
     let pid = operator.process.pid().context("the operator has ended")?;
     let mut bench = Bench {
         limit: settings.limit(shoots),
@@ -52,6 +58,29 @@ pub(crate) async fn run(
     let host = host::describe(pid, server)?;
     say("done");
     Ok((run, host))
+}
+
+/// What the Deployment in the manifests grants the operator of requests to the seed, as flags.
+fn budget() -> Result<[String; 2]> {
+    let deployment: Deployment = serde_saphyr::from_str(DEPLOYMENT)?;
+    let pod = deployment.spec.and_then(|spec| spec.template.spec);
+    let pod = pod.context("the Deployment in the manifests has no pod")?;
+    let variables: Vec<_> = pod
+        .containers
+        .into_iter()
+        .flat_map(|it| it.env.unwrap_or_default())
+        .collect();
+    let flag = |variable: &str, flag: &str| {
+        let found = variables.iter().find(|it| it.name == variable);
+        let value = found.and_then(|it| it.value.as_deref());
+        let value =
+            value.with_context(|| format!("the Deployment in the manifests sets no {variable}"))?;
+        anyhow::Ok(format!("--{flag}={value}"))
+    };
+    Ok([
+        flag("DWD_KUBE_API_QPS", "kube-api-qps")?,
+        flag("DWD_KUBE_API_BURST", "kube-api-burst")?,
+    ])
 }
 
 /// Waits for the end of a process, which is a failure here.
@@ -74,21 +103,28 @@ struct Bench<'a> {
 impl Bench<'_> {
     async fn phases(&mut self, settings: &Settings, say: impl Fn(&str)) -> Result<Run> {
         let shoots = self.world.shoots;
-        let cut: Vec<usize> = (0..settings.outage)
-            .map(|number| number * shoots / settings.outage)
-            .collect();
+        let (cut, dead) = settings.casualties(shoots);
         let start = self.start().await?;
         say("measuring while nothing is wrong");
-        let steady = self.steady(settings.measure).await?;
+        let all: Vec<usize> = (0..shoots).collect();
+        let steady = self.steady(settings.measure, &all).await?;
+        let gone: Vec<usize> = dead.iter().map(|(shoot, _)| *shoot).collect();
+        let dead = if dead.is_empty() {
+            None
+        } else {
+            say("killing some, and measuring the others");
+            Some(self.dead(settings.measure_dead, &dead).await?)
+        };
         say("cutting some off");
-        let outage = self.outage(&cut).await?;
+        let outage = self.outage(&cut, &gone).await?;
         say("letting them back");
         let recovery = self.recovery(&cut).await?;
         Ok(Run {
             shoots,
-            nodes: settings.nodes,
+            nodes: self.world.nodes,
             start,
             steady,
+            dead,
             outage,
             recovery,
         })
@@ -132,7 +168,29 @@ impl Bench<'_> {
         .await
     }
 
-    async fn steady(&mut self, length: Duration) -> Result<Steady> {
+    async fn dead(&mut self, length: Duration, dead: &[(usize, Death)]) -> Result<Dead> {
+        let begun = Instant::now();
+        self.world.control.kill(dead).await?;
+        let shoots: Vec<usize> = dead.iter().map(|(shoot, _)| *shoot).collect();
+        let unjudged = self.world.report(
+            self.limit,
+            "the ClusterHealths of the dead to say something else than Healthy",
+            &shoots,
+            |status| status.reason.as_deref() != Some("Healthy"),
+        );
+        unjudged.await?;
+        let reported = begun.elapsed().as_secs_f64();
+        let all = 0..self.world.shoots;
+        let living: Vec<usize> = all.filter(|shoot| !shoots.contains(shoot)).collect();
+        Ok(Dead {
+            shoots: shoots.len(),
+            reported,
+            living: self.steady(length, &living).await?,
+        })
+    }
+
+    /// Measures for so long, and these shoots.
+    async fn steady(&mut self, length: Duration, shoots: &[usize]) -> Result<Steady> {
         let farm = self.world.farm.pid().context("the farm has ended")?;
         let server = self.world.seed.server().process().pid();
         let server = server.context("the seed's API server has ended")?;
@@ -144,6 +202,11 @@ impl Bench<'_> {
         let (to, after) = (now(), self.world.control.count().await?);
         let memory = usage::memory(self.pid)?;
         let seconds = (to - from) as f64 / 1e6;
+        let of = |counts: &[Count]| -> Vec<Count> {
+            let counts = shoots.iter().filter_map(|shoot| counts.get(*shoot));
+            counts.cloned().collect()
+        };
+        let (before, after) = (of(&before), of(&after));
         let counts: Vec<Count> = after.iter().zip(&before).map(|(a, b)| a.since(b)).collect();
         let seed_requests = self.seed_requests(from, to)?.into_iter();
         let core = |place: usize| cores.get(place).copied().unwrap_or(f64::NAN);
@@ -163,7 +226,7 @@ impl Bench<'_> {
         })
     }
 
-    async fn outage(&mut self, shoots: &[usize]) -> Result<Outage> {
+    async fn outage(&mut self, shoots: &[usize], dead: &[usize]) -> Result<Outage> {
         let before = self.world.control.count().await?;
         let usage = Usage::of(&[self.pid])?;
         let cut = now() + NOTICE;
@@ -196,6 +259,7 @@ impl Bench<'_> {
         };
         let others = others
             .iter()
+            .filter(|(shoot, _)| !dead.contains(shoot))
             .flat_map(|(_, (count, _))| gaps(&count.asked, cut, to));
         Ok(Outage {
             shoots: shoots.len(),
@@ -262,6 +326,7 @@ fn per_shoot_minute(counts: &[Count], seconds: f64) -> PerShootMinute {
         requests: rate(Count::requests),
         lists_of_leases: rate(|count| count.cached + count.consistent),
         lists_of_nodes: rate(|count| count.nodes),
+        readiness: rate(|count| count.ready),
         to_operator: rate(|count| count.sent),
         from_operator: rate(|count| count.received),
         handshakes: rate(|count| count.handshakes),

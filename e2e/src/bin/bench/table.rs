@@ -2,7 +2,8 @@
 
 use crate::{
     delay::Delay,
-    results::{Report, Run},
+    growth::{Growth, growths},
+    results::{Dead, Report, Run},
     stats::Spread,
 };
 use std::{collections::BTreeMap, fmt::Display};
@@ -36,7 +37,30 @@ pub(crate) fn markdown(report: &Report) -> String {
         lines.push(row(name, report.runs.iter().map(cell)));
     }
     lines.push(String::new());
+    lines.extend(growth(&growths(&report.runs)));
     lines.join("\n")
+}
+
+/// What one more costs; nothing if no two runs tell.
+fn growth(growths: &[Growth]) -> Vec<String> {
+    if growths.is_empty() {
+        return Vec::new();
+    }
+    let heads = [
+        "thousandths of a core",
+        "KiB resident",
+        "KiB to the operator a minute",
+    ];
+    let mut lines = vec![
+        row("one more costs", heads),
+        row("---", heads.map(|_| "---:")),
+    ];
+    lines.extend(growths.iter().map(|it| {
+        let cells = [it.cores * 1000.0, it.resident / KIB, it.to_operator / KIB];
+        row(&it.what, cells.map(|value| format!("{value:.4}")))
+    }));
+    lines.push(String::new());
+    lines
 }
 
 fn settings(settings: &BTreeMap<&str, String>) -> String {
@@ -83,6 +107,9 @@ const ROWS: &[(&str, Cell)] = &[
     ("… of which lists of Nodes", |run| {
         hundredths(run.steady.per_shoot_minute.lists_of_nodes)
     }),
+    ("… of which for /readyz", |run| {
+        hundredths(run.steady.per_shoot_minute.readiness)
+    }),
     ("… KiB to the operator", |run| {
         tenths(run.steady.per_shoot_minute.to_operator / KIB)
     }),
@@ -97,6 +124,41 @@ const ROWS: &[(&str, Cell)] = &[
     }),
     ("between two lists of one shoot, s", |run| {
         spread(run.steady.gaps)
+    }),
+    ("**some API servers are dead**", |run| {
+        dead(run, |dead| format!("{} shoots", dead.shoots))
+    }),
+    ("death → every ClusterHealth of theirs says so, s", |run| {
+        dead(run, |dead| tenths(dead.reported))
+    }),
+    ("between two lists of one of the living, s", |run| {
+        dead(run, |dead| spread(dead.living.gaps))
+    }),
+    ("per living shoot and minute: requests", |run| {
+        dead(run, |dead| {
+            hundredths(dead.living.per_shoot_minute.requests)
+        })
+    }),
+    ("… KiB to the operator", |run| {
+        dead(run, |dead| {
+            tenths(dead.living.per_shoot_minute.to_operator / KIB)
+        })
+    }),
+    ("… TLS handshakes", |run| {
+        dead(run, |dead| {
+            hundredths(dead.living.per_shoot_minute.handshakes)
+        })
+    }),
+    ("requests to the seed per minute", |run| {
+        dead(run, |dead| {
+            verbs(&dead.living.seed_requests, |rate| hundredths(*rate))
+        })
+    }),
+    ("cores", |run| {
+        dead(run, |dead| format!("{:.4}", dead.living.cores))
+    }),
+    ("resident memory, MiB", |run| {
+        dead(run, |dead| tenths(dead.living.resident as f64 / MIB))
     }),
     ("**outage of several at once**", |run| {
         format!("{} shoots", run.outage.shoots)
@@ -194,6 +256,10 @@ fn spread(spread: Option<Spread>) -> String {
     }
 }
 
+fn dead(run: &Run, of: fn(&Dead) -> String) -> String {
+    run.dead.as_ref().map_or_else(|| "none".to_owned(), of)
+}
+
 fn delays(run: &Run, of: fn(&Delay) -> f64) -> String {
     spread(Spread::of(run.outage.delays.iter().map(of)))
 }
@@ -211,59 +277,7 @@ fn verbs<T>(counts: &BTreeMap<String, T>, told: impl Fn(&T) -> String) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Host, Outage, PerShootMinute, Recovery, Start, Steady};
-
-    fn run(shoots: usize) -> Run {
-        let delay = |first| Delay {
-            first,
-            last: first + 0.1,
-            true_first: first + 0.5,
-            true_last: first + 0.6,
-            left: 1.0 - first,
-        };
-        let gaps = Spread::of([10.0, 12.0]);
-        Run {
-            shoots,
-            nodes: 100,
-            start: Start {
-                asked: 1.0,
-                judged: 2.0,
-                settled: 3.0,
-                computed: 0.5,
-                peak: 3 << 20,
-                seed_requests: BTreeMap::from([("list".to_owned(), 7)]),
-            },
-            steady: Steady {
-                length: 120.0,
-                cores: 0.01234,
-                farm_cores: 0.1,
-                api_server_cores: 0.2,
-                machine_cores: 0.4,
-                resident: 2 << 20,
-                peak: 3 << 20,
-                per_shoot_minute: PerShootMinute::default(),
-                seed_requests: BTreeMap::new(),
-                gaps,
-            },
-            outage: Outage {
-                shoots: 2,
-                delays: vec![delay(-0.25), delay(1.5)],
-                reported: 4.0,
-                cores: 0.1,
-                machine_cores: 0.2,
-                peak: 4 << 20,
-                requests: 8.0,
-                to_operator: 2048.0,
-                seed_requests: 12,
-                gaps_of_others: None,
-            },
-            recovery: Recovery {
-                first: gaps,
-                last: gaps,
-                reported: 9.0,
-            },
-        }
-    }
+    use crate::results::{Host, fixtures::run};
 
     #[test]
     fn no_zero_has_a_sign() {
@@ -279,16 +293,18 @@ mod tests {
                 ..Host::default()
             },
             settings: BTreeMap::from([("grace", "40s".to_owned())]),
-            runs: vec![run(50), run(300)],
+            runs: vec![run(50, 100), run(300, 100)],
         };
         let text = markdown(&report);
         assert!(text.contains("Settings: grace 40s.\n"), "{text}");
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        assert_eq!(rows.len(), ROWS.len() + 2);
+        let (rows, growth) = rows.split_at(ROWS.len() + 2);
         assert!(
             rows.iter().all(|row| row.matches('|').count() == 4),
             "{text}"
         );
+        let expected = "| a shoot of 100 nodes (50 → 300) | 0.0000 | 0.0000 | 0.0000 |";
+        assert_eq!(growth.last(), Some(&expected), "{text}");
         for expected in [
             "| shoots × nodes | 50 × 100 | 300 × 100 |",
             "| cores | 0.0123 | 0.0123 |",
@@ -298,6 +314,8 @@ mod tests {
             "| stamps certain → first write, s | -0.25 / 1.50 / 1.50 | -0.25 / 1.50 / 1.50 |",
             "| left before the first node is lost, least, s | -0.50 | -0.50 |",
             "| all written before that | no, 1 late | no, 1 late |",
+            "| **some API servers are dead** | none | 30 shoots |",
+            "| between two lists of one of the living, s | none | 10.00 / 12.00 / 12.00 |",
             "| between two lists of one of the others, s | none | none |",
             "| between two lists of one shoot, s | 10.00 / 12.00 / 12.00 | 10.00 / 12.00 / 12.00 |",
         ] {

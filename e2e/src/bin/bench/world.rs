@@ -46,16 +46,21 @@ impl World {
         root: &Path,
         settings: &Settings,
         shoots: usize,
+        nodes: usize,
     ) -> Result<Self> {
-        let name = format!("bench-{shoots}");
+        let name = format!("bench-{shoots}x{nodes}");
         let socket = root.join(format!("{name}.socket"));
-        let farm = Process::new(&format!("farm-{shoots}"), std::env::current_exe()?, root)
-            .args(["farm".as_ref(), "--socket".as_ref(), socket.as_os_str()])
-            .args([
-                format!("--shoots={shoots}"),
-                format!("--nodes={}", settings.nodes),
-                format!("--lease-seconds={}", settings.lease().as_secs()),
-            ]);
+        let farm = Process::new(
+            &format!("farm-{shoots}x{nodes}"),
+            std::env::current_exe()?,
+            root,
+        )
+        .args(["farm".as_ref(), "--socket".as_ref(), socket.as_os_str()])
+        .args([
+            format!("--shoots={shoots}"),
+            format!("--nodes={nodes}"),
+            format!("--lease-seconds={}", settings.lease().as_secs()),
+        ]);
         farm.start()?;
         let seed = env.own_seed(&name).await?;
         let mut control = wait::until("the farm to take orders", async || {
@@ -65,7 +70,7 @@ impl World {
         .await?;
         let description = control.describe().await?;
         let client = seed.client()?;
-        hosted::create(&client, &description, settings.nodes).await?;
+        hosted::create(&client, &description, nodes).await?;
         let rules = apply_policy(&client, settings).await?;
         let world = Self {
             seed,
@@ -75,7 +80,7 @@ impl World {
             description,
             rules,
             shoots,
-            nodes: settings.nodes,
+            nodes,
         };
         let all = world.shoots * DEPENDENTS.len();
         let limit = settings.limit(shoots);

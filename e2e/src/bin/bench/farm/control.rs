@@ -1,6 +1,6 @@
 //! How the bench tells the farm what to do: lines of JSON over a socket in the run's directory.
 
-use super::{clock::Micros, count::Count};
+use super::{clock::Micros, count::Count, death::Death};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::path::Path;
@@ -19,6 +19,8 @@ pub(super) enum Order {
     Cut { shoots: Vec<usize>, at: Micros },
     /// They do again from then on.
     Restore { shoots: Vec<usize>, at: Micros },
+    /// These shoots' API servers are dead from now on.
+    Kill { shoots: Vec<(usize, Death)> },
     /// Answer a [`Count`] of each shoot.
     Count,
 }
@@ -66,6 +68,12 @@ impl Control {
     pub(crate) async fn restore(&mut self, shoots: &[usize], at: Micros) -> Result<()> {
         let shoots = shoots.to_vec();
         self.ask(&Order::Restore { shoots, at }).await
+    }
+
+    /// Lets the API servers of these shoots die.
+    pub(crate) async fn kill(&mut self, shoots: &[(usize, Death)]) -> Result<()> {
+        let shoots = shoots.to_vec();
+        self.ask(&Order::Kill { shoots }).await
     }
 
     async fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T> {

@@ -8,19 +8,24 @@ mod bodies;
 mod clock;
 mod control;
 mod count;
+mod death;
 mod framing;
 mod kubelets;
+mod lease;
+mod names;
+mod node;
 mod server;
 mod template;
 mod tls;
 mod wire;
 
 pub(crate) use self::{
-    bodies::node_name,
     clock::{Micros, micros, now},
     control::{Control, Description},
     count::Count,
+    death::Death,
     kubelets::Kubelets,
+    names::node_name,
     server::TOKEN,
 };
 
@@ -104,11 +109,21 @@ impl Farm {
                     send(&mut stream, &counts).await?;
                 }
                 Order::Cut { shoots, at } => {
-                    self.each(&shoots, |kubelets| kubelets.cut(at))?;
+                    for shoot in shoots {
+                        self.server(shoot)?.kubelets().cut(at);
+                    }
                     send(&mut stream, &()).await?;
                 }
                 Order::Restore { shoots, at } => {
-                    self.each(&shoots, |kubelets| kubelets.restore(at))?;
+                    for shoot in shoots {
+                        self.server(shoot)?.kubelets().restore(at);
+                    }
+                    send(&mut stream, &()).await?;
+                }
+                Order::Kill { shoots } => {
+                    for (shoot, how) in shoots {
+                        self.server(shoot)?.die(how);
+                    }
                     send(&mut stream, &()).await?;
                 }
             }
@@ -116,12 +131,9 @@ impl Farm {
         Ok(())
     }
 
-    fn each(&self, shoots: &[usize], change: impl Fn(&mut Kubelets)) -> Result<()> {
-        for shoot in shoots {
-            let server = self.servers.get(*shoot);
-            let server = server.with_context(|| format!("the farm has no shoot {shoot}"))?;
-            change(&mut server.kubelets());
-        }
-        Ok(())
+    fn server(&self, shoot: usize) -> Result<&Server> {
+        let server = self.servers.get(shoot);
+        let server = server.with_context(|| format!("the farm has no shoot {shoot}"))?;
+        Ok(server)
     }
 }

@@ -5,8 +5,10 @@ use super::{
     bodies::{self, Encoding},
     clock::{self, http_date},
     count::Counters,
+    death::{BlackHole, DRIP, Death},
     framing::Body,
     kubelets::Kubelets,
+    lease, node,
     tls::Counted,
     wire::PROTOBUF,
 };
@@ -16,8 +18,9 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::watch,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -40,6 +43,7 @@ pub(super) struct Server {
     pub(super) lease_duration: u32,
     pub(super) counters: Arc<Counters>,
     kubelets: Mutex<Kubelets>,
+    death: watch::Sender<Option<Death>>,
 }
 
 impl Server {
@@ -50,6 +54,7 @@ impl Server {
             lease_duration,
             counters: Arc::default(),
             kubelets: Mutex::new(kubelets),
+            death: watch::Sender::new(None),
         }
     }
 
@@ -58,8 +63,33 @@ impl Server {
         self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts connections for ever.
+    /// It is dead from now on.
+    pub(super) fn die(&self, how: Death) {
+        self.death.send_replace(Some(how));
+    }
+
+    /// Accepts connections for ever, or until it dies so that there are none.
     pub(super) async fn run(self: Arc<Self>, listener: TcpListener, acceptor: TlsAcceptor) {
+        let mut death = self.death.subscribe();
+        let unreachable =
+            |death: &Option<Death>| matches!(death, Some(Death::Refuses | Death::Swallows));
+        let address = listener.local_addr();
+        tokio::select! {
+            // The sender is this server's, so it is not gone.
+            _ = death.wait_for(unreachable) => {}
+            () = Arc::clone(&self).accept(&listener, &acceptor) => {}
+        }
+        drop(listener);
+        let swallows = *death.borrow() == Some(Death::Swallows);
+        if let (Ok(address), true) = (address, swallows) {
+            match BlackHole::open(address).await {
+                Ok(_hole) => std::future::pending().await,
+                Err(error) => tracing::error!("no black hole: {error:#}"),
+            }
+        }
+    }
+
+    async fn accept(self: Arc<Self>, listener: &TcpListener, acceptor: &TlsAcceptor) {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -82,12 +112,30 @@ impl Server {
     async fn serve(self: Arc<Self>, stream: TcpStream, acceptor: TlsAcceptor) -> Result<()> {
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         stream.set_nodelay(true)?;
+        let mut death = self.death.subscribe();
+        let says_nothing = *death.borrow() == Some(Death::SaysNothing);
+        if says_nothing {
+            return closed(stream).await;
+        }
         let counted = Counted::new(stream, Arc::clone(&self.counters));
         let mut stream = acceptor.accept(counted).await?;
         self.counters.handshakes.fetch_add(1, Ordering::Relaxed);
-        while let Ok(head) = timeout(IDLE, read_head(&mut stream)).await {
-            let Some(head) = head? else { break };
-            stream.write_all(&self.answer(&head)).await?;
+        loop {
+            let refuses = |death: &Option<Death>| *death == Some(Death::Refuses);
+            let head = tokio::select! {
+                _ = death.wait_for(refuses) => return Ok(()),
+                head = timeout(IDLE, read_head(&mut stream)) => head,
+            };
+            let Ok(Some(head)) = head.unwrap_or(Ok(None)) else {
+                break;
+            };
+            let dead = *death.borrow();
+            let answer = match dead {
+                None => self.answer(&head),
+                Some(Death::Drips) => return drip(&mut stream, &self.answer(&head)).await,
+                Some(_) => return closed(stream).await,
+            };
+            stream.write_all(&answer).await?;
             stream.flush().await?;
         }
         Ok(stream.shutdown().await?)
@@ -165,17 +213,36 @@ impl Server {
             ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", Some(encoding)) => {
                 self.counters.leases(cached, at);
                 let kubelets = self.kubelets();
-                bodies::leases(encoding, self.shoot, &kubelets, self.lease_duration, at)
+                lease::leases(encoding, self.shoot, &kubelets, self.lease_duration, at)
             }
             ("/api/v1/nodes", Some(encoding)) => {
                 self.counters.nodes.fetch_add(1, Ordering::Relaxed);
                 let revision = self.kubelets().revision(at);
-                bodies::nodes(encoding, self.shoot, self.nodes, revision)
+                node::nodes(encoding, self.shoot, self.nodes, revision)
             }
             _ => return refuse(404, "NotFound"),
         };
         (200, body)
     }
+}
+
+/// Reads, and says nothing, until the client has closed the connection.
+async fn closed(mut stream: impl AsyncRead + Unpin) -> Result<()> {
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+/// Sends the head of an answer at once, and the rest byte by byte.
+async fn drip(stream: &mut TlsStream<Counted>, answer: &[u8]) -> Result<()> {
+    let head = answer.windows(4).position(|part| part == b"\r\n\r\n");
+    let (head, body) = answer.split_at(head.map_or(0, |at| at + 4));
+    stream.write_all(head).await?;
+    for byte in body {
+        stream.write_all(&[*byte]).await?;
+        stream.flush().await?;
+        sleep(DRIP).await;
+    }
+    Ok(())
 }
 
 /// The encoding that a request prefers of those that there are; none if it accepts neither.

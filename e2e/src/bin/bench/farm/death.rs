@@ -1,0 +1,86 @@
+//! The ways in which the API server of a shoot is dead.
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use std::{net::SocketAddr, time::Duration};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// What a client meets. Connections that are open already stay open and silent, except where
+/// connections are refused: there they end, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Death {
+    /// Nobody listens.
+    Refuses,
+    /// Nobody answers the first packet of a connection.
+    Swallows,
+    /// Connections are accepted, and nothing is said, so that TLS does not begin.
+    SaysNothing,
+    /// Requests are read, and not answered.
+    AnswersNothing,
+    /// The body of an answer comes byte by byte.
+    Drips,
+}
+
+impl Death {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Refuses,
+        Self::Swallows,
+        Self::SaysNothing,
+        Self::AnswersNothing,
+        Self::Drips,
+    ];
+}
+
+/// Between two bytes of a body that drips.
+pub(super) const DRIP: Duration = Duration::from_secs(1);
+
+/// A port at which the first packets of connections are lost: the queue of those to be accepted is
+/// full, since nobody accepts.
+pub(super) struct BlackHole {
+    _listener: TcpListener,
+    _queue: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    /// More than the shortest queue holds.
+    const QUEUE: usize = 4;
+    /// A connection that is not there by then does not fit any more.
+    const FULL: Duration = Duration::from_millis(200);
+
+    /// Makes one of a port that nobody listens at any more.
+    pub(super) async fn open(address: SocketAddr) -> Result<Self> {
+        let context = || format!("cannot listen at {address} again");
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address).with_context(context)?;
+        let listener = socket.listen(0).with_context(context)?;
+        let mut queue = Vec::new();
+        for _ in 0..Self::QUEUE {
+            match tokio::time::timeout(Self::FULL, TcpStream::connect(address)).await {
+                Ok(stream) => queue.push(stream.with_context(context)?),
+                Err(_) => break,
+            }
+        }
+        Ok(Self {
+            _listener: listener,
+            _queue: queue,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_black_hole_answers_no_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let _hole = BlackHole::open(address).await.unwrap();
+        let connecting = tokio::time::timeout(BlackHole::FULL, TcpStream::connect(address));
+        assert!(connecting.await.is_err());
+    }
+}

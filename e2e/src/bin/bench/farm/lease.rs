@@ -1,0 +1,189 @@
+//! The leases of a shoot, byte for byte as large as real ones.
+
+use super::{
+    bodies::{Encoding, list},
+    clock::{Micros, micro_time, stamp},
+    framing::Body,
+    kubelets::{Kubelets, Renewal},
+    names::{node_name, uid},
+    template::Template,
+    wire,
+};
+use prost::Message as _;
+use std::sync::LazyLock;
+
+const SECOND: Micros = 1_000_000;
+
+/// As kube-apiserver v1.36 encodes a lease that a kubelet renews.
+const LEASE: &str = concat!(
+    r#"{"metadata":{"name":"@NAME@","namespace":"kube-node-lease","uid":"@UID@","#,
+    r#""resourceVersion":"@REVISION@","creationTimestamp":"2026-01-01T00:00:00Z","#,
+    r#""ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"@NAME@","uid":"@NODE@"}],"#,
+    r#""managedFields":[{"manager":"kubelet","operation":"Update","#,
+    r#""apiVersion":"coordination.k8s.io/v1","time":"@STAMP@","fieldsType":"FieldsV1","#,
+    r#""fieldsV1":{"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"@NODE@\"}":{}}},"#,
+    r#""f:spec":{"f:holderIdentity":{},"f:leaseDurationSeconds":{},"f:renewTime":{}}}}]},"#,
+    r#""spec":{"holderIdentity":"@NAME@","leaseDurationSeconds":@DURATION@,"#,
+    r#""renewTime":"@RENEWED@"}}"#
+);
+
+/// What the kubelet owns of it, as it stands there.
+const OWNED: &str = concat!(
+    r#"{"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"@NODE@\"}":{}}},"#,
+    r#""f:spec":{"f:holderIdentity":{},"f:leaseDurationSeconds":{},"f:renewTime":{}}}"#
+);
+/// The `creationTimestamp` of everything, in seconds since the unix epoch.
+const CREATED: i64 = 1_767_225_600;
+
+/// The list of a shoot's leases.
+pub(super) fn leases(
+    encoding: Encoding,
+    shoot: usize,
+    kubelets: &Kubelets,
+    duration: u32,
+    at: Micros,
+) -> Body {
+    let items = kubelets.renewals(at).enumerate().map(|(node, renewal)| {
+        let revision = kubelets.revision(renewal.written);
+        LeaseOf {
+            name: node_name(shoot, node),
+            uid: uid(1, shoot, node),
+            node_uid: uid(0, shoot, node),
+            revision: revision.to_string(),
+            duration,
+            renewal,
+        }
+    });
+    let revision = kubelets.revision(at);
+    list(
+        encoding,
+        "coordination.k8s.io/v1",
+        "LeaseList",
+        revision,
+        items.map(|lease| lease.encode(encoding)),
+    )
+}
+
+/// What differs from lease to lease.
+struct LeaseOf {
+    name: String,
+    uid: String,
+    node_uid: String,
+    revision: String,
+    duration: u32,
+    renewal: Renewal,
+}
+
+impl LeaseOf {
+    fn encode(self, encoding: Encoding) -> Vec<u8> {
+        match encoding {
+            Encoding::Json => self.json(),
+            Encoding::Protobuf => self.message().encode_to_vec(),
+        }
+    }
+
+    fn json(&self) -> Vec<u8> {
+        static ITEM: LazyLock<Template> = LazyLock::new(|| {
+            let marks = [
+                "@NAME@",
+                "@UID@",
+                "@NODE@",
+                "@REVISION@",
+                "@STAMP@",
+                "@DURATION@",
+                "@RENEWED@",
+            ];
+            Template::new(LEASE.as_bytes(), &marks)
+        });
+        let values = [
+            &self.name,
+            &self.uid,
+            &self.node_uid,
+            &self.revision,
+            &stamp(self.renewal.written),
+            &self.duration.to_string(),
+            &micro_time(self.renewal.renew_time),
+        ];
+        let mut item = Vec::with_capacity(2 * LEASE.len());
+        ITEM.fill(&values.map(String::as_str), &mut item);
+        item
+    }
+
+    fn message(self) -> wire::Lease {
+        // In whole seconds, as all times but renewTime.
+        let written = wire::Time::from_micros(self.renewal.written - self.renewal.written % SECOND);
+        let fields = OWNED.replace("@NODE@", &self.node_uid).into_bytes();
+        wire::Lease {
+            spec: wire::LeaseSpec {
+                holder_identity: Some(self.name.clone()),
+                lease_duration_seconds: self.duration.try_into().ok(),
+                renew_time: Some(wire::Time::from_micros(self.renewal.renew_time)),
+            },
+            metadata: wire::ObjectMeta {
+                namespace: "kube-node-lease".to_owned(),
+                uid: self.uid,
+                resource_version: self.revision,
+                creation_timestamp: wire::Time {
+                    seconds: CREATED,
+                    nanos: 0,
+                },
+                owner_references: vec![wire::OwnerReference {
+                    api_version: "v1".to_owned(),
+                    kind: "Node".to_owned(),
+                    name: self.name.clone(),
+                    uid: self.node_uid,
+                }],
+                managed_fields: vec![wire::ManagedFieldsEntry {
+                    manager: "kubelet".to_owned(),
+                    operation: "Update".to_owned(),
+                    api_version: "coordination.k8s.io/v1".to_owned(),
+                    time: Some(written),
+                    fields_type: "FieldsV1".to_owned(),
+                    fields_v1: Some(wire::FieldsV1 { raw: fields }),
+                    ..wire::ManagedFieldsEntry::default()
+                }],
+                name: self.name,
+                ..wire::ObjectMeta::default()
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dependency_watchdog::shoot::LeaseList;
+    use std::time::Duration;
+
+    const START: Micros = 1_800_000_000_250_000;
+
+    #[test]
+    fn leases_are_as_large_as_real_ones_and_tell_their_renewals() {
+        let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
+        let body = leases(Encoding::Json, 12, &kubelets, 40, START).bytes;
+        let each = body.len() / 100;
+        assert!((800..900).contains(&each), "{each} bytes a lease");
+        let list = LeaseList::decode(&body).unwrap();
+        assert_eq!(list.resource_version, kubelets.revision(START));
+        assert_eq!(list.leases.len(), 100);
+        for (place, (lease, renewal)) in
+            list.leases.iter().zip(kubelets.renewals(START)).enumerate()
+        {
+            assert_eq!(*lease.name, node_name(12, place));
+            assert_eq!(lease.duration_seconds, Some(40));
+            assert_eq!(lease.stamp, Some(renewal.written / 1_000_000));
+            assert_eq!(lease.renew_time.unwrap().as_micros(), renewal.renew_time);
+            assert!(lease.resource_version <= list.resource_version);
+        }
+    }
+
+    #[test]
+    fn both_encodings_say_the_same() {
+        let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
+        let of = |encoding| leases(encoding, 12, &kubelets, 40, START);
+        let expected = wire::from_json::<wire::Lease>(&of(Encoding::Json).bytes);
+        let message = of(Encoding::Protobuf);
+        assert_eq!(message.bytes, expected.bytes);
+        assert_eq!(message.writes, expected.writes);
+    }
+}
