@@ -47,6 +47,10 @@ bench: controlplane build release ## Measure what the operator costs on a farm o
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
 		exec "$$target/debug/bench" $(ARGS)
 
+.PHONY: microbench
+microbench: need-cargo ## Time the pure code of a probe, built as release is; ARGS=name picks some
+	$(CARGO) bench --locked --package dependency-watchdog --bench hot -- $(ARGS)
+
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
