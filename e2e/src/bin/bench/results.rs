@@ -47,7 +47,7 @@ pub(crate) struct Start {
     pub(crate) asked: f64,
     /// Until each ClusterHealth says that its cluster is healthy.
     pub(crate) judged: f64,
-    /// Until the Nodes of each shoot were asked for once, too.
+    /// Until the Nodes of each shoot were asked for once, and each ClusterHealth says ONLINE, too.
     pub(crate) settled: f64,
     /// What it has computed until it was settled.
     pub(crate) computed: f64,

@@ -11,7 +11,7 @@ use crate::{
     world::{World, looked},
 };
 use anyhow::{Context as _, Result};
-use dependency_watchdog::api::Protection;
+use dependency_watchdog::api::{ClusterState, Protection};
 use dependency_watchdog_e2e::{Env, Operator, Process, wait};
 use k8s_openapi::api::apps::v1::Deployment;
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -145,6 +145,14 @@ impl Bench<'_> {
         judged.await?;
         let judged = begun.elapsed();
         self.asked("Nodes", |count| count.nodes > 0).await?;
+        // What is reported of each is a part of the start.
+        let observed = self.world.report(
+            self.limit,
+            "every ClusterHealth to say ONLINE",
+            &all,
+            |status| status.state == Some(ClusterState::Online),
+        );
+        observed.await?;
         Ok(Start {
             asked: asked.as_secs_f64(),
             judged: judged.as_secs_f64(),

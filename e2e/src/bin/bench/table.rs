@@ -80,7 +80,7 @@ const ROWS: &[(&str, Cell)] = &[
     ("every ClusterHealth written, s", |run| {
         tenths(run.start.judged)
     }),
-    ("Nodes of every shoot asked for, s", |run| {
+    ("… and every shoot ONLINE, s", |run| {
         tenths(run.start.settled)
     }),
     ("computed until then, core seconds", |run| {
