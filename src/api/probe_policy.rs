@@ -37,7 +37,7 @@ const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
 
 /// Which dependents found at 0 are scaled up on a healthy cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Restore {
     /// Only those that carry this operator's mark.
     #[default]

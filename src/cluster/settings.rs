@@ -59,7 +59,7 @@ pub struct Settings {
 }
 
 /// A resource that is scaled to zero in an outage.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Dependent {
     /// The resource, in the cluster's namespace.
     pub reference: DependentRef,
@@ -72,7 +72,7 @@ pub struct Dependent {
 }
 
 /// The place of a dependent in a flow that scales.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scale {
     /// Levels are worked through in ascending order.
     pub level: u32,

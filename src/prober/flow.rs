@@ -72,7 +72,7 @@ pub enum What {
 }
 
 /// How a flow ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// Every level was worked through.
     Complete,
@@ -82,24 +82,41 @@ pub enum Ending {
     Stopped,
 }
 
-impl Flow {
-    /// Works through the levels.
-    pub async fn run(self) -> Ending {
-        for (_, level) in plan::levels(&self.dependents, self.aim) {
-            let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
-            if !self.warrant.holds() || endings.contains(&Ending::Stopped) {
-                return Ending::Stopped;
-            }
-            if endings.contains(&Ending::Stuck) {
-                return Ending::Stuck;
-            }
-        }
-        Ending::Complete
-    }
+/// One dependent on its way to where it belongs: no client, no task.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub struct Settling {
+    dependent: Dependent,
+    aim: Aim,
+    restore: Restore,
+    memory: Memory,
+    /// What is waited for before anything is scaled. Until then it is only looked at.
+    delay: Option<Duration>,
+    timeout: Duration,
+    deadline: Option<Instant>,
+}
 
-    /// Brings one dependent to where it belongs, and waits for that for at most its timeout.
-    async fn settle(&self, dependent: &Dependent) -> Ending {
-        let scale = match self.aim {
+/// How a dependent's way goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// It is looked at again at once,
+    AtOnce,
+    /// after so long,
+    After(Duration),
+    /// or now and then, until the deadline at most.
+    Look {
+        /// Something has just been scaled, so that it is soon seen.
+        written: bool,
+        /// When it is late.
+        deadline: Instant,
+    },
+    /// It is over.
+    Ended(Ending),
+}
+
+impl Settling {
+    /// Brings a dependent, of which this is remembered, to where this aim wants it.
+    pub fn new(dependent: Dependent, aim: Aim, restore: Restore, memory: Memory) -> Self {
+        let scale = match aim {
             Aim::Protect => dependent.down,
             Aim::Restore => dependent.up,
             // Nothing is scaled, so there is nothing to wait for.
@@ -108,101 +125,76 @@ impl Flow {
                 ..dependent.up
             },
         };
-        let mut memory = self
-            .memory
-            .get(&dependent.reference)
-            .copied()
-            .unwrap_or_default();
-        let mut delay = Some(scale.initial_delay).filter(|delay| !delay.is_zero());
-        let mut deadline = None;
-        let mut pause = FIRST_LOOK;
-        let mut uid = None;
-        while self.warrant.holds() {
-            let (step, found) = match self.look_and_act(dependent, memory, delay.is_some()).await {
-                Ok(Applied::Done(step, found)) => (step, found),
-                Ok(Applied::Stopped(begun)) => {
-                    if let Some(step) = begun {
-                        self.tell(dependent, uid, What::Interrupted(step));
-                    }
-                    break;
-                }
-                Err(unapplied) => {
-                    let Unapplied { error, begun, .. } = unapplied;
-                    let passed = begun.is_none() && !memory.owed && self.passes(&error);
-                    self.tell(dependent, unapplied.uid, What::Failed(error, begun));
-                    return if passed {
-                        Ending::Complete
-                    } else {
-                        Ending::Stuck
-                    };
-                }
-            };
-            uid = found.as_ref().and_then(|found| found.uid.clone());
-            let uid = || uid.clone();
-            match step {
-                Step::Nothing(settled) => {
-                    self.tell(dependent, uid(), What::Settled(settled, found));
-                    return Ending::Complete;
-                }
-                Step::Wait => {}
-                // It was only looked at: what scales comes after the delay, the rest at once.
-                Step::ScaleDown { .. } | Step::ScaleUp { .. } if delay.is_some() => {
-                    self.pause(delay.take().unwrap_or_default()).await;
-                    continue;
-                }
-                Step::DropMark | Step::Release if delay.is_some() => {
-                    delay = None;
-                    continue;
-                }
-                Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
-                    memory.owed = true;
-                    self.tell(dependent, uid(), What::Did(step, found));
-                    pause = FIRST_LOOK;
-                }
-                Step::DropMark | Step::Release => {
-                    self.tell(dependent, uid(), What::Did(step, found));
-                }
-            }
-            let now = Instant::now();
-            let deadline = *deadline.get_or_insert(now + scale.timeout);
-            if now >= deadline {
-                self.tell(dependent, uid(), What::Late(scale.timeout));
-                return Ending::Complete;
-            }
-            self.pause(pause.min(deadline - now)).await;
-            pause = (pause * 3 / 2).min(SELDOM);
+        Self {
+            dependent,
+            aim,
+            restore,
+            memory,
+            delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
+            timeout: scale.timeout,
+            deadline: None,
         }
-        Ending::Stopped
     }
 
-    async fn look_and_act(
-        &self,
-        dependent: &Dependent,
-        memory: Memory,
-        only_look: bool,
-    ) -> Result<Applied, Unapplied> {
-        let decide = |found: Option<&Observed>| -> Result<Step, Refusal> {
-            plan::step(self.aim, dependent.optional, self.restore, found, memory)
-        };
-        if only_look {
-            let looked_at = async {
-                let read = self.scaler.read(&dependent.reference);
-                let Some(found) = self.warrant.during(read).await else {
-                    return Ok(Applied::Stopped(None));
-                };
-                let found = found?;
-                Ok(Applied::Done(decide(found.as_ref())?, found))
-            };
-            looked_at.await.map_err(|error| Unapplied {
-                error,
-                begun: None,
-                uid: None,
-            })
+    /// Whether it is only looked at, and not written.
+    pub fn only_looks(&self) -> bool {
+        self.delay.is_some()
+    }
+
+    /// The step for what is there.
+    ///
+    /// # Errors
+    ///
+    /// If what is there forbids one.
+    pub fn decide(&self, found: Option<&Observed>) -> Result<Step, Refusal> {
+        let optional = self.dependent.optional;
+        plan::step(self.aim, optional, self.restore, found, self.memory)
+    }
+
+    /// A step was carried out, unless it [only looks](Self::only_looks): what is to be told of it,
+    /// and how it goes on.
+    pub fn carried_out(
+        &mut self,
+        step: Step,
+        found: Option<Observed>,
+        now: Instant,
+    ) -> (Vec<What>, Onward) {
+        let mut told = Vec::new();
+        match step {
+            Step::Nothing(settled) => {
+                told.push(What::Settled(settled, found));
+                return (told, Onward::Ended(Ending::Complete));
+            }
+            Step::Wait => {}
+            // It was only looked at: what scales comes after the delay, the rest at once.
+            Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
+                return (told, Onward::After(self.delay.take().unwrap_or_default()));
+            }
+            Step::DropMark | Step::Release if self.delay.is_some() => {
+                self.delay = None;
+                return (told, Onward::AtOnce);
+            }
+            Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
+                self.memory.owed = true;
+                told.push(What::Did(step, found));
+            }
+            Step::DropMark | Step::Release => told.push(What::Did(step, found)),
+        }
+        let deadline = *self.deadline.get_or_insert(now + self.timeout);
+        if now >= deadline {
+            told.push(What::Late(self.timeout));
+            return (told, Onward::Ended(Ending::Complete));
+        }
+        let written = matches!(step, Step::ScaleDown { .. } | Step::ScaleUp { .. });
+        (told, Onward::Look { written, deadline })
+    }
+
+    /// A step could not be carried out: how it ends. The step is given if it may have been written.
+    pub fn failed(&self, error: &ScaleError, begun: Option<Step>) -> Ending {
+        if begun.is_none() && !self.memory.owed && self.passes(error) {
+            Ending::Complete
         } else {
-            let applied = self
-                .scaler
-                .apply(&dependent.reference, &self.warrant, decide);
-            applied.await
+            Ending::Stuck
         }
     }
 
@@ -217,6 +209,97 @@ impl Flow {
                     | ScaleError::NotScalable(_)
                     | ScaleError::Forbidden { .. }
             )
+    }
+}
+
+impl Ending {
+    /// What becomes of a flow of which the dependents of one level have ended like this; `None` if
+    /// the next level follows.
+    pub fn of_level(endings: &[Self]) -> Option<Self> {
+        let worst = [Self::Stopped, Self::Stuck];
+        worst.into_iter().find(|ending| endings.contains(ending))
+    }
+}
+
+impl Flow {
+    /// Works through the levels.
+    pub async fn run(self) -> Ending {
+        for (_, level) in plan::levels(&self.dependents, self.aim) {
+            let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
+            if !self.warrant.holds() {
+                return Ending::Stopped;
+            }
+            if let Some(ending) = Ending::of_level(&endings) {
+                return ending;
+            }
+        }
+        Ending::Complete
+    }
+
+    /// Brings one dependent to where it belongs, and waits for that for at most its timeout.
+    async fn settle(&self, dependent: &Dependent) -> Ending {
+        let memory = self.memory.get(&dependent.reference);
+        let memory = memory.copied().unwrap_or_default();
+        let mut settling = Settling::new(dependent.clone(), self.aim, self.restore, memory);
+        let mut pause = FIRST_LOOK;
+        let mut uid = None;
+        while self.warrant.holds() {
+            let (step, found) = match self.look_and_act(&settling).await {
+                Ok(Applied::Done(step, found)) => (step, found),
+                Ok(Applied::Stopped(begun)) => {
+                    if let Some(step) = begun {
+                        self.tell(dependent, uid, What::Interrupted(step));
+                    }
+                    break;
+                }
+                Err(Unapplied { error, begun, uid }) => {
+                    let ending = settling.failed(&error, begun);
+                    self.tell(dependent, uid, What::Failed(error, begun));
+                    return ending;
+                }
+            };
+            uid = found.as_ref().and_then(|found| found.uid.clone());
+            let (whats, onward) = settling.carried_out(step, found, Instant::now());
+            for what in whats {
+                self.tell(dependent, uid.clone(), what);
+            }
+            match onward {
+                Onward::AtOnce => {}
+                Onward::After(delay) => self.pause(delay).await,
+                Onward::Look { written, deadline } => {
+                    if written {
+                        pause = FIRST_LOOK;
+                    }
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    self.pause(pause.min(left)).await;
+                    pause = (pause * 3 / 2).min(SELDOM);
+                }
+                Onward::Ended(ending) => return ending,
+            }
+        }
+        Ending::Stopped
+    }
+
+    async fn look_and_act(&self, settling: &Settling) -> Result<Applied, Unapplied> {
+        let reference = &settling.dependent.reference;
+        let decide = |found: Option<&Observed>| settling.decide(found);
+        if settling.only_looks() {
+            let looked_at = async {
+                let read = self.scaler.read(reference);
+                let Some(found) = self.warrant.during(read).await else {
+                    return Ok(Applied::Stopped(None));
+                };
+                let found = found?;
+                Ok(Applied::Done(decide(found.as_ref())?, found))
+            };
+            looked_at.await.map_err(|error| Unapplied {
+                error,
+                begun: None,
+                uid: None,
+            })
+        } else {
+            self.scaler.apply(reference, &self.warrant, decide).await
+        }
     }
 
     async fn pause(&self, length: Duration) {

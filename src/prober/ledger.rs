@@ -20,10 +20,10 @@ const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
 /// although the policy does not name them any more.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Ledger(BTreeMap<DependentRef, Entry>);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 struct Entry {
     dependent: Dependent,
     memory: Memory,
@@ -38,7 +38,7 @@ struct Entry {
 }
 
 /// Why a dependent is not where it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// CamelCase, for conditions.
     pub reason: &'static str,

@@ -23,7 +23,7 @@ const DEFAULT_REPLICAS: i32 = 1;
 const MAX_UNREADABLE: usize = 64;
 
 /// What is wanted of the dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aim {
     /// Scaled to zero, and marked.
     Protect,
@@ -36,7 +36,7 @@ pub enum Aim {
 }
 
 /// How an object is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// apps/v1: one patch carries annotations, replicas and the precondition.
     Apps,
@@ -45,7 +45,7 @@ pub enum Family {
 }
 
 /// A dependent as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Observed {
     /// How it is written.
     pub family: Family,
@@ -68,7 +68,7 @@ pub struct Observed {
 }
 
 /// The recorded number of replicas, as found in the annotation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
     /// There is none.
     Absent,
@@ -104,7 +104,7 @@ impl Record {
 }
 
 /// What is to be done to one dependent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Record the number, set the mark, scale to zero.
     ScaleDown {
@@ -141,7 +141,7 @@ impl fmt::Display for Step {
 }
 
 /// Why there is nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
     /// It does not exist, and need not.
     Missing,
@@ -166,7 +166,7 @@ pub enum Settled {
 }
 
 /// Why a dependent cannot be handled. It stops the flow at its level.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
     /// A required dependent does not exist.
     #[error("it does not exist; create it, or set `optional: true` for it in the policy")]
@@ -180,7 +180,7 @@ pub enum Refusal {
 }
 
 /// What is remembered of a dependent beside its annotations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// It was scaled down by us and has not been seen back since.
     pub owed: bool,

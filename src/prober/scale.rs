@@ -9,6 +9,7 @@ use std::{
 
 use self::answer::{Scale, Workload, observed_scalable, observed_workload};
 use super::{
+    attempt::{Attempt, CONFLICTS, Turn},
     plan::{Family, Observed, Refusal, Step, Write},
     warrant::Warrant,
 };
@@ -23,9 +24,6 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-/// How often a step is decided again at once when somebody else changes the object meanwhile.
-const CONFLICTS: u32 = 5;
 
 /// The kinds that answer a request for metadata alone, and for `scale`.
 const METADATA: &str = "PartialObjectMetadata";
@@ -146,7 +144,6 @@ enum Written {
     Done,
     /// What the write was decided from is not so any more, by this answer.
     Overtaken(ScaleError),
-    Stopped,
 }
 
 impl Scaler {
@@ -195,43 +192,54 @@ impl Scaler {
         warrant: &Warrant,
         decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
     ) -> Result<Applied, Unapplied> {
-        let (mut begun, mut uid) = (None, None);
+        let mut attempt = Attempt::new(self.overruling);
+        let mut uid = None;
         let decide = |found: Option<&Observed>| {
             uid = found.and_then(|found| found.uid.clone());
             decide(found)
         };
-        let applied = self.try_apply(dependent, warrant, decide, &mut begun).await;
-        applied.map_err(|error| Unapplied { error, begun, uid })
+        let applied = self.carry_out(dependent, warrant, decide, &mut attempt);
+        applied.await.map_err(|error| Unapplied {
+            error,
+            begun: attempt.begun(),
+            uid,
+        })
     }
 
-    async fn try_apply(
+    async fn carry_out(
         &self,
         dependent: &DependentRef,
         warrant: &Warrant,
         mut decide: impl FnMut(Option<&Observed>) -> Result<Step, Refusal>,
-        begun: &mut Option<Step>,
+        attempt: &mut Attempt,
     ) -> Result<Applied, ScaleError> {
         let Some(target) = warrant.during(self.target(dependent)).await else {
             return Ok(Applied::Stopped(None));
         };
         let target = target?;
-        let mut last = ScaleError::Conflicts;
-        for _ in 0..=CONFLICTS {
-            let Some(found) = warrant.during(self.observe(&target)).await else {
-                return Ok(Applied::Stopped(*begun));
-            };
-            let found = found?;
-            let step = decide(found.as_ref())?;
-            match self
-                .write_all(&target, step, found.as_ref(), warrant, begun)
-                .await?
-            {
-                Written::Done => return Ok(Applied::Done(step, found)),
-                Written::Stopped => return Ok(Applied::Stopped(*begun)),
-                Written::Overtaken(error) => last = error,
+        loop {
+            let stopped = Ok(Applied::Stopped(attempt.begun()));
+            match attempt.turn() {
+                Turn::Read => {
+                    let Some(found) = warrant.during(self.observe(&target)).await else {
+                        return stopped;
+                    };
+                    let found = found?;
+                    attempt.decide(decide(found.as_ref())?, found);
+                }
+                Turn::Write(write) => {
+                    if !warrant.turn(&self.writes, attempt.is_half_written()).await {
+                        return stopped;
+                    }
+                    match self.write(&target, write, attempt).await? {
+                        Written::Done => attempt.accepted(),
+                        Written::Overtaken(error) if !attempt.overtaken() => return Err(error),
+                        Written::Overtaken(_) => {}
+                    }
+                }
+                Turn::Done(step, found) => return Ok(Applied::Done(step, found)),
             }
         }
-        Err(last)
     }
 
     async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
@@ -298,15 +306,13 @@ impl Scaler {
         }
     }
 
-    /// Sends the requests of a step. `begun` becomes the step as soon as one of them may have been
-    /// carried out.
-    async fn write_all(
+    /// Sends one write of an attempt, which takes note if it may have been carried out although it
+    /// failed.
+    async fn write(
         &self,
         target: &Target,
-        step: Step,
-        found: Option<&Observed>,
-        warrant: &Warrant,
-        begun: &mut Option<Step>,
+        write: Write,
+        attempt: &mut Attempt,
     ) -> Result<Written, ScaleError> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -317,50 +323,36 @@ impl Scaler {
                 .request
                 .patch_subresource("scale", &target.name, &params, patch)
         };
-        let writes = match (found, self.overruling) {
-            (None, _) => Vec::new(),
-            (Some(found), false) => step.writes(found),
-            (Some(found), true) => step.overruling_writes(found),
+        let with_test = matches!(write, Write::ScaleJson(_));
+        let (verb, kind, request) = match write {
+            Write::Object(patch) => {
+                let patch = Patch::Merge(&patch);
+                let request = target.request.patch(&target.name, &params, &patch);
+                ("patch", &*target.kind, request)
+            }
+            Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
+            Write::ScaleJson(patch) => {
+                let patch = serde_json::from_value(patch).map_err(|error| ScaleError::Request {
+                    verb: "patch scale",
+                    message: error.to_string(),
+                })?;
+                ("patch scale", SCALE, scale(&Patch::Json(patch)))
+            }
         };
-        for (place, write) in writes.into_iter().enumerate() {
-            if !warrant.turn(&self.writes, place > 0).await {
-                return Ok(Written::Stopped);
-            }
-            let with_test = matches!(write, Write::ScaleJson(_));
-            let (verb, kind, request) = match write {
-                Write::Object(patch) => {
-                    let patch = Patch::Merge(&patch);
-                    let request = target.request.patch(&target.name, &params, &patch);
-                    ("patch", &*target.kind, request)
-                }
-                Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
-                Write::ScaleJson(patch) => {
-                    let patch =
-                        serde_json::from_value(patch).map_err(|error| ScaleError::Request {
-                            verb: "patch scale",
-                            message: error.to_string(),
-                        })?;
-                    ("patch scale", SCALE, scale(&Patch::Json(patch)))
-                }
-            };
-            match self.send_at_turn::<Value>(kind, request).await {
-                Ok(_) => *begun = Some(step),
-                Err(failure) => {
-                    if failure.is_ambiguous() {
-                        *begun = Some(step);
-                    }
-                    return match failure.code() {
-                        // The object may be gone. If it is there all the same, it is not that.
-                        Some(404) => Ok(Written::Overtaken(failure.explain(verb))),
-                        // A precondition failed.
-                        Some(409) => Ok(Written::Overtaken(ScaleError::Conflicts)),
-                        Some(422) if with_test => Ok(Written::Overtaken(ScaleError::Conflicts)),
-                        _ => Err(failure.explain(verb)),
-                    };
-                }
-            }
+        let Err(failure) = self.send_at_turn::<Value>(kind, request).await else {
+            return Ok(Written::Done);
+        };
+        if failure.is_ambiguous() {
+            attempt.unanswered();
         }
-        Ok(Written::Done)
+        match failure.code() {
+            // The object may be gone. If it is there all the same, it is not that.
+            Some(404) => Ok(Written::Overtaken(failure.explain(verb))),
+            // A precondition failed.
+            Some(409) => Ok(Written::Overtaken(ScaleError::Conflicts)),
+            Some(422) if with_test => Ok(Written::Overtaken(ScaleError::Conflicts)),
+            _ => Err(failure.explain(verb)),
+        }
     }
 
     /// Sends a request, which is answered by an object of this kind. Anything else that can be read

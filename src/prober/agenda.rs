@@ -1,0 +1,341 @@
+//! What is under way for one cluster's dependents, and what comes next: no client, no task.
+//!
+//! At most one flow is under way. A newer verdict of the same aim keeps it up; any other overtakes
+//! it: it is withdrawn, ends between two requests, and only then the next one starts.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{flow::Ending, ledger::Ledger, plan::Aim};
+use crate::{
+    api::{ClusterHealthStatus, Protection, Restore},
+    cluster::Dependent,
+};
+
+/// The dependents of a healthy cluster to which nothing is owed are looked at this often at most, and
+/// those of one that is held as it is this often.
+const SELDOM: Duration = Duration::from_secs(60);
+/// What no verdict asks for is tried again after this long if it did not succeed ...
+const AGAIN: Duration = Duration::from_secs(10);
+/// ... and each try is over after this.
+const TRY: Duration = Duration::from_secs(3600);
+
+/// What a verdict asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Order {
+    /// What is wanted of the dependents.
+    pub aim: Aim,
+    /// What a scale-up touches.
+    pub restore: Restore,
+    /// When the outage could be proven at the earliest, if it is one.
+    pub provable: Option<Instant>,
+    /// Until when the evidence counts that the verdict rests on: nothing is scaled after that
+    /// without another.
+    pub valid_until: Instant,
+}
+
+/// What follows for the flow that is under way, or for one that is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// Nothing.
+    Nothing,
+    /// There is newer evidence for it.
+    Extend(Instant),
+    /// It is to end between two requests.
+    Withdraw,
+    /// There is none, and this one is to start; so says what follows the order.
+    Start(Order, String),
+}
+
+/// What comes after the flow under way, if there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Next {
+    Nothing,
+    /// What a verdict asks for.
+    Order(Order, String),
+    /// What is done until it is complete, without a verdict; or again and again.
+    Standing {
+        aim: Aim,
+        why: String,
+        due: Instant,
+        again_and_again: bool,
+    },
+}
+
+/// The flow that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct UnderWay {
+    aim: Aim,
+    /// No verdict asked for it.
+    unasked: bool,
+    withdrawn: bool,
+}
+
+/// One cluster's dependents, what they are owed, and what is done about it.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub struct Agenda {
+    /// The dependents and what they are owed.
+    pub ledger: Ledger,
+    protection: Protection,
+    /// Whether the dependents have been seen as a healthy cluster wants them.
+    restored: bool,
+    /// When the dependents are looked at again with this aim although nothing is known to be left
+    /// to do: each look costs requests to the seed, and there may be a thousand clusters.
+    look_again: Option<(Aim, Instant)>,
+    under_way: Option<UnderWay>,
+    next: Next,
+}
+
+impl Agenda {
+    /// Goes on from what an earlier run has left in the ClusterHealth.
+    pub fn recall(known: Option<&ClusterHealthStatus>) -> Self {
+        let ledger = known.map(Ledger::recall).unwrap_or_default();
+        let owing = known.filter(|_| ledger.owes());
+        Self {
+            protection: match owing.map(|known| known.protection) {
+                None => Protection::None,
+                Some(Protection::None) => Protection::Active,
+                Some(protection) => protection,
+            },
+            ledger,
+            restored: false,
+            look_again: None,
+            under_way: None,
+            next: Next::Nothing,
+        }
+    }
+
+    /// Whether the dependents are scaled down.
+    pub fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// Whether something is owed, or being scaled.
+    pub fn is_engaged(&self) -> bool {
+        let scales = |flow: &UnderWay| matches!(flow.aim, Aim::Protect | Aim::Restore);
+        self.ledger.owes() || self.under_way.as_ref().is_some_and(scales)
+    }
+
+    /// The aim of the flow that is under way.
+    pub fn aim(&self) -> Option<Aim> {
+        self.under_way.map(|flow| flow.aim)
+    }
+
+    /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
+    /// list says nothing of this one.
+    #[must_use]
+    pub fn adopt(&mut self, dependents: &[Dependent]) -> Move {
+        self.ledger.adopt(dependents);
+        self.restored = false;
+        self.look_again = None;
+        self.stop()
+    }
+
+    /// Does what a verdict asks for. `why` is told with what is done.
+    #[must_use]
+    pub fn act(&mut self, order: Order, why: impl FnOnce() -> String, now: Instant) -> Move {
+        self.next = Next::Nothing;
+        match &mut self.under_way {
+            Some(flow) if flow.aim == order.aim && !flow.withdrawn => {
+                Move::Extend(order.valid_until)
+            }
+            Some(flow) => {
+                flow.withdrawn = true;
+                self.next = Next::Order(order, why());
+                Move::Withdraw
+            }
+            None => match self.is_due(order, now) {
+                true => self.start(order, false, why()),
+                false => Move::Nothing,
+            },
+        }
+    }
+
+    /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
+    /// not be completed is taken up again by the next verdict.
+    #[must_use]
+    pub fn extend(&self, aim: Aim, valid_until: Instant) -> Move {
+        match self.aim() {
+            Some(current) if current == aim => Move::Extend(valid_until),
+            _ => Move::Nothing,
+        }
+    }
+
+    /// Does this from then on until it is complete, with no verdict to ask for it.
+    #[must_use]
+    pub fn insist(&mut self, aim: Aim, why: String, from: Instant) -> Move {
+        if matches!(&self.next, Next::Standing { aim: known, .. } if *known == aim) {
+            return Move::Nothing;
+        }
+        let stopped = self.stop();
+        self.next = Next::Standing {
+            aim,
+            why,
+            due: from,
+            again_and_again: false,
+        };
+        stopped
+    }
+
+    /// Scales nothing, but looks now and then at what it is owed: somebody else may pay it.
+    #[must_use]
+    pub fn hold(&mut self, now: Instant) -> Move {
+        if matches!(
+            &self.next,
+            Next::Standing {
+                aim: Aim::Look,
+                again_and_again: true,
+                ..
+            }
+        ) {
+            return Move::Nothing;
+        }
+        let stopped = self.stop();
+        self.next = Next::Standing {
+            aim: Aim::Look,
+            why: String::new(),
+            due: now + SELDOM,
+            again_and_again: true,
+        };
+        stopped
+    }
+
+    /// Ends a flow under way between two requests; nothing follows it.
+    #[must_use]
+    pub fn stop(&mut self) -> Move {
+        self.next = Next::Nothing;
+        match &mut self.under_way {
+            Some(flow) => {
+                flow.withdrawn = true;
+                Move::Withdraw
+            }
+            None => Move::Nothing,
+        }
+    }
+
+    /// When what is insisted on is due, while no flow is under way.
+    pub fn due(&self) -> Option<Instant> {
+        match (&self.next, &self.under_way) {
+            (Next::Standing { due, .. }, None) => Some(*due),
+            _ => None,
+        }
+    }
+
+    /// Starts what is insisted on: it is due.
+    #[must_use]
+    pub fn resume(&mut self, now: Instant) -> Move {
+        let Next::Standing { aim, why, .. } = &self.next else {
+            return Move::Nothing;
+        };
+        let order = Order {
+            aim: *aim,
+            restore: Restore::Marked,
+            provable: None,
+            valid_until: now + TRY,
+        };
+        let why = why.clone();
+        self.start(order, true, why)
+    }
+
+    /// The flow under way has ended. `interval` is the one at which the cluster is probed.
+    pub fn ended(&mut self, ending: Ending, interval: Duration, now: Instant) {
+        let Some(UnderWay { aim, unasked, .. }) = self.under_way.take() else {
+            return;
+        };
+        self.conclude(aim, ending);
+        self.look_again = self
+            .pause(aim, ending, interval)
+            .map(|pause| (aim, now + pause));
+        if let Next::Standing {
+            aim,
+            due,
+            again_and_again,
+            ..
+        } = &mut self.next
+            && unasked
+        {
+            let complete = self.ledger.is_looked_at() && (*aim == Aim::Look || !self.ledger.owes());
+            *due = now + if *again_and_again { SELDOM } else { AGAIN };
+            if complete && !*again_and_again {
+                self.next = Next::Nothing;
+            }
+        }
+    }
+
+    /// Starts what waited for the flow that has ended.
+    #[must_use]
+    pub fn go_on(&mut self) -> Move {
+        match std::mem::replace(&mut self.next, Next::Nothing) {
+            Next::Order(order, why) if self.under_way.is_none() => self.start(order, false, why),
+            next => {
+                self.next = next;
+                Move::Nothing
+            }
+        }
+    }
+
+    fn start(&mut self, order: Order, unasked: bool, why: String) -> Move {
+        match order.aim {
+            Aim::Protect => {
+                self.restored = false;
+                if self.protection != Protection::Active {
+                    self.protection = Protection::ScalingDown;
+                }
+            }
+            Aim::Restore if self.ledger.owes() => self.protection = Protection::Restoring,
+            Aim::Restore | Aim::Release | Aim::Look => {}
+        }
+        self.under_way = Some(UnderWay {
+            aim: order.aim,
+            unasked,
+            withdrawn: false,
+        });
+        Move::Start(order, why)
+    }
+
+    fn is_due(&self, order: Order, now: Instant) -> bool {
+        let wanted = match order.aim {
+            Aim::Protect | Aim::Release | Aim::Look => true,
+            Aim::Restore => !self.restored || self.ledger.owes() || order.restore == Restore::Any,
+        };
+        wanted
+            && self
+                .look_again
+                .is_none_or(|(aim, again)| aim != order.aim || now >= again)
+    }
+
+    fn conclude(&mut self, aim: Aim, ending: Ending) {
+        let owes = self.ledger.owes();
+        match (aim, ending) {
+            (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
+            // A flow that did not complete is taken up again by the next verdict.
+            (Aim::Protect, Ending::Stuck) => {}
+            (Aim::Look, _) if owes && self.protection == Protection::None => {
+                self.protection = Protection::Active;
+            }
+            _ if owes => {}
+            _ => {
+                // What is not where it should be is looked at again: somebody may have mended it.
+                self.restored = aim == Aim::Restore
+                    && ending == Ending::Complete
+                    && self.ledger.problems().next().is_none();
+                self.protection = Protection::None;
+            }
+        }
+    }
+
+    /// How long a flow like the one that has ended is put off if nothing is known to be left to do.
+    fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
+        match (aim, ending) {
+            // Somebody may scale up what is down.
+            (Aim::Protect, Ending::Complete) => Some(interval),
+            // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
+            // a healthy cluster's dependents from being looked at.
+            (Aim::Restore, Ending::Complete | Ending::Stuck) if !self.ledger.owes() => {
+                Some(interval.max(SELDOM))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! One step on one dependent, as a sequence of requests: no client, no task.
+//!
+//! The dependent is read, a step is decided from what is there, and the step's writes are sent one
+//! after the other. Each is refused if what it was decided from has changed; then all begins again.
+
+use super::plan::{Observed, Step, Write};
+
+/// How often a step is decided again at once when somebody else changes the object meanwhile.
+pub const CONFLICTS: u32 = 5;
+
+/// How far a step has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    overruling: bool,
+    conflicts_left: u32,
+    begun: Option<Step>,
+    decided: Option<Decided>,
+}
+
+/// A step, and how many of its writes have been accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Decided {
+    step: Step,
+    found: Option<Observed>,
+    accepted: usize,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// Read the dependent, and decide.
+    Read,
+    /// Send this write.
+    Write(Write),
+    /// The step was carried out on what was found.
+    Done(Step, Option<Observed>),
+}
+
+impl Attempt {
+    /// An attempt of the operator, or of one who overrules it.
+    pub fn new(overruling: bool) -> Self {
+        Self {
+            overruling,
+            conflicts_left: CONFLICTS,
+            begun: None,
+            decided: None,
+        }
+    }
+
+    /// What is to be done next.
+    pub fn turn(&self) -> Turn {
+        let Some(decided) = &self.decided else {
+            return Turn::Read;
+        };
+        let writes = match (&decided.found, self.overruling) {
+            (None, _) => Vec::new(),
+            (Some(found), false) => decided.step.writes(found),
+            (Some(found), true) => decided.step.overruling_writes(found),
+        };
+        match writes.into_iter().nth(decided.accepted) {
+            Some(write) => Turn::Write(write),
+            None => Turn::Done(decided.step, decided.found.clone()),
+        }
+    }
+
+    /// The step that may have been written, in part or in full.
+    pub fn begun(&self) -> Option<Step> {
+        self.begun
+    }
+
+    /// Whether a part of the step is written that was decided on last.
+    pub fn is_half_written(&self) -> bool {
+        self.decided.as_ref().is_some_and(|it| it.accepted > 0)
+    }
+
+    /// This was read, and this step decided from it.
+    pub fn decide(&mut self, step: Step, found: Option<Observed>) {
+        self.decided = Some(Decided {
+            step,
+            found,
+            accepted: 0,
+        });
+    }
+
+    /// The write was carried out.
+    pub fn accepted(&mut self) {
+        if let Some(decided) = &mut self.decided {
+            decided.accepted += 1;
+            self.begun = Some(decided.step);
+        }
+    }
+
+    /// The write failed, and may have been carried out all the same.
+    pub fn unanswered(&mut self) {
+        if let Some(decided) = &self.decided {
+            self.begun = Some(decided.step);
+        }
+    }
+
+    /// What the write was decided from is not so any more. Whether all may begin again: so it may
+    /// not for the sixth time.
+    pub fn overtaken(&mut self) -> bool {
+        self.decided = None;
+        let again = self.conflicts_left > 0;
+        self.conflicts_left = self.conflicts_left.saturating_sub(1);
+        again
+    }
+}
