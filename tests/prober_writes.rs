@@ -51,19 +51,13 @@ const TARGETS: [Target; 7] = {
 };
 
 /// The reason that a failed request of a scale is given.
-fn reason(target: Target, failure: Failure, aim: Aim) -> &'static str {
+fn reason(target: Target, failure: Failure) -> &'static str {
     let discovery = target.request.contains("/apis/");
     match failure {
         Failure::Status(403) => "ScalingForbidden",
         Failure::Status(404) if discovery => "KindUnknown",
         Failure::Status(404) if !target.writes => "DependentMissing",
         Failure::Status(409) if target.writes => "ScalingConflicts",
-        // Only the patch that tests the number can be refused because of it.
-        Failure::Status(422)
-            if aim == Aim::Protect && target.request.starts_with("PATCH etcds/scale") =>
-        {
-            "ScalingConflicts"
-        }
         _ => "ScalingFailed",
     }
 }
@@ -100,7 +94,7 @@ async fn scale_fails(target: Target, failure: Failure, committed: bool, aim: Aim
     assert_eq!(problems.len(), 1, "{case}: {problems:?}");
     assert_eq!(
         problems[0].reason,
-        reason(target, failure, aim),
+        reason(target, failure),
         "{case}: {problems:?}"
     );
     assert!(

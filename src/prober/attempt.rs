@@ -1,7 +1,8 @@
 //! One step on one dependent, as a sequence of requests: no client, no task.
 //!
 //! The dependent is read, a step is decided from what is there, and the step's writes are sent one
-//! after the other. Each is refused if what it was decided from has changed; then all begins again.
+//! after the other. Each is refused if anything has changed since, but by the writes before it; then
+//! all begins again.
 
 use super::plan::{Observed, Step, Write};
 
@@ -21,6 +22,7 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Decided {
     step: Step,
+    /// What was found, with the resourceVersion that it has by what was accepted.
     found: Option<Observed>,
     accepted: usize,
 }
@@ -82,11 +84,15 @@ impl Attempt {
         });
     }
 
-    /// The write was carried out.
-    pub fn accepted(&mut self) {
+    /// The write was carried out, and the object is of this resourceVersion by it.
+    pub fn accepted(&mut self, version: Option<&str>) {
         if let Some(decided) = &mut self.decided {
             decided.accepted += 1;
             self.begun = Some(decided.step);
+            // Without one, what is left of the step is refused, and decided anew.
+            if let (Some(found), Some(version)) = (&mut decided.found, version) {
+                found.resource_version = version.to_owned();
+            }
         }
     }
 

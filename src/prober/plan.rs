@@ -294,8 +294,9 @@ pub enum Write {
 }
 
 impl Step {
-    /// The requests that carry it out, in order. Each is refused if what it was decided from has
-    /// changed, unless the change does not matter to it.
+    /// The requests that carry it out, in order. Each is refused if anything has changed since it was
+    /// decided on: a second one, too, which is sent with the resourceVersion that the first has
+    /// made. It may arrive late, when the step has been undone again.
     pub fn writes(&self, found: &Observed) -> Vec<Write> {
         let version = &found.resource_version;
         let annotate = |mark: Value, record: Value| {
@@ -303,6 +304,12 @@ impl Step {
                 "resourceVersion": version,
                 "annotations": {MARK: mark, RECORD: record},
             })
+        };
+        let scale = |replicas: i32| {
+            Write::ScaleMerge(json!({
+                "metadata": {"resourceVersion": version},
+                "spec": {"replicas": replicas},
+            }))
         };
         match (self, found.family) {
             (Step::ScaleDown { from }, Family::Apps) => vec![Write::Object(json!({
@@ -313,23 +320,16 @@ impl Step {
                 Write::Object(json!({
                     "metadata": annotate(json!(""), json!(from.to_string())),
                 })),
-                // The annotations have just changed the resourceVersion; the number is what counts.
-                Write::ScaleJson(json!([
-                    {"op": "test", "path": "/spec/replicas", "value": from},
-                    {"op": "replace", "path": "/spec/replicas", "value": 0},
-                ])),
+                scale(0),
             ],
             (Step::ScaleUp { to }, Family::Apps) => vec![Write::Object(json!({
                 "metadata": annotate(Value::Null, Value::Null),
                 "spec": {"replicas": to},
             }))],
             (Step::ScaleUp { to }, Family::Scalable) => vec![
-                Write::ScaleMerge(json!({
-                    "metadata": {"resourceVersion": version},
-                    "spec": {"replicas": to},
-                })),
+                scale(*to),
                 Write::Object(json!({
-                    "metadata": {"annotations": {MARK: null, RECORD: null}},
+                    "metadata": annotate(Value::Null, Value::Null),
                 })),
             ],
             (Step::DropMark, _) => vec![Write::Object(json!({
@@ -360,7 +360,10 @@ impl Step {
                     {"op": "add", "path": "/spec/replicas", "value": to},
                 ])),
                 Write::Object(json!({
-                    "metadata": {"annotations": {MARK: null, RECORD: null}},
+                    "metadata": {
+                        "resourceVersion": found.resource_version,
+                        "annotations": {MARK: null, RECORD: null},
+                    },
                 })),
             ],
             (Step::ScaleUp { .. } | Step::DropMark, _) => {

@@ -141,7 +141,8 @@ struct Target {
 
 /// What became of a write.
 enum Written {
-    Done,
+    /// It was carried out, and the object has this resourceVersion by it.
+    Done(Option<String>),
     /// What the write was decided from is not so any more, by this answer.
     Overtaken(ScaleError),
 }
@@ -232,7 +233,7 @@ impl Scaler {
                         return stopped;
                     }
                     match self.write(&target, write, attempt).await? {
-                        Written::Done => attempt.accepted(),
+                        Written::Done(version) => attempt.accepted(version.as_deref()),
                         Written::Overtaken(error) if !attempt.overtaken() => return Err(error),
                         Written::Overtaken(_) => {}
                     }
@@ -339,8 +340,13 @@ impl Scaler {
                 ("patch scale", SCALE, scale(&Patch::Json(patch)))
             }
         };
-        let Err(failure) = self.send_at_turn::<Value>(kind, request).await else {
-            return Ok(Written::Done);
+        let failure = match self.send_at_turn::<Value>(kind, request).await {
+            Ok(answer) => {
+                let version = answer.pointer("/metadata/resourceVersion");
+                let version = version.and_then(Value::as_str).map(str::to_owned);
+                return Ok(Written::Done(version));
+            }
+            Err(failure) => failure,
         };
         if failure.is_ambiguous() {
             attempt.unanswered();

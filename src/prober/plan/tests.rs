@@ -231,10 +231,10 @@ fn scalable(found: Observed) -> Observed {
             },
         },
     })),
-    Write::ScaleJson(json!([
-        {"op": "test", "path": "/spec/replicas", "value": 3},
-        {"op": "replace", "path": "/spec/replicas", "value": 0},
-    ])),
+    Write::ScaleMerge(json!({
+        "metadata": {"resourceVersion": "7"},
+        "spec": {"replicas": 0},
+    })),
 ])]
 #[case::up(Step::ScaleUp { to: 3 }, marked(0, Some("3")), vec![Write::Object(json!({
     "metadata": {
@@ -252,10 +252,13 @@ fn scalable(found: Observed) -> Observed {
         "spec": {"replicas": 3},
     })),
     Write::Object(json!({
-        "metadata": {"annotations": {
-            "dependency-watchdog.gardener.cloud/meltdown-protection-active": null,
-            "dependency-watchdog.gardener.cloud/replicas": null,
-        }},
+        "metadata": {
+            "resourceVersion": "7",
+            "annotations": {
+                "dependency-watchdog.gardener.cloud/meltdown-protection-active": null,
+                "dependency-watchdog.gardener.cloud/replicas": null,
+            },
+        },
     })),
 ])]
 #[case::wait(Step::Wait, marked(0, Some("3")), vec![])]
