@@ -16,6 +16,12 @@ use crate::{
 /// The dependents of a healthy cluster to which nothing is owed are looked at this often at most, and
 /// those of one that is held as it is this often.
 const SELDOM: Duration = Duration::from_secs(60);
+/// What has been seen as a healthy cluster wants it is believed to be so for this long at first: a
+/// write that was given up, by this process or the one before, may still arrive. An API server lets
+/// go of a request after a minute ...
+const AT_FIRST: Duration = Duration::from_secs(90);
+/// ... and for this long from then on: etcd may have been restored to what it held in an outage.
+const FROM_THEN_ON: Duration = Duration::from_secs(3600);
 /// What no verdict asks for is tried again after this long if it did not succeed ...
 const AGAIN: Duration = Duration::from_secs(10);
 /// ... and each try is over after this.
@@ -78,8 +84,9 @@ pub struct Agenda {
     /// The dependents and what they are owed.
     pub ledger: Ledger,
     protection: Protection,
-    /// Whether the dependents have been seen as a healthy cluster wants them.
-    restored: bool,
+    /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
+    /// until then.
+    restored: Option<Instant>,
     /// When the dependents are looked at again with this aim although nothing is known to be left
     /// to do: each look costs requests to the seed, and there may be a thousand clusters.
     look_again: Option<(Aim, Instant)>,
@@ -99,7 +106,7 @@ impl Agenda {
                 Some(protection) => protection,
             },
             ledger,
-            restored: false,
+            restored: None,
             look_again: None,
             under_way: None,
             next: Next::Nothing,
@@ -127,7 +134,7 @@ impl Agenda {
     #[must_use]
     pub fn adopt(&mut self, dependents: &[Dependent]) -> Move {
         self.ledger.adopt(dependents);
-        self.restored = false;
+        self.restored = None;
         self.look_again = None;
         self.stop()
     }
@@ -243,7 +250,7 @@ impl Agenda {
         let Some(UnderWay { aim, unasked, .. }) = self.under_way.take() else {
             return;
         };
-        self.conclude(aim, ending);
+        self.conclude(aim, ending, now);
         self.look_again = self
             .pause(aim, ending, interval)
             .map(|pause| (aim, now + pause));
@@ -278,7 +285,7 @@ impl Agenda {
     fn start(&mut self, order: Order, unasked: bool, why: String) -> Move {
         match order.aim {
             Aim::Protect => {
-                self.restored = false;
+                self.restored = None;
                 if self.protection != Protection::Active {
                     self.protection = Protection::ScalingDown;
                 }
@@ -297,7 +304,10 @@ impl Agenda {
     fn is_due(&self, order: Order, now: Instant) -> bool {
         let wanted = match order.aim {
             Aim::Protect | Aim::Release | Aim::Look => true,
-            Aim::Restore => !self.restored || self.ledger.owes() || order.restore == Restore::Any,
+            Aim::Restore => {
+                let believed = self.restored.is_some_and(|until| now < until);
+                !believed || self.ledger.owes() || order.restore == Restore::Any
+            }
         };
         wanted
             && self
@@ -305,7 +315,7 @@ impl Agenda {
                 .is_none_or(|(aim, again)| aim != order.aim || now >= again)
     }
 
-    fn conclude(&mut self, aim: Aim, ending: Ending) {
+    fn conclude(&mut self, aim: Aim, ending: Ending, now: Instant) {
         let owes = self.ledger.owes();
         match (aim, ending) {
             (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
@@ -317,9 +327,14 @@ impl Agenda {
             _ if owes => {}
             _ => {
                 // What is not where it should be is looked at again: somebody may have mended it.
-                self.restored = aim == Aim::Restore
+                let good = aim == Aim::Restore
                     && ending == Ending::Complete
                     && self.ledger.problems().next().is_none();
+                let long = match self.restored {
+                    None => AT_FIRST,
+                    Some(_) => FROM_THEN_ON,
+                };
+                self.restored = good.then(|| now + long);
                 self.protection = Protection::None;
             }
         }
@@ -339,3 +354,6 @@ impl Agenda {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use rstest::rstest;
+
+use super::*;
+
+const INTERVAL: Duration = Duration::from_secs(10);
+
+fn order(aim: Aim, now: Instant) -> Order {
+    Order {
+        aim,
+        restore: Restore::Marked,
+        provable: None,
+        valid_until: now + INTERVAL,
+    }
+}
+
+fn starts(next: &Move) -> bool {
+    matches!(next, Move::Start(..))
+}
+
+fn act(agenda: &mut Agenda, aim: Aim, now: Instant) -> Move {
+    agenda.act(order(aim, now), String::new, now)
+}
+
+/// An agenda whose dependents were seen back by this many restores in a row.
+fn seen_back(times: usize, now: Instant) -> Agenda {
+    let mut agenda = Agenda::recall(None);
+    for _ in 0..times {
+        agenda.look_again = None;
+        agenda.restored = agenda.restored.map(|_| now);
+        assert!(starts(&act(&mut agenda, Aim::Restore, now)));
+        agenda.ended(Ending::Complete, INTERVAL, now);
+    }
+    agenda
+}
+
+#[rstest]
+#[case::a_late_write_may_still_arrive(1, 89, false)]
+#[case::so_they_are_looked_at_once_more(1, 90, true)]
+#[case::and_then_seldom(2, 3599, false)]
+#[case::etcd_may_have_been_restored(2, 3600, true)]
+fn what_was_seen_back_is_looked_at_again(
+    #[case] times: usize,
+    #[case] after: u64,
+    #[case] expected: bool,
+) {
+    let now = Instant::now();
+    let mut agenda = seen_back(times, now);
+    let then = now + Duration::from_secs(after);
+    assert_eq!(starts(&act(&mut agenda, Aim::Restore, then)), expected);
+}
+
+#[test]
+fn an_outage_is_acted_on_whatever_was_seen_back() {
+    let now = Instant::now();
+    let mut agenda = seen_back(2, now);
+    assert!(starts(&act(&mut agenda, Aim::Protect, now)));
+    agenda.ended(Ending::Stopped, INTERVAL, now);
+    assert!(starts(&act(&mut agenda, Aim::Restore, now)));
+}
+
+#[test]
+fn another_aim_waits_until_the_flow_under_way_has_ended() {
+    let now = Instant::now();
+    let mut agenda = Agenda::recall(None);
+    assert!(starts(&act(&mut agenda, Aim::Protect, now)));
+    let newer = act(&mut agenda, Aim::Protect, now);
+    assert_eq!(newer, Move::Extend(now + INTERVAL));
+    assert_eq!(act(&mut agenda, Aim::Restore, now), Move::Withdraw);
+    assert_eq!(agenda.aim(), Some(Aim::Protect));
+    agenda.ended(Ending::Stopped, INTERVAL, now);
+    let next = agenda.go_on();
+    assert!(starts(&next), "{next:?}");
+    assert_eq!(agenda.aim(), Some(Aim::Restore));
+    // Unless it is called off before.
+    assert_eq!(act(&mut agenda, Aim::Protect, now), Move::Withdraw);
+    assert_eq!(agenda.stop(), Move::Withdraw);
+    agenda.ended(Ending::Stopped, INTERVAL, now);
+    assert_eq!(agenda.go_on(), Move::Nothing);
+}
