@@ -59,6 +59,10 @@ test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run e
 unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins $(library_tests) -- $(ARGS)
 
+.PHONY: model
+model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some
+	DWD_MODEL=deep $(CARGO) test $(LOCKED) --workspace --test prober_model -- --nocapture --test-threads 2 $(ARGS)
+
 .PHONY: e2e
 e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)

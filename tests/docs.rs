@@ -9,6 +9,8 @@
 
 #[path = "docs/commands.rs"]
 mod commands;
+#[path = "docs/invariants.rs"]
+mod invariants;
 
 use std::{
     collections::BTreeSet,

@@ -1,0 +1,98 @@
+//! Operators that are broken on purpose: each has to be found out.
+
+use dependency_watchdog::prober::plan::{MARK, Observed, RECORD, Write};
+use serde_json::{Value, json};
+
+/// What is wrong with the operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    #[default]
+    None,
+    /// Writes lack their preconditions.
+    NoPrecondition,
+    /// A dependent is scaled down without mark and record.
+    NoAnnotations,
+    /// The number recorded is always 1.
+    WrongRecord,
+    /// All levels are worked on at once.
+    NoOrder,
+    /// A flow goes on when the evidence for it is gone.
+    KeepsOn,
+    /// A flow goes on when the policy is suspended, in DryRun or gone.
+    DisregardsPolicy,
+    /// Without a verdict the dependents are scaled down.
+    TakesDoubtForOutage,
+    /// An instance that does not lead any more goes on writing.
+    OutlivesItsLease,
+    /// Dependents without a mark are restored.
+    RestoresUnmarked,
+    /// `ignore-scaling` is not seen.
+    DisregardsIgnore,
+    /// A marked dependent is taken to be at 0, whoever has scaled it up.
+    DisregardsPeople,
+    /// A mark is removed together with its record before anything is restored.
+    ForgetsTheRecord,
+    /// One replica is restored, whatever was recorded.
+    RestoresOne,
+    /// What was once seen back is never looked at again.
+    BelievesForEver,
+    /// After a restart only what the record lists as owed is restored.
+    TrustsItsRecord,
+}
+
+impl Flaw {
+    /// Whether only what comes of it in the end tells that there is one.
+    pub(crate) fn shows_in_the_end(self) -> bool {
+        matches!(self, Self::TrustsItsRecord | Self::BelievesForEver)
+    }
+
+    /// The dependent, as this operator sees it.
+    pub(crate) fn blur(self, mut seen: Observed) -> Observed {
+        match self {
+            Self::DisregardsIgnore => seen.ignored = false,
+            Self::DisregardsPeople if seen.marked => {
+                seen.replicas = 0;
+                seen.any_left = false;
+            }
+            _ => {}
+        }
+        seen
+    }
+
+    /// The write, as this operator sends it.
+    pub(crate) fn spoil(self, mut write: Write) -> Write {
+        match (self, &mut write) {
+            (Self::NoPrecondition, Write::Object(patch) | Write::ScaleMerge(patch)) => {
+                remove(patch, "/metadata", "resourceVersion");
+            }
+            (Self::NoAnnotations, Write::Object(patch)) if patch["spec"]["replicas"] == 0 => {
+                remove(patch, "/metadata", "annotations");
+            }
+            (Self::ForgetsTheRecord, Write::Object(patch))
+                if patch["spec"]["replicas"].as_i64() > Some(0) =>
+            {
+                remove(patch, "", "spec");
+            }
+            (Self::RestoresOne, Write::Object(patch) | Write::ScaleMerge(patch))
+                if patch["spec"]["replicas"].as_i64() > Some(1) =>
+            {
+                patch["spec"]["replicas"] = json!(1);
+            }
+            (Self::WrongRecord, Write::Object(patch)) => {
+                if let Some(annotations) = patch.pointer_mut("/metadata/annotations")
+                    && annotations[MARK] == json!("")
+                {
+                    annotations[RECORD] = json!("1");
+                }
+            }
+            _ => {}
+        }
+        write
+    }
+}
+
+fn remove(patch: &mut Value, at: &str, key: &str) {
+    if let Some(Value::Object(fields)) = patch.pointer_mut(at) {
+        fields.remove(key);
+    }
+}

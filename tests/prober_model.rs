@@ -1,0 +1,202 @@
+//! Every order in which crashes, lost answers, people and outages may meet the operator's decisions,
+//! up to bounds, against the rules of docs/invariants.md.
+//!
+//! `DWD_MODEL=deep` explores further, as `make model` does.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod model;
+
+use std::time::Instant;
+
+use dependency_watchdog::prober::plan::Family::{Apps, Scalable};
+use model::{
+    bounds::{Bounds, Budget, Part},
+    environment::World,
+    explorer::explore,
+    flaws::Flaw,
+};
+use rstest::rstest;
+
+/// Each kind is scaled by requests of its own; what goes down first comes up last.
+const TWO: [Part; 2] = [Part::new(Apps, 1, 0, 3), Part::new(Scalable, 0, 1, 1)];
+/// Two of them share a level.
+const THREE: [Part; 3] = [
+    Part::new(Apps, 1, 0, 3),
+    Part::new(Scalable, 1, 0, 1),
+    Part {
+        delayed: true,
+        ..Part::new(Apps, 0, 1, 1)
+    },
+];
+const ONE: [Part; 1] = [Part::new(Scalable, 0, 0, 3)];
+
+const NONE: Budget = Budget {
+    turns: 0,
+    faults: 0,
+    late: 0,
+    ends: 0,
+    freezes: 0,
+    people: 0,
+    policies: 0,
+    rollbacks: 0,
+    outages: 0,
+};
+
+fn bounds(parts: &[Part], budget: Budget) -> Bounds {
+    Bounds {
+        parts: parts.to_vec(),
+        budget,
+        checks: false,
+        slow: false,
+        flaw: Flaw::None,
+        settings: Default::default(),
+    }
+}
+
+/// Explores all of it, if it is small or as much is asked for.
+fn holds(name: &str, deep: bool, bounds: Bounds) {
+    if deep && std::env::var_os("DWD_MODEL").is_none_or(|it| it != "deep") {
+        return;
+    }
+    let begun = Instant::now();
+    match explore(&mut World::new(bounds)) {
+        Ok(explored) => println!("{name}: {explored} in {:.1?}", begun.elapsed()),
+        Err(found) => panic!("{name}: {found}"),
+    }
+}
+
+const SHORT: bool = false;
+const DEEP: bool = true;
+
+/// The process ends, in each of its ways: before and after each request, and twice in a row.
+#[rstest]
+#[case::short(SHORT, &TWO, Budget { turns: 1, ends: 2, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 3, ends: 3, ..NONE })]
+#[case::three(DEEP, &THREE, Budget { turns: 2, ends: 1, ..NONE })]
+fn processes_end(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("processes end", deep, bounds(parts, budget));
+}
+
+/// Requests fail, are carried out unanswered, or are refused.
+#[rstest]
+#[case::short(SHORT, &TWO, Budget { turns: 1, faults: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 2, faults: 2, ends: 1, ..NONE })]
+#[case::three(DEEP, &THREE, Budget { turns: 1, faults: 1, ..NONE })]
+fn requests_fail(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("requests fail", deep, bounds(parts, budget));
+}
+
+/// Writes arrive after their sender has given them up, has ended, or does not lead any more.
+#[rstest]
+#[case::short(SHORT, &ONE, Budget { turns: 2, late: 1, ..NONE })]
+#[case::of_the_one_before(SHORT, &ONE, Budget { turns: 1, late: 1, ends: 1, ..NONE })]
+#[case::both(DEEP, &ONE, Budget { turns: 2, late: 1, ends: 1, ..NONE })]
+#[case::several(DEEP, &ONE, Budget { turns: 2, late: 2, ..NONE })]
+#[case::with_people(DEEP, &ONE, Budget { turns: 1, late: 1, people: 1, ..NONE })]
+fn writes_arrive_late(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("writes arrive late", deep, bounds(parts, budget));
+}
+
+/// People and an HPA scale, people remove marks, set `ignore-scaling`, delete and create.
+#[rstest]
+#[case::one(DEEP, &ONE, Budget { turns: 1, people: 2, ..NONE })]
+#[case::two(SHORT, &TWO, Budget { turns: 1, people: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 2, people: 1, ..NONE })]
+#[case::much(DEEP, &ONE, Budget { turns: 2, people: 2, ..NONE })]
+fn people_interfere(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("people interfere", deep, bounds(parts, budget));
+}
+
+/// Policies are suspended, put into DryRun, deleted, and applied again.
+#[rstest]
+#[case::short(SHORT, &TWO, Budget { turns: 1, policies: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 2, policies: 2, ..NONE })]
+#[case::much(DEEP, &ONE, Budget { turns: 1, policies: 2, ends: 1, people: 1, ..NONE })]
+fn policies_change(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("policies change", deep, bounds(parts, budget));
+}
+
+/// The seed's API server is away, and its etcd is restored to an older state.
+#[rstest]
+#[case::away(SHORT, &TWO, Budget { turns: 1, outages: 1, ..NONE })]
+#[case::restored(SHORT, &TWO, Budget { turns: 1, rollbacks: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 2, rollbacks: 1, ends: 1, ..NONE })]
+#[case::with_people(DEEP, &ONE, Budget { turns: 1, rollbacks: 1, people: 1, late: 1, ..NONE })]
+fn the_seed_is_lost(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("the seed is lost", deep, bounds(parts, budget));
+}
+
+/// The process is frozen until its evidence counts no more.
+#[rstest]
+#[case::short(SHORT, &TWO, Budget { turns: 1, freezes: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 2, freezes: 2, ends: 1, ..NONE })]
+fn evidence_ages(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("evidence ages", deep, bounds(parts, budget));
+}
+
+/// Triggers fire, and Gates do not pass.
+#[rstest]
+#[case::short(SHORT, &ONE, Budget { turns: 2, ends: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 3, ends: 1, ..NONE })]
+fn checks_have_a_say(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    let bounds = Bounds {
+        checks: true,
+        ..bounds(parts, budget)
+    };
+    holds("checks have a say", deep, bounds);
+}
+
+/// What is written comes about late, or not in time.
+#[rstest]
+#[case::short(SHORT, &TWO, Budget { turns: 1, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 2, ends: 1, ..NONE })]
+#[case::three(DEEP, &THREE, Budget { turns: 1, ..NONE })]
+fn controllers_take_their_time(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    let bounds = Bounds {
+        slow: true,
+        ..bounds(parts, budget)
+    };
+    holds("controllers take their time", deep, bounds);
+}
+
+/// A crash, a request that fails and a person, in one outage.
+#[rstest]
+#[case::deep(DEEP, &ONE, Budget { turns: 1, faults: 1, ends: 1, people: 1, ..NONE })]
+fn all_at_once(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("all at once", deep, bounds(parts, budget));
+}
+
+/// An operator that is broken on purpose is found out, by the rule that it breaks.
+#[rstest]
+#[case(Flaw::NoPrecondition, Budget { turns: 1, people: 1, ..NONE }, "recorded-exactly")]
+#[case(Flaw::NoAnnotations, Budget { turns: 1, ..NONE }, "recorded-exactly")]
+#[case(Flaw::WrongRecord, Budget { turns: 1, ..NONE }, "recorded-exactly")]
+#[case(Flaw::NoOrder, Budget { turns: 1, ..NONE }, "level-order")]
+#[case(Flaw::KeepsOn, Budget { turns: 1, ..NONE }, "no-evidence")]
+#[case(Flaw::TakesDoubtForOutage, Budget { turns: 1, ..NONE }, "no-evidence")]
+#[case(Flaw::DisregardsPolicy, Budget { turns: 1, policies: 1, ..NONE }, "policy-in-force")]
+#[case(Flaw::OutlivesItsLease, Budget { turns: 1, ends: 1, ..NONE }, "one-leader")]
+#[case(Flaw::RestoresUnmarked, Budget { turns: 1, people: 1, ..NONE }, "only-own-marks")]
+#[case(Flaw::DisregardsIgnore, Budget { turns: 1, people: 1, ..NONE }, "hands-off")]
+#[case(Flaw::DisregardsPeople, Budget { turns: 1, people: 1, ..NONE }, "newer-count-wins")]
+#[case(Flaw::ForgetsTheRecord, Budget { turns: 1, ..NONE }, "no-count-lost")]
+#[case(Flaw::RestoresOne, Budget { turns: 1, ..NONE }, "restored-exactly")]
+#[case(Flaw::TrustsItsRecord, Budget { turns: 1, ends: 1, ..NONE }, "all-restored")]
+#[case(Flaw::BelievesForEver, Budget { turns: 1, late: 1, ..NONE }, "all-restored")]
+fn a_flaw_is_found(#[case] flaw: Flaw, #[case] budget: Budget, #[case] rule: &str) {
+    let bounds = Bounds {
+        flaw,
+        ..bounds(&TWO, budget)
+    };
+    let found = explore(&mut World::new(bounds));
+    let found = found.expect_err("a flawed operator breaks a rule");
+    println!("{flaw:?}: {found}");
+    assert_eq!(found.rule(), rule, "{found}");
+    assert!(found.trace.len() <= 20, "{found}");
+}
