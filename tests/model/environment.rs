@@ -3,6 +3,7 @@
 use dependency_watchdog::prober::plan::{Aim, Family, Write};
 
 use super::{
+    action::{Action, Fate, Policy, Shoot, text, write},
     bounds::{Bounds, Budget},
     explorer::{Model, fingerprint},
     flaws::Flaw,
@@ -11,100 +12,6 @@ use super::{
     rules::{self, Sender, Wanted},
 };
 use std::{collections::HashSet, rc::Rc};
-
-/// What the leases and checks of the shoot say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Shoot {
-    /// Enough leases are fresh, and each check passes.
-    Healthy,
-    /// An outage is proven.
-    Silent,
-    /// There is no verdict.
-    Unreadable,
-    /// The leases are fresh, and a Trigger fires.
-    Triggered,
-    /// The leases are fresh, and a Gate does not pass.
-    Gated,
-}
-
-/// What is there of the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Policy {
-    Enforce,
-    DryRun,
-    Suspended,
-    /// It does not select the cluster any more, or waits for its finalizer to be removed.
-    Deleted,
-}
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fate {
-    /// It is answered.
-    Answered,
-    /// It fails without having been carried out, which its sender cannot know.
-    Fails,
-    /// It is carried out, and the answer is lost.
-    Unanswered,
-    /// It is refused, with a status that says that nothing was done.
-    Forbidden,
-    /// It is refused since somebody has changed something else in the object.
-    Conflict,
-    /// Its sender gives it up, and it arrives later, or never.
-    Late,
-    /// The process ends after it was carried out and before it was answered.
-    Crash,
-}
-
-/// Something that happens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Action {
-    /// The shoot becomes like this.
-    Turn(Shoot),
-    /// Somebody sets the replicas of a dependent.
-    Scale(usize, i32),
-    /// Somebody removes the mark.
-    Unmark(usize),
-    /// Somebody sets `ignore-scaling`.
-    Ignore(usize, bool),
-    Delete(usize),
-    Create(usize),
-    /// The controller of a dependent brings about what is wanted.
-    Follow(usize),
-    SetPolicy(Policy),
-    /// A backup of etcd is made.
-    Save,
-    /// etcd is restored from it.
-    RollBack,
-    /// The API server of the seed is away, or back.
-    Away(bool),
-    /// A late write arrives.
-    Arrive(usize),
-    /// It never does.
-    Vanish(usize),
-    Start,
-    /// The process of that instance ends at once.
-    Crash(usize),
-    /// It is asked to end.
-    End(usize),
-    /// It could not renew its Lease.
-    Depose(usize),
-    /// It was frozen for so long that its evidence does not count any more.
-    Freeze(usize),
-    /// It sees what has become of the policy.
-    See(usize),
-    /// It reads the leases; in the second case so long after what was there before that all that
-    /// waits is due.
-    Probe(usize, bool),
-    /// What it insists on is due.
-    Resume(usize),
-    /// It writes the ClusterHealth.
-    Report(usize),
-    /// Its next request for a dependent, and what becomes of that.
-    Request(usize, usize, Fate),
-    /// It reads a dependent when that has been waited for long enough.
-    GiveUp(usize, usize),
-}
 
 /// A write that was given up by its sender.
 #[derive(Clone, Debug, Hash)]
@@ -679,24 +586,5 @@ impl Model for World {
             "all-restored: in {ROUNDS} rounds without a fault it has not come to rest: {:?}",
             calm.stored.objects
         ))
-    }
-}
-
-/// A write as text, which can be hashed.
-pub(crate) fn text(write: &Write) -> String {
-    match write {
-        Write::Object(patch) => format!("object {patch}"),
-        Write::ScaleMerge(patch) => format!("merge {patch}"),
-        Write::ScaleJson(patch) => format!("json {patch}"),
-    }
-}
-
-fn write(text: &str) -> Write {
-    let (kind, patch) = text.split_once(' ').expect("a kind and a patch");
-    let patch = serde_json::from_str(patch).expect("a patch");
-    match kind {
-        "object" => Write::Object(patch),
-        "merge" => Write::ScaleMerge(patch),
-        _ => Write::ScaleJson(patch),
     }
 }

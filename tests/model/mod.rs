@@ -4,6 +4,7 @@
 //! and `Ledger`. The environment is modelled: objects with resourceVersions, people, an HPA, crashes,
 //! leadership, requests that fail, are carried out unanswered, or arrive late.
 
+pub(crate) mod action;
 pub(crate) mod bounds;
 pub(crate) mod environment;
 pub(crate) mod explorer;

@@ -10,13 +10,14 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
     checks::Trigger,
     cluster::{Assignment, Brake, Dependent, Eligibility, Selected, Settings},
+    health::Finding,
     prober::{
         agenda::{Agenda, Move, Order},
         attempt::{Attempt, Turn},
         course::Course,
         flow::{Ending, Onward, Settling, What},
         ledger::Ledger,
-        plan::{Aim, Observed, Step, levels},
+        plan::{Aim, Family, Observed, Step, Write, levels},
         scale::ScaleError,
         stance::{Known, Presence, Stance},
     },
@@ -24,8 +25,8 @@ use dependency_watchdog::{
 use tokio::time::Instant;
 
 use super::{
+    action::{Policy, Shoot},
     bounds::Bounds,
-    environment::{Policy, Shoot},
     flaws::Flaw,
 };
 
@@ -106,7 +107,7 @@ pub(crate) struct Way {
 pub(crate) enum Need {
     /// To be read, in one or two requests.
     Read,
-    Write(dependency_watchdog::prober::plan::Write),
+    Write(Write),
     /// Nothing: its flow is to stop.
     Stop,
 }
@@ -133,7 +134,7 @@ impl Operator {
         let mut operator = Self {
             agenda: Agenda::recall(known.as_ref()),
             flow: None,
-            stance: Held(Stance::Idle(dependency_watchdog::health::Finding::Pending)),
+            stance: Held(Stance::Idle(Finding::Pending)),
             last: None,
             seen: None,
             saw: None,
@@ -414,7 +415,6 @@ impl Operator {
         late: bool,
         bounds: &Bounds,
     ) {
-        use dependency_watchdog::prober::plan::Family;
         let seen = seen.map(|seen| bounds.flaw.blur(seen));
         let way = self.way(index);
         let seen = match (seen, way.half.take()) {

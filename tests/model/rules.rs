@@ -6,7 +6,7 @@ use dependency_watchdog::{
     prober::plan::{Aim, IGNORE, MARK, Write},
 };
 
-use super::{environment::text, object::Object, operator::Operator};
+use super::{action::text, object::Object, operator::Operator};
 
 /// What the replicas of a dependent may come to, by what somebody else than the operator wanted last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
