@@ -102,6 +102,18 @@ impl Env {
         Ok(Arc::new(self.start_seed(&format!("seed-{name}")).await?))
     }
 
+    /// A seed of a scenario's own on an etcd of its own, for one that stops etcd too.
+    pub async fn seed_on_own_etcd(&self, name: &str) -> Result<(Etcd, Arc<Seed>)> {
+        let (assets, root) = (&self.0.assets, &self.0.root);
+        let etcd = Etcd::start(assets, root, &format!("etcd-{name}")).await?;
+        let name = format!("seed-{name}");
+        let seed = Seed::start(assets, root, &name, &etcd).await;
+        let seed = seed.with_context(|| format!("cannot start the seed {name}"))?;
+        let installed = seed.install().await;
+        installed.with_context(|| format!("cannot install on the seed {name}"))?;
+        Ok((etcd, Arc::new(seed)))
+    }
+
     /// A seed of a scenario's own on which nothing is installed.
     pub async fn bare_seed(&self, name: &str) -> Result<Arc<Seed>> {
         let seed = self.start_bare_seed(&format!("seed-{name}")).await?;

@@ -24,6 +24,7 @@ mod apply;
 mod assets;
 mod audit;
 mod chain;
+pub mod chaos;
 mod control_plane;
 mod controller_manager;
 mod deployments;

@@ -1,0 +1,132 @@
+//! The campaign of faults: whatever goes wrong at whatever write, the operator comes to the same end,
+//! and breaks no rule on the way. See docs/faults.md.
+//!
+//! It ends with 1 if any run differs, and then keeps the evidence.
+//!
+//!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
+//!   DWD_E2E_KEEP  keep files and logs, also when all went well
+
+use anyhow::Result;
+use clap::Parser;
+use dependency_watchdog_e2e::{
+    Env, Files, INTERRUPTED,
+    chaos::{Campaign, Fault, Point, Settings, Tally},
+    interrupted,
+};
+use std::{path::Path, process::ExitCode, time::Instant};
+use tokio::runtime::Runtime;
+use tracing_subscriber::EnvFilter;
+
+/// Tries faults at the writes of the operator, and compares how everything stands in the end.
+#[derive(Debug, Parser)]
+#[command(name = "chaos")]
+struct Cli {
+    /// From which all that is drawn follows
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Try no more points than this, drawn at random
+    #[arg(long)]
+    points: Option<usize>,
+    /// Try these kinds of faults alone
+    #[arg(long, value_delimiter = ',', value_enum)]
+    kinds: Vec<Fault>,
+    /// Try so many pairs of faults besides, drawn at random
+    #[arg(long, default_value_t = 200)]
+    pairs: usize,
+    /// Try a sample with every write in it and every kind, and no pairs
+    #[arg(long)]
+    sample: bool,
+    /// Try this point alone, as --list shows it; can be given several times
+    #[arg(long, value_name = "POINT")]
+    only: Vec<Point>,
+    /// Show the points and try none
+    #[arg(long)]
+    list: bool,
+    /// How many runs at once
+    #[arg(long, default_value_t = 12)]
+    parallel: usize,
+}
+
+fn main() -> Result<ExitCode> {
+    tracing_subscriber::fmt()
+        // What clients and watches complain of is what this is about.
+        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into()))
+        .with_writer(std::io::stderr)
+        .init();
+    let cli = Cli::parse();
+    let runtime = Runtime::new()?;
+    let files = Files::new("dependency-watchdog-chaos-")?;
+    let tried = runtime.block_on(async {
+        tokio::select! {
+            // A campaign cut short by a signal has not failed.
+            biased;
+            signal = interrupted() => signal.map(|()| None),
+            tally = campaign(files.root(), &cli) => tally.map(Some),
+        }
+    });
+    let failed = match &tried {
+        Ok(Some(tally)) => !tally.failures.is_empty(),
+        Ok(None) => false,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            true
+        }
+    };
+    files.tear_down(failed);
+    Ok(match tried {
+        Ok(None) => {
+            eprintln!("\ninterrupted: everything is stopped and removed");
+            ExitCode::from(INTERRUPTED)
+        }
+        _ if failed => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+async fn campaign(root: &Path, cli: &Cli) -> Result<Tally> {
+    let env = Env::prepare(root).await?;
+    let settings = Settings {
+        seed: cli.seed,
+        sample: cli.sample,
+        kinds: cli.kinds.clone(),
+        pairs: if cli.sample { 0 } else { cli.pairs },
+        points: cli.points,
+        only: cli.only.clone(),
+        parallel: cli.parallel,
+    };
+    let started = Instant::now();
+    let campaign = Campaign::prepare(&env, "chaos", settings).await?;
+    let points = campaign.points();
+    if cli.list {
+        for point in &points {
+            println!("{point}");
+        }
+        return Ok(Tally::default());
+    }
+    let writes = campaign.writes().len();
+    println!(
+        "{writes} writes in an undisturbed run, {} points",
+        points.len()
+    );
+    let tally = campaign
+        .run(|point, said| {
+            println!(
+                "{:>5.0} s  {point}  {said}",
+                started.elapsed().as_secs_f64()
+            )
+        })
+        .await?;
+    println!("\n{tally}");
+    for (point, problems) in &tally.failures {
+        println!("\ndiffers: --only '{point}'");
+        for problem in problems {
+            println!("  {problem}");
+        }
+    }
+    for point in &tally.unreached {
+        println!("not reached: {point}");
+    }
+    let seconds = started.elapsed().as_secs();
+    println!("seed {}, {} runs, {seconds} s", cli.seed, tally.tried());
+    Ok(tally)
+}

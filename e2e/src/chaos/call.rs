@@ -1,0 +1,182 @@
+//! A request of the operator, as the proxy understands it.
+
+use dependency_watchdog::prober::plan::MARK;
+use http::{Method, Uri};
+use serde_json::Value;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// The plural of the kind, with its subresource if any.
+    pub(super) resource: String,
+    /// The object's name, unless it is a list, a watch, or the creation of one.
+    pub(super) name: Option<String>,
+    /// Whether it changes anything.
+    pub(super) is_write: bool,
+    /// Whether it is a watch.
+    pub(super) is_watch: bool,
+}
+
+impl Call {
+    pub(super) fn new(method: &Method, uri: &Uri) -> Self {
+        let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
+        // /api/VERSION or /apis/GROUP/VERSION
+        let prefix = match parts.next() {
+            Some("apis") => 2,
+            _ => 1,
+        };
+        let rest: Vec<&str> = parts.skip(prefix).collect();
+        let rest = match rest.as_slice() {
+            ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
+            rest => rest,
+        };
+        let (resource, name) = match rest {
+            [] => (String::new(), None),
+            [resource] => ((*resource).to_owned(), None),
+            [resource, name] => ((*resource).to_owned(), Some((*name).to_owned())),
+            [resource, name, sub, ..] => (format!("{resource}/{sub}"), Some((*name).to_owned())),
+        };
+        let query = uri.query().unwrap_or_default();
+        Self {
+            resource,
+            name,
+            is_write: method != Method::GET,
+            is_watch: query.split('&').any(|pair| pair == "watch=true"),
+        }
+    }
+
+    /// What a write changes, in few words, and the same in every run: `deployments/NAME:down`.
+    pub(super) fn says(&self, method: &Method, body: &[u8]) -> String {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let (resource, name) = (&self.resource, self.name.as_deref().unwrap_or_default());
+        if method == Method::DELETE {
+            return format!("{resource}:delete");
+        }
+        match resource.as_str() {
+            "clusterhealths" => "clusterhealths:create".to_owned(),
+            "clusterhealths/status" => format!("{resource}:{}", protection(&body)),
+            "probepolicies" => match body.pointer("/metadata/finalizers").is_some() {
+                true => "probepolicies:finalizer-on".to_owned(),
+                false => "probepolicies:finalizer-off".to_owned(),
+            },
+            "probepolicies/status" => format!("{resource}:{}", conditions(&body)),
+            "events" => {
+                let reason = body.pointer("/reason").and_then(Value::as_str);
+                let regarding = body.pointer("/regarding/kind").and_then(Value::as_str);
+                let (reason, regarding) = (reason.unwrap_or("again"), regarding.unwrap_or("-"));
+                format!("events:{reason}-{regarding}")
+            }
+            "leases" => "leases:write".to_owned(),
+            _ => format!("{resource}/{name}:{}", change(&body)),
+        }
+    }
+}
+
+fn protection(body: &Value) -> String {
+    let text = |field: &str| {
+        let value = body.pointer(&format!("/status/{field}"));
+        value.and_then(Value::as_str).unwrap_or("-").to_owned()
+    };
+    format!("{}-{}", text("protection"), text("reason"))
+}
+
+/// The conditions that are true.
+fn conditions(body: &Value) -> String {
+    let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
+    let is_true =
+        |condition: &&Value| condition.get("status").and_then(Value::as_str) == Some("True");
+    let names = conditions
+        .into_iter()
+        .flatten()
+        .filter(is_true)
+        .filter_map(|condition| condition.get("type")?.as_str());
+    names.collect::<Vec<_>>().join("-")
+}
+
+/// What becomes of a dependent.
+fn change(body: &Value) -> &'static str {
+    let scaled = match body {
+        Value::Array(operations) => operations.iter().rev().find_map(|it| it.get("value")),
+        object => object.pointer("/spec/replicas"),
+    };
+    if let Some(replicas) = scaled {
+        return match replicas.as_i64() {
+            Some(0) => "down",
+            _ => "up",
+        };
+    }
+    let annotations = body.pointer("/metadata/annotations");
+    match annotations.and_then(|annotations| annotations.get(MARK)) {
+        Some(Value::Null) => "unmark",
+        Some(_) => "mark",
+        None => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn says(method: Method, uri: &'static str, body: &Value) -> String {
+        let call = Call::new(&method, &Uri::from_static(uri));
+        assert!(call.is_write && !call.is_watch);
+        call.says(&method, body.to_string().as_bytes())
+    }
+
+    #[test]
+    fn writes_have_names() {
+        let kcm = "/apis/apps/v1/namespaces/n/deployments/kcm?fieldManager=m";
+        let scale = "/apis/druid.gardener.cloud/v1alpha1/namespaces/n/etcds/e/scale";
+        let health = "/apis/dependency-watchdog.gardener.cloud/v1alpha1/clusterhealths/n";
+        let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+        let annotated = |mark: Value| json!({"metadata": {"annotations": {MARK: mark}}});
+        let down = json!([
+            {"op": "test", "path": "/spec/replicas", "value": 3},
+            {"op": "replace", "path": "/spec/replicas", "value": 0},
+        ]);
+        for (uri, body, expected) in [
+            (
+                kcm,
+                json!({"spec": {"replicas": 0}}),
+                "deployments/kcm:down",
+            ),
+            (kcm, json!({"spec": {"replicas": 2}}), "deployments/kcm:up"),
+            (kcm, annotated(json!("")), "deployments/kcm:mark"),
+            (kcm, annotated(Value::Null), "deployments/kcm:unmark"),
+            (scale, down, "etcds/scale/e:down"),
+            (health, json!({}), "clusterhealths:create"),
+            (
+                events,
+                json!({"reason": "Protected", "regarding": {"kind": "ClusterHealth"}}),
+                "events:Protected-ClusterHealth",
+            ),
+        ] {
+            assert_eq!(says(Method::PATCH, uri, &body), expected);
+        }
+        assert_eq!(
+            says(Method::DELETE, health, &Value::Null),
+            "clusterhealths:delete"
+        );
+    }
+
+    #[test]
+    fn reads_are_told_apart() {
+        for (uri, resource, name, is_watch) in [
+            ("/api/v1/secrets?watch=true", "secrets", None, true),
+            ("/api/v1/namespaces/n/pods", "pods", None, false),
+            (
+                "/apis/apps/v1/namespaces/n/deployments/d",
+                "deployments",
+                Some("d"),
+                false,
+            ),
+            ("/version", "", None, false),
+        ] {
+            let call = Call::new(&Method::GET, &uri.parse().unwrap());
+            assert_eq!(call.resource, resource);
+            assert_eq!(call.name.as_deref(), name);
+            assert_eq!((call.is_write, call.is_watch), (false, is_watch));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! All runs of a campaign: the undisturbed ones first, then every point, several at once.
+
+use super::{
+    Fault, Point, Tally, point,
+    run::{self, Expected, Outcome},
+    snapshot,
+    stage::Stage,
+};
+use crate::Env;
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, stream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A fault whose write was not made is tried again so often: the writes of statuses and events are
+/// not the same in every run.
+const ATTEMPTS: usize = 2;
+
+/// What a campaign tries.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// From which everything follows that is drawn.
+    pub seed: u64,
+    /// Only a sample: every write once, and every kind that needs no seed of its own.
+    pub sample: bool,
+    /// The kinds of faults. Empty for all.
+    pub kinds: Vec<Fault>,
+    /// So many pairs of faults at random besides.
+    pub pairs: usize,
+    /// Not more points than this, at random.
+    pub points: Option<usize>,
+    /// These points alone.
+    pub only: Vec<Point>,
+    /// How many runs at once.
+    pub parallel: usize,
+}
+
+/// A campaign that is prepared: it knows what an undisturbed run writes.
+pub struct Campaign {
+    stage: Stage,
+    expected: Expected,
+    settings: Settings,
+    runs: AtomicUsize,
+}
+
+impl Campaign {
+    /// Starts the servers, and records two undisturbed runs, which must be alike.
+    pub async fn prepare(env: &Env, name: &str, settings: Settings) -> Result<Self> {
+        let stage = Stage::new(env, name).await?;
+        let undisturbed = Point::none();
+        let record = async |name| {
+            let outcome = run::run(&stage, name, &undisturbed, None).await?;
+            let problems = outcome.problems.join("\n");
+            ensure!(problems.is_empty(), "undisturbed:\n{problems}");
+            Ok(outcome.seen)
+        };
+        let (mut expected, other) = tokio::try_join!(record("first"), record("second"))?;
+        for (one, other) in expected.states.iter().zip(&other.states) {
+            let differences = snapshot::differences(one, other);
+            ensure!(
+                differences.is_empty(),
+                "two undisturbed runs differ: {differences:?}"
+            );
+        }
+        // What only one of them wrote is no place to rely on.
+        expected.order.retain(|it| other.writes.contains_key(it));
+        Ok(Self {
+            stage,
+            expected,
+            settings,
+            runs: AtomicUsize::new(0),
+        })
+    }
+
+    /// What an undisturbed run writes, in order.
+    pub fn writes(&self) -> &[String] {
+        &self.expected.order
+    }
+
+    /// The points that are tried.
+    pub fn points(&self) -> Vec<Point> {
+        let settings = &self.settings;
+        if !settings.only.is_empty() {
+            return settings.only.clone();
+        }
+        let kinds = match settings.kinds.as_slice() {
+            [] => Fault::all(),
+            kinds => kinds,
+        };
+        let mut random = fastrand::Rng::with_seed(settings.seed);
+        let writes = self.writes();
+        let mut points = match settings.sample {
+            true => point::sample(writes, kinds, &mut random),
+            false => point::every(writes, kinds),
+        };
+        points.extend(point::pairs(writes, kinds, settings.pairs, &mut random));
+        random.shuffle(&mut points);
+        points.truncate(settings.points.unwrap_or(usize::MAX));
+        points
+    }
+
+    /// Tries them, and tells of each as soon as its run has ended.
+    pub async fn run(&self, told: impl Fn(&Point, &str)) -> Result<Tally> {
+        let is_fragile = |point: &Point| point.any(Fault::needs_own_seed);
+        let (fragile, robust): (Vec<_>, Vec<_>) = self.points().into_iter().partition(is_fragile);
+        let many = async {
+            let runs = stream::iter(robust).map(|point| self.attempt(&self.stage, point, &told));
+            let runs = runs.buffer_unordered(self.settings.parallel.max(1));
+            Ok(runs.collect::<Vec<_>>().await)
+        };
+        let one_by_one = async {
+            let mut ended = Vec::new();
+            if fragile.is_empty() {
+                return Ok(ended);
+            }
+            let stage = self.stage.fragile("fragile").await?;
+            for point in fragile {
+                ended.push(self.attempt(&stage, point, &told).await);
+            }
+            Ok::<_, anyhow::Error>(ended)
+        };
+        let (many, one_by_one) = tokio::try_join!(many, one_by_one)?;
+        let mut tally = Tally::default();
+        for (point, outcome) in many.into_iter().chain(one_by_one) {
+            let unreached = !outcome.unreached.is_empty();
+            tally.add(point, outcome.took, unreached, outcome.problems);
+        }
+        Ok(tally)
+    }
+
+    async fn attempt(
+        &self,
+        stage: &Stage,
+        point: Point,
+        told: &impl Fn(&Point, &str),
+    ) -> (Point, Outcome) {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let number = self.runs.fetch_add(1, Ordering::Relaxed);
+            let name = format!("p{number}");
+            let ended = run::run(stage, &name, &point, Some(&self.expected)).await;
+            let ended = ended.with_context(|| format!("the run {name} could not be made"));
+            let outcome = ended.unwrap_or_else(|error| Outcome {
+                problems: vec![format!("{error:#}")],
+                ..Outcome::default()
+            });
+            let again =
+                outcome.problems.is_empty() && !outcome.unreached.is_empty() && attempt < ATTEMPTS;
+            if !again {
+                let said = match (outcome.problems.as_slice(), outcome.unreached.as_slice()) {
+                    ([], []) => format!("{name}: as it should be"),
+                    ([], unreached) => format!("{name}: not written: {}", unreached.join(", ")),
+                    (problems, _) => format!("{name}: {}", problems.join("; ")),
+                };
+                told(&point, &said);
+                return (point, outcome);
+            }
+        }
+    }
+}

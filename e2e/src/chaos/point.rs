@@ -1,0 +1,230 @@
+//! Where which fault happens, and the choice of points for a campaign.
+
+use super::Fault;
+use anyhow::{Context as _, Error, Result, ensure};
+use clap::ValueEnum as _;
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+/// Between the fault and its write.
+const AT: char = '@';
+/// Between two faults of one run.
+const AND: char = '+';
+
+/// One or two faults in one run, each at a write. Its text is `fault@write`, or two of these with a
+/// `+` between them; a write is named as the journal of a run does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Point(Vec<(Fault, String)>);
+
+impl Point {
+    /// Nothing goes wrong.
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    fn one(fault: Fault, write: &str) -> Self {
+        Self(vec![(fault, write.to_owned())])
+    }
+
+    /// The faults, each with its write.
+    pub(crate) fn faults(&self) -> &[(Fault, String)] {
+        &self.0
+    }
+
+    /// Whether any of its faults is so.
+    pub(crate) fn any(&self, is: impl Fn(Fault) -> bool) -> bool {
+        self.0.iter().any(|(fault, _)| is(*fault))
+    }
+
+    /// What it is counted under: the name of its fault, or `pair`.
+    pub(crate) fn kind(&self) -> String {
+        match self.0.as_slice() {
+            [(fault, _)] => fault.to_string(),
+            [] => "undisturbed".to_owned(),
+            _ => "pair".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (fault, write)) in self.0.iter().enumerate() {
+            if place > 0 {
+                write!(f, "{AND}")?;
+            }
+            write!(f, "{fault}{AT}{write}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Point {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let faults = text.split(AND).map(|part| {
+            let (fault, write) = part
+                .split_once(AT)
+                .with_context(|| format!("{part:?} is not FAULT{AT}WRITE"))?;
+            let fault = Fault::from_str(fault, true).map_err(Error::msg)?;
+            ensure!(!write.is_empty(), "{part:?} names no write");
+            Ok((fault, write.to_owned()))
+        });
+        Ok(Self(faults.collect::<Result<_>>()?))
+    }
+}
+
+/// Whether this write is to a dependent.
+fn is_to_a_dependent(write: &str) -> bool {
+    write.starts_with("deployments/") || write.starts_with("etcds/")
+}
+
+/// Every fault of these kinds at every write at which it is worth trying.
+pub(crate) fn every(writes: &[String], kinds: &[Fault]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for fault in kinds {
+        let of_fault = writes
+            .iter()
+            .filter(|write| fault.is_about_the_write() || is_to_a_dependent(write));
+        points.extend(of_fault.map(|write| Point::one(*fault, write)));
+    }
+    points
+}
+
+/// A sample in which every write has a fault and every kind occurs, of those that can be had on a
+/// seed that others use too.
+pub(crate) fn sample(writes: &[String], kinds: &[Fault], random: &mut fastrand::Rng) -> Vec<Point> {
+    let mut points = every(writes, kinds);
+    points.retain(|point| !point.any(Fault::needs_own_seed));
+    random.shuffle(&mut points);
+    let (mut kinds, mut at) = (BTreeSet::new(), BTreeSet::new());
+    let mut chosen = Vec::new();
+    // First those that are new in both respects, then what is still missing.
+    for both in [true, false] {
+        points.retain(|point| {
+            let [(fault, write)] = point.faults() else {
+                return false;
+            };
+            let (new_kind, new_write) = (!kinds.contains(fault), !at.contains(write));
+            let wanted = match both {
+                true => new_kind && new_write,
+                false => new_kind || new_write,
+            };
+            if wanted {
+                kinds.insert(*fault);
+                at.insert(write.clone());
+                chosen.push(point.clone());
+            }
+            !wanted
+        });
+    }
+    chosen
+}
+
+/// So many pairs of faults at random, at writes of which the second does not come before the first.
+pub(crate) fn pairs(
+    writes: &[String],
+    kinds: &[Fault],
+    count: usize,
+    random: &mut fastrand::Rng,
+) -> Vec<Point> {
+    let mut singles = every(writes, kinds);
+    singles.retain(|point| !point.any(Fault::needs_own_seed));
+    let place = |point: &Point| {
+        let write = point.faults().first().map(|(_, write)| write);
+        writes.iter().position(|it| Some(it) == write)
+    };
+    let mut pairs = BTreeSet::new();
+    // There are far more than are ever asked for; where there are not, fewer have to do.
+    for _ in 0..count.saturating_mul(10) {
+        if pairs.len() == count {
+            break;
+        }
+        let (Some(one), Some(other)) = (random.choice(&singles), random.choice(&singles)) else {
+            break;
+        };
+        let (first, second) = match place(one) <= place(other) {
+            true => (one, other),
+            false => (other, one),
+        };
+        if first != second {
+            pairs.insert(Point([first.faults(), second.faults()].concat()));
+        }
+    }
+    let mut pairs: Vec<Point> = pairs.into_iter().collect();
+    random.shuffle(&mut pairs);
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writes() -> Vec<String> {
+        let names = (0..40).map(|place| match place % 3 {
+            0 => format!("deployments/d{place}:down#1"),
+            _ => format!("events:E{place}#1"),
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn a_point_is_read_as_it_is_written() {
+        for text in [
+            "crash-before@deployments/kube-controller-manager:down#1",
+            "too-many@clusterhealths:create#1+hang@events:Protected#2",
+        ] {
+            assert_eq!(text.parse::<Point>().unwrap().to_string(), text);
+        }
+        for text in ["", "hang", "hang@", "burns@events:A#1", "hang@a#1+lost"] {
+            assert!(text.parse::<Point>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sample_has_every_write_and_every_kind_and_is_reproducible() {
+        let writes = writes();
+        let draw = |seed| sample(&writes, Fault::all(), &mut fastrand::Rng::with_seed(seed));
+        let points = draw(7);
+        assert_eq!(points, draw(7));
+        assert_ne!(points, draw(8));
+        assert!(points.len() < writes.len() + Fault::all().len());
+        for write in &writes {
+            assert!(points.iter().any(|it| it.faults()[0].1 == *write));
+        }
+        for fault in Fault::all() {
+            let occurs = points.iter().any(|it| it.any(|other| other == *fault));
+            assert_eq!(occurs, !fault.needs_own_seed(), "{fault}");
+        }
+    }
+
+    #[test]
+    fn pairs_are_in_the_order_of_the_writes_and_differ() {
+        let writes = writes();
+        let draw = |seed| {
+            pairs(
+                &writes,
+                Fault::all(),
+                100,
+                &mut fastrand::Rng::with_seed(seed),
+            )
+        };
+        let pairs = draw(1);
+        assert_eq!(pairs, draw(1));
+        assert_eq!(pairs.iter().collect::<BTreeSet<_>>().len(), 100);
+        let place = |write: &String| writes.iter().position(|it| it == write).unwrap();
+        for pair in &pairs {
+            let [(_, first), (_, second)] = pair.faults() else {
+                panic!("{pair}");
+            };
+            assert!(place(first) <= place(second), "{pair}");
+        }
+    }
+
+    #[test]
+    fn what_has_little_to_do_with_a_write_is_tried_at_dependents_only() {
+        let points = every(&writes(), &[Fault::Frozen, Fault::Conflict]);
+        let count = |fault| points.iter().filter(|it| it.any(|o| o == fault)).count();
+        assert_eq!(count(Fault::Conflict), 40);
+        assert_eq!(count(Fault::Frozen), 14);
+    }
+}

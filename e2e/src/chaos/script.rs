@@ -1,0 +1,210 @@
+//! What goes wrong in one run, and the journal of what the operator wrote.
+
+use super::{
+    Fault, Point,
+    fault::Course::{Answer, Beside, While},
+};
+use crate::Operator;
+use jiff::Timestamp;
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
+
+/// The faults that are at work now, of those that last for a while.
+pub(super) type Modes = BTreeSet<Fault>;
+
+/// A write of the operator.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Entry {
+    /// When the proxy had it.
+    pub(super) at: Timestamp,
+    /// What it changes, and the how manieth of its like it is: `deployments/NAME:down#1`.
+    pub(super) write: String,
+    /// The status of the answer, if the operator was sent one.
+    pub(super) code: Option<u16>,
+    /// What went wrong at it.
+    pub(super) fault: Option<String>,
+}
+
+/// Shared by the proxies of a run, which ask it, and the run, which arms it and carries out what no
+/// proxy can.
+#[derive(Debug)]
+pub(super) struct Script {
+    state: Mutex<State>,
+    modes: watch::Sender<Modes>,
+    beside: mpsc::UnboundedSender<Fault>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    armed: Vec<(Fault, String)>,
+    seen: BTreeMap<String, usize>,
+    journal: Vec<Entry>,
+    operator: Option<Arc<Operator>>,
+    crashes: usize,
+}
+
+impl Script {
+    /// The script of a point, and what is to be done beside the proxies.
+    pub(super) fn new(point: &Point) -> (Arc<Self>, mpsc::UnboundedReceiver<Fault>) {
+        let (beside, demands) = mpsc::unbounded_channel();
+        let state = State {
+            armed: point.faults().to_vec(),
+            ..State::default()
+        };
+        let script = Self {
+            state: Mutex::new(state),
+            modes: watch::Sender::default(),
+            beside,
+        };
+        (Arc::new(script), demands)
+    }
+
+    /// Tells whom to kill.
+    pub(super) fn cast(&self, operator: &Arc<Operator>) {
+        self.lock().operator = Some(Arc::clone(operator));
+    }
+
+    /// The operator writes; this is what goes wrong at it, with its place in the journal.
+    pub(super) fn writes(self: &Arc<Self>, says: &str) -> (usize, Option<Fault>) {
+        let (place, fault) = self.lock().writes(says);
+        if let Some(fault) = fault {
+            match fault.course() {
+                Answer => {}
+                Beside => {
+                    // Nobody is there to do it any more once the run is over.
+                    let _ = self.beside.send(fault);
+                }
+                While(time) => {
+                    self.modes.send_modify(|modes| {
+                        modes.insert(fault);
+                    });
+                    let script = Arc::clone(self);
+                    tokio::spawn(async move {
+                        sleep(time).await;
+                        script.modes.send_modify(|modes| {
+                            modes.remove(&fault);
+                        });
+                    });
+                }
+            }
+        }
+        (place, fault)
+    }
+
+    /// The operator is sent this answer to a write.
+    pub(super) fn answered(&self, place: usize, code: u16) {
+        if let Some(entry) = self.lock().journal.get_mut(place) {
+            entry.code = Some(code);
+        }
+    }
+
+    /// Kills the operator.
+    pub(super) fn crash(&self) {
+        let operator = {
+            let mut state = self.lock();
+            state.crashes += 1;
+            state.operator.clone()
+        };
+        if let Some(operator) = operator {
+            operator.process.kill();
+        }
+    }
+
+    /// How often it was killed.
+    pub(super) fn crashes(&self) -> usize {
+        self.lock().crashes
+    }
+
+    /// What lasts, now and from now on.
+    pub(super) fn modes(&self) -> watch::Receiver<Modes> {
+        self.modes.subscribe()
+    }
+
+    /// Whether this is at work now.
+    pub(super) fn is_on(&self, fault: Fault) -> bool {
+        self.modes.borrow().contains(&fault)
+    }
+
+    /// The faults that have not happened yet, each with its write.
+    pub(super) fn armed(&self) -> Vec<(Fault, String)> {
+        self.lock().armed.clone()
+    }
+
+    /// Whether something lasts now.
+    pub(super) fn is_disturbed(&self) -> bool {
+        !self.modes.borrow().is_empty()
+    }
+
+    /// Every write so far.
+    pub(super) fn journal(&self) -> Vec<Entry> {
+        self.lock().journal.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn writes(&mut self, says: &str) -> (usize, Option<Fault>) {
+        let count = self.seen.entry(says.to_owned()).or_default();
+        *count += 1;
+        let write = format!("{says}#{count}");
+        let armed = self.armed.iter().position(|(_, at)| *at == write);
+        let fault = armed.map(|place| self.armed.remove(place).0);
+        self.journal.push(Entry {
+            at: Timestamp::now(),
+            write,
+            code: None,
+            fault: fault.map(|fault| fault.to_string()),
+        });
+        (self.journal.len() - 1, fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn faults_happen_once_at_their_writes_and_end() {
+        let point = "conflict@a#2+seed-away@b#1".parse().unwrap();
+        let (script, _demands) = Script::new(&point);
+        assert_eq!(script.writes("a"), (0, None));
+        assert_eq!(script.writes("a"), (1, Some(Fault::Conflict)));
+        script.answered(1, 409);
+        assert_eq!(script.writes("a"), (2, None));
+        assert_eq!(script.armed(), [(Fault::SeedAway, "b#1".to_owned())]);
+        assert!(!script.is_disturbed());
+
+        assert_eq!(script.writes("b"), (3, Some(Fault::SeedAway)));
+        assert!(script.is_on(Fault::SeedAway) && script.is_disturbed());
+        assert!(script.armed().is_empty());
+        let mut modes = script.modes();
+        modes.wait_for(BTreeSet::is_empty).await.unwrap();
+        assert!(!script.is_disturbed());
+        let told: Vec<_> = script
+            .journal()
+            .into_iter()
+            .map(|entry| (entry.write, entry.code, entry.fault))
+            .collect();
+        assert_eq!(told[1].0, "a#2");
+        assert_eq!(told[1].1, Some(409));
+        assert_eq!(told[3].2.as_deref(), Some("seed-away"));
+    }
+
+    #[tokio::test]
+    async fn what_no_proxy_can_do_is_asked_for() {
+        let (script, mut demands) = Script::new(&"frozen@a#1".parse().unwrap());
+        assert_eq!(script.writes("a"), (0, Some(Fault::Frozen)));
+        assert_eq!(demands.recv().await, Some(Fault::Frozen));
+        assert!(script.armed().is_empty() && !script.is_disturbed());
+    }
+}

@@ -1,0 +1,124 @@
+//! What a campaign has come to.
+
+use super::Point;
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+/// What was tried, and what came of it.
+#[derive(Debug, Default)]
+pub struct Tally {
+    kinds: BTreeMap<String, Kind>,
+    /// The points whose runs were not as they should be, with what was wrong.
+    pub failures: Vec<(Point, Vec<String>)>,
+    /// The points that were not reached: what the fault happens at was not written.
+    pub unreached: Vec<Point>,
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    tried: usize,
+    converged: usize,
+    differing: usize,
+    unreached: usize,
+    took: Vec<Duration>,
+}
+
+impl Tally {
+    /// A run has ended: with faults that did not happen, and problems.
+    pub(super) fn add(
+        &mut self,
+        point: Point,
+        took: Duration,
+        unreached: bool,
+        problems: Vec<String>,
+    ) {
+        let kind = self.kinds.entry(point.kind()).or_default();
+        kind.tried += 1;
+        if problems.is_empty() {
+            kind.converged += 1;
+            kind.took.push(took);
+        } else {
+            kind.differing += 1;
+            self.failures.push((point.clone(), problems));
+        }
+        if unreached {
+            kind.unreached += 1;
+            self.unreached.push(point);
+        }
+    }
+
+    /// How many runs there were.
+    pub fn tried(&self) -> usize {
+        self.kinds.values().map(|kind| kind.tried).sum()
+    }
+
+    /// How many kinds of faults there were.
+    pub fn kinds(&self) -> usize {
+        self.kinds.len()
+    }
+}
+
+/// As a Markdown table.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "| fault | points | reached | converged | differing | median | longest |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|")?;
+        let mut all = Kind::default();
+        for (name, kind) in &self.kinds {
+            kind.row(f, name)?;
+            all.tried += kind.tried;
+            all.converged += kind.converged;
+            all.differing += kind.differing;
+            all.unreached += kind.unreached;
+            all.took.extend(&kind.took);
+        }
+        all.row(f, "all")
+    }
+}
+
+impl Kind {
+    fn row(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        let seconds = |time: Option<&Duration>| {
+            time.map_or("-".to_owned(), |time| {
+                format!("{:.1} s", time.as_secs_f64())
+            })
+        };
+        let (median, longest) = (seconds(took.get(took.len() / 2)), seconds(took.last()));
+        let reached = self.tried - self.unreached;
+        let (tried, converged, differing) = (self.tried, self.converged, self.differing);
+        writeln!(
+            f,
+            "| {name} | {tried} | {reached} | {converged} | {differing} | {median} | {longest} |"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_counts_by_kind() {
+        let mut tally = Tally::default();
+        let point = |text: &str| text.parse::<Point>().unwrap();
+        let seconds = Duration::from_secs;
+        tally.add(point("hang@a#1"), seconds(5), false, Vec::new());
+        tally.add(point("hang@b#1"), seconds(7), true, Vec::new());
+        let lost = vec!["lost".to_owned()];
+        tally.add(point("hang@c#1+lost@d#1"), seconds(1), false, lost);
+        assert_eq!((tally.tried(), tally.kinds()), (3, 2));
+        assert_eq!(tally.failures.len(), 1);
+        let table = tally.to_string();
+        for row in [
+            "| hang | 2 | 1 | 2 | 0 | 7.0 s | 7.0 s |",
+            "| pair | 1 | 1 | 0 | 1 | - | - |",
+            "| all | 3 | 2 | 2 | 1 | 7.0 s | 7.0 s |",
+        ] {
+            assert!(table.contains(row), "{row} not in\n{table}");
+        }
+    }
+}

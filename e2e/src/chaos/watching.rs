@@ -1,0 +1,157 @@
+//! What becomes of the Deployments and Etcds of a cluster, version by version, as an administrator
+//! sees it who goes past the proxies; and the controller of Etcds, played.
+
+use anyhow::Result;
+use dependency_watchdog::prober::plan::{MARK, RECORD};
+use futures::TryStreamExt as _;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{task::JoinSet, time::sleep};
+
+/// After a status that could not be written.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// One version of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Seen {
+    /// The name of the object.
+    pub(super) name: String,
+    /// Its resourceVersion, by which versions of different objects are in order too.
+    pub(super) version: u64,
+    /// The replicas that it should have.
+    pub(super) replicas: i64,
+    /// Those that it has.
+    pub(super) actual: i64,
+    /// Whether it has the mark.
+    pub(super) marked: bool,
+    /// What is recorded.
+    pub(super) record: Option<String>,
+}
+
+impl Seen {
+    fn new(object: &DynamicObject) -> Self {
+        let number = |path: &str| object.data.pointer(path).and_then(Value::as_i64);
+        let annotations = object.metadata.annotations.as_ref();
+        let annotation = |key: &str| annotations.and_then(|all| all.get(key));
+        let version = object.metadata.resource_version.as_deref();
+        Self {
+            name: object.metadata.name.clone().unwrap_or_default(),
+            version: version.and_then(|it| it.parse().ok()).unwrap_or_default(),
+            replicas: number("/spec/replicas").unwrap_or(1),
+            actual: number("/status/replicas").unwrap_or_default(),
+            marked: annotation(MARK).is_some(),
+            record: annotation(RECORD).cloned(),
+        }
+    }
+}
+
+/// Sees all versions from its start on. It ends with this value.
+pub(super) struct Watching {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Watching {
+    /// Starts it in this namespace.
+    pub(super) fn start(client: &Client, namespace: &str) -> Self {
+        let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let mut tasks = JoinSet::new();
+        for (kind, played) in [(deployments(), false), (etcds(), true)] {
+            let api = Api::namespaced_with(client.clone(), namespace, &kind);
+            tasks.spawn(watch(api, kind, played, Arc::clone(&seen)));
+        }
+        Self {
+            seen,
+            _tasks: tasks,
+        }
+    }
+
+    /// Every version so far, in order.
+    pub(super) fn history(&self) -> Vec<Seen> {
+        let mut seen = self
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        seen.sort_by_key(|seen| seen.version);
+        seen.dedup();
+        seen
+    }
+}
+
+async fn watch(
+    api: Api<DynamicObject>,
+    kind: ApiResource,
+    played: bool,
+    seen: Arc<Mutex<Vec<Seen>>>,
+) {
+    let events = watcher(api.clone(), watcher::Config::default()).default_backoff();
+    let mut events = pin!(events);
+    let mut settling = JoinSet::new();
+    loop {
+        match events.try_next().await {
+            Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => {
+                let version = Seen::new(&found);
+                if played && version.actual != version.replicas {
+                    settling.spawn(settle(api.clone(), version.name.clone()));
+                }
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.push(version);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return,
+            Err(error) => tracing::debug!("watch of {}: {error}", kind.plural),
+        }
+    }
+}
+
+/// Brings the members in line with what there should be, however often that takes.
+async fn settle(api: Api<DynamicObject>, name: String) {
+    let once = async || -> Result<()> {
+        let Some(found) = api.get_opt(&name).await? else {
+            return Ok(());
+        };
+        let version = Seen::new(&found);
+        if version.actual != version.replicas {
+            let patch = Patch::Merge(json!({"status": {"replicas": version.replicas}}));
+            let params = PatchParams::default();
+            api.patch_status(&name, &params, &patch).await?;
+        }
+        Ok(())
+    };
+    while let Err(error) = once().await {
+        tracing::debug!("the status of {name} was not written: {error:#}");
+        sleep(AGAIN).await;
+    }
+}
+
+fn deployments() -> ApiResource {
+    ApiResource {
+        group: "apps".into(),
+        version: "v1".into(),
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        plural: "deployments".into(),
+    }
+}
+
+/// The kind of which the annotations and the replicas are written apart.
+pub(super) fn etcds() -> ApiResource {
+    ApiResource {
+        group: "druid.gardener.cloud".into(),
+        version: "v1alpha1".into(),
+        api_version: "druid.gardener.cloud/v1alpha1".into(),
+        kind: "Etcd".into(),
+        plural: "etcds".into(),
+    }
+}
