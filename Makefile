@@ -51,6 +51,11 @@ bench: controlplane build release ## Measure what the operator costs on a farm o
 microbench: need-cargo ## Time the pure code of a probe, built as release is; ARGS=name picks some
 	$(CARGO) bench --locked --package dependency-watchdog --bench hot -- $(ARGS)
 
+.PHONY: chaos
+chaos: controlplane build ## Try every fault at every write of the operator; ARGS="--sample", or --help for more
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
+		exec "$$target/debug/chaos" $(ARGS)
+
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast

@@ -38,9 +38,10 @@ impl Call {
         };
         let query = uri.query().unwrap_or_default();
         Self {
+            // A review of rights is asked for by a POST, and changes nothing.
+            is_write: method != Method::GET && !resource.ends_with("reviews"),
             resource,
             name,
-            is_write: method != Method::GET,
             is_watch: query.split('&').any(|pair| pair == "watch=true"),
         }
     }
@@ -178,5 +179,7 @@ mod tests {
             assert_eq!(call.name.as_deref(), name);
             assert_eq!((call.is_write, call.is_watch), (false, is_watch));
         }
+        let reviews = Uri::from_static("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+        assert!(!Call::new(&Method::POST, &reviews).is_write);
     }
 }

@@ -28,9 +28,9 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Of the policy. Leases of 4 s are renewed every second, and expire after three of these.
-const GRACE: &str = "4s";
-const EXPIRY: SignedDuration = SignedDuration::from_secs(3);
+/// Three quarters of the grace of the policy of a scenario. Leases of 4 s are renewed every second, so
+/// that a kubelet that is late on a busy machine is not taken for silent.
+const EXPIRY: SignedDuration = SignedDuration::from_secs(6);
 /// Both have to be silent.
 const NODES: usize = 2;
 
@@ -445,5 +445,5 @@ fn spec() -> Value {
     };
     let dependents = DEPENDENTS.iter().map(|it| entry(it.name, it.down, it.up));
     let dependents: Vec<Value> = dependents.chain([entry(IDLE.name, 1, 1)]).collect();
-    json!({"kcmNodeMonitorGraceDuration": GRACE, "dependentResourceInfos": dependents})
+    json!({"dependentResourceInfos": dependents})
 }

@@ -14,6 +14,7 @@ mod events;
 mod evidence;
 mod explain;
 mod failover;
+mod faults;
 mod files;
 mod fleet;
 mod garden;
@@ -63,8 +64,9 @@ use scenarios;
 
 pub(crate) fn all() -> Vec<Scenario> {
     [
-        // The longest: others run beside it.
+        // The longest: others run beside them.
         fleet::all(),
+        faults::all(),
         access::all(),
         acting::all(),
         bench::all(),

@@ -1,0 +1,44 @@
+//! The short version of the campaign of faults: every write, and every kind of fault that needs no
+//! seed of its own, at least once.
+
+use super::Scenario;
+use anyhow::{Result, ensure};
+use dependency_watchdog_e2e::{
+    Env,
+    chaos::{Campaign, Settings},
+};
+
+/// The same points in every run, as far as the operator writes the same.
+const SEED: u64 = 1;
+/// A run mostly waits.
+const PARALLEL: usize = 16;
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![e2e_whatever_fails_at_whatever_write_the_end_is_the_same: 2]
+}
+
+async fn e2e_whatever_fails_at_whatever_write_the_end_is_the_same(env: Env) -> Result<()> {
+    let settings = Settings {
+        seed: SEED,
+        sample: true,
+        kinds: Vec::new(),
+        pairs: 0,
+        points: None,
+        only: Vec::new(),
+        parallel: PARALLEL,
+    };
+    println!("a sample of faults, drawn with --seed {SEED}");
+    let campaign = Campaign::prepare(&env, "faults", settings).await?;
+    let points = campaign.points().len();
+    ensure!(points >= campaign.writes().len(), "only {points} points");
+    let tally = campaign.run(|_, _| {}).await?;
+    println!("{tally}");
+    let failures: Vec<String> = tally
+        .failures
+        .iter()
+        .map(|(point, problems)| format!("{point}: {}", problems.join("; ")))
+        .collect();
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    ensure!(tally.tried() == points, "{} of {points}", tally.tried());
+    Ok(())
+}
