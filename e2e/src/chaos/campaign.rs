@@ -121,8 +121,7 @@ impl Campaign {
         let (many, one_by_one) = tokio::try_join!(many, one_by_one)?;
         let mut tally = Tally::default();
         for (point, outcome) in many.into_iter().chain(one_by_one) {
-            let unreached = !outcome.unreached.is_empty();
-            tally.add(point, outcome.took, unreached, outcome.problems);
+            tally.add(point, outcome.took, outcome.unreached, outcome.problems);
         }
         Ok(tally)
     }

@@ -123,6 +123,12 @@ impl Fault {
         self.course() == Course::Answer || self == Self::StaleStart
     }
 
+    /// Whether all that it does is to answer the write badly, so that others can happen in the same
+    /// run without changing what it is like.
+    pub(crate) fn is_mere_answer(self) -> bool {
+        self.course() == Course::Answer && !matches!(self, Self::CrashBefore | Self::CrashAfter)
+    }
+
     /// Whether it hits everybody on the seed, so that the run needs one of its own.
     pub(crate) fn needs_own_seed(self) -> bool {
         matches!(self, Self::SeedRestart | Self::EtcdRestart)

@@ -10,8 +10,8 @@ const AT: char = '@';
 /// Between two faults of one run.
 const AND: char = '+';
 
-/// One or two faults in one run, each at a write. Its text is `fault@write`, or two of these with a
-/// `+` between them; a write is named as the journal of a run does.
+/// The faults of one run, each at a write. Its text is `fault@write`, or several of these with a `+`
+/// between them; a write is named as the journal of a run does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(Vec<(Fault, String)>);
 
@@ -33,15 +33,6 @@ impl Point {
     /// Whether any of its faults is so.
     pub(crate) fn any(&self, is: impl Fn(Fault) -> bool) -> bool {
         self.0.iter().any(|(fault, _)| is(*fault))
-    }
-
-    /// What it is counted under: the name of its fault, or `pair`.
-    pub(crate) fn kind(&self) -> String {
-        match self.0.as_slice() {
-            [(fault, _)] => fault.to_string(),
-            [] => "undisturbed".to_owned(),
-            _ => "pair".to_owned(),
-        }
     }
 }
 
@@ -90,34 +81,52 @@ pub(crate) fn every(writes: &[String], kinds: &[Fault]) -> Vec<Point> {
     points
 }
 
+/// So many faults that are mere answers share a run of a sample.
+const TOGETHER: usize = 3;
+
 /// A sample in which every write has a fault and every kind occurs, of those that can be had on a
 /// seed that others use too.
 pub(crate) fn sample(writes: &[String], kinds: &[Fault], random: &mut fastrand::Rng) -> Vec<Point> {
-    let mut points = every(writes, kinds);
-    points.retain(|point| !point.any(Fault::needs_own_seed));
-    random.shuffle(&mut points);
+    let mut singles: Vec<(Fault, String)> = every(writes, kinds)
+        .into_iter()
+        .flat_map(|point| point.0)
+        .filter(|(fault, _)| !fault.needs_own_seed())
+        .collect();
+    random.shuffle(&mut singles);
+    // Each kind once, at a write of its own if there is one; what is left of the writes gets faults
+    // that can share a run.
     let (mut kinds, mut at) = (BTreeSet::new(), BTreeSet::new());
     let mut chosen = Vec::new();
-    // First those that are new in both respects, then what is still missing.
-    for both in [true, false] {
-        points.retain(|point| {
-            let [(fault, write)] = point.faults() else {
-                return false;
-            };
+    let mut choose = |wanted: fn(Fault, bool, bool) -> bool| {
+        singles.retain(|(fault, write)| {
             let (new_kind, new_write) = (!kinds.contains(fault), !at.contains(write));
-            let wanted = match both {
-                true => new_kind && new_write,
-                false => new_kind || new_write,
-            };
+            let wanted = wanted(*fault, new_kind, new_write);
             if wanted {
                 kinds.insert(*fault);
                 at.insert(write.clone());
-                chosen.push(point.clone());
+                chosen.push((*fault, write.clone()));
             }
             !wanted
         });
-    }
-    chosen
+    };
+    choose(|_, new_kind, new_write| new_kind && new_write);
+    choose(|fault, _, new_write| new_write && fault.is_mere_answer());
+    choose(|_, new_kind, new_write| new_kind || new_write);
+
+    let place = |write: &String| writes.iter().position(|it| it == write);
+    let (mut together, alone): (Vec<_>, Vec<_>) = chosen
+        .into_iter()
+        .partition(|(fault, _)| fault.is_mere_answer());
+    // Those of one run are far from each other, so that each finds an operator that is at ease.
+    together.sort_by_key(|(_, write)| place(write));
+    let runs = together.len().div_ceil(TOGETHER).max(1);
+    let mut points: Vec<Point> = (0..runs)
+        .map(|first| Point(together.iter().skip(first).step_by(runs).cloned().collect()))
+        .filter(|point| !point.0.is_empty())
+        .collect();
+    points.extend(alone.into_iter().map(|single| Point(vec![single])));
+    random.shuffle(&mut points);
+    points
 }
 
 /// So many pairs of faults at random, at writes of which the second does not come before the first.
@@ -187,9 +196,16 @@ mod tests {
         let points = draw(7);
         assert_eq!(points, draw(7));
         assert_ne!(points, draw(8));
-        assert!(points.len() < writes.len() + Fault::all().len());
+        assert!(points.len() < writes.len());
         for write in &writes {
-            assert!(points.iter().any(|it| it.faults()[0].1 == *write));
+            let mut faults = points.iter().flat_map(Point::faults);
+            assert!(faults.any(|(_, at)| at == write), "{write}");
+        }
+        for point in &points {
+            let faults = point.faults();
+            assert!(faults.len() <= TOGETHER && !faults.is_empty());
+            let alone = faults.len() == 1 || faults.iter().all(|it| it.0.is_mere_answer());
+            assert!(alone, "{point}");
         }
         for fault in Fault::all() {
             let occurs = points.iter().any(|it| it.any(|other| other == *fault));

@@ -26,7 +26,7 @@ use std::{
     convert::Infallible,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{
@@ -74,6 +74,21 @@ struct Known {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
+}
+
+impl Known {
+    fn new(answer: http::response::Parts, body: Bytes) -> Self {
+        let mut headers = answer.headers;
+        // These are of the connection on which it came.
+        for own in [TRANSFER_ENCODING, CONTENT_LENGTH, CONNECTION] {
+            headers.remove(own);
+        }
+        Self {
+            status: answer.status,
+            headers,
+            body,
+        }
+    }
 }
 
 impl Proxy {
@@ -200,6 +215,9 @@ impl Server {
             return Err(cut());
         }
         self.speaks().await;
+        if matches!(fault, Some(Fault::StaleReads | Fault::StaleStart)) {
+            self.remember().await;
+        }
         let answered = match fault {
             Some(Fault::CrashBefore) => {
                 self.script.crash();
@@ -239,6 +257,30 @@ impl Server {
         answered
     }
 
+    /// Reads once more whatever the operator has read, so that what is stale is what there is now.
+    async fn remember(&self) {
+        let targets: Vec<String> = {
+            let known = self.known();
+            known.keys().cloned().collect()
+        };
+        let read = async |target: String| -> Result<()> {
+            let request = Request::get(&target).body(kube::client::Body::empty())?;
+            let (answer, body) = self.upstream.send(request).await?.into_parts();
+            let now = Known::new(answer, body.collect_bytes().await?);
+            self.known().insert(target, now);
+            Ok(())
+        };
+        for read in futures::future::join_all(targets.into_iter().map(read)).await {
+            if let Err(error) = read {
+                tracing::debug!("not read again: {error:#}");
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sends a request on, and its answer back.
     async fn forward(
         &self,
@@ -262,21 +304,15 @@ impl Server {
             .map_err(io::Error::other)?;
         let sent = self.upstream.send(request).await;
         let (mut answer, body) = sent.map_err(io::Error::other)?.into_parts();
-        answer.headers.remove(TRANSFER_ENCODING);
-        answer.headers.remove(CONTENT_LENGTH);
-        answer.headers.remove(CONNECTION);
         if call.is_watch {
+            answer.headers.remove(TRANSFER_ENCODING);
             let (sender, events) = mpsc::channel(0);
             tokio::spawn(pump(body, sender, Arc::clone(&self.script)));
             let events = StreamBody::new(events.map(|event| event.map(Frame::data)));
             return Ok(Response::from_parts(answer, events.boxed_unsync()));
         }
         let body = body.collect_bytes().await.map_err(io::Error::other)?;
-        let mut known = Known {
-            status: answer.status,
-            headers: answer.headers,
-            body,
-        };
+        let mut known = Known::new(answer, body);
         if parts.method == Method::GET {
             known = self.recall(target, call, known);
         }
@@ -296,7 +332,7 @@ impl Server {
             }
             Side::Shoot => on(Fault::StaleLeases) && call.resource == "leases",
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         if !stale {
             known.insert(target, now.clone());
             return now;

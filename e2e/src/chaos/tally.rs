@@ -9,8 +9,10 @@ pub struct Tally {
     kinds: BTreeMap<String, Kind>,
     /// The points whose runs were not as they should be, with what was wrong.
     pub failures: Vec<(Point, Vec<String>)>,
-    /// The points that were not reached: what the fault happens at was not written.
-    pub unreached: Vec<Point>,
+    /// The faults that did not happen, since what they happen at was not written, each with its point.
+    pub unreached: Vec<(Point, String)>,
+    /// How many runs there were.
+    pub runs: usize,
 }
 
 #[derive(Debug, Default)]
@@ -23,30 +25,35 @@ struct Kind {
 }
 
 impl Tally {
-    /// A run has ended: with faults that did not happen, and problems.
+    /// A run has ended: without these of its faults, and with problems. Each fault counts under its
+    /// kind.
     pub(super) fn add(
         &mut self,
         point: Point,
         took: Duration,
-        unreached: bool,
+        unreached: Vec<String>,
         problems: Vec<String>,
     ) {
-        let kind = self.kinds.entry(point.kind()).or_default();
-        kind.tried += 1;
-        if problems.is_empty() {
-            kind.converged += 1;
-            kind.took.push(took);
-        } else {
-            kind.differing += 1;
-            self.failures.push((point.clone(), problems));
+        self.runs += 1;
+        for (fault, write) in point.faults() {
+            let kind = self.kinds.entry(fault.to_string()).or_default();
+            kind.tried += 1;
+            kind.unreached += usize::from(unreached.contains(write));
+            if problems.is_empty() {
+                kind.converged += 1;
+                kind.took.push(took);
+            } else {
+                kind.differing += 1;
+            }
         }
-        if unreached {
-            kind.unreached += 1;
-            self.unreached.push(point);
+        let unreached = unreached.into_iter().map(|write| (point.clone(), write));
+        self.unreached.extend(unreached);
+        if !problems.is_empty() {
+            self.failures.push((point, problems));
         }
     }
 
-    /// How many runs there were.
+    /// How many faults were tried.
     pub fn tried(&self) -> usize {
         self.kinds.values().map(|kind| kind.tried).sum()
     }
@@ -106,17 +113,19 @@ mod tests {
         let mut tally = Tally::default();
         let point = |text: &str| text.parse::<Point>().unwrap();
         let seconds = Duration::from_secs;
-        tally.add(point("hang@a#1"), seconds(5), false, Vec::new());
-        tally.add(point("hang@b#1"), seconds(7), true, Vec::new());
-        let lost = vec!["lost".to_owned()];
-        tally.add(point("hang@c#1+lost@d#1"), seconds(1), false, lost);
-        assert_eq!((tally.tried(), tally.kinds()), (3, 2));
-        assert_eq!(tally.failures.len(), 1);
+        let one = |text: &str| vec![text.to_owned()];
+        tally.add(point("hang@a#1"), seconds(5), Vec::new(), Vec::new());
+        tally.add(point("hang@b#1"), seconds(7), one("b#1"), Vec::new());
+        let both = point("hang@c#1+lost@d#1");
+        tally.add(both.clone(), seconds(1), Vec::new(), one("a count"));
+        assert_eq!((tally.runs, tally.tried(), tally.kinds()), (3, 4, 2));
+        assert_eq!(tally.failures, [(both, one("a count"))]);
+        assert_eq!(tally.unreached, [(point("hang@b#1"), "b#1".to_owned())]);
         let table = tally.to_string();
         for row in [
-            "| hang | 2 | 1 | 2 | 0 | 7.0 s | 7.0 s |",
-            "| pair | 1 | 1 | 0 | 1 | - | - |",
-            "| all | 3 | 2 | 2 | 1 | 7.0 s | 7.0 s |",
+            "| hang | 3 | 2 | 2 | 1 | 7.0 s | 7.0 s |",
+            "| lost | 1 | 1 | 0 | 1 | - | - |",
+            "| all | 4 | 3 | 2 | 2 | 7.0 s | 7.0 s |",
         ] {
             assert!(table.contains(row), "{row} not in\n{table}");
         }

@@ -123,10 +123,17 @@ async fn campaign(root: &Path, cli: &Cli) -> Result<Tally> {
             println!("  {problem}");
         }
     }
-    for point in &tally.unreached {
-        println!("not reached: {point}");
+    for (point, write) in &tally.unreached {
+        println!("not reached: {write} of {point}");
     }
     let seconds = started.elapsed().as_secs();
-    println!("seed {}, {} runs, {seconds} s", cli.seed, tally.tried());
+    println!(
+        "--seed {}: {writes} writes, {} faults of {} kinds in {} runs, {} of which differ; {seconds} s",
+        cli.seed,
+        tally.tried(),
+        tally.kinds(),
+        tally.runs,
+        tally.failures.len()
+    );
     Ok(tally)
 }
