@@ -18,6 +18,9 @@ use std::{
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::task::AbortOnDropHandle;
 
+/// After a status that could not be written.
+const AGAIN: Duration = Duration::from_millis(200);
+
 type Behaviours = BTreeMap<String, Behaviour>;
 
 /// How Deployments of one namespace behave.
@@ -102,37 +105,41 @@ async fn run(client: Client, mut behaviours: watch::Receiver<Behaviours>) {
                     pending.spawn(settle(client.clone(), behaviours.clone(), key.clone()));
                 }
             }
-            Some(done) = pending.join_next() => {
-                if let Ok(Err(error)) = done {
-                    tracing::debug!("a Deployment's status was not written: {error:#}");
-                }
-            }
+            Some(_) = pending.join_next() => {}
         }
     }
 }
 
+/// Brings the status in line with the spec, also if the API server is away for a while.
+async fn settle(client: Client, behaviours: watch::Receiver<Behaviours>, key: (String, String)) {
+    while let Err(error) = try_to_settle(&client, &behaviours, &key).await {
+        tracing::debug!("a Deployment's status was not written: {error:#}");
+        sleep(AGAIN).await;
+    }
+}
+
 /// Waits the delay, then brings the status in line with the spec of that moment.
-async fn settle(
-    client: Client,
-    behaviours: watch::Receiver<Behaviours>,
-    (namespace, name): (String, String),
+async fn try_to_settle(
+    client: &Client,
+    behaviours: &watch::Receiver<Behaviours>,
+    (namespace, name): &(String, String),
 ) -> Result<()> {
     let behaviour = || {
         behaviours
             .borrow()
-            .get(&namespace)
+            .get(namespace)
             .copied()
             .unwrap_or_default()
     };
     sleep(behaviour().delay).await;
-    let api: Api<Deployment> = Api::namespaced(client, &namespace);
+    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     // Several may be under way for one Deployment: each looks again.
-    let Some(status) = api.get_opt(&name).await?.as_ref().and_then(settled) else {
+    let Some(status) = api.get_opt(name).await?.as_ref().and_then(settled) else {
         return Ok(());
     };
     if !behaviour().paused {
         let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(&name, &PatchParams::default(), &patch)
+        api.patch_status(name, &PatchParams::default(), &patch)
             .await?;
     }
     Ok(())

@@ -8,8 +8,11 @@ use super::{
 };
 use crate::Env;
 use anyhow::{Context as _, Result, ensure};
-use futures::{StreamExt as _, stream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// A fault whose write was not made is tried again so often: the writes of statuses and events are
 /// not the same in every run.
@@ -98,40 +101,41 @@ impl Campaign {
         points
     }
 
-    /// Tries them, and tells of each as soon as its run has ended.
-    pub async fn run(&self, told: impl Fn(&Point, &str)) -> Result<Tally> {
+    /// Tries them. Each is counted, and told of, as soon as its run has ended, so that the tally of a
+    /// campaign that is cut short is true as well.
+    pub async fn run(&self, tally: &Mutex<Tally>, told: impl Fn(&Point, &str)) -> Result<()> {
         let is_fragile = |point: &Point| point.any(Fault::needs_own_seed);
         let (fragile, robust): (Vec<_>, Vec<_>) = self.points().into_iter().partition(is_fragile);
         let many = async {
-            let runs = stream::iter(robust).map(|point| self.attempt(&self.stage, point, &told));
-            let runs = runs.buffer_unordered(self.settings.parallel.max(1));
-            Ok(runs.collect::<Vec<_>>().await)
+            let runs = stream::iter(robust).map(Ok::<_, anyhow::Error>);
+            let parallel = Some(self.settings.parallel.max(1));
+            runs.try_for_each_concurrent(parallel, async |point| {
+                self.attempt(&self.stage, point, tally, &told).await;
+                Ok(())
+            })
+            .await
         };
         let one_by_one = async {
-            let mut ended = Vec::new();
             if fragile.is_empty() {
-                return Ok(ended);
+                return Ok(());
             }
             let stage = self.stage.fragile("fragile").await?;
             for point in fragile {
-                ended.push(self.attempt(&stage, point, &told).await);
+                self.attempt(&stage, point, tally, &told).await;
             }
-            Ok::<_, anyhow::Error>(ended)
+            Ok(())
         };
-        let (many, one_by_one) = tokio::try_join!(many, one_by_one)?;
-        let mut tally = Tally::default();
-        for (point, outcome) in many.into_iter().chain(one_by_one) {
-            tally.add(point, outcome.took, outcome.unreached, outcome.problems);
-        }
-        Ok(tally)
+        tokio::try_join!(many, one_by_one)?;
+        Ok(())
     }
 
     async fn attempt(
         &self,
         stage: &Stage,
         point: Point,
+        tally: &Mutex<Tally>,
         told: &impl Fn(&Point, &str),
-    ) -> (Point, Outcome) {
+    ) {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -152,7 +156,9 @@ impl Campaign {
                     (problems, _) => format!("{name}: {}", problems.join("; ")),
                 };
                 told(&point, &said);
-                return (point, outcome);
+                let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+                tally.add(point, outcome.took, outcome.unreached, outcome.problems);
+                return;
             }
         }
     }

@@ -151,3 +151,17 @@ impl fmt::Display for Fault {
         f.pad(value.as_ref().map_or("", |value| value.get_name()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_described() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/faults.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        for fault in Fault::all() {
+            assert!(page.contains(&format!("`{fault}`")), "{fault} is not there");
+        }
+    }
+}

@@ -68,8 +68,11 @@ fn lost(history: &[Seen], dependent: &Dependent) -> Option<String> {
     let count = dependent.replicas.to_string();
     let wrong = |seen: &&Seen| {
         let recorded = seen.record.as_deref() == Some(count.as_str());
-        let taken = seen.replicas == 0;
-        (taken && !seen.marked) || ((taken || seen.marked) && !recorded)
+        match (seen.replicas, seen.marked) {
+            (0, false) => true,
+            (_, true) => !recorded,
+            (_, false) => false,
+        }
     };
     let wrong = versions(history, dependent.name).find(wrong)?;
     Some(format!("the count {count} is not on record: {wrong:?}"))

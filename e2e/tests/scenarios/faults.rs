@@ -2,11 +2,12 @@
 //! seed of its own, at least once.
 
 use super::Scenario;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     Env,
-    chaos::{Campaign, Settings},
+    chaos::{Campaign, Settings, Tally},
 };
+use std::sync::Mutex;
 
 /// The same points in every run, as far as the operator writes the same.
 const SEED: u64 = 1;
@@ -30,7 +31,9 @@ async fn e2e_whatever_fails_at_whatever_write_the_end_is_the_same(env: Env) -> R
     println!("a sample of faults, drawn with --seed {SEED}");
     let campaign = Campaign::prepare(&env, "faults", settings).await?;
     let points = campaign.points().len();
-    let tally = campaign.run(|_, _| {}).await?;
+    let tally = Mutex::new(Tally::default());
+    campaign.run(&tally, |_, _| {}).await?;
+    let tally = tally.into_inner().ok().context("a run has panicked")?;
     println!("{tally}");
     let failures: Vec<String> = tally
         .failures

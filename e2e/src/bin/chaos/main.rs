@@ -13,7 +13,12 @@ use dependency_watchdog_e2e::{
     chaos::{Campaign, Fault, Point, Settings, Tally},
     interrupted,
 };
-use std::{path::Path, process::ExitCode, time::Instant};
+use std::{
+    path::Path,
+    process::ExitCode,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
@@ -56,34 +61,35 @@ fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
     let runtime = Runtime::new()?;
     let files = Files::new("dependency-watchdog-chaos-")?;
-    let tried = runtime.block_on(async {
+    let (tally, started) = (Mutex::new(Tally::default()), Instant::now());
+    let ended = runtime.block_on(async {
         tokio::select! {
             // A campaign cut short by a signal has not failed.
             biased;
-            signal = interrupted() => signal.map(|()| None),
-            tally = campaign(files.root(), &cli) => tally.map(Some),
+            signal = interrupted() => signal.map(|()| false),
+            tried = campaign(files.root(), &cli, &tally, started) => tried.map(|()| true),
         }
     });
-    let failed = match &tried {
-        Ok(Some(tally)) => !tally.failures.is_empty(),
-        Ok(None) => false,
-        Err(error) => {
-            eprintln!("\nerror: {error:#}");
-            true
-        }
-    };
+    let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !cli.list {
+        tell(&tally, cli.seed, started);
+    }
+    if let Err(error) = &ended {
+        eprintln!("\nerror: {error:#}");
+    }
+    let failed = ended.is_err() || !tally.failures.is_empty();
     files.tear_down(failed);
-    Ok(match tried {
-        Ok(None) => {
+    Ok(match ended {
+        _ if failed => ExitCode::FAILURE,
+        Ok(false) => {
             eprintln!("\ninterrupted: everything is stopped and removed");
             ExitCode::from(INTERRUPTED)
         }
-        _ if failed => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     })
 }
 
-async fn campaign(root: &Path, cli: &Cli) -> Result<Tally> {
+async fn campaign(root: &Path, cli: &Cli, tally: &Mutex<Tally>, started: Instant) -> Result<()> {
     let env = Env::prepare(root).await?;
     let settings = Settings {
         seed: cli.seed,
@@ -94,28 +100,30 @@ async fn campaign(root: &Path, cli: &Cli) -> Result<Tally> {
         only: cli.only.clone(),
         parallel: cli.parallel,
     };
-    let started = Instant::now();
     let campaign = Campaign::prepare(&env, "chaos", settings).await?;
     let points = campaign.points();
     if cli.list {
         for point in &points {
             println!("{point}");
         }
-        return Ok(Tally::default());
+        return Ok(());
     }
     let writes = campaign.writes().len();
     println!(
         "{writes} writes in an undisturbed run, {} points",
         points.len()
     );
-    let tally = campaign
-        .run(|point, said| {
-            println!(
-                "{:>5.0} s  {point}  {said}",
-                started.elapsed().as_secs_f64()
-            )
-        })
-        .await?;
+    let told = |point: &Point, said: &str| {
+        println!(
+            "{:>5.0} s  {point}  {said}",
+            started.elapsed().as_secs_f64()
+        );
+    };
+    campaign.run(tally, told).await
+}
+
+/// The tally, and how to try again what differs.
+fn tell(tally: &Tally, seed: u64, started: Instant) {
     println!("\n{tally}");
     for (point, problems) in &tally.failures {
         println!("\ndiffers: --only '{point}'");
@@ -126,14 +134,12 @@ async fn campaign(root: &Path, cli: &Cli) -> Result<Tally> {
     for (point, write) in &tally.unreached {
         println!("not reached: {write} of {point}");
     }
-    let seconds = started.elapsed().as_secs();
     println!(
-        "--seed {}: {writes} writes, {} faults of {} kinds in {} runs, {} of which differ; {seconds} s",
-        cli.seed,
+        "--seed {seed}: {} faults of {} kinds in {} runs, {} of which differ; {} s",
         tally.tried(),
         tally.kinds(),
         tally.runs,
-        tally.failures.len()
+        tally.failures.len(),
+        started.elapsed().as_secs()
     );
-    Ok(tally)
 }
