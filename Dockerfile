@@ -6,12 +6,13 @@
 # There are no certificate authorities in it: those of the seed come with the ServiceAccount, those
 # of a shoot stand in its kubeconfig.
 
-# The version is that of rust-toolchain.toml, so that nothing is downloaded but crates. Slim has all
-# that is needed besides: a C compiler, and the static C library. To pin it for good, give it with
-# its digest: --build-arg RUST_IMAGE=rust:...@sha256:...
+# The version is that of rust-toolchain.toml, so that no toolchain is downloaded. Slim has a C compiler
+# and the static C library besides; make is for the allocator. To pin it for good, give it with its
+# digest: --build-arg RUST_IMAGE=rust:...@sha256:...
 ARG RUST_IMAGE=docker.io/library/rust:1.95.0-slim-bookworm
 
 FROM ${RUST_IMAGE} AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 # What is not copied cannot make a layer stale: .dockerignore names all that is.
 COPY . .

@@ -15,6 +15,12 @@ case $target in
   *) echo "static: $target is not Linux: build the image, or on Linux" >&2; exit 1 ;;
 esac
 
+# The allocator serves pages of the size that it was built for, or smaller. Those of an Arm machine may
+# have 64 KiB, whatever those of the machine that builds have.
+case $target in
+  aarch64-*) export JEMALLOC_SYS_WITH_LG_PAGE=16 ;;
+esac
+
 RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }-C target-feature=+crt-static" \
   "${CARGO:-cargo}" build --locked --release --package dependency-watchdog --target "$target" >&2
 output=$("${CARGO:-cargo}" metadata --locked --format-version 1 --no-deps |

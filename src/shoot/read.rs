@@ -468,7 +468,8 @@ mod tests {
         let (small, end) = read_into(room, Body::from(Full::from(vec![0; LARGE_BYTES])), MIB).await;
         assert!(matches!(end, Ok(End::Whole)) && small.share.is_none());
         assert!(hostile.as_mut().now_or_never().is_none());
-        let (large, end) = read_into(room, Body::from(Full::from(vec![0; 4 * MIB])), 16 * MIB).await;
+        let (large, end) =
+            read_into(room, Body::from(Full::from(vec![0; 4 * MIB])), 16 * MIB).await;
         assert!(matches!(end, Ok(End::Whole)) && large.len() == 4 * MIB);
         let given_up = hostile.now_or_never();
         assert!(matches!(given_up, Some((_, Ok(End::Crowded)))));
