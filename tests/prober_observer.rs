@@ -487,6 +487,27 @@ async fn a_cluster_whose_kubelets_are_silent_is_not_online() {
     world.protection("a", "None").await;
 }
 
+/// Whoever takes over in an outage shows it as soon as it is proven, and its end as soon as it is seen.
+#[tokio::test]
+async fn a_restart_in_an_outage_shows_no_older_state() {
+    let mut world = World::running(&["a"]).await;
+    state(&world, "a", "ONLINE").await;
+    world.shoot("a").silence(0);
+    world.stop().await;
+    world.start();
+    let status = world.protection("a", "Active").await;
+    assert_eq!(status["state"], "NOTREADY", "{status}");
+    says(&status, "silent: 4 of 4 node leases that count are expired");
+    world.stop().await;
+    world.shoot("a").renew();
+    let began = world.clock.elapsed();
+    world.start();
+    state(&world, "a", "ONLINE").await;
+    let taken = world.clock.elapsed() - began;
+    assert!(taken < INTERVAL, "{taken:?}");
+    world.protection("a", "None").await;
+}
+
 /// Where reads take as long as their interval there is no pause to look in.
 #[tokio::test]
 async fn a_cluster_that_leaves_no_pause_is_observed_all_the_same() {

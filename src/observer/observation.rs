@@ -15,7 +15,7 @@ use super::{
     view::{NodeCounts, View},
 };
 use crate::{
-    api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSettings},
+    api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSettings, Protection},
     health::cluster::OUTAGE,
 };
 
@@ -80,6 +80,8 @@ pub struct Observation {
     unread: Option<String>,
     /// How many of how many leases are expired, while that is an outage.
     silent: Option<(usize, usize)>,
+    /// There may have been a silence before this observation, of which it has not seen the end.
+    since_before: bool,
     api: Option<Ready>,
     /// Until when it holds that the API server is not ready.
     refused_until: Instant,
@@ -112,6 +114,9 @@ impl Observation {
             before: state.and_then(|(status, _)| NodeCounts::recalled(status)),
             unread: None,
             silent: state.and_then(|(status, _)| silent(status)),
+            since_before: state.is_some_and(|(status, state)| {
+                state == ClusterState::NotReady || status.protection != Protection::None
+            }),
             api: None,
             refused_until: now,
             nodes_due: now,
@@ -130,7 +135,7 @@ impl Observation {
         self.machine.restart(&settings);
         self.before = self.nodes.take().or(self.before.take());
         self.unread = None;
-        self.silent = None;
+        self.since_before |= self.silent.take().is_some();
         self.api = None;
         let checks = self.statuses();
         self.adopt(settings, &checks, now, draw);
@@ -165,10 +170,11 @@ impl Observation {
     /// A verdict on the leases: how many of how many are expired, if that is an outage. One that
     /// cannot be reached leaves it at what was found before.
     pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) {
-        let before = std::mem::replace(&mut self.silent, silent);
-        if before.is_some() && silent.is_none() {
-            // They may have been marked meanwhile.
-            self.nodes_due = at;
+        let before = std::mem::replace(&mut self.silent, silent).is_some();
+        if silent.is_none() && (std::mem::take(&mut self.since_before) || before) {
+            // They may have been marked meanwhile, and what is shown is of the silence until both are
+            // known.
+            (self.nodes_due, self.api_due) = (at, at);
         }
     }
 

@@ -9,8 +9,9 @@
 //! | PENDING, DEGRADED | reached, and not all is known | PENDING |
 //! | any other | reached, and not all is known | the same |
 //!
-//! All is known when the nodes were seen and the API server was asked whether it is ready. From the
-//! worst: NOTREADY, UNHEALTHY, FAILING_METRICS, ONLINE.
+//! All is known when the nodes were seen and the API server was asked whether it is ready, or when
+//! its leases are an outage: nothing is worse. From the worst: NOTREADY, UNHEALTHY, FAILING_METRICS,
+//! ONLINE.
 
 use std::time::Duration;
 
@@ -242,9 +243,12 @@ fn next(state: ClusterState, sight: Sight<'_>, exhausted: bool) -> ClusterState 
 impl Known<'_> {
     /// The worst of what is known; `None` until all is on which a state depends.
     fn worst(&self) -> Option<ClusterState> {
+        // Whatever else may be found, it is no worse.
+        if self.silent.is_some() {
+            return Some(ClusterState::NotReady);
+        }
         let (api, nodes) = (self.api?, self.nodes?);
-        let not_ready = matches!(api, Ready::No(_)) || nodes.not_ready > 0;
-        Some(if not_ready || self.silent.is_some() {
+        Some(if matches!(api, Ready::No(_)) || nodes.not_ready > 0 {
             ClusterState::NotReady
         } else if nodes.well < nodes.all {
             ClusterState::Unhealthy

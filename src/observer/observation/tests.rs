@@ -316,7 +316,92 @@ fn a_cluster_whose_kubelets_are_silent_is_not_ready() {
     story.reached(40);
     assert_eq!(story.state(), ClusterState::Online);
     // They may have been marked meanwhile.
+    assert_eq!(story.next(), Some((40, Look::Ready)));
+    story.ready(40);
     assert_eq!(story.next(), Some((40, Look::Nodes)));
+}
+
+/// Whatever it was before, and whatever else is known of it: nothing is looked at during a proof.
+#[test]
+fn an_outage_waits_for_no_look() {
+    use ClusterState::{Connecting, Degraded, Online, Unhealthy};
+    for before in [
+        None,
+        Some(Online),
+        Some(Unhealthy),
+        Some(Degraded),
+        Some(Connecting),
+    ] {
+        let recalled = before.map(|state| ClusterHealthStatus {
+            state: Some(state),
+            ..ClusterHealthStatus::default()
+        });
+        let mut story = Story::new(json!({}), recalled.as_ref());
+        story.reached(0);
+        story.observation.judged(story.at(10), Some((2, 3)));
+        story.reached(10);
+        assert_eq!(story.state(), ClusterState::NotReady, "{before:?}");
+        let message = story.observation.view().message;
+        assert!(message.contains("2 of 3 node leases"), "{message}");
+        // And when it is over, what is known no more is looked at.
+        story.observation.judged(story.at(20), None);
+        story.reached(20);
+        assert_eq!(story.next(), Some((20, Look::Ready)), "{before:?}");
+        story.ready(20);
+        assert_eq!(story.next(), Some((20, Look::Nodes)), "{before:?}");
+        story.nodes(20, well());
+        assert_eq!(story.state(), Online, "{before:?}");
+    }
+}
+
+/// The silence may have ended while nobody watched, or its proof may not have come about again.
+#[test]
+fn what_is_left_of_a_silence_is_looked_at_when_it_is_over() {
+    let recalled = |state, reason: &str, protection| ClusterHealthStatus {
+        state: Some(state),
+        reason: Some(reason.to_owned()),
+        protection,
+        leases: Some(LeaseCounts {
+            candidates: 3,
+            expired: 2,
+            unknown: 0,
+        }),
+        ..ClusterHealthStatus::default()
+    };
+    let (online, not_ready) = (ClusterState::Online, ClusterState::NotReady);
+    for (status, due) in [
+        (recalled(not_ready, "Outage", Protection::Active), 10),
+        (recalled(not_ready, "Suspect", Protection::None), 10),
+        (recalled(online, "Healthy", Protection::Restoring), 10),
+        (recalled(online, "Healthy", Protection::None), 30),
+    ] {
+        let mut story = Story::new(json!({}), Some(&status));
+        story.reached(0);
+        assert_eq!(story.next(), Some((30, Look::Ready)), "{status:?}");
+        story.observation.judged(story.at(10), None);
+        story.reached(10);
+        assert_eq!(story.next(), Some((due, Look::Ready)), "{status:?}");
+        story.ready(10);
+        assert_eq!(story.next(), Some((due, Look::Nodes)), "{status:?}");
+        story.nodes(10, well());
+        assert_eq!(story.state(), online, "{status:?}");
+        // That is so once.
+        story.observation.judged(story.at(20), None);
+        assert_eq!(story.next(), Some((70, Look::Ready)), "{status:?}");
+    }
+    // Other settings in the middle of an outage.
+    let mut story = Story::online(json!({}));
+    story.observation.judged(story.at(10), Some((2, 3)));
+    story.reached(10);
+    let other = settings(provider(1));
+    story.observation.restart(other, story.at(20), 0.5);
+    story.observation.judged(story.at(30), None);
+    story.reached(30);
+    assert_eq!(story.state(), not_ready);
+    assert_eq!(story.next(), Some((30, Look::Ready)));
+    story.ready(30);
+    story.nodes(30, well());
+    assert_eq!(story.state(), online);
 }
 
 /// The proof begins anew, and may not be had for a while.

@@ -208,6 +208,10 @@ fn every_state_and_every_sight() {
                 silent: Some((2, 3)),
                 ..known(&Ready::Yes, &pressed, &failing)
             },
+            Known {
+                silent: Some((2, 3)),
+                ..Known::default()
+            },
         ]
         .map(Sight::Reached)
         .to_vec(),
@@ -356,6 +360,19 @@ fn the_message_says_why() {
             "its API server says that it is not ready: etcd, ping failed; 1 of 3 nodes is not ready \
              (a); 1 of 3 nodes is under memory pressure (c); its provider of metrics metrics: it \
              answers 503",
+        ),
+        (
+            Sight::Reached(unread),
+            "it answers, and its 3 nodes are well; its nodes could not be read: 403; whether its API \
+             server is ready is not known: it is not served (404)",
+        ),
+        // An outage waits for nothing else to be known.
+        (
+            Sight::Reached(Known {
+                silent: Some((2, 3)),
+                ..Known::default()
+            }),
+            "its kubelets are silent: 2 of 3 node leases that count are expired",
         ),
         (
             Sight::Reached(unread),
