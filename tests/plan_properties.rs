@@ -242,6 +242,7 @@ impl World {
                         Err(_) => return Err(Cut::Conflicts),
                     }
                 }
+                Turn::LookAgain => unreachable!("each write is answered"),
                 Turn::Done(step, found) => return Ok((step, found.expect("it was read"))),
             }
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
+    health::Deed,
     prober::plan::{Aim, MARK, RECORD},
 };
 use serde_json::{Value, json};
@@ -62,17 +63,16 @@ fn reason(target: Target, failure: Failure) -> &'static str {
     }
 }
 
-/// Down and up again, with one request failing on the way.
-async fn scale_fails(target: Target, failure: Failure, committed: bool, aim: Aim) {
-    let case = format!("{target:?} {failure:?} committed: {committed} {aim:?}");
+/// Two dependents, one after the other, that are to be brought where this aim wants them.
+async fn stage_for(target: Target, aim: Aim, case: &str) -> Stage {
     let mut stage = Stage::new(&[
         info(target.kind, "first", 0),
         info("Deployment", "second", 1),
     ]);
     if aim == Aim::Restore {
         stage.act(Aim::Protect).await;
-        stage.assert_down(target.resource, "first", &case);
-        stage.assert_down("deployments", "second", &case);
+        stage.assert_down(target.resource, "first", case);
+        stage.assert_down("deployments", "second", case);
         // Another process comes, which knows nothing but what the cluster's record says.
         let known = ClusterHealthStatus {
             dependents: stage.guard.ledger().status(),
@@ -81,13 +81,16 @@ async fn scale_fails(target: Target, failure: Failure, committed: bool, aim: Aim
         };
         stage.guard = guard(&stage.seed, &stage.settings, Some(&known));
     }
-    let matches = move |call: &Call| call.brief() == target.request;
-    if committed {
-        stage.seed.fail_committed(failure, (0, usize::MAX), matches);
-    } else {
-        stage.seed.fail(failure, (0, usize::MAX), matches);
-    }
     stage.seed.forget_calls();
+    stage
+}
+
+/// Down and up again, with one request failing on the way.
+async fn scale_fails(target: Target, failure: Failure, aim: Aim) {
+    let case = format!("{target:?} {failure:?} {aim:?}");
+    let mut stage = stage_for(target, aim, &case).await;
+    let matches = move |call: &Call| call.brief() == target.request;
+    stage.seed.fail(failure, (0, usize::MAX), matches);
     stage.act(aim).await;
 
     let problems = stage.problems();
@@ -118,7 +121,7 @@ async fn scale_fails(target: Target, failure: Failure, committed: bool, aim: Aim
         1
     };
     assert_eq!(tries, expected, "{case}: {briefs:?}");
-    if aim == Aim::Restore || committed {
+    if aim == Aim::Restore {
         assert!(stage.entry("first").owed, "{case}");
         assert!(stage.guard.is_engaged(), "{case}");
     }
@@ -143,28 +146,75 @@ fn a_request_of_a_scale_that_fails() {
     for aim in [Aim::Protect, Aim::Restore] {
         for target in TARGETS {
             for failure in Failure::ALL {
-                run(scale_fails(target, failure, false, aim));
+                run(scale_fails(target, failure, aim));
             }
         }
     }
 }
 
-/// The server did what was asked, but its answer was lost.
+/// The server did what was asked, but its answer was lost: it is seen to be done, and told of.
 #[test]
 fn a_write_whose_answer_is_lost() {
     for aim in [Aim::Protect, Aim::Restore] {
         for target in TARGETS.into_iter().filter(|target| target.writes) {
             for failure in Failure::ALL {
                 if failure.is_ambiguous() || failure == Failure::Status(500) {
-                    run(scale_fails_after_commit(target, failure, aim));
+                    run(answer_is_lost(target, failure, aim));
                 }
             }
         }
     }
 }
 
-async fn scale_fails_after_commit(target: Target, failure: Failure, aim: Aim) {
-    scale_fails(target, failure, true, aim).await;
+async fn answer_is_lost(target: Target, failure: Failure, aim: Aim) {
+    let case = format!("{target:?} {failure:?} {aim:?}");
+    let mut stage = stage_for(target, aim, &case).await;
+    let matches = move |call: &Call| call.brief() == target.request;
+    stage.seed.fail_committed(failure, (0, usize::MAX), matches);
+    stage.act(aim).await;
+    assert_eq!(stage.problems(), [], "{case}");
+    let briefs = stage.seed.briefs();
+    let tries = briefs.iter().filter(|call| **call == target.request);
+    assert_eq!(tries.count(), 1, "{case}: {briefs:?}");
+    let news = stage.guard.take_news();
+    let told: Vec<_> = news
+        .iter()
+        .map(|news| (&*news.reference.name, &news.what))
+        .collect();
+    let (deed, protection) = match aim {
+        Aim::Protect => (Deed::ScaledDown { from: 3 }, Protection::Active),
+        _ => (Deed::ScaledUp { to: 3 }, Protection::None),
+    };
+    assert_eq!(told, [("first", &deed), ("second", &deed)], "{case}");
+    assert_eq!(stage.guard.protection(), protection, "{case}");
+    for (resource, name) in [(target.resource, "first"), ("deployments", "second")] {
+        match aim {
+            Aim::Protect => stage.assert_down(resource, name, &case),
+            _ => stage.assert_up(resource, name, &case),
+        }
+    }
+}
+
+/// Where it cannot be read once more, nothing is known to be done.
+#[test]
+fn a_write_of_which_nothing_is_known_has_failed() {
+    run(async {
+        let mut stage = Stage::new(&[
+            info("Deployment", "first", 0),
+            info("Deployment", "second", 1),
+        ]);
+        let patches = |call: &Call| call.brief() == "PATCH deployments/first";
+        stage.seed.fail_committed(Failure::Reset, (0, 1), patches);
+        let again = |call: &Call| call.brief() == "GET deployments/first";
+        stage.seed.fail(Failure::Status(503), (1, 1), again);
+        stage.act(Aim::Protect).await;
+        assert_eq!(stage.problems()[0].reason, "ScalingFailed");
+        assert!(stage.entry("first").owed);
+        assert_eq!(stage.replicas("deployments", "second"), 3);
+        stage.act(Aim::Protect).await;
+        stage.assert_down("deployments", "first", "once it can be read");
+        stage.assert_down("deployments", "second", "once it can be read");
+    });
 }
 
 /// Whether the record survives a recovery right after the answer was lost.

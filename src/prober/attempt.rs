@@ -2,7 +2,7 @@
 //!
 //! The dependent is read, a step is decided from what is there, and the step's writes are sent one
 //! after the other. Each is refused if anything has changed since, but by the writes before it; then
-//! all begins again.
+//! all begins again. If no answer to a write comes, it is looked whether it was carried out.
 
 use super::plan::{Observed, Step, Write};
 
@@ -16,6 +16,8 @@ pub struct Attempt {
     conflicts_left: u32,
     begun: Option<Step>,
     decided: Option<Decided>,
+    /// The write that is next may have been carried out already.
+    in_doubt: bool,
 }
 
 /// A step, and how many of its writes have been accepted.
@@ -34,6 +36,8 @@ pub enum Turn {
     Read,
     /// Send this write.
     Write(Write),
+    /// Read the dependent once more: the answer to the write was lost.
+    LookAgain,
     /// The step was carried out on what was found.
     Done(Step, Option<Observed>),
 }
@@ -46,6 +50,7 @@ impl Attempt {
             conflicts_left: CONFLICTS,
             begun: None,
             decided: None,
+            in_doubt: false,
         }
     }
 
@@ -54,6 +59,9 @@ impl Attempt {
         let Some(decided) = &self.decided else {
             return Turn::Read;
         };
+        if self.in_doubt {
+            return Turn::LookAgain;
+        }
         let writes = match (&decided.found, self.overruling) {
             (None, _) => Vec::new(),
             (Some(found), false) => decided.step.writes(found),
@@ -96,11 +104,35 @@ impl Attempt {
         }
     }
 
-    /// The write failed, and may have been carried out all the same.
+    /// The write failed, and may have been carried out all the same. One who overrules the operator
+    /// is told so, and looks for himself.
     pub fn unanswered(&mut self) {
         if let Some(decided) = &self.decided {
             self.begun = Some(decided.step);
+            self.in_doubt = !self.overruling;
         }
+    }
+
+    /// Whether it has to be [looked](Turn::LookAgain) what has become of a write.
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// The dependent was read once more: whether the write in doubt is seen to have been carried out,
+    /// so that the step goes on. If not, it has failed; it is not sent again, since it may yet arrive.
+    pub fn looked_again(&mut self, now: Option<&Observed>) -> bool {
+        self.in_doubt = false;
+        let Some((decided, now)) = self.decided.as_ref().zip(now) else {
+            return false;
+        };
+        let written = decided.found.as_ref().is_some_and(|before| {
+            let count = decided.accepted + 1;
+            decided.step.is_written(count, before, now)
+        });
+        if written {
+            self.accepted(Some(&now.resource_version));
+        }
+        written
     }
 
     /// What the write was decided from is not so any more. Whether all may begin again: so it may

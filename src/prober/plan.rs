@@ -342,7 +342,33 @@ impl Step {
         }
     }
 
-    /// The same, for one who overrules the operator: what restores the dependent has the operator
+    /// Whether a dependent, of which the step was decided when it was `before`, is `now` as its first
+    /// `count` writes leave it.
+    pub fn is_written(&self, count: usize, before: &Observed, now: &Observed) -> bool {
+        let in_full = count >= self.writes(before).len();
+        let (replicas, marked, record) = match *self {
+            Step::ScaleDown { from } if in_full => (0, true, Record::Replicas(from)),
+            Step::ScaleDown { from } => (from, true, Record::Replicas(from)),
+            Step::ScaleUp { to } if in_full => (to, false, Record::Absent),
+            Step::ScaleUp { to } => (to, before.marked, before.record.clone()),
+            Step::DropMark => (before.replicas, false, Record::Absent),
+            Step::Release => (before.replicas, false, before.record.clone()),
+            Step::Wait | Step::Nothing(_) => return false,
+        };
+        let left = Observed {
+            replicas,
+            marked,
+            record,
+            // What else may be other than before says nothing of the writes.
+            resource_version: now.resource_version.clone(),
+            any_left: now.any_left,
+            running: now.running,
+            ..before.clone()
+        };
+        left == *now
+    }
+
+    /// The requests of one who overrules the operator: what restores the dependent has the operator
     /// ignore it from then on, which scales down whatever is marked or up in an outage.
     pub fn overruling_writes(&self, found: &Observed) -> Vec<Write> {
         match (self, found.family) {

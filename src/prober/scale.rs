@@ -218,6 +218,7 @@ impl Scaler {
             return Ok(Applied::Stopped(None));
         };
         let target = target?;
+        let mut lost = None;
         loop {
             let stopped = Ok(Applied::Stopped(attempt.begun()));
             match attempt.turn() {
@@ -232,10 +233,21 @@ impl Scaler {
                     if !warrant.turn(&self.writes, attempt.is_half_written()).await {
                         return stopped;
                     }
-                    match self.write(&target, write, attempt).await? {
-                        Written::Done(version) => attempt.accepted(version.as_deref()),
-                        Written::Overtaken(error) if !attempt.overtaken() => return Err(error),
-                        Written::Overtaken(_) => {}
+                    match self.write(&target, write, attempt).await {
+                        Ok(Written::Done(version)) => attempt.accepted(version.as_deref()),
+                        Ok(Written::Overtaken(error)) if !attempt.overtaken() => return Err(error),
+                        Ok(Written::Overtaken(_)) => {}
+                        Err(error) if attempt.is_in_doubt() => lost = Some(error),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Turn::LookAgain => {
+                    let Some(found) = warrant.during(self.observe(&target)).await else {
+                        return stopped;
+                    };
+                    let written = found.is_ok_and(|found| attempt.looked_again(found.as_ref()));
+                    if let Some(error) = lost.take().filter(|_| !written) {
+                        return Err(error);
                     }
                 }
                 Turn::Done(step, found) => return Ok(Applied::Done(step, found)),

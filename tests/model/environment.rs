@@ -146,7 +146,7 @@ impl World {
                     }
                     Fate::Unanswered => {
                         self.write(state, index, &write, sender.as_ref())?;
-                        Rc::make_mut(&mut state.operators[at]).unanswered(index, bounds);
+                        Rc::make_mut(&mut state.operators[at]).unanswered(index);
                     }
                     Fate::Crash => {
                         self.write(state, index, &write, sender.as_ref())?;
@@ -157,9 +157,9 @@ impl World {
                             index,
                             write: text(&write),
                         });
-                        Rc::make_mut(&mut state.operators[at]).unanswered(index, bounds);
+                        Rc::make_mut(&mut state.operators[at]).unanswered(index);
                     }
-                    Fate::Fails => Rc::make_mut(&mut state.operators[at]).unanswered(index, bounds),
+                    Fate::Fails => Rc::make_mut(&mut state.operators[at]).unanswered(index),
                     Fate::Forbidden => {
                         Rc::make_mut(&mut state.operators[at]).refused(index, bounds)
                     }

@@ -437,6 +437,12 @@ impl Operator {
                 ..half
             }),
         };
+        if way.attempt.is_in_doubt() {
+            return match way.attempt.looked_again(seen.as_ref()) {
+                true => self.went_on(index, late, bounds),
+                false => self.refused(index, bounds),
+            };
+        }
         match way.settling.decide(seen.as_ref()) {
             Ok(step) if way.settling.only_looks() => self.onward(index, step, seen, late, bounds),
             Ok(step) => {
@@ -449,14 +455,17 @@ impl Operator {
 
     /// The write was carried out.
     pub(crate) fn accepted(&mut self, index: usize, version: &str, bounds: &Bounds) {
-        let way = self.way(index);
-        way.attempt.accepted(Some(version));
+        self.way(index).attempt.accepted(Some(version));
+        self.went_on(index, false, bounds);
+    }
+
+    fn went_on(&mut self, index: usize, late: bool, bounds: &Bounds) {
         if let Some(flow) = &mut self.flow
             && flow.aim == Aim::Restore
         {
             flow.owed[index] = true;
         }
-        self.turned(index, false, bounds);
+        self.turned(index, late, bounds);
     }
 
     /// What the write was decided from is not so any more.
@@ -466,10 +475,9 @@ impl Operator {
         }
     }
 
-    /// The write failed, and may have been carried out all the same.
-    pub(crate) fn unanswered(&mut self, index: usize, bounds: &Bounds) {
+    /// The write failed, and may have been carried out all the same: it is read what has become of it.
+    pub(crate) fn unanswered(&mut self, index: usize) {
         self.way(index).attempt.unanswered();
-        self.refused(index, bounds);
     }
 
     /// A dependent is where the flow wants it.
@@ -482,7 +490,7 @@ impl Operator {
     /// No answer comes, whatever the request was.
     pub(crate) fn unanswered_or_unread(&mut self, index: usize, bounds: &Bounds) {
         match self.need(index) {
-            Some(Need::Write(_)) => self.unanswered(index, bounds),
+            Some(Need::Write(_)) => self.unanswered(index),
             _ => self.refused(index, bounds),
         }
     }

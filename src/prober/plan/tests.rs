@@ -364,3 +364,48 @@ fn levels_ascend_in_each_direction() {
         ]
     );
 }
+
+/// Only what is exactly as the writes leave it is theirs.
+#[rstest]
+#[case(Step::ScaleDown { from: 3 }, found(3), 1, marked(0, Some("3")), true)]
+#[case(Step::ScaleDown { from: 3 }, found(3), 1, found(3), false)]
+#[case(Step::ScaleDown { from: 3 }, found(3), 1, marked(0, Some("2")), false)]
+#[case(Step::ScaleDown { from: 3 }, found(3), 1, marked(2, Some("3")), false)]
+#[case(Step::ScaleDown { from: 3 }, found(3), 1, found(0), false)]
+#[case(Step::ScaleDown { from: 3 }, found(3), 1, ignored(marked(0, Some("3"))), false)]
+#[case(Step::ScaleDown { from: 3 }, scalable(found(3)), 1, marked(3, Some("3")), true)]
+#[case(Step::ScaleDown { from: 3 }, scalable(found(3)), 1, marked(5, Some("3")), false)]
+#[case(Step::ScaleDown { from: 3 }, scalable(found(3)), 1, found(3), false)]
+#[case(Step::ScaleDown { from: 3 }, scalable(found(3)), 2, marked(3, Some("3")), false)]
+#[case(Step::ScaleDown { from: 3 }, scalable(found(3)), 2, marked(0, Some("3")), true)]
+#[case(Step::ScaleUp { to: 4 }, marked(0, Some("4")), 1, found(4), true)]
+#[case(Step::ScaleUp { to: 4 }, marked(0, Some("4")), 1, found(5), false)]
+#[case(Step::ScaleUp { to: 4 }, marked(0, Some("4")), 1, marked(4, Some("4")), false)]
+#[case(Step::ScaleUp { to: 4 }, marked(0, Some("4")), 1, marked(0, Some("4")), false)]
+#[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 1, marked(4, None), true)]
+#[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 1, marked(0, None), false)]
+#[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 2, found(4), true)]
+#[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 2, marked(4, None), false)]
+#[case(Step::DropMark, marked(3, Some("4")), 1, found(3), true)]
+#[case(Step::DropMark, marked(3, Some("4")), 1, found(0), false)]
+#[case(Step::Release, marked(0, Some("4")), 1, recorded(0, "4"), true)]
+#[case(Step::Release, marked(0, Some("4")), 1, found(0), false)]
+fn what_is_written(
+    #[case] step: Step,
+    #[case] before: Observed,
+    #[case] count: usize,
+    #[case] now: Observed,
+    #[case] expected: bool,
+) {
+    let now = Observed {
+        family: before.family,
+        resource_version: "8".to_owned(),
+        ..now
+    };
+    assert_eq!(step.is_written(count, &before, &now), expected);
+    let another = Observed {
+        uid: Some("another".into()),
+        ..now
+    };
+    assert!(!step.is_written(count, &before, &another), "created anew");
+}
