@@ -23,7 +23,7 @@ use dependency_watchdog::{
 };
 use futures::{future::BoxFuture, poll};
 use serde_json::json;
-use support::{EVER, Failure, INTERVAL, Stage, delayed, info, put_workload, run};
+use support::{Call, EVER, Failure, INTERVAL, Stage, delayed, info, put_workload, run};
 use tokio::{
     task::yield_now,
     time::{Instant, timeout},
@@ -180,6 +180,38 @@ async fn late(aim: Aim) {
     stage.act(aim).await;
     assert_eq!(stage.problems(), []);
     assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
+}
+
+/// A flow that fails, and is taken up again by the next verdict, begins no wait anew.
+#[test]
+fn a_wait_goes_on_from_flow_to_flow() {
+    for aim in [Aim::Protect, Aim::Restore] {
+        run(late_over_flows(aim));
+    }
+}
+
+async fn late_over_flows(aim: Aim) {
+    let mut stage = Stage::new(&[
+        info("Deployment", "first", 0),
+        info("Deployment", "second", 1),
+    ]);
+    if aim == Aim::Restore {
+        stage.act(Aim::Protect).await;
+    }
+    stage.seed.follow("first", false);
+    stage.seed.forget_calls();
+    let begin = Instant::now();
+    // Looked at again and again, it cannot be read every few seconds.
+    while stage.written().len() < 2 && begin.elapsed() < Duration::from_secs(120) {
+        let reads = |call: &Call| call.brief() == "GET deployments/first";
+        stage.seed.fail(Failure::Status(503), (4, 1), reads);
+        stage.guard.act(stage.order(aim), String::new);
+        stage.advance(Duration::from_secs(5)).await;
+        stage.seed.heal();
+    }
+    assert_eq!(stage.written(), ["first", "second"], "{aim:?}");
+    let waited = begin.elapsed();
+    assert!(waited >= Duration::from_secs(30), "{aim:?}: {waited:?}");
 }
 
 /// The verdict that overtakes a flow is acted on as soon as that flow has ended.

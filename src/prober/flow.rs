@@ -35,6 +35,8 @@ pub struct Flow {
     pub restore: Restore,
     /// What is remembered of them.
     pub memory: BTreeMap<DependentRef, Memory>,
+    /// Since when flows before it with this aim have waited for those that they did not see there.
+    pub waited: BTreeMap<DependentRef, Instant>,
     /// Until when it may go on. Nothing is written after that: whoever was away, be it this process,
     /// needs a new verdict.
     pub warrant: Warrant,
@@ -62,6 +64,8 @@ pub enum What {
     Did(Step, Option<Observed>),
     /// There is nothing to do any more.
     Settled(Settled, Option<Observed>),
+    /// There is nothing to write any more, and what was written has not come about yet.
+    Waiting(Aim),
     /// It was not there in time; the flow goes on without it.
     Late(Duration),
     /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
@@ -92,6 +96,8 @@ pub struct Settling {
     /// What is waited for before anything is scaled. Until then it is only looked at.
     delay: Option<Duration>,
     timeout: Duration,
+    /// Since when a flow before has waited for it.
+    waited: Option<Instant>,
     deadline: Option<Instant>,
 }
 
@@ -114,8 +120,15 @@ pub enum Onward {
 }
 
 impl Settling {
-    /// Brings a dependent, of which this is remembered, to where this aim wants it.
-    pub fn new(dependent: Dependent, aim: Aim, restore: Restore, memory: Memory) -> Self {
+    /// Brings a dependent, of which this is remembered, to where this aim wants it. `waited` tells since
+    /// when a flow before with this aim has waited for that.
+    pub fn new(
+        dependent: Dependent,
+        aim: Aim,
+        restore: Restore,
+        memory: Memory,
+        waited: Option<Instant>,
+    ) -> Self {
         let scale = match aim {
             Aim::Protect => dependent.down,
             Aim::Restore => dependent.up,
@@ -132,6 +145,7 @@ impl Settling {
             memory,
             delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
             timeout: scale.timeout,
+            waited,
             deadline: None,
         }
     }
@@ -180,7 +194,17 @@ impl Settling {
             }
             Step::DropMark | Step::Release => told.push(What::Did(step, found)),
         }
-        let deadline = *self.deadline.get_or_insert(now + self.timeout);
+        let deadline = match (self.deadline, step, self.waited) {
+            (Some(deadline), ..) => deadline,
+            // However often flows fail and are begun anew meanwhile.
+            (None, Step::Wait, Some(since)) => since + self.timeout,
+            (None, Step::Wait, None) => {
+                told.push(What::Waiting(self.aim));
+                now + self.timeout
+            }
+            (None, ..) => now + self.timeout,
+        };
+        self.deadline = Some(deadline);
         if now >= deadline {
             told.push(What::Late(self.timeout));
             return (told, Onward::Ended(Ending::Complete));
@@ -240,7 +264,8 @@ impl Flow {
     async fn settle(&self, dependent: &Dependent) -> Ending {
         let memory = self.memory.get(&dependent.reference);
         let memory = memory.copied().unwrap_or_default();
-        let mut settling = Settling::new(dependent.clone(), self.aim, self.restore, memory);
+        let waited = self.waited.get(&dependent.reference).copied();
+        let mut settling = Settling::new(dependent.clone(), self.aim, self.restore, memory, waited);
         let mut pause = FIRST_LOOK;
         let mut uid = None;
         while self.warrant.holds() {

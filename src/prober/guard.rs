@@ -261,6 +261,7 @@ impl Guard {
             aim: order.aim,
             restore: order.restore,
             memory: self.agenda.ledger.memory(),
+            waited: self.agenda.ledger.waited(order.aim),
             warrant,
             events: sender,
         };

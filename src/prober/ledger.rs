@@ -35,6 +35,8 @@ struct Entry {
     looked_at: bool,
     /// When it was found scaled up by somebody else and taken down again.
     contended: Vec<Instant>,
+    /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
+    waiting: Option<(Aim, Instant)>,
 }
 
 /// Why a dependent is not where it should be.
@@ -134,6 +136,15 @@ impl Ledger {
             .collect()
     }
 
+    /// Since when flows with this aim have waited for those that have not been seen there since.
+    pub fn waited(&self, aim: Aim) -> BTreeMap<DependentRef, Instant> {
+        let waiting = self.0.iter().filter_map(|(reference, entry)| {
+            let (_, since) = entry.waiting.filter(|(of, _)| *of == aim)?;
+            Some((reference.clone(), since))
+        });
+        waiting.collect()
+    }
+
     /// Why this dependent is not where it should be.
     pub fn problem(&self, dependent: &DependentRef) -> Option<&Problem> {
         self.0.get(dependent)?.problem.as_ref()
@@ -152,7 +163,15 @@ impl Ledger {
             .0
             .entry(reference.clone())
             .or_insert_with(|| Entry::new(dependent.clone()));
-        entry.looked_at |= !matches!(what, What::Failed(..));
+        // What is waited for may be marked without being known to be owed.
+        entry.looked_at |= !matches!(what, What::Failed(..) | What::Waiting(_));
+        match what {
+            What::Did(Step::ScaleDown { .. }, _) => entry.waiting = Some((Aim::Protect, now)),
+            What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
+            What::Waiting(aim) => entry.waiting = Some((*aim, now)),
+            What::Settled(..) => entry.waiting = None,
+            What::Did(..) | What::Late(_) | What::Failed(..) | What::Interrupted(_) => {}
+        }
         match what {
             What::Did(step, found) => {
                 if taken_again(*step, found.as_ref()) {
@@ -191,6 +210,7 @@ impl Ledger {
                 });
             }
             What::Interrupted(step) => entry.memory = begin(*step, entry.memory),
+            What::Waiting(_) => {}
         }
         if entry.is_forgettable() {
             self.0.remove(reference);
@@ -222,6 +242,7 @@ impl Entry {
             named: false,
             looked_at: false,
             contended: Vec::new(),
+            waiting: None,
         }
     }
 

@@ -77,6 +77,7 @@ impl Restorer {
             aim,
             restore: Restore::Marked,
             memory: case.ledger.memory(),
+            waited: case.ledger.waited(aim),
             warrant: warrant.clone(),
             events,
         };
@@ -137,7 +138,7 @@ impl Account {
             {
                 self.leave(reference, words::scale(error))
             }
-            What::Failed(..) => None,
+            What::Waiting(_) | What::Failed(..) => None,
             What::Interrupted(_) => self.leave(
                 reference,
                 "stopped in the middle; the next run completes it".to_owned(),
