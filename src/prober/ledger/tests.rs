@@ -374,3 +374,48 @@ fn who_keeps_scaling_it_up_is_reported() {
     assert_eq!(ledger.problems().count(), 0);
     assert_eq!(taken(12, true, &mut ledger), None);
 }
+
+/// The time counts from the last write on, or from when it was found to be waited for, until it is
+/// there; what is waited for with one aim is not with the other.
+#[test]
+fn how_long_it_is_waited_for() {
+    let (a, start) = (dependent("a", 1), Instant::now());
+    let at = |second| start + Duration::from_secs(second);
+    let lost = || What::Failed(ScaleError::Conflicts, Some(Step::ScaleDown { from: 4 }));
+    let late = || What::Late(Duration::from_secs(30));
+    let down = || What::Did(Step::ScaleDown { from: 4 }, None);
+    let up = || What::Did(Step::ScaleUp { to: 4 }, None);
+    let gone = || What::Settled(Settled::Down, None);
+    for (whats, protect, restore) in [
+        (vec![lost(), late()], None, None),
+        (vec![down(), lost(), late()], Some(0), None),
+        (
+            vec![lost(), What::Waiting(Aim::Protect), lost()],
+            Some(1),
+            None,
+        ),
+        (vec![down(), lost(), down()], Some(2), None),
+        (vec![down(), up(), lost()], None, Some(1)),
+        (vec![down(), gone(), lost()], None, None),
+        (
+            vec![down(), gone(), What::Waiting(Aim::Restore)],
+            None,
+            Some(2),
+        ),
+    ] {
+        let mut ledger = Ledger::default();
+        ledger.adopt(std::slice::from_ref(&a));
+        for (second, what) in (0..).zip(&whats) {
+            ledger.note(&a, what, at(second));
+        }
+        for (aim, second) in [(Aim::Protect, protect), (Aim::Restore, restore)] {
+            let since = ledger.waited(aim).get(&a.reference).copied();
+            assert_eq!(since, second.map(at), "{aim:?} {whats:?}");
+        }
+    }
+    // A mark on it may still be unknown.
+    let mut ledger = Ledger::default();
+    ledger.adopt(std::slice::from_ref(&a));
+    note(&mut ledger, &a, &What::Waiting(Aim::Protect));
+    assert!(!ledger.is_looked_at());
+}
