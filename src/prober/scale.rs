@@ -1,11 +1,11 @@
 //! Reads and writes dependents on the seed. The only place that changes what a user owns.
 
 mod answer;
+mod resources;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
+
+pub use self::resources::Resources;
 
 use self::answer::{Scale, Workload, observed_scalable, observed_workload};
 use super::{
@@ -19,8 +19,7 @@ use crate::{
 };
 use kube::{
     api::{GetParams, Patch, PatchParams, Request},
-    core::{ApiResource, GroupVersion, GroupVersionKind, PartialObjectMeta},
-    discovery::{self, Scope},
+    core::{ApiResource, PartialObjectMeta},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -28,9 +27,6 @@ use serde_json::Value;
 /// The kinds that answer a request for metadata alone, and for `scale`.
 const METADATA: &str = "PartialObjectMetadata";
 const SCALE: &str = "Scale";
-
-const APPS: &str = "apps/v1";
-const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -113,10 +109,6 @@ pub struct Unapplied {
     /// The UID of the dependent, if it was read.
     pub uid: Option<Arc<str>>,
 }
-
-/// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
-#[derive(Clone, Debug, Default)]
-pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, ApiResource>>>);
 
 /// Reads and writes the dependents in one namespace.
 #[derive(Clone)]
@@ -397,65 +389,6 @@ impl Scaler {
                 .map_err(|error| Failure::Call(CallError::Failed(kube::Error::SerdeError(error)))),
             _ => Err(Failure::OtherKind(kind.to_owned())),
         }
-    }
-}
-
-impl Resources {
-    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be looked up, or cannot be scaled.
-    pub(crate) async fn find(
-        &self,
-        seed: &Seed,
-        dependent: &DependentRef,
-    ) -> Result<(Family, ApiResource), ScaleError> {
-        let version: GroupVersion = dependent
-            .api_version
-            .parse()
-            .map_err(|error| ScaleError::UnknownKind(format!("{error}")))?;
-        let kind = version.with_kind(&dependent.kind);
-        if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
-            return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
-        }
-        if let Some(resource) = self.get(&kind) {
-            return Ok((Family::Scalable, resource));
-        }
-        let looked_up = discovery::pinned_kind(seed.client(), &kind);
-        let looked_up = seed.call(looked_up).await.map_err(Failure::Call);
-        let (resource, capabilities) = match looked_up {
-            Err(Failure::Call(CallError::Failed(error @ kube::Error::Discovery(_)))) => {
-                return Err(ScaleError::UnknownKind(error.to_string()));
-            }
-            Err(failure) if failure.code() == Some(404) => {
-                return Err(ScaleError::UnknownKind(dependent.api_version.clone()));
-            }
-            other => other.map_err(|failure| failure.explain("discovery"))?,
-        };
-        if capabilities.scope == Scope::Cluster {
-            return Err(ScaleError::NotScalable("the kind is cluster-scoped"));
-        }
-        let scale = format!("{}/scale", resource.plural);
-        let scalable = capabilities
-            .subresources
-            .iter()
-            .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
-        if !scalable {
-            return Err(ScaleError::NotScalable("the kind has no scale subresource"));
-        }
-        self.put(kind, resource.clone());
-        Ok((Family::Scalable, resource))
-    }
-
-    fn get(&self, kind: &GroupVersionKind) -> Option<ApiResource> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(kind).cloned()
-    }
-
-    fn put(&self, kind: GroupVersionKind, resource: ApiResource) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(kind, resource);
     }
 }
 

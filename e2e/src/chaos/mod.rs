@@ -4,7 +4,7 @@
 //! An undisturbed run is recorded first: what the operator writes, and how everything stands when the
 //! cluster is healthy, protected, restored, and let go. A [`Point`] is a write at which a
 //! [`Fault`] happens. A run with a point must come to the same states in the end, and must have
-//! broken no [rule](rules) on the way. See docs/faults.md.
+//! broken no rule of `rules` on the way. See docs/faults.md.
 
 mod call;
 mod campaign;
