@@ -31,9 +31,10 @@ impl Allowance {
         now + used.saturating_sub(PAUSE * (BURST - 1))
     }
 
-    /// It was said.
+    /// It was said. With what has to be said at once it may be said more often than this allows, but
+    /// no debt comes of that: what is said last would be outdated for as long.
     pub(super) fn spend(&mut self, now: Instant) {
-        self.whole = self.whole.max(now) + PAUSE;
+        self.whole = (self.whole.max(now) + PAUSE).min(now + PAUSE * BURST);
     }
 }
 
@@ -63,5 +64,10 @@ mod tests {
             allowance.spend(now);
         }
         assert_eq!(allowance.next(now), now + PAUSE);
+        // Nor is it ever longer until the next.
+        for _ in 0..BURST {
+            allowance.spend(now);
+            assert_eq!(allowance.next(now), now + PAUSE);
+        }
     }
 }
