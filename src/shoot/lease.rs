@@ -182,6 +182,15 @@ enum Stamp {
 }
 
 impl Stamp {
+    /// With one more owner, since this time in Unix seconds if it can be read.
+    fn owned_since(&mut self, since: Option<i64>) {
+        *self = match (since, &*self) {
+            (None, _) | (_, Self::Unreadable) => Self::Unreadable,
+            (Some(time), Self::NoOwner) => Self::At(time),
+            (Some(time), Self::At(earliest)) => Self::At(time.min(*earliest)),
+        };
+    }
+
     fn told(self) -> Option<i64> {
         match self {
             Self::At(second) => Some(second),
@@ -194,15 +203,10 @@ impl<'de> Fold<'de> for Stamp {
     type Item = RawManager<'de>;
 
     fn take(&mut self, manager: RawManager<'de>) {
-        if !manager.owns_renew_time() {
-            return;
+        if manager.owns_renew_time() {
+            let since = manager.time.as_str().and_then(parse_time);
+            self.owned_since(since.map(Timestamp::as_second));
         }
-        let time = manager.time.as_str().and_then(parse_time);
-        *self = match (time.map(Timestamp::as_second), &*self) {
-            (None, _) | (_, Self::Unreadable) => Self::Unreadable,
-            (Some(time), Self::NoOwner) => Self::At(time),
-            (Some(time), Self::At(earliest)) => Self::At(time.min(*earliest)),
-        };
     }
 }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::super::list::Object;
 use super::super::wire::{Fields, Malformed, meta};
-use super::{Lease, OwnedFields, RenewTime};
+use super::{Lease, OwnedFields, RenewTime, Stamp};
 
 /// `coordination/v1.Lease`.
 mod lease {
@@ -29,17 +29,10 @@ mod time {
     pub(super) const NANOS: u32 = 2;
 }
 
-/// Who is known to own `f:renewTime`.
-enum Owner {
-    Nobody,
-    Since(i64),
-    Unreadable,
-}
-
 /// One lease; `None` if it has no name.
 pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
     let (mut name, mut uid, mut version) = ("", "", "");
-    let (mut renewed, mut duration, mut owner) = (None, None, Owner::Nobody);
+    let (mut renewed, mut duration, mut stamp) = (None, None, Stamp::default());
     let mut fields = Fields::of(message);
     while let Some((field, value)) = fields.next()? {
         match field {
@@ -50,7 +43,7 @@ pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
                         meta::NAME => name = value.text()?,
                         meta::UID => uid = value.text()?,
                         meta::RESOURCE_VERSION => version = value.text()?,
-                        meta::MANAGED_FIELDS => owner = owner.and(value.bytes()?)?,
+                        meta::MANAGED_FIELDS => stamp.take_manager(value.bytes()?)?,
                         _ => {}
                     }
                 }
@@ -78,20 +71,15 @@ pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
         uid: uid.into(),
         resource_version: version.unwrap_or_default(),
         renew_time: renew_time.filter(|_| version.is_some() && !uid.is_empty()),
-        stamp: match owner {
-            Owner::Since(second) => Some(second),
-            Owner::Nobody | Owner::Unreadable => None,
-        },
+        stamp: stamp.told(),
         duration_seconds: duration
             .and_then(|seconds| i32::try_from(seconds).ok())
             .filter(|seconds| *seconds > 0),
     }))
 }
 
-impl Owner {
-    /// With one more manager, for which the rule is that of JSON: the earliest owner counts, and one
-    /// whose time cannot be read might be it.
-    fn and(self, manager: &[u8]) -> Result<Self, Malformed> {
+impl Stamp {
+    fn take_manager(&mut self, manager: &[u8]) -> Result<(), Malformed> {
         let (mut since, mut owns) = (None, false);
         let mut fields = Fields::of(manager);
         while let Some((field, value)) = fields.next()? {
@@ -108,12 +96,10 @@ impl Owner {
                 _ => {}
             }
         }
-        Ok(match (owns, since.map(Timestamp::as_second), self) {
-            (false, _, before) => before,
-            (true, None, _) | (true, _, Self::Unreadable) => Self::Unreadable,
-            (true, Some(second), Self::Nobody) => Self::Since(second),
-            (true, Some(second), Self::Since(earliest)) => Self::Since(second.min(earliest)),
-        })
+        if owns {
+            self.owned_since(since.map(Timestamp::as_second));
+        }
+        Ok(())
     }
 }
 
