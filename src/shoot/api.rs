@@ -6,7 +6,8 @@ use http::StatusCode;
 
 use super::client::{Body, Shoot};
 use super::error::{ReadError, Target};
-use super::read::{JSON, REFUSAL_BYTES, read_body, refusal};
+use super::read::{JSON, MAX_VERSION_BYTES, REFUSAL_BYTES, refusal, within};
+use super::received::read_body;
 use super::text::clean;
 
 /// So many failed checks of an API server are named, …
@@ -79,22 +80,9 @@ impl Shoot {
 
 /// Reads what is not needed, since the connection could not be kept otherwise.
 async fn drain(tried: Target, body: Body) -> Result<(), ReadError> {
-    let (_, end) = read_body(body, super::read::MAX_VERSION_BYTES).await;
+    let (_, end) = read_body(body, MAX_VERSION_BYTES).await;
     end.map(|_| ())
         .map_err(|error| ReadError::unreachable(tried, &error))
-}
-
-async fn within<T>(
-    tried: Target,
-    limit: Duration,
-    exchange: impl Future<Output = Result<T, ReadError>>,
-) -> Result<T, ReadError> {
-    tokio::time::timeout(limit, exchange)
-        .await
-        .unwrap_or(Err(ReadError::Timeout {
-            tried,
-            after: limit,
-        }))
 }
 
 /// The names in lines such as `[-]etcd failed: reason withheld`.

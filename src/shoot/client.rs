@@ -8,6 +8,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderValue, Request, Uri, header, response};
 use http_body_util::Empty;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
@@ -82,11 +83,11 @@ struct Busy {
     ended: bool,
 }
 
-/// The body of an answer. When it has been read to its end, its connection is kept for the next
-/// request; else it is closed.
-pub(super) struct Body<B = Incoming> {
-    frames: B,
-    connection: Option<(Arc<Line>, Box<Busy>)>,
+/// The body of an answer. Its connection is closed with it, unless it is [kept](Body::keep).
+pub(super) struct Body {
+    frames: Incoming,
+    line: Arc<Line>,
+    busy: Box<Busy>,
 }
 
 /// The certificates of a kubeconfig, each well-formed, do not make a TLS client.
@@ -171,8 +172,8 @@ impl Shoot {
         let mut busy = Box::new(Busy::on(stream).await?);
         let answer = busy.sender.send_request(request);
         let (head, frames) = busy.drive(answer).await?.into_parts();
-        let connection = Some((self.0.clone(), busy));
-        Ok((head, Body { frames, connection }))
+        let line = self.0.clone();
+        Ok((head, Body { frames, line, busy }))
     }
 
     fn request(&self, path: &str, accept: HeaderValue) -> http::Result<Request<Empty<Bytes>>> {
@@ -238,13 +239,17 @@ impl Busy {
     async fn drive<T>(&mut self, awaited: impl Future<Output = T>) -> T {
         let mut awaited = pin!(awaited);
         poll_fn(|context| {
-            if !self.ended {
-                // What breaks it is told to whoever waits for the answer.
-                self.ended = self.connection.poll_without_shutdown(context).is_ready();
-            }
+            self.advance(context);
             awaited.as_mut().poll(context)
         })
         .await
+    }
+
+    fn advance(&mut self, context: &mut Context<'_>) {
+        if !self.ended {
+            // What breaks it is told to whoever waits for the answer.
+            self.ended = self.connection.poll_without_shutdown(context).is_ready();
+        }
     }
 
     /// What is under the connection, if something else can be asked over it.
@@ -258,45 +263,24 @@ impl Busy {
     }
 }
 
-impl<B: hyper::body::Body<Data = Bytes> + Unpin> Body<B> {
-    /// The next piece; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes, B::Error>> {
-        loop {
-            let frames = &mut self.frames;
-            let frame = poll_fn(|context| Pin::new(&mut *frames).poll_frame(context));
-            let frame = match &mut self.connection {
-                Some((_, busy)) => busy.drive(frame).await,
-                None => frame.await,
-            };
-            match frame {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Some(Ok(data));
-                    }
-                }
-                Some(Err(error)) => {
-                    self.connection = None;
-                    return Some(Err(error));
-                }
-                None => {
-                    if let Some((line, busy)) = self.connection.take()
-                        && let Some(stream) = busy.into_stream().await
-                    {
-                        line.keep(stream);
-                    }
-                    return None;
-                }
-            }
-        }
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        self.busy.advance(context);
+        Pin::new(&mut self.frames).poll_frame(context)
     }
 }
 
-#[cfg(test)]
-impl<B> From<B> for Body<B> {
-    fn from(frames: B) -> Self {
-        Self {
-            frames,
-            connection: None,
+impl Body {
+    /// Keeps the connection of one that has been read to its end for the next request.
+    pub(super) async fn keep(self) {
+        if let Some(stream) = self.busy.into_stream().await {
+            self.line.keep(stream);
         }
     }
 }

@@ -12,6 +12,7 @@ mod lease;
 mod list;
 mod node;
 mod read;
+mod received;
 mod room;
 pub(crate) mod text;
 mod uid;

@@ -4,12 +4,9 @@
 //! the answer and its body. Lists are never paged: one request keeps one resourceVersion, and the
 //! API server serves unpaged lists from its watch cache, consistent ones included.
 
-use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header, response};
-use hyper::body::Body as Frames;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
@@ -18,7 +15,8 @@ use super::error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, ReadError, Target};
 use super::lease::LeaseList;
 use super::list::{DecodeError, MAX_ITEMS};
 use super::node::Node;
-use super::room::{LARGE_BYTES, ROOM, ROOM_BYTES, Room, Share};
+use super::received::{End, Received, read_body};
+use super::room::ROOM_BYTES;
 use super::text::clean;
 use super::wire;
 
@@ -125,12 +123,8 @@ impl Shoot {
     ) -> Result<Answer, ReadError> {
         // tokio's clock is the monotonic clock, except in tests that pause it.
         let started = tokio::time::Instant::now().into_std();
-        let (headers, body) = tokio::time::timeout(limit, self.exchange(target, consistency))
-            .await
-            .map_err(|_| ReadError::Timeout {
-                tried: target,
-                after: limit,
-            })??;
+        let exchange = self.exchange(target, consistency);
+        let (headers, body) = within(target, limit, exchange).await?;
         let finished = tokio::time::Instant::now().into_std();
         Ok(Answer {
             started,
@@ -175,6 +169,17 @@ impl Shoot {
         let answer = self.get(path, accept).await;
         answer.map_err(|error| ReadError::unreachable(tried, &*error))
     }
+}
+
+/// Gives a read up that takes longer than this.
+pub(super) async fn within<T>(
+    tried: Target,
+    limit: Duration,
+    read: impl Future<Output = Result<T, ReadError>>,
+) -> Result<T, ReadError> {
+    let after = limit;
+    let read = tokio::time::timeout(limit, read).await;
+    read.unwrap_or(Err(ReadError::Timeout { tried, after }))
 }
 
 /// A successful answer.
@@ -244,98 +249,6 @@ fn request(target: Target, consistency: Consistency) -> (&'static str, HeaderVal
     }
 }
 
-pub(super) enum End {
-    Whole,
-    CutOff,
-    /// There was no room for more.
-    Crowded,
-}
-
-/// What was read of a body, and its share of the room if it is large.
-pub(super) struct Received {
-    bytes: Vec<u8>,
-    share: Option<Share<'static>>,
-}
-
-impl Deref for Received {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// Reads at most `limit` bytes. What was read before an error is returned as well.
-pub(super) async fn read_body<B>(body: Body<B>, limit: usize) -> (Received, Result<End, B::Error>)
-where
-    B: Frames<Data = Bytes> + Unpin,
-{
-    read_into(&ROOM, body, limit).await
-}
-
-async fn read_into<B>(
-    room: &'static Room,
-    mut body: Body<B>,
-    limit: usize,
-) -> (Received, Result<End, B::Error>)
-where
-    B: Frames<Data = Bytes> + Unpin,
-{
-    let mut read = Received {
-        bytes: Vec::new(),
-        share: None,
-    };
-    loop {
-        let data = tokio::select! {
-            biased;
-            () = given_up(read.share.as_ref()) => return (read, Ok(End::Crowded)),
-            data = body.next() => data,
-        };
-        let data = match data {
-            Some(Ok(data)) => data,
-            Some(Err(error)) => return (read, Err(error)),
-            None => return (read, Ok(End::Whole)),
-        };
-        let left = limit.saturating_sub(read.bytes.len());
-        let taken = data.get(..left).unwrap_or(&data);
-        if !read.reserve(taken.len(), limit, room) {
-            return (read, Ok(End::Crowded));
-        }
-        read.bytes.extend_from_slice(taken);
-        if data.len() > left {
-            return (read, Ok(End::CutOff));
-        }
-    }
-}
-
-impl Received {
-    /// Makes room for so many bytes more; whether there is.
-    fn reserve(&mut self, more: usize, limit: usize, room: &'static Room) -> bool {
-        let needed = self.bytes.len().saturating_add(more);
-        if needed <= self.bytes.capacity() {
-            return true;
-        }
-        // Twice as much each time, so that little is copied, and no more than can be needed.
-        let capacity = self.bytes.capacity().saturating_mul(2);
-        let capacity = capacity.clamp(needed, limit.max(needed));
-        if capacity > LARGE_BYTES {
-            let share = self.share.get_or_insert_with(|| room.share());
-            if !share.grow(capacity) {
-                return false;
-            }
-        }
-        self.bytes.reserve_exact(capacity - self.bytes.len());
-        true
-    }
-}
-
-async fn given_up(share: Option<&Share<'_>>) {
-    match share {
-        Some(share) => share.given_up().await,
-        None => std::future::pending().await,
-    }
-}
-
 /// What a status other than success means. Its body is read even where it is not needed, since
 /// the connection could not be kept otherwise.
 pub(super) async fn refusal(tried: Target, head: &response::Parts, body: Body) -> ReadError {
@@ -387,9 +300,6 @@ fn date(headers: &HeaderMap) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use futures::{FutureExt as _, StreamExt as _};
-    use http_body_util::Full;
-
     use super::*;
 
     fn headers(name: header::HeaderName, values: &[&str]) -> HeaderMap {
@@ -436,45 +346,5 @@ mod tests {
             let got = retry_after(&headers(header::RETRY_AFTER, values));
             assert_eq!(got, expected.map(Duration::from_secs), "{values:?}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_body_is_cut_off_beyond_its_limit() {
-        for (len, kept, whole) in [(0, 0, true), (9, 9, true), (10, 10, true), (11, 10, false)] {
-            let (body, end) = read_body(Body::from(Full::from(vec![b'x'; len])), 10).await;
-            assert_eq!(body.len(), kept);
-            assert_eq!(matches!(end, Ok(End::Whole)), whole, "{len}");
-        }
-    }
-
-    /// A body of so many zeroes, in frames of 64 KiB, that rests after them.
-    fn resting(
-        bytes: usize,
-    ) -> impl hyper::body::Body<Data = Bytes, Error = std::io::Error> + Unpin {
-        const FRAME: usize = 64 * 1024;
-        let frame = || Ok(hyper::body::Frame::data(Bytes::from_static(&[0; FRAME])));
-        let frames = futures::stream::iter((0..bytes / FRAME).map(move |_| frame()));
-        http_body_util::StreamBody::new(frames.chain(futures::stream::pending()))
-    }
-
-    #[tokio::test]
-    async fn the_largest_answer_gives_way_and_small_ones_need_no_room() {
-        const MIB: usize = 1024 * 1024;
-        let room: &'static Room = Box::leak(Box::new(Room::new(16 * MIB)));
-        let hostile = read_into(room, Body::from(resting(9 * MIB)), 128 * MIB);
-        let mut hostile = std::pin::pin!(hostile);
-        assert!(hostile.as_mut().now_or_never().is_none());
-        // It holds all that there is, which a small one does not touch.
-        let (small, end) = read_into(room, Body::from(Full::from(vec![0; LARGE_BYTES])), MIB).await;
-        assert!(matches!(end, Ok(End::Whole)) && small.share.is_none());
-        assert!(hostile.as_mut().now_or_never().is_none());
-        let (large, end) =
-            read_into(room, Body::from(Full::from(vec![0; 4 * MIB])), 16 * MIB).await;
-        assert!(matches!(end, Ok(End::Whole)) && large.len() == 4 * MIB);
-        let given_up = hostile.now_or_never();
-        assert!(matches!(given_up, Some((_, Ok(End::Crowded)))));
-        drop((large, given_up));
-        let (_, end) = read_into(room, Body::from(resting(64 * MIB)), 128 * MIB).await;
-        assert!(matches!(end, Ok(End::Crowded)), "more than there is");
     }
 }
