@@ -39,6 +39,7 @@ use crate::{
     health::{PolicyReport, Reporter, Writer},
     observer::look::Means,
     runtime::{
+        answers::LARGE_OBJECTS_PER_PAGE,
         pulse::Pulse,
         seed::Seed,
         timer::until,
@@ -46,8 +47,6 @@ use crate::{
     },
 };
 
-/// A Cluster embeds a cloud profile of hundreds of kilobytes, so few are listed at a time.
-const CLUSTERS_PER_PAGE: u32 = 20;
 /// The name of the fleet's pulse.
 const PULSE: &str = "fleet";
 /// A loop that ended by a defect is started again after this long.
@@ -221,7 +220,8 @@ impl Fleet {
         let client = self.seed.client();
         let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
         let clusters: Api<Cluster> = Api::all(client.clone());
-        let small_pages = watcher::Config::default().page_size(CLUSTERS_PER_PAGE);
+        // A Cluster embeds a cloud profile of hundreds of kilobytes.
+        let small_pages = watcher::Config::default().page_size(LARGE_OBJECTS_PER_PAGE);
         let dry_run = self.dry_run;
         let policies = watcher(policies, watcher::Config::default()).modify(move |policy| {
             if let Ok(policy) = &mut policy.0 {

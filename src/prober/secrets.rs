@@ -20,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::slim::{KEY, Secret};
 use crate::{
     runtime::{
+        answers::LARGE_OBJECTS_PER_PAGE,
         seed::{told, with_causes},
         watches::{Cause, patient},
     },
@@ -30,8 +31,6 @@ mod slim;
 #[cfg(test)]
 mod tests;
 
-/// A Secret can have 1 MiB, so few are listed at a time.
-const SECRETS_PER_PAGE: u32 = 100;
 /// For one page of the list. An answer that never comes must not leave every shoot unread.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -257,7 +256,7 @@ async fn keep(client: Client, teller: Teller) {
         let api: Api<Secret> = Api::all(client.clone());
         let config = watcher::Config::default()
             .fields(&format!("metadata.name={}", teller.name))
-            .page_size(SECRETS_PER_PAGE);
+            .page_size(LARGE_OBJECTS_PER_PAGE);
         let events = Box::pin(patient(watcher(api, config)));
         let trouble = follow(events, &teller).await;
         teller.troubled(&trouble);

@@ -15,10 +15,19 @@ use http::{Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
 use tower::{BoxError, Layer, Service};
 
-/// The largest answer of the seed, in bytes. The largest that is asked for is all Machines of one
-/// cluster, of which 5,000 have some 20 MB; a page of 20 Clusters cannot have more than 30, since etcd
-/// takes no object of more than 1.5 MB. The client needs several times that while it reads it.
+/// The largest answer of the seed, in bytes: all Machines of one cluster, of which 5,000 have some
+/// 20 MB, and a page of the largest objects that there can be. The client needs several times that
+/// while it reads it.
 pub const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// The largest object in an answer, in bytes. etcd takes none of more than 1.5 MiB, and JSON makes it
+/// longer: what is in base64 by a third, line breaks twofold.
+const MAX_OBJECT_BYTES: usize = 3 * 1024 * 1024;
+
+/// So many objects that may be of any size are in one page of a list.
+pub const LARGE_OBJECTS_PER_PAGE: u32 = 20;
+
+const _: () = assert!(LARGE_OBJECTS_PER_PAGE as usize * MAX_OBJECT_BYTES <= MAX_ANSWER_BYTES);
 
 /// The largest event of a watch, in bytes: several times the largest object that etcd takes.
 pub const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;

@@ -1,6 +1,10 @@
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, Response};
+use kube::client::{Body, ClientBuilder};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::runtime::answers::Bounds;
 
 fn secret(data: &Value) -> Secret {
     serde_json::from_value(json!({
@@ -89,4 +93,35 @@ fn trouble_names_the_remedy() {
         let told = problem(&watcher::Error::WatchError(status), "dwd");
         assert!(told.contains(remedy), "{told}");
     }
+}
+
+/// A seed that fills each page with Secrets as large as an API server takes them.
+fn full_pages() -> Client {
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default();
+        let limit = query.split('&').find_map(|it| it.strip_prefix("limit="));
+        let limit: usize = limit.map_or(0, |it| it.parse().unwrap());
+        let full = STANDARD.encode(vec![0; 1024 * 1024]);
+        let secrets = (0..limit).map(|number| {
+            json!({
+                "metadata": {"name": "dwd", "namespace": format!("n{number}")},
+                "data": {"kubeconfig": "aHVzaA==", "full": full},
+            })
+        });
+        let list = json!({
+            "kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"},
+            "items": secrets.collect::<Vec<_>>(),
+        });
+        Ok::<_, std::convert::Infallible>(Response::new(Body::from(list.to_string().into_bytes())))
+    });
+    ClientBuilder::new(service, "default")
+        .with_layer(&Bounds)
+        .build()
+}
+
+#[tokio::test]
+async fn a_page_of_full_secrets_is_within_the_bound_of_an_answer() {
+    let named = Secrets::new(full_pages(), Counter::default()).named(&"dwd".into());
+    let kubeconfig = named.kubeconfig(&"n0".into()).await;
+    assert_eq!(kubeconfig.unwrap()[..], *b"hush");
 }
