@@ -3,7 +3,7 @@
 use super::view::NodeCounts;
 use crate::{
     api::{ClusterHealthStatus, UnhealthyNode},
-    shoot::Node,
+    shoot::{MAX_NAME_BYTES, Node},
 };
 
 /// A node that is not ready, or has not said that it is.
@@ -15,8 +15,6 @@ const DISK_PRESSURE: &str = "DiskPressure";
 
 /// So many nodes are named in a message.
 const NAMED: usize = 3;
-/// The longest name of an object.
-const MAX_NAME: usize = 253;
 
 impl NodeCounts {
     /// Counts these.
@@ -80,7 +78,7 @@ fn problems(node: &Node) -> Vec<&'static str> {
 /// The name of a node, if it is one that an object can have: the shoot may say anything.
 fn shown(name: &str) -> &str {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-    if name.len() <= MAX_NAME && name.bytes().all(allowed) {
+    if name.len() <= MAX_NAME_BYTES && name.bytes().all(allowed) {
         name
     } else {
         "(not a name)"

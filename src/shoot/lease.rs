@@ -13,6 +13,8 @@ use super::wire;
 
 mod protobuf;
 
+const KIND: &str = "LeaseList";
+
 /// All leases of one namespace at one resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseList {
@@ -61,16 +63,15 @@ impl RenewTime {
 impl LeaseList {
     /// Decodes the body of a list of leases, in JSON or in protobuf.
     ///
-    /// A malformed lease in JSON never fails the list; a body that is no whole, orderable LeaseList
-    /// does.
+    /// A lease in JSON whose fields have other types never fails the list; a body that is no whole,
+    /// orderable LeaseList does, and so does a name that no object can have.
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        const KIND: &str = "LeaseList";
         let (resource_version, leases) = if wire::is_protobuf(body) {
             wire::decode(body, KIND, protobuf::lease)?
         } else {
             let (version, items) = list::decode::<RawLease<'_>>(body, KIND)?;
-            let leases = items.into_iter().filter_map(RawLease::into_lease);
-            (version, leases.collect())
+            let leases = items.into_iter().filter_map(|it| it.lease().transpose());
+            (version, leases.collect::<Result<_, _>>()?)
         };
         Ok(Self {
             resource_version,
@@ -130,29 +131,51 @@ struct OwnedSpecFields {
 }
 
 impl RawLease<'_> {
-    fn into_lease(self) -> Option<Lease> {
-        let meta = self.metadata.0?;
-        let name = meta.name.as_str().filter(|name| !name.is_empty())?;
+    fn lease(self) -> Result<Option<Lease>, DecodeError> {
+        let meta = self.metadata.0.unwrap_or_default();
         let spec = self.spec.0.unwrap_or_default();
-        let uid = meta.uid.as_str().unwrap_or_default();
-        let resource_version = meta.resource_version.as_str().and_then(|v| v.parse().ok());
-        let renew_time = spec
-            .renew_time
-            .as_str()
-            .and_then(parse_time)
-            .map(|time| RenewTime(time.as_microsecond()));
-        Some(Lease {
-            name: name.into(),
-            uid: uid.into(),
-            resource_version: resource_version.unwrap_or_default(),
-            renew_time: renew_time.filter(|_| resource_version.is_some() && !uid.is_empty()),
-            stamp: meta.managed_fields.0.told(),
-            duration_seconds: spec
-                .lease_duration_seconds
-                .0
-                .and_then(|seconds| i32::try_from(seconds).ok())
-                .filter(|seconds| *seconds > 0),
-        })
+        let said = Said {
+            name: meta.name.as_str().unwrap_or_default(),
+            uid: meta.uid.as_str().unwrap_or_default(),
+            version: meta.resource_version.as_str().unwrap_or_default(),
+            renewed: spec.renew_time.as_str().and_then(parse_time),
+            stamp: meta.managed_fields.0,
+            duration: spec.lease_duration_seconds.0,
+        };
+        said.lease()
+    }
+}
+
+/// What a lease says, in either encoding; texts are empty where it says nothing.
+#[derive(Default)]
+struct Said<'a> {
+    name: &'a str,
+    uid: &'a str,
+    version: &'a str,
+    renewed: Option<Timestamp>,
+    stamp: Stamp,
+    duration: Option<i64>,
+}
+
+impl Said<'_> {
+    /// The lease; `None` if it has no name.
+    fn lease(self) -> Result<Option<Lease>, DecodeError> {
+        let Some(name) = list::name_of(self.name, KIND)? else {
+            return Ok(None);
+        };
+        let version: Option<u64> = self.version.parse().ok();
+        let renewed = self.renewed.map(|time| RenewTime(time.as_microsecond()));
+        let seconds = self
+            .duration
+            .and_then(|seconds| i32::try_from(seconds).ok());
+        Ok(Some(Lease {
+            name,
+            uid: self.uid.into(),
+            resource_version: version.unwrap_or_default(),
+            renew_time: renewed.filter(|_| version.is_some() && !self.uid.is_empty()),
+            stamp: self.stamp.told(),
+            duration_seconds: seconds.filter(|seconds| *seconds > 0),
+        }))
     }
 }
 

@@ -15,9 +15,14 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::text::clean;
 
-/// The most items of a list: several times the 5,000 nodes that Kubernetes takes. An item can be as
-/// short as three bytes, of which something far larger is made.
-pub const MAX_ITEMS: usize = 20_000;
+/// The most items of a list: twice the 5,000 nodes that Kubernetes supports, for leases that outlive
+/// their nodes while all of these are replaced. An item can be as short as three bytes, of which
+/// something far larger is made; and something of each lease is kept for as long as its cluster is
+/// probed.
+pub const MAX_ITEMS: usize = 10_000;
+
+/// The longest name of an object, in bytes: no API server takes a longer one.
+pub const MAX_NAME_BYTES: usize = 253;
 
 /// Why a body is not the list that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +67,12 @@ pub enum DecodeError {
         /// The kind that was asked for.
         expected: &'static str,
     },
+    /// An item whose name is longer than [`MAX_NAME_BYTES`].
+    #[error("a {expected} with a name of more than {MAX_NAME_BYTES} bytes")]
+    LongName {
+        /// The kind that was asked for.
+        expected: &'static str,
+    },
     /// One page of a list, although none was asked for.
     #[error("only a part of a {expected}")]
     Partial {
@@ -94,11 +105,8 @@ where
         });
     }
     let meta = envelope.metadata.0.unwrap_or_default();
-    if meta
-        .r#continue
-        .as_str()
-        .is_some_and(|token| !token.is_empty())
-    {
+    // Whatever stands there but an empty text: more may follow.
+    if meta.r#continue.is_some_and(|it| it.as_str() != Some("")) {
         return Err(DecodeError::Partial { expected });
     }
     let version = meta.resource_version.as_str().unwrap_or_default();
@@ -110,6 +118,16 @@ where
         List::Of(items) => Ok((version, items)),
         List::Absent => Err(DecodeError::NoItems { expected }),
         List::TooLong => Err(DecodeError::TooMany { expected }),
+    }
+}
+
+/// The name of an item; `None` if it has none, so that it is no object's. Without an item whose name
+/// nobody could have given it, the others would be a part taken for the whole: that list is refused.
+pub(super) fn name_of(text: &str, expected: &'static str) -> Result<Option<Box<str>>, DecodeError> {
+    match text.len() {
+        0 => Ok(None),
+        1..=MAX_NAME_BYTES => Ok(Some(text.into())),
+        _ => Err(DecodeError::LongName { expected }),
     }
 }
 
@@ -130,7 +148,7 @@ struct ListMeta<'a> {
     #[serde(borrow, default)]
     resource_version: Text<'a>,
     #[serde(borrow, default)]
-    r#continue: Text<'a>,
+    r#continue: Option<Text<'a>>,
 }
 
 /// A string; `None` where anything else stands.

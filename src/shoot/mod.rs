@@ -23,7 +23,7 @@ pub use client::{ConnectError, Shoot};
 pub use error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Obstacle, ReadError, Target};
 pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};
 pub use lease::{Lease, LeaseList, RenewTime};
-pub use list::{DecodeError, MAX_ITEMS};
+pub use list::{DecodeError, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
 pub use read::{
     Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, MAX_VERSION_BYTES, REFUSAL_BYTES,

@@ -1,5 +1,7 @@
 //! The slim view of the nodes of a shoot: what decides whether a silent lease counts.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -7,6 +9,8 @@ use super::list::{self, DecodeError, Fold, Folded, Object, Text};
 use super::wire;
 
 mod protobuf;
+
+const KIND: &str = "NodeList";
 
 /// The labels and the annotation that are read.
 const WORKER_POOL: &str = "worker.gardener.cloud/pool";
@@ -38,15 +42,16 @@ pub struct Node {
 impl Node {
     /// Decodes the body of a list of nodes, in JSON or in protobuf.
     ///
-    /// A malformed node in JSON reads as far as it is readable; one without a name is left out. A
-    /// body that is no whole NodeList is an error.
+    /// A node in JSON whose fields have other types reads as far as it is readable; one without a name
+    /// is left out. A body that is no whole NodeList is an error, and so is a name that no object can
+    /// have.
     pub fn decode_list(body: &[u8]) -> Result<Vec<Self>, DecodeError> {
-        const KIND: &str = "NodeList";
         if wire::is_protobuf(body) {
             return Ok(wire::decode(body, KIND, protobuf::node)?.1);
         }
         let (_, items) = list::decode::<RawNode<'_>>(body, KIND)?;
-        Ok(items.into_iter().filter_map(RawNode::into_node).collect())
+        let nodes = items.into_iter().filter_map(|it| it.node().transpose());
+        nodes.collect()
     }
 }
 
@@ -58,7 +63,7 @@ struct RawNode<'a> {
     status: Object<RawStatus>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct RawMeta<'a> {
     #[serde(borrow, default)]
     name: Text<'a>,
@@ -99,23 +104,46 @@ struct RawCondition<'a> {
 }
 
 impl RawNode<'_> {
-    fn into_node(self) -> Option<Node> {
-        let meta = self.metadata.0?;
-        let name = meta.name.as_str().filter(|name| !name.is_empty())?;
+    fn node(self) -> Result<Option<Node>, DecodeError> {
+        let meta = self.metadata.0.unwrap_or_default();
         let labels = meta.labels.0.unwrap_or_default();
         let annotations = meta.annotations.0;
-        let Conditions {
-            true_types,
-            in_place_update,
-        } = self.status.0.unwrap_or_default().conditions.0;
-        Some(Node {
-            name: name.into(),
-            worker_pool: non_empty(&labels.worker_pool),
-            zone: non_empty(&labels.zone),
+        let said = Said {
+            name: meta.name.as_str().unwrap_or_default(),
+            worker_pool: labels.worker_pool.as_str().unwrap_or_default().into(),
+            zone: labels.zone.as_str().unwrap_or_default().into(),
             not_managed_by_mcm: annotations.is_some_and(|a| a.not_managed_by_mcm.is_some()),
-            true_conditions: true_types,
-            in_place_update,
-        })
+            conditions: self.status.0.unwrap_or_default().conditions.0,
+        };
+        said.node()
+    }
+}
+
+/// What a node says, in either encoding; texts are empty where it says nothing.
+#[derive(Default)]
+struct Said<'a> {
+    name: &'a str,
+    worker_pool: Cow<'a, str>,
+    zone: Cow<'a, str>,
+    not_managed_by_mcm: bool,
+    conditions: Conditions,
+}
+
+impl Said<'_> {
+    /// The node; `None` if it has no name.
+    fn node(self) -> Result<Option<Node>, DecodeError> {
+        let Some(name) = list::name_of(self.name, KIND)? else {
+            return Ok(None);
+        };
+        let non_empty = |text: Cow<'_, str>| (!text.is_empty()).then(|| text.into_owned());
+        Ok(Some(Node {
+            name,
+            worker_pool: non_empty(self.worker_pool),
+            zone: non_empty(self.zone),
+            not_managed_by_mcm: self.not_managed_by_mcm,
+            true_conditions: self.conditions.true_types,
+            in_place_update: self.conditions.in_place_update,
+        }))
     }
 }
 
@@ -126,34 +154,26 @@ struct Conditions {
     in_place_update: bool,
 }
 
-impl<'de> Fold<'de> for Conditions {
-    type Item = RawCondition<'de>;
-
-    fn take(&mut self, condition: RawCondition<'de>) {
-        self.in_place_update |= condition.is_in_place_update();
-        if condition.status.as_str() == Some("True") && self.true_types.len() < MAX_CONDITIONS {
-            self.true_types.extend(non_empty(&condition.r#type));
+impl Conditions {
+    fn add(&mut self, kind: &str, status: &str, reason: &str) {
+        self.in_place_update |=
+            kind == "InPlaceUpdate" && matches!(reason, "ReadyForUpdate" | "UpdateFailed");
+        if status == "True" && !kind.is_empty() && self.true_types.len() < MAX_CONDITIONS {
+            self.true_types.push(kind.to_owned());
         }
     }
 }
 
-impl RawCondition<'_> {
-    fn is_in_place_update(&self) -> bool {
-        is_in_place_update(
-            self.r#type.as_str().unwrap_or_default(),
-            self.reason.as_str().unwrap_or_default(),
-        )
+impl<'de> Fold<'de> for Conditions {
+    type Item = RawCondition<'de>;
+
+    fn take(&mut self, condition: RawCondition<'de>) {
+        self.add(
+            condition.r#type.as_str().unwrap_or_default(),
+            condition.status.as_str().unwrap_or_default(),
+            condition.reason.as_str().unwrap_or_default(),
+        );
     }
-}
-
-fn is_in_place_update(condition: &str, reason: &str) -> bool {
-    condition == "InPlaceUpdate" && matches!(reason, "ReadyForUpdate" | "UpdateFailed")
-}
-
-fn non_empty(text: &Text<'_>) -> Option<String> {
-    text.as_str()
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
 }
 
 #[cfg(test)]

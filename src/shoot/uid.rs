@@ -1,18 +1,15 @@
 //! The UID of an object, in as little room as it takes: one of each node is kept.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hasher as _};
 
-/// An object's `metadata.uid`. Two are equal when their texts are.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Uid(Form);
-
-#[derive(Clone, PartialEq, Eq)]
-enum Form {
-    /// What API servers give: a UUID in lower case.
-    Uuid([u8; 16]),
-    /// Any other text.
-    Other(Box<str>),
-}
+/// An object's `metadata.uid`, which tells it from others that had its name: a UUID, as API servers
+/// give them, or what any other text is digested to.
+///
+/// That two texts have the same digest takes somebody who chooses them, who is the API server, and
+/// could as well give one UID twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Uid([u8; 16]);
 
 /// Where a UUID has its hyphens, and how long it is.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
@@ -20,10 +17,7 @@ const LENGTH: usize = 36;
 
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
-        Self(match uuid(text) {
-            Some(uuid) => Form::Uuid(uuid),
-            None => Form::Other(text.into()),
-        })
+        Self(uuid(text).unwrap_or_else(|| digest(text)))
     }
 }
 
@@ -33,25 +27,9 @@ impl From<String> for Uid {
     }
 }
 
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Form::Other(text) => f.write_str(text),
-            Form::Uuid(uuid) => uuid.iter().enumerate().try_for_each(|(place, byte)| {
-                let hyphen = if [4, 6, 8, 10].contains(&place) {
-                    "-"
-                } else {
-                    ""
-                };
-                write!(f, "{hyphen}{byte:02x}")
-            }),
-        }
-    }
-}
-
 impl fmt::Debug for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 
@@ -76,6 +54,16 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     Some(uuid)
 }
 
+fn digest(text: &str) -> [u8; 16] {
+    let half = |which: u8| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(which);
+        hasher.write(text.as_bytes());
+        u128::from(hasher.finish())
+    };
+    (half(0) << 64 | half(1)).to_be_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,8 +72,9 @@ mod tests {
     const UUID: &str = "a30baec9-bfbf-4071-bc1f-4728b398f53e";
 
     #[test]
-    fn a_uuid_takes_no_text() {
-        assert!(matches!(Uid::from(UUID), Uid(Form::Uuid(_))));
+    fn a_uuid_is_its_own_number() {
+        let told = format!("{:?}", Uid::from(UUID));
+        assert_eq!(told, UUID.replace('-', ""));
         for other in [
             UUID.to_uppercase(),
             UUID.replace('-', "0"),
@@ -94,16 +83,18 @@ mod tests {
             String::new(),
             "ü".repeat(18),
         ] {
-            assert!(matches!(Uid::from(&*other), Uid(Form::Other(_))), "{other}");
+            assert_eq!(uuid(&other), None, "{other}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_is_lost(
-            text in "[0-9a-f]{8}(-[0-9a-fA]{4}){3}-[0-9a-f]{11,12}|[0-9a-f-]{36}|.{0,40}"
+        fn equal_are_those_of_equal_texts(
+            one in "[0-9a-f]{8}(-[0-9a-fA]{4}){3}-[0-9a-f]{11,12}|[ab]{0,2}|.{0,40}",
+            other in "[ab]{0,2}|.{0,40}",
         ) {
-            prop_assert_eq!(Uid::from(&*text).to_string(), text);
+            prop_assert_eq!(Uid::from(&*one), Uid::from(one.clone()));
+            prop_assert_eq!(Uid::from(&*one) == Uid::from(&*other), one == other);
         }
     }
 }

@@ -73,6 +73,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A text by which objects are told apart, of which the API server has seen to it that it is one.
     pub(super) fn text(self) -> Result<&'a str, Malformed> {
         str::from_utf8(self.bytes()?).map_err(|_| Malformed("a text that is not UTF-8"))
     }
@@ -137,14 +138,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An entry of a map of texts.
-pub(super) fn entry(message: &[u8]) -> Result<(&str, &str), Malformed> {
-    let (mut key, mut value) = ("", "");
+/// An entry of a map of texts, which need not be UTF-8.
+pub(super) fn entry(message: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let (mut key, mut value) = Default::default();
     let mut fields = Fields::of(message);
     while let Some((field, it)) = fields.next()? {
         match field {
-            1 => key = it.text()?,
-            2 => value = it.text()?,
+            1 => key = it.bytes()?,
+            2 => value = it.bytes()?,
             _ => {}
         }
     }
@@ -160,7 +161,7 @@ pub(super) fn is_protobuf(body: &[u8]) -> bool {
 pub(super) fn decode<'a, T>(
     body: &'a [u8],
     expected: &'static str,
-    item: impl Fn(&'a [u8]) -> Result<Option<T>, Malformed>,
+    item: impl Fn(&'a [u8]) -> Result<Option<T>, DecodeError>,
 ) -> Result<(u64, Vec<T>), DecodeError> {
     let (kind, raw) = unwrap(body)?;
     if kind != expected {
@@ -169,7 +170,7 @@ pub(super) fn decode<'a, T>(
             got: clean(kind, 40),
         });
     }
-    let (mut version, mut more) = ("", "");
+    let (mut version, mut more) = ("", false);
     let (mut items, mut count) = (Vec::new(), 0);
     let mut fields = Fields::of(raw.ok_or(DecodeError::NoItems { expected })?);
     while let Some((field, value)) = fields.next()? {
@@ -179,7 +180,7 @@ pub(super) fn decode<'a, T>(
                 while let Some((field, value)) = meta.next()? {
                     match field {
                         list_meta::RESOURCE_VERSION => version = value.text()?,
-                        list_meta::CONTINUE => more = value.text()?,
+                        list_meta::CONTINUE => more |= !value.bytes()?.is_empty(),
                         _ => {}
                     }
                 }
@@ -194,7 +195,7 @@ pub(super) fn decode<'a, T>(
             _ => {}
         }
     }
-    if !more.is_empty() {
+    if more {
         return Err(DecodeError::Partial { expected });
     }
     let version = version.parse().map_err(|_| DecodeError::ResourceVersion {

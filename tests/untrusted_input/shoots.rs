@@ -1,6 +1,8 @@
 //! What a shoot answers: leases and Nodes, read in one pass, agree with what a full decoder reads.
 
-use dependency_watchdog::shoot::{DecodeError, Lease, LeaseList, MAX_ITEMS, Node, RenewTime};
+use dependency_watchdog::shoot::{
+    DecodeError, Lease, LeaseList, MAX_ITEMS, MAX_NAME_BYTES, Node, RenewTime,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     List, Metadata,
@@ -206,13 +208,16 @@ fn full_node(node: &core::Node) -> Option<Node> {
 /// The items of a body, if it is the list that was asked for, as a whole.
 fn items<'a>(body: &'a Value, kind: &str) -> Option<(u64, &'a [Value])> {
     let meta = &body["metadata"];
-    let whole = text(&body["kind"]) == kind && text(&meta["continue"]).is_empty();
+    let ends = matches!(&meta["continue"], Value::Null) || meta["continue"] == "";
+    let whole = text(&body["kind"]) == kind && ends;
     let version = text(&meta["resourceVersion"]).parse().ok()?;
     let items = match body.get("items")? {
         Value::Null => &[][..],
         items => items.as_array()?,
     };
-    (whole && items.len() <= MAX_ITEMS).then_some((version, items))
+    let names = items.iter().map(|it| text(&it["metadata"]["name"]));
+    let bounded = items.len() <= MAX_ITEMS && names.map(str::len).all(|it| it <= MAX_NAME_BYTES);
+    (whole && bounded).then_some((version, items))
 }
 
 fn leases_agree(Changed { text, repeats }: Changed) -> TestCaseResult {

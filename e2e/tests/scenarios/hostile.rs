@@ -88,7 +88,7 @@ fn all_hostile() -> Vec<Hostile> {
         hostile(
             "million",
             large,
-            ["more than 20000 items", "5000 nodes"],
+            ["more than 10000 items", "5000 nodes"],
             flood(LEASES, "{},", 15, "{}]}"),
         ),
         hostile(

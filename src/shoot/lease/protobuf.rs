@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::super::list::Object;
+use super::super::list::{DecodeError, Object};
 use super::super::wire::{Fields, Malformed, meta};
-use super::{Lease, OwnedFields, RenewTime, Stamp};
+use super::{Lease, OwnedFields, Said, Stamp};
 
 /// `coordination/v1.Lease`.
 mod lease {
@@ -30,9 +30,8 @@ mod time {
 }
 
 /// One lease; `None` if it has no name.
-pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
-    let (mut name, mut uid, mut version) = ("", "", "");
-    let (mut renewed, mut duration, mut stamp) = (None, None, Stamp::default());
+pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, DecodeError> {
+    let mut said = Said::default();
     let mut fields = Fields::of(message);
     while let Some((field, value)) = fields.next()? {
         match field {
@@ -40,10 +39,10 @@ pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
                 let mut fields = Fields::of(value.bytes()?);
                 while let Some((field, value)) = fields.next()? {
                     match field {
-                        meta::NAME => name = value.text()?,
-                        meta::UID => uid = value.text()?,
-                        meta::RESOURCE_VERSION => version = value.text()?,
-                        meta::MANAGED_FIELDS => stamp.take_manager(value.bytes()?)?,
+                        meta::NAME => said.name = value.text()?,
+                        meta::UID => said.uid = value.text()?,
+                        meta::RESOURCE_VERSION => said.version = value.text()?,
+                        meta::MANAGED_FIELDS => said.stamp.take_manager(value.bytes()?)?,
                         _ => {}
                     }
                 }
@@ -52,8 +51,8 @@ pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
                 let mut fields = Fields::of(value.bytes()?);
                 while let Some((field, value)) = fields.next()? {
                     match field {
-                        spec::LEASE_DURATION_SECONDS => duration = Some(value.number()?),
-                        spec::RENEW_TIME => renewed = timestamp(value.bytes()?)?,
+                        spec::LEASE_DURATION_SECONDS => said.duration = Some(value.number()?),
+                        spec::RENEW_TIME => said.renewed = timestamp(value.bytes()?)?,
                         _ => {}
                     }
                 }
@@ -61,26 +60,12 @@ pub(super) fn lease(message: &[u8]) -> Result<Option<Lease>, Malformed> {
             _ => {}
         }
     }
-    if name.is_empty() {
-        return Ok(None);
-    }
-    let version: Option<u64> = version.parse().ok();
-    let renew_time = renewed.map(|time| RenewTime(time.as_microsecond()));
-    Ok(Some(Lease {
-        name: name.into(),
-        uid: uid.into(),
-        resource_version: version.unwrap_or_default(),
-        renew_time: renew_time.filter(|_| version.is_some() && !uid.is_empty()),
-        stamp: stamp.told(),
-        duration_seconds: duration
-            .and_then(|seconds| i32::try_from(seconds).ok())
-            .filter(|seconds| *seconds > 0),
-    }))
+    said.lease()
 }
 
 impl Stamp {
     fn take_manager(&mut self, manager: &[u8]) -> Result<(), Malformed> {
-        let (mut since, mut owns) = (None, false);
+        let (mut since, mut owns) = (None, Some(false));
         let mut fields = Fields::of(manager);
         while let Some((field, value)) = fields.next()? {
             match field {
@@ -89,25 +74,27 @@ impl Stamp {
                     let mut fields = Fields::of(value.bytes()?);
                     while let Some((field, value)) = fields.next()? {
                         if field == RAW {
-                            owns = owns_renew_time(value.bytes()?)?;
+                            owns = owns_renew_time(value.bytes()?);
                         }
                     }
                 }
                 _ => {}
             }
         }
-        if owns {
-            self.owned_since(since.map(Timestamp::as_second));
+        match owns {
+            Some(true) => self.owned_since(since.map(Timestamp::as_second)),
+            Some(false) => {}
+            // It may own the field, and have done so first.
+            None => self.owned_since(None),
         }
         Ok(())
     }
 }
 
-/// The fields of a manager are JSON in protobuf, too.
-fn owns_renew_time(fields: &[u8]) -> Result<bool, Malformed> {
-    let fields: Object<OwnedFields> = serde_json::from_slice(fields)
-        .map_err(|_| Malformed("a manager whose fields are not JSON"))?;
-    Ok(fields.0.is_some_and(|fields| fields.has_renew_time()))
+/// The fields of a manager are JSON in protobuf, too; `None` if they are not.
+fn owns_renew_time(fields: &[u8]) -> Option<bool> {
+    let fields: Object<OwnedFields> = serde_json::from_slice(fields).ok()?;
+    Some(fields.0.is_some_and(|fields| fields.has_renew_time()))
 }
 
 /// A time; `None` if it is absent, which an empty message is too, or beyond the years that can be told.

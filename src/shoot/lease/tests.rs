@@ -258,6 +258,16 @@ fn names_may_be_escaped() {
 }
 
 #[test]
+fn a_list_that_says_that_nothing_follows_is_whole() {
+    for more in ["\"\"", "null"] {
+        let body = format!(
+            r#"{{"kind":"LeaseList","metadata":{{"resourceVersion":"5","continue":{more}}},"items":[]}}"#
+        );
+        assert_eq!(LeaseList::decode(body.as_bytes()).unwrap().leases, []);
+    }
+}
+
+#[test]
 fn an_empty_list_is_a_list() {
     for items in [json!([]), json!(null)] {
         assert_eq!(LeaseList::decode(&body(&items)).unwrap().leases, []);
@@ -281,7 +291,7 @@ fn more_leases_than_any_cluster_has_are_an_error() {
     assert_eq!(most.unwrap().leases, []);
     let error = LeaseList::decode(&body(&json!(leases(list::MAX_ITEMS + 1)))).unwrap_err();
     assert!(matches!(error, DecodeError::TooMany { .. }), "{error}");
-    assert_eq!(error.to_string(), "a LeaseList of more than 20000 items");
+    assert_eq!(error.to_string(), "a LeaseList of more than 10000 items");
 }
 
 #[test]
@@ -305,6 +315,8 @@ fn another_body_is_an_error_that_says_what_came() {
             "resourceVersion is \"18446744073709551616\""),
         ("no items", br#"{"kind":"LeaseList","metadata":{"resourceVersion":"5"}}"#, "without items"),
         ("a page", br#"{"kind":"LeaseList","metadata":{"resourceVersion":"5","continue":"x"},"items":[]}"#,
+            "only a part"),
+        ("a page by no text", br#"{"kind":"LeaseList","metadata":{"resourceVersion":"5","continue":{}},"items":[]}"#,
             "only a part"),
     ] {
         let error = LeaseList::decode(body).unwrap_err().to_string();

@@ -1,7 +1,12 @@
 //! Nodes out of protobuf.
+//!
+//! A kubelet may write what it likes into annotations and conditions of its own Node, and the API server
+//! takes and sends it although it is no UTF-8. One Node must not make the list unreadable by that, so it
+//! reads as it would in JSON.
 
+use super::super::list::DecodeError;
 use super::super::wire::{Fields, Malformed, entry, meta};
-use super::{MAX_CONDITIONS, NOT_MANAGED_BY_MCM, Node, WORKER_POOL, ZONE, is_in_place_update};
+use super::{Conditions, NOT_MANAGED_BY_MCM, Node, Said, WORKER_POOL, ZONE};
 
 /// `core/v1.Node`.
 mod field {
@@ -18,63 +23,65 @@ mod condition {
 }
 
 /// One node; `None` if it has no name.
-pub(super) fn node(message: &[u8]) -> Result<Option<Node>, Malformed> {
-    let mut node = Node::default();
+pub(super) fn node(message: &[u8]) -> Result<Option<Node>, DecodeError> {
+    let mut said = Said::default();
     let mut fields = Fields::of(message);
     while let Some((field, value)) = fields.next()? {
         match field {
-            field::METADATA => node.take_metadata(value.bytes()?)?,
+            field::METADATA => said.take_metadata(value.bytes()?)?,
             field::STATUS => {
                 let mut fields = Fields::of(value.bytes()?);
                 while let Some((field, value)) = fields.next()? {
                     if field == CONDITIONS {
-                        node.take_condition(value.bytes()?)?;
+                        said.conditions.take_message(value.bytes()?)?;
                     }
                 }
             }
             _ => {}
         }
     }
-    Ok(Some(node).filter(|node| !node.name.is_empty()))
+    said.node()
 }
 
-impl Node {
-    fn take_metadata(&mut self, message: &[u8]) -> Result<(), Malformed> {
+impl<'a> Said<'a> {
+    fn take_metadata(&mut self, message: &'a [u8]) -> Result<(), Malformed> {
         let mut fields = Fields::of(message);
         while let Some((field, value)) = fields.next()? {
             match field {
-                meta::NAME => self.name = value.text()?.into(),
-                meta::LABELS => match entry(value.bytes()?)? {
-                    (_, "") => {}
-                    (WORKER_POOL, pool) => self.worker_pool = Some(pool.into()),
-                    (ZONE, zone) => self.zone = Some(zone.into()),
-                    _ => {}
-                },
+                meta::NAME => self.name = value.text()?,
+                meta::LABELS => {
+                    let (key, value) = entry(value.bytes()?)?;
+                    if key == WORKER_POOL.as_bytes() {
+                        self.worker_pool = String::from_utf8_lossy(value);
+                    } else if key == ZONE.as_bytes() {
+                        self.zone = String::from_utf8_lossy(value);
+                    }
+                }
                 meta::ANNOTATIONS => {
                     let (key, _) = entry(value.bytes()?)?;
-                    self.not_managed_by_mcm |= key == NOT_MANAGED_BY_MCM;
+                    self.not_managed_by_mcm |= key == NOT_MANAGED_BY_MCM.as_bytes();
                 }
                 _ => {}
             }
         }
         Ok(())
     }
+}
 
-    fn take_condition(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let (mut kind, mut status, mut reason) = ("", "", "");
+impl Conditions {
+    fn take_message(&mut self, message: &[u8]) -> Result<(), Malformed> {
+        let (mut kind, mut status, mut reason) = Default::default();
         let mut fields = Fields::of(message);
         while let Some((field, value)) = fields.next()? {
             match field {
-                condition::TYPE => kind = value.text()?,
-                condition::STATUS => status = value.text()?,
-                condition::REASON => reason = value.text()?,
+                condition::TYPE => kind = value.bytes()?,
+                condition::STATUS => status = value.bytes()?,
+                condition::REASON => reason = value.bytes()?,
                 _ => {}
             }
         }
-        if status == "True" && !kind.is_empty() && self.true_conditions.len() < MAX_CONDITIONS {
-            self.true_conditions.push(kind.into());
-        }
-        self.in_place_update |= is_in_place_update(kind, reason);
+        let [kind, status, reason] = [kind, status, reason].map(String::from_utf8_lossy);
+        self.add(&kind, &status, &reason);
         Ok(())
     }
 }

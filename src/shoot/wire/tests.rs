@@ -5,6 +5,9 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::shoot::{LeaseList, Node};
 
+const WORKER_POOL: &[u8] = b"worker.gardener.cloud/pool";
+const ZONE: &[u8] = b"topology.kubernetes.io/zone";
+
 /// What kube-apiserver v1.36.3 answered when it was asked for the same in both encodings.
 macro_rules! answered {
     ($name:literal) => {
@@ -240,18 +243,141 @@ fn other_bodies_are_refused() {
             "not UTF-8",
         ),
         (
-            list(
+            // What follows does not take it back.
+            wrapped(
                 "LeaseList",
-                "7",
-                "",
-                &[bytes(1, bytes(17, bytes(7, bytes(1, "{"))))],
+                &[bytes(1, bytes(3, "more")), bytes(1, bytes(3, ""))].concat(),
             ),
-            "not JSON",
+            "only a part",
         ),
     ] {
         let error = LeaseList::decode(&body).unwrap_err().to_string();
         assert!(error.contains(expected), "{body:?}: {error}");
     }
+}
+
+/// What nobody could have named so is no object of an API server, and the others are not all.
+#[test]
+fn a_name_that_no_object_has_fails_the_list() {
+    for (kind, length, fails) in [
+        ("LeaseList", 253, false),
+        ("LeaseList", 254, true),
+        ("NodeList", 253, false),
+        ("NodeList", 254, true),
+    ] {
+        let name = "n".repeat(length);
+        let others = ["a", &name, "b"];
+        let wire = others.map(|name| bytes(1, bytes(1, name)));
+        let json = others.map(|name| json!({"metadata": {"name": name}}));
+        for body in [list(kind, "7", "", &wire), json_list(kind, &json)] {
+            let read = match kind {
+                "LeaseList" => LeaseList::decode(&body).map(|list| list.leases.len()),
+                _ => Node::decode_list(&body).map(|nodes| nodes.len()),
+            };
+            match fails {
+                false => assert_eq!(read, Ok(3)),
+                true => {
+                    let error = read.unwrap_err();
+                    assert_eq!(error, DecodeError::LongName { expected: kind });
+                    assert!(
+                        error.to_string().ends_with("more than 253 bytes"),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A kubelet may write bytes that are no UTF-8 into its own Node, and the API server passes them on. In
+/// JSON it writes U+FFFD for them.
+#[test]
+fn what_one_kubelet_writes_hides_no_other_node() {
+    const ODD: &[u8] = b"a\xffb";
+    let entry = |key: &[u8], value: &[u8]| [bytes(1, key), bytes(2, value)].concat();
+    let condition = |kind: &[u8], status: &[u8], reason: &[u8]| {
+        let fields = [
+            bytes(1, kind),
+            bytes(2, status),
+            bytes(5, reason),
+            bytes(6, ODD),
+        ];
+        bytes(3, bytes(4, fields.concat()))
+    };
+    let named = bytes(1, "n");
+    let meta = |field, entry: Vec<u8>| bytes(1, [&named[..], &bytes(field, entry)].concat());
+    let none = Node {
+        name: "n".into(),
+        ..Node::default()
+    };
+    let odd = || "a\u{fffd}b".to_owned();
+    let true_condition = Node {
+        true_conditions: vec![odd()],
+        ..none.clone()
+    };
+    let pool = Node {
+        worker_pool: Some(odd()),
+        ..none.clone()
+    };
+    let zone = Node {
+        zone: Some(odd()),
+        ..none.clone()
+    };
+    let unmanaged = Node {
+        not_managed_by_mcm: true,
+        ..none.clone()
+    };
+    let key = b"node.machine.sapcloud.io/not-managed-by-mcm";
+    let with_name = |status: Vec<u8>| [bytes(1, &named), status].concat();
+    for (place, node, expected) in [
+        ("the key of an annotation", meta(12, entry(ODD, b"")), &none),
+        ("an annotation", meta(12, entry(b"a", ODD)), &none),
+        ("one that is read", meta(12, entry(key, ODD)), &unmanaged),
+        ("the key of a label", meta(11, entry(ODD, b"")), &none),
+        ("a label", meta(11, entry(b"a", ODD)), &none),
+        ("the pool", meta(11, entry(WORKER_POOL, ODD)), &pool),
+        ("the zone", meta(11, entry(ZONE, ODD)), &zone),
+        ("a manager", meta(17, bytes(1, ODD)), &none),
+        (
+            "a type",
+            with_name(condition(ODD, b"True", b"")),
+            &true_condition,
+        ),
+        ("a status", with_name(condition(b"Ready", ODD, b"")), &none),
+        (
+            "a reason",
+            with_name(condition(b"InPlaceUpdate", b"", ODD)),
+            &none,
+        ),
+    ] {
+        let other = bytes(1, bytes(1, "other"));
+        let nodes = Node::decode_list(&list("NodeList", "7", "", &[node, other]));
+        let nodes = nodes.unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(nodes.len(), 2, "{place}");
+        assert_eq!(&nodes[0], expected, "{place}");
+    }
+    // By these objects are told apart, and API servers see to them.
+    for (field, message) in [(1, "the name"), (5, "the UID"), (6, "the resourceVersion")] {
+        let lease = bytes(1, [&named[..], &bytes(field, ODD)].concat());
+        let error = LeaseList::decode(&list("LeaseList", "7", "", &[lease]));
+        assert!(error.is_err(), "{message}");
+    }
+}
+
+/// It may own the renewTime, and be the first to do so.
+#[test]
+fn a_manager_that_cannot_be_read_makes_a_stamp_unknown() {
+    let owner = |raw: &str| {
+        let time = time(Timestamp::from_second(7).unwrap(), 4);
+        bytes(17, [time, bytes(7, bytes(1, raw))].concat())
+    };
+    let lease = |managers: &[Vec<u8>]| bytes(1, [bytes(1, "n"), managers.concat()].concat());
+    let owns = owner(r#"{"f:spec":{"f:renewTime":{}}}"#);
+    let alone = lease(std::slice::from_ref(&owns));
+    let leases = [alone, lease(&[owns, owner("{")])];
+    let leases = LeaseList::decode(&list("LeaseList", "7", "", &leases)).unwrap();
+    let stamps = leases.leases.iter().map(|lease| lease.stamp);
+    assert_eq!(stamps.collect::<Vec<_>>(), [Some(7), None]);
 }
 
 /// Also of items that are none, which take two bytes each.
