@@ -1,7 +1,11 @@
 //! Which nodes count: a silent lease is evidence only if its node is meant to be alive.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
+use super::heartbeat::LeaseNames;
 use crate::{cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node};
 
 /// The longest value of a label, in bytes.
@@ -44,13 +48,15 @@ impl Exclusion {
 /// The node conditions on which a worker pool's machines are replaced, by pool name.
 pub type PoolConditions = BTreeMap<String, Vec<String>>;
 
-/// The nodes of a cluster, whether each counts and where it is, as of the last read of Nodes and
-/// Machines.
+/// Whether each lease of a cluster counts, and where its node is, as of the last read of Nodes and
+/// Machines. When leases come or go, both are read anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
-    /// In the order of their names.
-    nodes: Vec<(Box<str>, Place)>,
-    /// The names of the zones. Nodes hold an index: there are many of them, and few zones.
+    /// Those of the leases there were. A Node without a lease is of no use, and there can be any number.
+    names: Arc<LeaseNames>,
+    /// How each stands.
+    places: Vec<Place>,
+    /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
     machines: Option<usize>,
     /// Whether Nodes and Machines have been read.
@@ -64,7 +70,7 @@ pub struct Place {
     /// Whether its lease counts.
     pub standing: Standing,
     /// Where it is.
-    pub zone: Option<u32>,
+    pub zone: Option<u16>,
 }
 
 /// How a node stands.
@@ -76,24 +82,39 @@ pub enum Standing {
     Excluded(Exclusion),
 }
 
+/// That of a lease without a Node.
+const NO_NODE: Place = Place {
+    standing: Standing::Excluded(Exclusion::NoNode),
+    zone: None,
+};
+
 impl Roster {
-    /// Applies the rules to what was read. `machines` is `None` where the seed does not serve them:
-    /// then the rules about Machines are skipped.
-    pub fn new(nodes: &[Node], machines: Option<&[Machine]>, pools: &PoolConditions) -> Self {
+    /// Applies the rules to what was read, for the leases of these names. `machines` is `None` where
+    /// the seed does not serve them: then the rules about Machines are skipped.
+    pub fn new(
+        leases: &Arc<LeaseNames>,
+        nodes: &[Node],
+        machines: Option<&[Machine]>,
+        pools: &PoolConditions,
+    ) -> Self {
         let machine_of = machines.map(standing_of_machines);
-        let zones: BTreeSet<&str> = nodes.iter().filter_map(zone).collect();
-        let numbers: HashMap<&str, u32> = zones.iter().copied().zip(0..).collect();
-        let places = nodes.iter().map(|node| {
-            let zone = zone(node).and_then(|zone| numbers.get(zone));
-            let place = Place {
+        let nodes: HashMap<&str, &Node> = nodes.iter().map(|node| (&*node.name, node)).collect();
+        let of_lease = |name| nodes.get(name).copied();
+        let zones: BTreeSet<&str> = leases
+            .iter()
+            .filter_map(|name| zone(of_lease(name)?))
+            .collect();
+        let numbers: HashMap<&str, u16> = zones.iter().copied().zip(0..=u16::MAX).collect();
+        let places = leases.iter().map(|name| match of_lease(name) {
+            Some(node) => Place {
                 standing: standing(node, machine_of.as_ref(), pools),
-                zone: zone.copied(),
-            };
-            (node.name.clone(), place)
+                zone: zone(node).and_then(|zone| numbers.get(zone)).copied(),
+            },
+            None => NO_NODE,
         });
-        let places: BTreeMap<_, _> = places.collect();
         Self {
-            nodes: places.into_iter().collect(),
+            names: leases.clone(),
+            places: places.collect(),
             zones: zones.into_iter().map(Box::from).collect(),
             machines: machines.map(<[Machine]>::len),
             read: true,
@@ -108,16 +129,15 @@ impl Roster {
     /// Whether the lease of this name counts, and where its node is. While the cluster is protected
     /// its Machines' phases are frozen, so that a fresh lease speaks for itself.
     pub fn place(&self, lease: &str, protected_and_fresh: bool) -> Place {
-        let found = self.nodes.binary_search_by(|(name, _)| (**name).cmp(lease));
-        let found = found.ok().and_then(|place| self.nodes.get(place));
-        let place = found.map(|(_, place)| *place).unwrap_or(Place {
-            standing: if self.read {
-                Standing::Excluded(Exclusion::NoNode)
-            } else {
-                Standing::Counts
+        let found = self.names.position(lease);
+        let place = match found.and_then(|place| self.places.get(place)) {
+            Some(place) => *place,
+            None if self.read => NO_NODE,
+            None => Place {
+                standing: Standing::Counts,
+                zone: None,
             },
-            zone: None,
-        });
+        };
         match place.standing {
             Standing::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating)
                 if protected_and_fresh =>
@@ -250,6 +270,10 @@ mod tests {
         Some(machines.collect())
     }
 
+    fn names(leases: &[&str]) -> Arc<LeaseNames> {
+        Arc::new(leases.iter().copied().collect())
+    }
+
     fn pools() -> PoolConditions {
         PoolConditions::from([
             ("own".to_owned(), vec!["Rusty".to_owned()]),
@@ -298,7 +322,7 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Standing,
     ) {
-        let roster = Roster::new(&[node], machines.as_deref(), &pools());
+        let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
         assert_eq!(roster.place("n", false).standing, expected);
         assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
     }
@@ -321,10 +345,15 @@ mod tests {
             false => excluded(Exclusion::PoolCondition),
         };
         let nodes = [ill(pool, &["Ready", condition])];
-        let roster = Roster::new(&nodes, of(&["Running"]).as_deref(), &pools());
+        let roster = Roster::new(
+            &names(&["n"]),
+            &nodes,
+            of(&["Running"]).as_deref(),
+            &pools(),
+        );
         assert_eq!(roster.place("n", false).standing, expected);
         // The rule needs no Machines.
-        let roster = Roster::new(&nodes, None, &pools());
+        let roster = Roster::new(&names(&["n"]), &nodes, None, &pools());
         assert_eq!(roster.place("n", false).standing, expected);
     }
 
@@ -341,7 +370,7 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Standing,
     ) {
-        let roster = Roster::new(&[node], machines.as_deref(), &pools());
+        let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
         assert_eq!(roster.place("n", true).standing, expected);
     }
 
@@ -358,11 +387,13 @@ mod tests {
             zoned("q", Some("b")),
             zoned("r", Some(&"z".repeat(64))),
             zoned("s", Some("a\nb")),
+            zoned("without a lease", Some("c")),
         ];
-        let roster = Roster::new(&nodes, None, &pools());
+        let leases = names(&["n", "o", "p", "q", "r", "s", "gone"]);
+        let roster = Roster::new(&leases, &nodes, None, &pools());
         let zone = |lease: &str| {
             let index = roster.place(lease, false).zone?;
-            Some(&*roster.zones()[index as usize])
+            Some(&*roster.zones()[usize::from(index)])
         };
         assert_eq!(roster.zones(), ["a".into(), "b".into()]);
         let found = ["n", "o", "p", "q", "r", "s", "gone"].map(zone);

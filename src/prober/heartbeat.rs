@@ -8,10 +8,12 @@
 //! counts.
 
 mod clock;
+mod names;
 
-use std::{mem, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use self::clock::{NodeClock, Offset, SECOND, ServerClock, Stamp, nanos_of};
+pub use self::names::LeaseNames;
 use super::moment::Moment;
 use crate::shoot::{Lease, RenewTime, Uid};
 
@@ -77,11 +79,11 @@ pub struct Heartbeat {
     value: Option<RenewTime>,
     stamp: Option<Stamp>,
     renewed: Window,
-    /// Start of the last consistent read that showed the present value.
-    confirmed: Option<Moment>,
     /// Our clock minus the node's, as successive renewals allow it.
     node_clock: Option<NodeClock>,
     period_millis: u32,
+    /// The last consistent read showed the present value.
+    confirmed: bool,
 }
 
 /// All node leases of one shoot, as seen so far.
@@ -90,16 +92,10 @@ pub struct Heartbeats {
     newest: u64,
     clock: Option<ServerClock>,
     last_consistent: Option<Moment>,
-    /// In the order of their names, since a thousand shoots with a table of hashes each take twice the
-    /// memory.
-    leases: Vec<Entry>,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    name: Box<str>,
-    /// `None` until the list that brought it has been taken in.
-    beat: Option<Heartbeat>,
+    /// In their order, since a thousand shoots with a table of hashes each take twice the memory.
+    names: Arc<LeaseNames>,
+    /// What is known of the lease of each name.
+    beats: Vec<Heartbeat>,
 }
 
 impl Heartbeats {
@@ -111,7 +107,8 @@ impl Heartbeats {
             return Intake::Stale;
         }
         if rolled_back {
-            self.leases.clear();
+            self.names = Arc::default();
+            self.beats.clear();
             self.last_consistent = None;
         }
         self.newest = snapshot.resource_version;
@@ -120,23 +117,37 @@ impl Heartbeats {
         let mut forgot = rolled_back;
         let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
         in_order.sort_by(|one, other| one.name.cmp(&other.name));
-        let names_changed = self.align(&in_order) || rolled_back;
-        let mut entries = mem::take(&mut self.leases);
-        let mut unseen = entries.iter_mut().peekable();
-        for lease in in_order {
-            // A name that comes twice has one entry.
-            while unseen.next_if(|entry| entry.name < lease.name).is_some() {}
-            let Some(entry) = unseen.peek_mut() else {
-                continue;
+        let names = self.names.clone();
+        let mut before = names.iter().zip(mem::take(&mut self.beats)).peekable();
+        let mut beats: Vec<Heartbeat> = Vec::with_capacity(in_order.len());
+        let mut names_changed = rolled_back;
+        let mut last = None;
+        for lease in &in_order {
+            // A name that comes twice has one place.
+            let known = if last == Some(&lease.name) {
+                beats.pop()
+            } else {
+                while before.next_if(|(name, _)| **name < *lease.name).is_some() {
+                    names_changed = true;
+                }
+                let known = before.next_if(|(name, _)| **name == *lease.name);
+                names_changed |= known.is_none();
+                known.map(|(_, beat)| beat)
             };
-            let known = entry.beat.take().filter(|known| {
+            last = Some(&lease.name);
+            let known = known.filter(|known| {
                 let same = known.uid == lease.uid;
                 forgot |= !same;
                 same
             });
-            entry.beat = Some(self.sight(known, lease, trusted_date, snapshot));
+            beats.push(self.sight(known, lease, trusted_date, snapshot));
         }
-        self.leases = entries;
+        names_changed |= before.next().is_some();
+        if names_changed {
+            self.names = Arc::new(in_order.iter().map(|lease| &*lease.name).collect());
+        }
+        beats.shrink_to_fit();
+        self.beats = beats;
         if snapshot.consistent {
             self.last_consistent = Some(snapshot.started);
         }
@@ -148,56 +159,27 @@ impl Heartbeats {
 
     /// What is known of the lease of this name.
     pub fn get(&self, name: &str) -> Option<&Heartbeat> {
-        let place = self
-            .leases
-            .binary_search_by(|entry| (*entry.name).cmp(name))
-            .ok()?;
-        self.leases.get(place)?.beat.as_ref()
+        self.beats.get(self.names.position(name)?)
     }
 
     /// All leases that the last list held, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Heartbeat)> {
-        let entries = self.leases.iter();
-        entries.filter_map(|entry| Some((&*entry.name, entry.beat.as_ref()?)))
+        self.names.iter().zip(&self.beats)
+    }
+
+    /// The names of all leases that the last list held.
+    pub fn names(&self) -> &Arc<LeaseNames> {
+        &self.names
     }
 
     /// The number of leases that the last list held.
     pub fn len(&self) -> usize {
-        self.leases.len()
+        self.beats.len()
     }
 
     /// Whether the last list was empty.
     pub fn is_empty(&self) -> bool {
-        self.leases.is_empty()
-    }
-
-    /// Makes the entries those of these leases, which are in the order of their names, and tells whether
-    /// some came or went. What is known of those that stay stays.
-    fn align(&mut self, leases: &[&Lease]) -> bool {
-        let names = || {
-            let mut before = None;
-            leases.iter().map(|lease| &lease.name).filter(move |name| {
-                let again = before == Some(*name);
-                before = Some(*name);
-                !again
-            })
-        };
-        if names().eq(self.leases.iter().map(|entry| &entry.name)) {
-            return false;
-        }
-        let mut before = mem::take(&mut self.leases).into_iter().peekable();
-        let aligned = names().map(|name| {
-            while before.next_if(|entry| entry.name < *name).is_some() {}
-            let known = before.next_if(|entry| entry.name == *name);
-            known.unwrap_or_else(|| Entry {
-                name: name.clone(),
-                beat: None,
-            })
-        });
-        self.leases = aligned.collect();
-        // It was grown to fit.
-        self.leases.shrink_to_fit();
-        true
+        self.beats.is_empty()
     }
 
     /// Whether the lease is in a state before one seen. That tells a restored etcd even if its
@@ -243,9 +225,7 @@ impl Heartbeats {
         }
         beat.period_millis = millis(renewal_period(lease.duration_seconds));
         beat.resource_version = beat.resource_version.max(lease.resource_version);
-        if snapshot.consistent {
-            beat.confirmed = Some(snapshot.started);
-        }
+        beat.confirmed |= snapshot.consistent;
         beat
     }
 
@@ -260,7 +240,9 @@ impl Heartbeats {
         let (not_before, node_clock, as_of) = match &known {
             // A renewal is later than the one before.
             Some(known) => (
-                known.confirmed.max(known.renewed.earliest),
+                self.last_consistent
+                    .filter(|_| known.confirmed)
+                    .max(known.renewed.earliest),
                 known.node_clock.map(NodeClock::offset),
                 known.renewed.latest,
             ),
@@ -303,14 +285,14 @@ impl Heartbeats {
             .map(|(t, offset)| offset.widened(LATENCY).window_from(nanos_of(t)));
 
         Heartbeat {
-            uid: lease.uid.clone(),
+            uid: lease.uid,
             resource_version: lease.resource_version,
             value: lease.renew_time,
             stamp,
             renewed: window.narrowed_by(by_node),
-            confirmed: None,
             node_clock: node_clock.and_then(NodeClock::new),
             period_millis: millis(DEFAULT_PERIOD),
+            confirmed: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    num::NonZeroU64,
     ops::{Add, Sub},
     time::{Duration, Instant},
 };
@@ -10,19 +11,39 @@ use std::{
 ///
 /// [`Instant`] cannot express a point before the machine booted, where a lease may well have been
 /// renewed. Arithmetic saturates at ±292 years.
+///
+/// Some are kept of each of a hundred thousand leases, so one that there may be takes no more room than
+/// one that there is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(i64);
+pub struct Moment(NonZeroU64);
+
+/// The origin is in the middle, so that the order is that of the numbers.
+const MIDDLE: u64 = 1 << 63;
 
 impl Moment {
+    /// Where the nanoseconds are counted from.
+    const ORIGIN: Self = Self::at(0);
+
     /// The moment `nanos` nanoseconds from the origin, held within ±292 years.
     pub fn from_nanos(nanos: i128) -> Self {
         let bounded = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-        Self(i64::try_from(bounded).unwrap_or(i64::MAX))
+        Self::at(i64::try_from(bounded).unwrap_or(i64::MAX))
     }
 
     /// Nanoseconds from the origin.
     pub fn nanos(self) -> i128 {
-        i128::from(self.0)
+        i128::from(self.signed())
+    }
+
+    const fn at(nanos: i64) -> Self {
+        match NonZeroU64::new(nanos.cast_unsigned() ^ MIDDLE) {
+            Some(number) => Self(number),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
+    const fn signed(self) -> i64 {
+        (self.0.get() ^ MIDDLE).cast_signed()
     }
 
     /// How long ago `earlier` was; zero if it is still to come.
@@ -36,7 +57,7 @@ impl Add<Duration> for Moment {
     type Output = Moment;
 
     fn add(self, duration: Duration) -> Moment {
-        Moment(self.0.saturating_add(signed(duration)))
+        Moment::at(self.signed().saturating_add(signed(duration)))
     }
 }
 
@@ -44,13 +65,13 @@ impl Sub<Duration> for Moment {
     type Output = Moment;
 
     fn sub(self, duration: Duration) -> Moment {
-        Moment(self.0.saturating_sub(signed(duration)))
+        Moment::at(self.signed().saturating_sub(signed(duration)))
     }
 }
 
 impl fmt::Debug for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3}s", self.0 as f64 / 1e9)
+        write!(f, "{:.3}s", self.signed() as f64 / 1e9)
     }
 }
 
@@ -71,15 +92,15 @@ impl Origin {
     /// The moment of an instant.
     pub fn moment(self, instant: Instant) -> Moment {
         match instant.checked_duration_since(self.0) {
-            Some(after) => Moment(0) + after,
-            None => Moment(0) - self.0.duration_since(instant),
+            Some(after) => Moment::ORIGIN + after,
+            None => Moment::ORIGIN - self.0.duration_since(instant),
         }
     }
 
     /// The instant of a moment; one before the machine booted is held at the origin.
     pub fn instant(self, moment: Moment) -> Instant {
         self.0
-            .checked_add(moment.since(Moment(0)))
+            .checked_add(moment.since(Moment::ORIGIN))
             .unwrap_or(self.0)
     }
 }
@@ -95,6 +116,21 @@ mod tests {
         let start = Moment::from_nanos(i128::MIN);
         assert_eq!(start - Duration::MAX, start);
         assert_eq!(start.since(end), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_nanoseconds() {
+        let nanos = [i128::MIN, -1_000, -1, 0, 1, 1_000, i128::MAX];
+        let moments = nanos.map(Moment::from_nanos);
+        assert!(moments.is_sorted_by(|one, other| one < other));
+        assert_eq!(
+            moments[1..6]
+                .iter()
+                .map(|it| it.nanos())
+                .collect::<Vec<_>>(),
+            nanos[1..6]
+        );
+        assert_eq!(size_of::<Option<Moment>>(), size_of::<Moment>());
     }
 
     #[test]

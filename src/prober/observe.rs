@@ -158,10 +158,11 @@ impl Observer {
     }
 
     /// One round. It takes the observer and hands it back, so that a round that is dropped takes
-    /// its connection along.
+    /// its connection along. Nearly all of its time it rests, so what it needs to read, which is several
+    /// kilobytes, is not held meanwhile.
     pub async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
         let read = if mem::take(&mut self.at_once) {
-            self.read_first().await
+            Box::pin(self.read_first()).await
         } else {
             let next = self.watch.next(self.now(), fastrand::f64());
             let due = Instant::from_std(self.origin.instant(next.at));
@@ -175,7 +176,7 @@ impl Observer {
                 }
                 () = wake.notified() => return (self, Outcome::Woken),
             }
-            self.read().await
+            Box::pin(self.read()).await
         };
         let outcome = match read {
             Ok(conclusion) => Outcome::Judged(conclusion),
@@ -193,7 +194,7 @@ impl Observer {
         if facts_due && self.watch.wants_facts() {
             self.facts_tried = Some(Instant::now());
             let started = self.now();
-            match timeout_at(due, self.sources.facts_at_leisure()).await {
+            match timeout_at(due, Box::pin(self.sources.facts_at_leisure())).await {
                 Ok(Ok(facts)) => self.learn(&facts, started),
                 Ok(Err(error)) => {
                     self.not_learnt(&error);
@@ -411,7 +412,8 @@ impl Observer {
 
     fn learn(&mut self, facts: &Facts, started: Moment) {
         let machines = facts.machines.as_deref();
-        let roster = Roster::new(&facts.nodes, machines, &self.settings.pools);
+        let leases = self.watch.leases().names();
+        let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
         self.watch.learn(roster, started);
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
     }

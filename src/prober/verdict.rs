@@ -192,9 +192,7 @@ impl Assessment {
                 Standing::Excluded(why) => *assessment.excluded.entry(why).or_default() += 1,
                 Standing::Counts => {
                     assessment.candidates += 1;
-                    let zone = place
-                        .zone
-                        .map_or(roster.zones().len(), |zone| zone as usize);
+                    let zone = place.zone.map_or(roster.zones().len(), usize::from);
                     if let Some((candidates, expired)) = by_zone.get_mut(zone) {
                         *candidates += 1;
                         *expired += usize::from(pulse == Pulse::Expired);

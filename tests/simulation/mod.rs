@@ -5,12 +5,12 @@
 
 mod world;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     prober::{
         candidates::{PoolConditions, Roster},
-        heartbeat::LeaseSnapshot,
+        heartbeat::{LeaseNames, LeaseSnapshot},
         moment::Moment,
         plan::Aim,
         schedule::{Occasion, Pace},
@@ -312,7 +312,8 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         };
         operator.believes(&world, answered, &mut findings);
         if taken == Taken::NeedsFacts {
-            operator.watch.learn(roster(scenario), moment(answered));
+            let roster = roster(scenario, operator.watch.leases().names());
+            operator.watch.learn(roster, moment(answered));
             findings.facts_read += 1;
         }
         let conclusion = operator.watch.conclude().expect("leases have been read");
@@ -443,14 +444,14 @@ impl<'a> Operator<'a> {
     }
 }
 
-fn roster(scenario: &Scenario) -> Roster {
+fn roster(scenario: &Scenario, leases: &Arc<LeaseNames>) -> Roster {
     let nodes: Vec<Node> = (0..scenario.nodes)
         .map(|node| Node {
             name: name(node),
             ..Node::default()
         })
         .collect();
-    Roster::new(&nodes, None, &PoolConditions::new())
+    Roster::new(leases, &nodes, None, &PoolConditions::new())
 }
 
 fn name(node: usize) -> Box<str> {

@@ -128,26 +128,31 @@ impl Offset {
     }
 }
 
-/// An [`Offset`] in half the room; there is one for each of a hundred thousand nodes.
+/// An [`Offset`] in half the room, as bounds on when, on our clock, the node's is at zero; there is one
+/// for each of a hundred thousand nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeClock {
-    low: i64,
-    high: i64,
+    low: Moment,
+    high: Moment,
 }
 
 impl NodeClock {
     /// `None` if the node's clock is centuries off, so that it tells nothing.
     pub(super) fn new(offset: Offset) -> Option<Self> {
+        let exactly = |nanos| {
+            let moment = Moment::from_nanos(nanos);
+            (moment.nanos() == nanos).then_some(moment)
+        };
         Some(Self {
-            low: i64::try_from(offset.low).ok()?,
-            high: i64::try_from(offset.high).ok()?,
+            low: exactly(offset.low)?,
+            high: exactly(offset.high)?,
         })
     }
 
     pub(super) fn offset(self) -> Offset {
         Offset {
-            low: self.low.into(),
-            high: self.high.into(),
+            low: self.low.nanos(),
+            high: self.high.nanos(),
         }
     }
 }

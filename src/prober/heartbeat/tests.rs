@@ -163,6 +163,34 @@ fn names_come_and_go() {
     assert_eq!((beats.len(), beats.get("c").is_none()), (1, true));
 }
 
+/// An API server has one of each; whoever sends two does not move the others.
+#[test]
+fn a_name_that_comes_twice_has_one_place() {
+    let mut beats = Heartbeats::default();
+    let later = |name: &str, revision: u64| Lease {
+        resource_version: revision,
+        ..named(name)
+    };
+    let leases = [
+        later("b", 2),
+        named("c"),
+        named("a"),
+        later("b", 3),
+        named("a"),
+    ];
+    for first in [true, false] {
+        assert_eq!(
+            beats.observe(&snapshot(1.0, 4, &leases)),
+            taken(first, false)
+        );
+        let found = beats
+            .iter()
+            .map(|(name, beat)| (name, beat.resource_version()));
+        assert_eq!(found.collect::<Vec<_>>(), [("a", 1), ("b", 3), ("c", 1)]);
+        assert_eq!(beats.len(), 3);
+    }
+}
+
 #[test]
 fn a_stamp_gives_a_window_on_our_clock() {
     let mut beats = Heartbeats::default();
@@ -274,4 +302,10 @@ fn a_lease_without_renew_time_has_no_age() {
     };
     beats.observe(&snapshot(10.0, 5, &[silent]));
     assert_eq!(beats.get("n").unwrap().renewed(), None);
+}
+
+/// There is one for each of a hundred thousand nodes.
+#[test]
+fn what_is_known_of_a_lease_takes_little_room() {
+    assert!(size_of::<Heartbeat>() <= 96, "{}", size_of::<Heartbeat>());
 }

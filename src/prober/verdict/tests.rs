@@ -145,7 +145,7 @@ fn verdicts(
         slow,
     };
     let (beats, nodes) = leases.read();
-    let roster = Roster::new(&nodes, None, &PoolConditions::new());
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let thresholds = thresholds(fraction);
     let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
     assert_eq!(
@@ -207,7 +207,7 @@ fn leases_that_do_not_count_are_counted_by_reason() {
     nodes[0].not_managed_by_mcm = true;
     nodes[1].in_place_update = true;
     nodes.truncate(2);
-    let roster = Roster::new(&nodes, None, &PoolConditions::new());
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
     assert_eq!(seen.candidates, 0);
     let expected = [
@@ -282,7 +282,7 @@ proptest! {
     {
         let leases = Leases { expired, unknown, fresh, slow: 0 };
         let (beats, nodes) = leases.read();
-        let roster = Roster::new(&nodes, None, &PoolConditions::new());
+        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
         let thresholds = thresholds(fraction);
         let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
         let enough = expired + unknown + fresh > 1 && thresholds.reached(expired, expired + unknown + fresh);
@@ -320,7 +320,7 @@ fn silent_leases_are_counted_by_zone() {
     }
     // A zone of which no lease counts is not told.
     nodes[6].not_managed_by_mcm = true;
-    let roster = Roster::new(&nodes, None, &PoolConditions::new());
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
     let expected = [
         count(Some("a"), 1, 0),
@@ -342,7 +342,7 @@ fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
         for node in &mut nodes {
             node.zone = zone.map(str::to_owned);
         }
-        let roster = Roster::new(&nodes, None, &PoolConditions::new());
+        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
         let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
         assert_eq!(seen.zones, []);
     }

@@ -79,7 +79,8 @@ impl Shoot {
                 ..Node::default()
             })
             .collect();
-        let roster = Roster::new(&nodes, None, &PoolConditions::new());
+        let leases = self.watch.leases().names();
+        let roster = Roster::new(leases, &nodes, None, &PoolConditions::new());
         self.watch.learn(roster, at(now));
         self.facts_read += 1;
     }
