@@ -23,6 +23,8 @@ mod memory;
 mod mutate;
 #[path = "untrusted_input/objects.rs"]
 mod objects;
+#[path = "untrusted_input/protobuf/mod.rs"]
+mod protobuf;
 #[path = "untrusted_input/shoots.rs"]
 mod shoots;
 #[path = "untrusted_input/sockets.rs"]

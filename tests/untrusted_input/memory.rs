@@ -15,19 +15,27 @@ use std::{
 
 use dependency_watchdog::{
     convert::convert,
+    prober::{
+        candidates::{Exclusion, PoolConditions, Roster, Standing},
+        heartbeat::{Heartbeats, LeaseSnapshot},
+        moment::Moment,
+    },
     shoot::{
-        Consistency, KubeconfigError, MAX_KUBECONFIG_BYTES, MAX_LEASES_BYTES, MAX_NODES_BYTES,
-        ReadError, Shoot, parse,
+        Consistency, KubeconfigError, LeaseList, MAX_ITEMS, MAX_KUBECONFIG_BYTES, MAX_LEASES_BYTES,
+        MAX_NODES_BYTES, Node, ReadError, Shoot, parse,
     },
     validate::Checker,
     yaml,
 };
 use futures::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener, runtime::Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::support::{acceptor, authority, head, kubeconfig};
+use crate::{
+    protobuf::varint,
+    support::{acceptor, authority, head, kubeconfig},
+};
 
 const MIB: u64 = 1024 * 1024;
 const GIB: u64 = 1024 * MIB;
@@ -77,10 +85,12 @@ fn peak() -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+
 /// What a server sends: a start, and then the same again and again.
 #[derive(Clone, Default)]
 struct Flood {
-    start: String,
+    start: Vec<u8>,
     again: Vec<u8>,
     bytes: u64,
     end: String,
@@ -92,21 +102,45 @@ impl Flood {
     /// A successful answer with a body of so many bytes, of which the length is not told before.
     fn body(start: &str, again: &str, bytes: u64) -> Self {
         Self {
-            start: format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{start}"
-            ),
+            start: format!("{HEAD}\r\n{start}").into_bytes(),
             again: again.repeat(64 * 1024 / again.len().max(1)).into_bytes(),
             bytes,
             ..Self::default()
         }
     }
 
+    /// A successful answer in protobuf: a list with one item, which begins so; then it has a message
+    /// with this number that begins so, and goes on with the same over and over.
+    fn protobuf(
+        kind: &str,
+        item: &[u8],
+        (number, start): (u32, &[u8]),
+        again: &[u8],
+        bytes: u64,
+    ) -> Self {
+        let flood = Self::body("", "", 0);
+        let again = again.repeat(64 * 1024 / again.len());
+        let bytes = bytes.next_multiple_of(again.len() as u64);
+        let field = |number: u32, start: &[u8], more: u64| {
+            let tag = varint(u64::from(number) << 3 | 2);
+            [&tag, &varint(start.len() as u64 + more), start].concat()
+        };
+        let item = [item, &field(number, start, bytes)].concat();
+        let meta = field(1, &field(2, b"7", 0), 0);
+        let list = [meta, field(2, &item, bytes)].concat();
+        let kind = field(1, &field(2, kind.as_bytes(), 0), 0);
+        Self {
+            start: [&flood.start, &b"k8s\0"[..], &kind, &field(2, &list, bytes)].concat(),
+            again,
+            bytes,
+            ..flood
+        }
+    }
+
     /// The same, with a header more.
     fn header(mut self, header: &str) -> Self {
-        let first = "HTTP/1.1 200 OK\r\n";
-        self.start = self
-            .start
-            .replacen(first, &format!("{first}{header}\r\n"), 1);
+        self.start
+            .splice(HEAD.len()..HEAD.len(), format!("{header}\r\n").into_bytes());
         self
     }
 
@@ -146,7 +180,7 @@ impl Hostile {
                     };
                     head(&mut stream).await;
                     let mut left = flood.bytes;
-                    if stream.write_all(flood.start.as_bytes()).await.is_err() {
+                    if stream.write_all(&flood.start).await.is_err() {
                         return;
                     }
                     while left > 0 && !flood.again.is_empty() {
@@ -261,13 +295,19 @@ fn many_nodes_and_leases_in_few_bytes_are_not_kept() {
                     let leases = Flood::body(&list("LeaseList"), again, bytes).end("{}]}");
                     let error = Hostile::start(leases).await.leases(LONG).await;
                     assert!(
-                        matches!(error, ReadError::TooMany { limit: 20_000, .. }),
+                        matches!(
+                            error,
+                            ReadError::TooMany {
+                                limit: MAX_ITEMS,
+                                ..
+                            }
+                        ),
                         "{error}"
                     );
                     let nodes = Flood::body(&list("NodeList"), again, bytes).end("{}]}");
                     let error = Hostile::start(nodes).await.nodes().await;
                     assert!(
-                        error.to_string().contains("more than 20000 items"),
+                        error.to_string().contains("more than 10000 items"),
                         "{error}"
                     );
                     assert_eq!(error.reason(), "TooLarge");
@@ -306,6 +346,86 @@ fn what_is_listed_in_an_object_is_not_kept() {
     });
 }
 
+/// The same in the encoding that API servers use.
+#[test]
+fn what_is_listed_in_protobuf_is_not_kept() {
+    alone("what_is_listed_in_protobuf_is_not_kept", 150, || {
+        block_on(async {
+            let named = b"\x0a\x01n\x2a\x01u\x32\x017";
+            // A manager that owns no renewTime.
+            let manager = b"\x8a\x01\x06\x3a\x04\x0a\x02{}";
+            let leases = Flood::protobuf("LeaseList", b"", (1, named), manager, 15 * MIB);
+            let hostile = Hostile::start(leases).await;
+            let read = hostile.shoot.leases(Consistency::Cached, LONG).await;
+            let lease = &read.unwrap().list.leases[0];
+            assert_eq!((&*lease.name, lease.stamp), ("n", None));
+            let meta = b"\x0a\x03\x0a\x01n";
+            let condition = b"\x22\x09\x0a\x01x\x12\x04True";
+            let conditions = Flood::protobuf("NodeList", meta, (3, b""), condition, 15 * MIB);
+            let label = b"\x5a\x06\x0a\x01a\x12\x01b";
+            let labels = Flood::protobuf("NodeList", b"", (1, named), label, 15 * MIB);
+            for (flood, kept) in [(conditions, 100), (labels, 0)] {
+                let hostile = Hostile::start(flood).await;
+                let nodes = hostile.shoot.nodes(Consistency::Cached, LONG).await;
+                assert_eq!(nodes.unwrap()[0].true_conditions.len(), kept);
+            }
+        });
+    });
+}
+
+/// What is kept of a shoot's leases and Nodes, for as long as it is probed, is little, whatever is in
+/// them: as many as are taken, with the longest names, and Nodes that have no lease.
+#[test]
+fn many_full_lists_are_kept_in_little() {
+    const SHOOTS: usize = 20;
+    alone("many_full_lists_are_kept_in_little", 300, || {
+        let name = |what: &str, number: usize| format!("{what}{number:0>252}");
+        let lease = |number: usize| {
+            json!({
+                "metadata": {
+                    "name": name("l", number), "uid": format!("{number:0>1000}"),
+                    "resourceVersion": "7",
+                },
+                "spec": {"renewTime": "2026-11-20T11:02:33.123456Z"},
+            })
+        };
+        let leases: Vec<Value> = (0..MAX_ITEMS).map(lease).collect();
+        let leases = json!({
+            "kind": "LeaseList", "metadata": {"resourceVersion": "7"}, "items": leases,
+        });
+        let node = |what| move |number| json!({"metadata": {"name": name(what, number)}});
+        let nodes = (0..MAX_ITEMS - 1).map(node("n"));
+        let nodes: Vec<Value> = nodes.chain([node("l")(0)]).collect();
+        let nodes = json!({
+            "kind": "NodeList", "metadata": {"resourceVersion": "7"}, "items": nodes,
+        });
+        let [leases, nodes] = [leases, nodes].map(|list| list.to_string());
+        let kept: Vec<(Heartbeats, Roster)> = (0..SHOOTS)
+            .map(|_| {
+                let list = LeaseList::decode(leases.as_bytes()).unwrap();
+                let mut beats = Heartbeats::default();
+                beats.observe(&LeaseSnapshot {
+                    started: Moment::from_nanos(0),
+                    finished: Moment::from_nanos(1),
+                    date: None,
+                    consistent: true,
+                    resource_version: list.resource_version,
+                    leases: &list.leases,
+                });
+                let nodes = Node::decode_list(nodes.as_bytes()).unwrap();
+                let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+                (beats, roster)
+            })
+            .collect();
+        for (beats, roster) in &kept {
+            assert_eq!(beats.len(), MAX_ITEMS);
+            let counts = |number| roster.place(&name("l", number), false).standing;
+            assert_eq!(counts(0), Standing::Counts);
+            assert_eq!(counts(1), Standing::Excluded(Exclusion::NoNode));
+        }
+    });
+}
+
 #[test]
 fn many_shoots_at_once_share_the_room() {
     alone("many_shoots_at_once_share_the_room", 700, || {
@@ -337,7 +457,7 @@ fn answers_without_end_are_given_up() {
     alone("answers_without_end_are_given_up", 100, || {
         block_on(async {
             let endless = |start: &str, again: &str| Flood {
-                start: format!("HTTP/1.1 200 OK\r\n{start}"),
+                start: format!("HTTP/1.1 200 OK\r\n{start}").into_bytes(),
                 again: again.as_bytes().to_vec(),
                 bytes: GIB,
                 ..Flood::default()
@@ -361,7 +481,7 @@ fn answers_without_end_are_given_up() {
                 (
                     "interim answers",
                     Flood {
-                        start: String::new(),
+                        start: vec![],
                         again: b"HTTP/1.1 102 Processing\r\n\r\n".repeat(100),
                         bytes: GIB,
                         ..Flood::default()

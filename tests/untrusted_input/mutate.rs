@@ -130,7 +130,8 @@ pub(crate) fn text(
     })
 }
 
-fn garbled(whole: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+/// Bytes of which a few are others, or the end is missing.
+pub(crate) fn garbled(whole: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let flips = prop::collection::vec((any::<Index>(), any::<u8>()), 0..3);
     (whole, flips, prop::option::weighted(0.1, any::<Index>())).prop_map(
         |(mut bytes, flips, end)| {
