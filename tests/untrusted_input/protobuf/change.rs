@@ -40,6 +40,8 @@ enum Change {
     Remove,
     /// It comes once more, behind the others.
     Repeat,
+    /// It comes once more, with something else.
+    Contradict(Tree),
     /// The next one goes before it.
     Swap,
     Insert(u32, Tree),
@@ -168,6 +170,10 @@ fn change(branches: &mut Vec<Branch>, at: &mut usize, how: &Change) -> bool {
                 Change::Replace(tree) => it.tree = tree,
                 Change::Remove => drop(branches.remove(place)),
                 Change::Repeat => branches.push(branches[place].clone()),
+                Change::Contradict(tree) => {
+                    let again = branch(it.field, tree);
+                    branches.insert(place + 1, again);
+                }
                 Change::Swap => {
                     let next = (place + 1) % branches.len();
                     branches.swap(place, next);
@@ -227,6 +233,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         8 => odd().prop_map(Change::Replace),
         3 => Just(Change::Remove),
         3 => Just(Change::Repeat),
+        3 => odd().prop_map(Change::Contradict),
         3 => Just(Change::Swap),
         3 => (field(), odd()).prop_map(|(field, tree)| Change::Insert(field, tree)),
         3 => field().prop_map(Change::Renumber),
@@ -234,12 +241,14 @@ fn any_change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// A list with up to so many changes, and sometimes with other bytes besides.
+/// A list, or a page of it, with up to so many changes, and sometimes with other bytes besides.
 pub(super) fn changed(list: &Value, schema: &[Field], most: usize) -> impl Strategy<Value = Body> {
-    let seed = wrapped(list, schema);
+    let mut page = list.clone();
+    page["metadata"]["continue"] = "more".into();
+    let [list, page] = [list, &page].map(|it| Just(wrapped(it, schema)));
     let changes = prop::collection::vec((any::<Index>(), any_change()), 0..=most);
-    let whole = changes.prop_map(move |changes| {
-        let mut branches = seed.clone();
+    let seed = prop_oneof![3 => list, 1 => page];
+    let whole = (seed, changes).prop_map(move |(mut branches, changes)| {
         let mut lies = false;
         for (at, how) in &changes {
             lies |= matches!(how, Change::Lie(_));
