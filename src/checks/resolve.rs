@@ -5,21 +5,14 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
-    sync::Arc,
+    net::{IpAddr, SocketAddr},
 };
 
-use tokio::{
-    sync::Semaphore,
-    task::spawn_blocking,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::output::bounded;
+use crate::runtime::names::Names;
 
-/// So many names are looked up at once. Nothing ends a lookup but the resolver's own patience, so
-/// this is also how many threads a DNS that is away can take.
-const LOOKUPS: usize = 32;
 const MAX_CAUSE: usize = 120;
 
 /// A port of a host.
@@ -55,65 +48,38 @@ impl Target {
     }
 }
 
-/// Looks names up.
-#[derive(Debug)]
-pub(super) struct Names(Arc<Semaphore>);
-
-impl Default for Names {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LOOKUPS)))
-    }
+/// The addresses of a target, by then, or why there is none.
+pub(super) async fn resolve(
+    names: &Names,
+    target: &Target,
+    until: Instant,
+) -> Result<Vec<SocketAddr>, String> {
+    told(target, until, names.look_up(&target.host, target.port)).await
 }
 
-impl Names {
-    /// The addresses of a target, by then, or why there is none.
-    pub(super) async fn resolve(
-        &self,
-        target: &Target,
-        until: Instant,
-    ) -> Result<Vec<SocketAddr>, String> {
-        self.resolve_by(target, until, |host, port| {
-            (host, port).to_socket_addrs().map(Iterator::collect)
-        })
-        .await
+async fn told(
+    target: &Target,
+    until: Instant,
+    lookup: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+) -> Result<Vec<SocketAddr>, String> {
+    let host = &target.host;
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, target.port)]);
     }
-
-    async fn resolve_by(
-        &self,
-        target: &Target,
-        until: Instant,
-        look_up: impl FnOnce(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + 'static,
-    ) -> Result<Vec<SocketAddr>, String> {
-        if let Ok(address) = target.host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(address, target.port)]);
+    match timeout_at(until, lookup).await {
+        Ok(Ok(addresses)) if addresses.is_empty() => Err(format!("{host} has no address")),
+        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Err(error)) => {
+            let cause = bounded(&error.to_string(), MAX_CAUSE);
+            Err(format!("the name {host} does not resolve: {cause}"))
         }
-        let Target { host, port } = target.clone();
-        let lookup = async {
-            // It is never closed.
-            let turn = self.0.clone().acquire_owned().await.ok();
-            let lookup = spawn_blocking(move || {
-                // A lookup that nobody waits for any more takes its turn along.
-                let _turn = turn;
-                look_up(&host, port)
-            });
-            lookup.await.map_err(io::Error::other).flatten()
-        };
-        let host = &target.host;
-        match timeout_at(until, lookup).await {
-            Ok(Ok(addresses)) if addresses.is_empty() => Err(format!("{host} has no address")),
-            Ok(Ok(addresses)) => Ok(addresses),
-            Ok(Err(error)) => {
-                let cause = bounded(&error.to_string(), MAX_CAUSE);
-                Err(format!("the name {host} does not resolve: {cause}"))
-            }
-            Err(_) => Err(format!("the name {host} was not resolved in time")),
-        }
+        Err(_) => Err(format!("the name {host} was not resolved in time")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, time::Duration};
+    use std::time::Duration;
 
     use rstest::rstest;
 
@@ -135,56 +101,26 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_are_not_looked_up() {
-        let until = Instant::now() + Duration::from_secs(60);
         for host in ["127.0.0.1", "::1"] {
-            let found = Names::default()
-                .resolve_by(&target(host), until, |_, _| panic!())
-                .await;
+            let found = told(&target(host), Instant::now(), async { panic!() }).await;
             assert_eq!(found.unwrap()[0].ip().to_string(), host);
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_name_without_an_address_tells_nothing() {
         let until = Instant::now() + Duration::from_secs(60);
-        let names = Names::default();
-        let refused = names
-            .resolve_by(&target("a.b"), until, |_, _| {
-                Err(io::Error::other("no\nsuch name"))
-            })
-            .await;
+        let refused = async { Err(io::Error::other("no\nsuch name")) };
         let said = "the name a.b does not resolve: no such name";
-        assert_eq!(refused.unwrap_err(), said);
-        let none = names
-            .resolve_by(&target("a.b"), until, |_, _| Ok(vec![]))
-            .await;
-        assert_eq!(none.unwrap_err(), "a.b has no address");
-    }
-
-    /// However many lookups hang, they take few threads, and all who wait are told in time.
-    #[tokio::test]
-    async fn a_dns_that_hangs_takes_few_threads() {
-        let names = Names::default();
-        let (released, hang) = mpsc::channel::<()>();
-        let hang = Arc::new(std::sync::Mutex::new(hang));
-        let until = Instant::now() + Duration::from_millis(50);
-        let lookups = (0..1000).map(|_| {
-            let (names, hang) = (&names, hang.clone());
-            async move {
-                let lookup = move |_: &str, _| {
-                    let _ = hang.lock().unwrap().recv();
-                    Ok(vec![])
-                };
-                names.resolve_by(&target("a.b"), until, lookup).await
-            }
-        });
-        for told in futures::future::join_all(lookups).await {
-            assert_eq!(told.unwrap_err(), "the name a.b was not resolved in time");
-        }
-        assert_eq!(names.0.available_permits(), 0);
-        drop(released);
-        // They end, and give back what they took.
-        let all = names.0.acquire_many(LOOKUPS.try_into().unwrap());
-        drop(all.await.unwrap());
+        assert_eq!(
+            told(&target("a.b"), until, refused).await.unwrap_err(),
+            said
+        );
+        let none = async { Ok(vec![]) };
+        let said = "a.b has no address";
+        assert_eq!(told(&target("a.b"), until, none).await.unwrap_err(), said);
+        let late = std::future::pending();
+        let said = "the name a.b was not resolved in time";
+        assert_eq!(told(&target("a.b"), until, late).await.unwrap_err(), said);
     }
 }

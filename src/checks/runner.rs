@@ -11,7 +11,7 @@ use super::{
     metrics::CheckMetrics,
     outcome::{Outcome, Said},
     pods,
-    resolve::{Names, Target},
+    resolve::{self, Target},
     run::seconds,
     tcp,
     tls::Tls,
@@ -21,6 +21,7 @@ use crate::{
     api::{CheckType, ExecAction, HealthCheck, HttpGetAction, TcpSocketAction},
     runtime::{
         metrics::{ProbeResult, ProbeType, is_past},
+        names::Names,
         seed::Seed,
     },
 };
@@ -154,7 +155,7 @@ impl Runner {
         let waiting = inner.metrics.wait();
         let _turn = inner.connections.take(&self.policy).await;
         drop(waiting);
-        let resolved = inner.names.resolve(target, Instant::now() + timeout).await;
+        let resolved = resolve::resolve(&inner.names, target, Instant::now() + timeout).await;
         self.timed(kind, timeout, async |until| {
             let addresses = match resolved {
                 Ok(addresses) => addresses,

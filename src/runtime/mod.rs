@@ -5,6 +5,7 @@ pub mod answers;
 pub mod instruments;
 pub mod leader;
 pub mod metrics;
+pub(crate) mod names;
 pub mod pulse;
 pub mod readiness;
 pub(crate) mod rights;

@@ -6,21 +6,26 @@
 use std::{
     error::Error,
     future::poll_fn,
+    io,
+    net::SocketAddr,
     pin::{Pin, pin},
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::{Duration, Instant},
+    vec,
 };
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Uri, header, response};
 use http_body_util::Empty;
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioIo;
 use kube::Config;
 use kube::client::ConfigExt as _;
@@ -31,10 +36,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::Resumption;
-use tower::ServiceExt as _;
+use tower::{Service, ServiceExt as _};
 
 use super::kubeconfig::{Access, Parts};
 use super::text::clean;
+use crate::runtime::names::Names;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("dependency-watchdog/", env!("CARGO_PKG_VERSION")));
@@ -190,17 +196,40 @@ impl Shoot {
     }
 
     async fn dial(&self) -> Result<Box<Stream>, Box<dyn Error + Send + Sync>> {
-        static TCP: LazyLock<HttpConnector> = LazyLock::new(|| {
-            let mut connector = HttpConnector::new();
-            connector.enforce_http(false);
-            connector.set_connect_timeout(Some(CONNECT_LIMIT));
-            connector.set_nodelay(true);
-            connector
-        });
         let line = &*self.0;
         let stream = TCP.clone().oneshot(line.server.clone()).await?;
         let stream = line.tls.connect(line.tls_name.clone(), stream.into_inner());
         Ok(Box::new(stream.await?))
+    }
+}
+
+static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
+    let mut connector = HttpConnector::new_with_resolver(Resolver);
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    connector.set_nodelay(true);
+    connector
+});
+
+/// The names of all shoots.
+static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+
+/// Looks up the names of shoots.
+#[derive(Clone)]
+struct Resolver;
+
+impl Service<Name> for Resolver {
+    type Response = vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let addresses = async move { NAMES.look_up(name.as_str(), 0).await };
+        addresses.map(|found| found.map(Vec::into_iter)).boxed()
     }
 }
 
@@ -303,4 +332,30 @@ fn config(parts: &Parts) -> Config {
         ..AuthInfo::default()
     };
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::runtime::names::tests::take_all;
+
+    async fn dial(authority: &str) -> Option<TcpStream> {
+        let server = format!("https://{authority}").parse::<Uri>().unwrap();
+        let dialled = TCP.clone().oneshot(server).await;
+        dialled.ok().map(TokioIo::into_inner)
+    }
+
+    /// While the seed's DNS is away, the shoots take few of the threads that others need.
+    #[tokio::test(start_paused = true)]
+    async fn a_shoot_is_looked_up_at_its_turn() {
+        let limit = Duration::from_secs(60);
+        let others = take_all(&NAMES).await;
+        let waiting = timeout(limit, dial("no-such-host.invalid")).await;
+        assert!(waiting.is_err(), "{waiting:?}");
+        drop(others);
+        let refused = timeout(limit, dial("no-such-host.invalid")).await;
+        assert!(refused.unwrap().is_none());
+    }
 }
