@@ -1,41 +1,24 @@
-//! Gets what a verdict needs: the kubeconfig and the Machines from the seed, leases and Nodes from
-//! the shoot.
+//! Gets what a verdict needs: the kubeconfig from the seed, leases from the shoot, and through
+//! [`facts`] which of them count.
 
 use std::{sync::Arc, time::Duration};
 
-use kube::{
-    api::{ListParams, Request as Path},
-    core::{ObjectList, Resource},
-};
 use prometheus_client::metrics::counter::Counter;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout},
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
+    facts::{self, Facts, Rooms},
     secrets::{Named, SecretError, Secrets},
     watch::Request,
 };
 use crate::{
-    gardener::Machine,
-    runtime::seed::{CallError, Seed},
-    shoot::{self, ConnectError, Consistency, LeaseRead, Node, ReadError, Shoot},
+    runtime::seed::Seed,
+    shoot::{self, ConnectError, Consistency, LeaseRead, ReadError, Shoot},
 };
 
-/// The kind of a list of Machines.
-const MACHINE_LIST: &str = "MachineList";
 /// So many clusters are read for the first time at once: each takes a new connection and the largest
 /// of its lists, and at the start a thousand want them in the same moment.
 const FIRST_READS: usize = 32;
-/// So many lists of Nodes are read at once: one can have 128 MiB, and a node takes 15 to 20 KB.
-const NODE_LISTS: usize = 16;
-/// And so many of shoots that do not finish theirs, or slowly. They may use up all their time, in
-/// which nobody else could read: hence a room of their own.
-const SLOW_NODE_LISTS: usize = 4;
-/// Whose list takes longer is slow: one of 5,000 nodes takes a second or two.
-const SLOW: Duration = Duration::from_secs(5);
-
 /// Why there is no evidence. Each message names the object and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
@@ -140,11 +123,6 @@ impl EvidenceError {
             }
         )
     }
-
-    fn seed(what: String, error: &CallError) -> Self {
-        let message = error.to_string();
-        Self::Seed { what, message }
-    }
 }
 
 impl From<ReadError> for EvidenceError {
@@ -157,27 +135,19 @@ impl From<ReadError> for EvidenceError {
 /// What the sources of all clusters share. Clones are the same.
 #[derive(Clone)]
 pub struct Evidence {
-    /// What can wait.
-    seed: Seed,
-    /// What a scale-down waits for.
-    urgent: Seed,
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
-    node_lists: Arc<Semaphore>,
-    slow_node_lists: Arc<Semaphore>,
+    rooms: Rooms,
 }
 
 impl Evidence {
     /// Evidence from the shoots of this seed. What a scale-down waits for is read from the seed on
     /// the budget of `urgent`. Watches of Secrets that break are counted by `restarts`.
-    pub fn new(seed: Seed, urgent: Seed, restarts: Counter) -> Self {
+    pub fn new(seed: Seed, urgent: &Seed, restarts: Counter) -> Self {
         Self {
             secrets: Secrets::new(seed.client().clone(), restarts),
-            seed,
-            urgent: urgent.urgent(),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
-            node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
-            slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+            rooms: Rooms::new(seed, urgent),
         }
     }
 
@@ -187,9 +157,9 @@ impl Evidence {
         Sources {
             secret: self.secrets.named(secret),
             shared: self.clone(),
+            facts: facts::Reader::new(self.rooms.clone(), cluster.clone()),
             cluster,
             link: None,
-            slow: false,
         }
     }
 }
@@ -200,23 +170,14 @@ pub struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
+    facts: facts::Reader,
     link: Option<Link>,
-    /// The last list of Nodes failed, or took long.
-    slow: bool,
 }
 
 struct Link {
     shoot: Shoot,
     /// What it was made from.
     kubeconfig: Arc<[u8]>,
-}
-
-/// What Nodes and Machines tell.
-pub struct Facts {
-    /// The shoot's nodes.
-    pub nodes: Vec<Node>,
-    /// The cluster's Machines; `None` where the seed does not serve them.
-    pub machines: Option<Vec<Machine>>,
 }
 
 impl Sources {
@@ -309,17 +270,19 @@ impl Sources {
         error
     }
 
-    /// Reads Nodes and Machines for a verdict that depends on them.
+    /// Begins to read Nodes and Machines for a verdict that depends on them; the leases can be read
+    /// meanwhile.
     ///
     /// # Errors
     ///
     /// If one of them cannot be read.
-    pub async fn facts(&mut self, request: Request) -> Result<Facts, EvidenceError> {
-        let consistency = consistency(request);
-        self.shared.urgent.turn().await;
-        let machines = self.machines(&self.shared.urgent, consistency).await?;
-        let nodes = self.nodes(consistency, request.patience).await?;
-        Ok(Facts { nodes, machines })
+    pub async fn facts(
+        &mut self,
+        request: Request,
+    ) -> Result<impl Future<Output = Result<Facts, EvidenceError>> + use<>, EvidenceError> {
+        let shoot = self.link().await?;
+        let reader = self.facts.clone();
+        Ok(reader.read(shoot, consistency(request), request.patience))
     }
 
     /// Reads them when there is room, and if that is quick: no verdict waits for them, and they are
@@ -329,58 +292,28 @@ impl Sources {
     ///
     /// If one of them cannot be read.
     pub async fn facts_at_leisure(&mut self) -> Result<Facts, EvidenceError> {
-        let seed = self.shared.seed.clone();
-        seed.turn().await;
-        let machines = self.machines(&seed, Consistency::Cached).await?;
-        let _permit = self.shared.node_lists.clone().acquire_owned().await;
-        let nodes = self.link().await?.nodes(Consistency::Cached, SLOW).await;
-        self.slow |= matches!(nodes, Err(ReadError::Timeout { .. }));
-        Ok(Facts {
-            nodes: nodes?,
-            machines,
-        })
-    }
-
-    /// Lists the Nodes when there is room. To wait for it costs nothing of the time that the list
-    /// may take, but is no longer than that; and a shoot that hangs is sent where it holds up none
-    /// but its like. Unlike the leases, the nodes are worth the whole time that a probe may take: they
-    /// are hundreds of times as large, and read seldom.
-    async fn nodes(
-        &mut self,
-        consistency: Consistency,
-        patience: Duration,
-    ) -> Result<Vec<Node>, EvidenceError> {
-        let (room, limit) = if self.slow {
-            (&self.shared.slow_node_lists, patience)
-        } else {
-            (&self.shared.node_lists, patience.min(SLOW))
-        };
-        let _permit = timeout(patience, room.clone().acquire_owned())
-            .await
-            .map_err(|_| EvidenceError::NoRoom(patience))?;
-        let began = Instant::now();
-        let nodes = self.link().await?.nodes(consistency, limit).await;
-        self.slow = match &nodes {
-            Ok(_) => began.elapsed() > SLOW,
-            Err(ReadError::Timeout { .. }) => true,
-            Err(_) => self.slow,
-        };
-        Ok(nodes?)
+        let shoot = self.link().await?;
+        self.facts.clone().read_at_leisure(shoot).await
     }
 
     /// The connection by the kubeconfig as it is now. When that is another one, only the connection
     /// changes: what was seen over the last one was seen.
-    async fn link(&mut self) -> Result<&mut Shoot, EvidenceError> {
-        let before = self.link.take();
-        let kubeconfig = self.secret.kubeconfig(&self.cluster).await?;
-        let link = match before {
+    async fn link(&mut self) -> Result<Shoot, EvidenceError> {
+        let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
+            Ok(kubeconfig) => kubeconfig,
+            Err(error) => {
+                self.link = None;
+                return Err(error.into());
+            }
+        };
+        let link = match self.link.take() {
             Some(link) if Arc::ptr_eq(&link.kubeconfig, &kubeconfig) => link,
             _ => Link {
                 shoot: self.connect(&kubeconfig)?,
                 kubeconfig,
             },
         };
-        Ok(&mut self.link.insert(link).shoot)
+        Ok(self.link.insert(link).shoot.clone())
     }
 
     fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {
@@ -390,42 +323,6 @@ impl Sources {
             source,
         })?;
         Ok(Shoot::connect(&access)?)
-    }
-
-    /// Lists the Machines, for which it is our turn.
-    async fn machines(
-        &self,
-        seed: &Seed,
-        consistency: Consistency,
-    ) -> Result<Option<Vec<Machine>>, EvidenceError> {
-        let what = || format!("the Machines in namespace {}", self.cluster);
-        let params = match consistency {
-            Consistency::Cached => ListParams::default().match_any(),
-            Consistency::Consistent => ListParams::default(),
-        };
-        let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
-            .list(&params)
-            .map_err(|error| EvidenceError::Seed {
-                what: what(),
-                message: error.to_string(),
-            })?;
-        let answer = seed
-            .call_at_turn(seed.client().request::<ObjectList<Machine>>(request))
-            .await;
-        let list = match answer {
-            Ok(list) => list,
-            Err(error) if error.code() == Some(404) => return Ok(None),
-            Err(error) => return Err(EvidenceError::seed(what(), &error)),
-        };
-        // Any object with items would do as a list, and one without Machines would take all nodes
-        // out of the count: a silent cluster would look like one with nothing to protect.
-        if list.types.kind != MACHINE_LIST {
-            return Err(EvidenceError::Seed {
-                what: what(),
-                message: format!("kind {:?} came instead of {MACHINE_LIST}", list.types.kind),
-            });
-        }
-        Ok(Some(list.items))
     }
 }
 

@@ -133,7 +133,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         dry_run,
         index: Index::new(policies),
         shared: Shared {
-            evidence: Evidence::new(seed.clone(), scale.clone(), watches.restarts("Secrets")),
+            evidence: Evidence::new(seed.clone(), &scale, watches.restarts("Secrets")),
             scale,
             resources,
             looks: Means::new(instruments.prober.durations(), checks.clone()),

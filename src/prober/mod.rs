@@ -4,7 +4,7 @@
 //! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
 //! [`schedule`] (when to read next), [`watch`] (these together), [`course`] (what follows from them
 //! and from the checks), [`agenda`] (which flow is under way, and which comes next), [`plan`] (what is
-//! done to each dependent), [`attempt`] (by which requests), [`ledger`] (what is owed). At the ends: [`evidence`] reads, with the kubeconfigs of
+//! done to each dependent), [`attempt`] (by which requests), [`ledger`] (what is owed). At the ends: [`evidence`] and [`facts`] read, with the kubeconfigs of
 //! [`secrets`], [`scale`] and [`flow`] write, [`rights`] asks ahead whether they may, [`probe`] is
 //! one cluster's loop and [`fleet`] runs them all.
 
@@ -14,6 +14,7 @@ pub mod attempt;
 pub mod candidates;
 pub mod course;
 pub mod evidence;
+pub mod facts;
 #[cfg(test)]
 mod fixtures;
 pub mod fleet;

@@ -1,17 +1,19 @@
 //! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
 
-use std::{mem, pin::pin, sync::Arc, time::Duration};
+mod rest;
 
-use futures::FutureExt as _;
-use k8s_openapi::jiff::Timestamp;
+use std::{mem, panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
+
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep_until, timeout},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     candidates::Roster,
-    evidence::{EvidenceError, Facts, Sources},
+    evidence::{EvidenceError, Sources},
+    facts::Facts,
     heartbeat::LeaseSnapshot,
     metrics::ProberMetrics,
     moment::{Moment, Origin},
@@ -25,10 +27,9 @@ use crate::{
     observer::{
         NodeCounts, View,
         look::Looks,
-        observation::{Found, Look, Observation},
+        observation::{Found, Observation},
         state::Transition,
     },
-    runtime::timer::until,
     shoot::{Consistency, LeaseRead},
 };
 
@@ -38,17 +39,6 @@ const VERSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// A first read that takes longer keeps no other waiting.
 const FIRST_READ: Duration = Duration::from_secs(5);
-
-/// What is good to know is tried to be read this often at most.
-const FACTS_PAUSE: Duration = Duration::from_secs(60);
-
-/// No look begins so shortly before a read of the leases: it would still have the connection.
-const LOOK: Duration = Duration::from_millis(250);
-/// And none at the Nodes, of which a large cluster has seconds of them, or half of the interval.
-const NODES_LOOK: Duration = Duration::from_secs(2);
-/// A look for which there has been no such pause for so long is made all the same, over a connection
-/// of its own: where reads take as long as their interval, nothing would ever be seen otherwise.
-const OVERDUE: Duration = Duration::from_secs(60);
 
 /// Watches one cluster by the settings it was last given.
 pub struct Observer {
@@ -185,89 +175,6 @@ impl Observer {
         (self, outcome)
     }
 
-    /// Waits until then, and reads in the meantime what is good to know; whether it is still before
-    /// then, and something new is known of the state.
-    async fn rest(&mut self, due: Instant) -> bool {
-        let facts_due = self
-            .facts_tried
-            .is_none_or(|last| last.elapsed() >= FACTS_PAUSE);
-        if facts_due && self.watch.wants_facts() {
-            self.facts_tried = Some(Instant::now());
-            let started = self.now();
-            match timeout_at(due, Box::pin(self.sources.facts_at_leisure())).await {
-                Ok(Ok(facts)) => self.learn(&facts, started),
-                Ok(Err(error)) => {
-                    self.not_learnt(&error);
-                    self.watch.need_facts();
-                }
-                // There was no time; leases go before.
-                Err(_) => {}
-            }
-        }
-        loop {
-            while let Some(found) = self.looks.ended().now_or_never() {
-                self.found(found);
-            }
-            let next = self.observation.next();
-            let next = next.filter(|_| !self.proving);
-            let now = Instant::now();
-            if let Some((at, look)) = next
-                && self.looks.after(at + OVERDUE) <= now
-                && due < now + self.lead(look)
-            {
-                self.look(look, true);
-                continue;
-            }
-            if mem::take(&mut self.news) {
-                return now < due;
-            }
-            let at = next.map(|(at, look)| (self.looks.after(at), look));
-            let at = at.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
-            let at = at.map(|(at, _)| at);
-            tokio::select! {
-                // Leases go before.
-                biased;
-                () = sleep_until(due) => return false,
-                found = self.looks.ended() => self.found(found),
-                () = until(at) => {
-                    if let Some((_, look)) = next {
-                        self.look(look, self.looks.apart(look));
-                    }
-                }
-            }
-        }
-    }
-
-    /// How long before a read of the leases this may begin at the latest.
-    fn lead(&self, look: Look) -> Duration {
-        match look {
-            Look::Nodes => NODES_LOOK.min(self.settings.interval / 2).max(LOOK),
-            Look::Ready | Look::Provider(_) => LOOK,
-        }
-    }
-
-    fn look(&mut self, look: Look, apart: bool) {
-        self.observation.began(look, Instant::now());
-        let Some(shoot) = self.sources.shoot(apart) else {
-            return;
-        };
-        match look {
-            Look::Nodes => self.looks.nodes(shoot),
-            Look::Ready => self.looks.ready(shoot, self.settings.timeout),
-            Look::Provider(place) => {
-                if let Some(provider) = self.settings.observer.metrics_providers.get(place) {
-                    let policy = &self.settings.policy;
-                    self.looks.provider(place, provider, (shoot, policy));
-                }
-            }
-        }
-    }
-
-    fn found(&mut self, found: Found) {
-        let (at, now) = (Instant::now(), Timestamp::now());
-        self.news |= self.observation.take(found, at, now, fastrand::f64());
-    }
-
     async fn read_first(&mut self) -> Result<Conclusion, EvidenceError> {
         let turn = self.sources.first_turn().await;
         let mut read = pin!(self.read());
@@ -320,32 +227,37 @@ impl Observer {
     }
 
     async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
-        let request = self.watch.request();
-        let mut taken = self.leases(request).await?;
-        if taken == Taken::ReadAgain {
-            let consistent = Request {
-                consistent: true,
-                ..request
-            };
-            taken = self.leases(consistent).await?;
-        }
-        if taken == Taken::NeedsFacts {
+        if self.leases().await? == Taken::NeedsFacts {
             self.facts().await?;
-            // Nodes may take their time, but what is acted on is fresh. A consistent list is always
-            // taken in.
+            // What is acted on is fresh. A consistent list is always taken in.
             if self.watch.is_outlived(self.now()) {
                 let consistent = Request {
                     consistent: true,
                     ..self.watch.request()
                 };
-                self.leases(consistent).await?;
+                self.list(consistent).await?;
             }
         }
         // A consistent list is always taken in, so that there is something to conclude from.
         self.watch.conclude().ok_or(EvidenceError::NoLeases)
     }
 
-    async fn leases(&mut self, request: Request) -> Result<Taken, EvidenceError> {
+    /// Reads the leases as the watch asks, and again if the answer is older than one before.
+    async fn leases(&mut self) -> Result<Taken, EvidenceError> {
+        let request = self.watch.request();
+        match self.list(request).await? {
+            Taken::ReadAgain => {
+                let consistent = Request {
+                    consistent: true,
+                    ..request
+                };
+                self.list(consistent).await
+            }
+            taken => Ok(taken),
+        }
+    }
+
+    async fn list(&mut self, request: Request) -> Result<Taken, EvidenceError> {
         let started = self.now();
         match self.sources.leases(request).await {
             Ok(read) => {
@@ -393,9 +305,16 @@ impl Observer {
 
     async fn facts(&mut self) -> Result<(), EvidenceError> {
         let started = self.now();
-        match self.sources.facts(self.watch.request()).await {
+        let facts = match self.sources.facts(self.watch.request()).await {
+            Ok(facts) => match self.beside_leases(facts).await? {
+                Some(facts) => facts,
+                None => return Ok(()),
+            },
+            Err(error) => Err(error),
+        };
+        match facts {
             Ok(facts) => {
-                self.learn(&facts, started);
+                self.learn(&facts);
                 Ok(())
             }
             Err(error) => {
@@ -410,11 +329,37 @@ impl Observer {
         }
     }
 
-    fn learn(&mut self, facts: &Facts, started: Moment) {
+    /// Waits for facts. However long they take, the leases are read meanwhile when they are due, since
+    /// a proof bears no gap; `None` if these show that none are needed any more.
+    async fn beside_leases<T: Send + 'static>(
+        &mut self,
+        facts: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Option<T>, EvidenceError> {
+        let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
+        loop {
+            let next = self.watch.next(self.now(), fastrand::f64());
+            let due = Instant::from_std(self.origin.instant(next.at));
+            tokio::select! {
+                // Who is waited for goes before.
+                biased;
+                facts = &mut facts => {
+                    // Nothing but a defect ends them otherwise, and that is ours.
+                    return Ok(Some(facts.unwrap_or_else(|it| resume_unwind(it.into_panic()))));
+                }
+                () = sleep_until(due) => {}
+            }
+            if self.leases().await? != Taken::NeedsFacts {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn learn(&mut self, facts: &Facts) {
         let machines = facts.machines.as_deref();
         let leases = self.watch.leases().names();
         let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
-        self.watch.learn(roster, started);
+        let began = self.origin.moment(facts.began.into_std());
+        self.watch.learn(roster, began);
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
     }
 

@@ -26,6 +26,9 @@ pub struct Proof {
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
+    /// The start of the first read.
+    began: Moment,
+    /// Since when it counts: not before the first sign of writes.
     since: Moment,
     last: Moment,
     /// Whether the server is known to have accepted writes by then: before, kubelets could not
@@ -85,6 +88,7 @@ impl Proof {
         let writes = self.note_revision(started, consistent, number, period);
         let interrupted = std::mem::take(&mut self.interrupted);
         let anew = Run {
+            began: started,
             since: started,
             last: started,
             writable: writes == Writes::Noticed && !interrupted,
@@ -98,6 +102,7 @@ impl Proof {
                 if writes == Writes::Resumed || (writes == Writes::Noticed && !run.writable) =>
             {
                 Some(Run {
+                    began: run.began,
                     writable: true,
                     ..anew
                 })
@@ -116,9 +121,9 @@ impl Proof {
         self.interrupted = true;
     }
 
-    /// When the run of reads that is under way began.
-    pub fn since(&self) -> Option<Moment> {
-        self.run.map(|run| run.since)
+    /// When the run of reads that is under way began, whether or not it counts since then.
+    pub fn watched_since(&self) -> Option<Moment> {
+        self.run.map(|run| run.began)
     }
 
     /// Whether a run of reads is under way in which no write has been noticed yet.
@@ -281,6 +286,17 @@ mod tests {
         assert_eq!(Proof::write_window(PERIOD), Duration::from_secs(15));
         let slow = Duration::from_secs(20);
         assert_eq!(Proof::write_window(slow), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_is_watched_is_watched_since_the_first_read() {
+        assert_eq!(proof(&[Failed]).watched_since(), None);
+        let written = proof(&[Read(0, 1), Read(3, 1), Read(6, 2)]);
+        assert_eq!(written.watched_since(), Some(at(0)));
+        let gap = proof(&[Read(0, 1), Read(3, 2), Read(14, 3), Read(17, 4)]);
+        assert_eq!(gap.watched_since(), Some(at(14)));
+        let failed = proof(&[Read(0, 1), Read(3, 2), Failed, Read(4, 3), Read(5, 4)]);
+        assert_eq!(failed.watched_since(), Some(at(4)));
     }
 
     #[test]

@@ -224,12 +224,15 @@ impl Watch {
         );
         let age = self.facts.map(|read| snapshot.started.since(read));
         let stale = age.is_none_or(|age| age >= FACTS_AGE);
-        // What is acted on is known since the proof began: a node that has been taken down since
-        // is silent for a good reason.
-        let before_proof = self.facts < self.proof.since();
-        let older_than_proof =
-            seen.suspect() && before_proof && age.is_none_or(|age| age > seen.period);
-        self.facts_wanted |= stale && (silenced || seen.suspect()) || older_than_proof;
+        // What is acted on is known since the silence is watched: a node that has been taken down since
+        // is silent for a good reason. The first of these reads may come when the facts are under way.
+        let before_watch = self
+            .proof
+            .watched_since()
+            .is_some_and(|since| self.facts.is_none_or(|read| read + FRESH < since));
+        let older_than_watch =
+            seen.suspect() && before_watch && age.is_none_or(|age| age > seen.period);
+        self.facts_wanted |= stale && (silenced || seen.suspect()) || older_than_watch;
         let beyond_doubt = seen.is_beyond_doubt();
         self.assessment = Some(seen);
         if self.facts_wanted && (!beyond_doubt || self.facts_needed) {

@@ -54,6 +54,8 @@ pub(crate) struct Scenario {
     /// Each API server's clock against the true time, in seconds.
     pub(crate) server_skews: Vec<f64>,
     pub(crate) failure_threshold: u32,
+    /// Seconds that it takes to read Nodes and Machines.
+    pub(crate) facts_take: f64,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -270,11 +272,17 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut resumed = None;
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
+    // When a read of Nodes and Machines that is under way began.
+    let mut facts: Option<f64> = None;
     loop {
         let next = operator.watch.next(moment(now), rng.f64());
         let due = seconds(next.at).max(now);
+        let learnt = facts.map(|began| (began, began + scenario.facts_take));
+        let learnt = learnt.filter(|(_, ended)| *ended <= due);
+        let due = learnt.map_or(due, |(_, ended)| ended.max(now));
         if let Some(restart) = restarts.next_if(|restart| *restart <= due) {
             operator = Operator::new(scenario);
+            facts = None;
             now = now.max(restart);
             continue;
         }
@@ -282,7 +290,18 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             break;
         }
         now = due;
-        let request = operator.watch.request();
+        let mut request = operator.watch.request();
+        if let Some((began, _)) = learnt {
+            facts = None;
+            let roster = roster(scenario, operator.watch.leases().names());
+            operator.watch.learn(roster, moment(began));
+            findings.facts_read += 1;
+            if !operator.watch.is_outlived(moment(now)) {
+                operator.conclude(&world, now, &mut findings, &interruptions);
+                continue;
+            }
+            request.consistent = true;
+        }
         let answered = now + rng.f64() * MOST_READ;
         if !scenario.readable(answered) {
             let hangs = rng.bool();
@@ -290,7 +309,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             let finished = if hangs { now + limit } else { answered };
             operator.watch.failed(moment(now), moment(finished));
             interruptions.push(finished);
-            resumed = None;
+            (resumed, facts) = (None, None);
             now = finished;
             continue;
         }
@@ -311,12 +330,6 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             false => world.at(answered - scenario.cache_ages[server]).revision,
         };
         operator.believes(&world, answered, &mut findings);
-        if taken == Taken::NeedsFacts {
-            let roster = roster(scenario, operator.watch.leases().names());
-            operator.watch.learn(roster, moment(answered));
-            findings.facts_read += 1;
-        }
-        let conclusion = operator.watch.conclude().expect("leases have been read");
         findings.reads.push(Read {
             at: now,
             occasion: next.occasion,
@@ -324,23 +337,13 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             again: consistent && !request.consistent,
             suspect: operator.watch.suspect(),
         });
-        if conclusion.act == Some(Aim::Protect) {
-            findings.acted.get_or_insert(now);
-        }
-        let seen = &conclusion.assessment;
-        if conclusion.verdict == Verdict::Outage {
-            let period = seen.period.as_secs_f64();
-            let truly_silent_for = world.silent_for(seen.needed, answered);
-            findings.outages.push(Outage {
-                at: now,
-                expiry: operator.expiry(seen.period),
-                period,
-                truly_silent_for,
-                unwatched_steps: scenario.unwatched_steps(answered - truly_silent_for, now),
-                last_disturbance: scenario.last_disturbance(now, period, &interruptions),
-            });
-        }
         now = answered;
+        if taken == Taken::NeedsFacts && learnt.is_none() {
+            facts.get_or_insert(answered);
+        } else {
+            facts = None;
+            operator.conclude(&world, now, &mut findings, &interruptions);
+        }
     }
     let period = Duration::from_secs_f64(scenario.period().max(1.0));
     if operator.thresholds().expiry(period).is_some() {
@@ -424,6 +427,34 @@ impl<'a> Operator<'a> {
             resource_version: state.revision,
             leases: &world.leases(state),
         })
+    }
+
+    /// Concludes from what has been read by then.
+    fn conclude(
+        &mut self,
+        world: &World<'_>,
+        now: f64,
+        findings: &mut Findings,
+        interruptions: &[f64],
+    ) {
+        let conclusion = self.watch.conclude().expect("leases have been read");
+        if conclusion.act == Some(Aim::Protect) {
+            findings.acted.get_or_insert(now);
+        }
+        let seen = &conclusion.assessment;
+        if conclusion.verdict == Verdict::Outage {
+            let at = seconds(seen.at);
+            let period = seen.period.as_secs_f64();
+            let truly_silent_for = world.silent_for(seen.needed, at);
+            findings.outages.push(Outage {
+                at,
+                expiry: self.expiry(seen.period),
+                period,
+                truly_silent_for,
+                unwatched_steps: self.scenario.unwatched_steps(at - truly_silent_for, at),
+                last_disturbance: self.scenario.last_disturbance(at, period, interruptions),
+            });
+        }
     }
 
     /// Notes what is believed of every lease whose last value has been seen.

@@ -135,7 +135,7 @@ fn what_is_acted_on_is_known_since_the_proof_began() {
     let mut shoot = Shoot::new(RULES);
     let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
     let read = seconds(shoot.watch.facts.unwrap());
-    let began = seconds(shoot.watch.proof.since().unwrap());
+    let began = seconds(shoot.watch.proof.watched_since().unwrap());
     assert!(read >= began, "read at {read}, {began} to {when}");
 }
 

@@ -1,0 +1,63 @@
+//! The prober against scripted shoots whose connections, or whose Nodes, are not as they should be:
+//! what is kept may be dead, or lead where nobody writes, and what is read may take long.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Read, World, first_write, policy, run};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The cluster `a`, healthy for a while, under a policy whose probes may take that long.
+async fn healthy(timeout: &str) -> World {
+    let mut world = World::new(&["a"]).await;
+    let mut patient = policy("p");
+    patient["spec"]["probeTimeout"] = timeout.into();
+    world.seed.put(&patient);
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.more_reads("a", Read::Cached, 2).await;
+    world
+}
+
+/// The leases of the cluster `a` fall silent now; how long it takes until it is protected.
+async fn time_to_protect(world: &World) -> Duration {
+    world.shoot("a").silence(0);
+    let began = world.clock.elapsed();
+    first_write(world).await;
+    world.clock.elapsed() - began
+}
+
+/// Nodes and Machines that take longer than kubelets take to renew put the proof off, but do not
+/// prevent it: the leases are read meanwhile.
+#[test]
+fn facts_that_take_long_do_not_prevent_protection() {
+    // The first list is given up after 5 s, and tried again a second later, among those that are slow.
+    for (seconds, latest) in [(12, 34), (20, 42)] {
+        run(facts_take(seconds, latest));
+    }
+}
+
+async fn facts_take(seconds: u32, latest: u32) {
+    let world = healthy("30s").await;
+    let shoot = world.shoot("a");
+    shoot.slow(Read::Nodes, seconds * SECOND);
+    let took = time_to_protect(&world).await;
+    assert!(took <= latest * SECOND, "{seconds} s: {took:?}");
+    // None of the reads of leases was later than a third of a period.
+    let reads = shoot.reads().into_iter();
+    let consistent: Vec<_> = reads.filter(|(_, it, _)| *it == Read::Consistent).collect();
+    assert!(consistent.len() >= 4, "{consistent:?}");
+    for pair in consistent.windows(2) {
+        let gap = pair[1].0 - pair[0].0;
+        assert!(gap <= 4 * SECOND, "{seconds} s: {gap:?}");
+    }
+}
