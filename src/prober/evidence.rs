@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::metrics::counter::Counter;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 use super::{
     facts::{self, Facts, Rooms},
@@ -97,17 +100,6 @@ impl EvidenceError {
         }
     }
 
-    /// Whether a new connection may lead further than one that was kept.
-    fn of_connection(&self) -> bool {
-        matches!(
-            self,
-            Self::Shoot {
-                error: ReadError::Unreachable { .. },
-                ..
-            }
-        )
-    }
-
     /// Whether it leaves open if an API server answers at all. Refusals do not.
     fn is_puzzling(&self) -> bool {
         matches!(
@@ -160,6 +152,7 @@ impl Evidence {
             facts: facts::Reader::new(self.rooms.clone(), cluster.clone()),
             cluster,
             link: None,
+            took: Duration::ZERO,
         }
     }
 }
@@ -172,6 +165,8 @@ pub struct Sources {
     secret: Arc<Named>,
     facts: facts::Reader,
     link: Option<Link>,
+    /// How long the last list of leases took that came.
+    took: Duration,
 }
 
 struct Link {
@@ -189,8 +184,8 @@ impl Sources {
         }
     }
 
-    /// The shoot that the last read has reached, over the same connection, or `apart`, over one of
-    /// its own; `None` if it has reached none.
+    /// The shoot that was read last, over the same connection, or `apart`, over one of its own; `None`
+    /// if none was.
     pub fn shoot(&self, apart: bool) -> Option<Shoot> {
         let link = self.link.as_ref()?;
         match apart {
@@ -211,26 +206,51 @@ impl Sources {
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
     pub async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
         let consistency = consistency(request);
-        let linked_before = self.link.is_some();
-        let first = self.link().await?.leases(consistency, request.limit).await;
-        let error = match first {
-            Ok(read) => return Ok(read),
-            Err(error) => EvidenceError::from(error),
+        let shoot = self.link().await?;
+        let kept = shoot.is_connected();
+        // Where an answer takes long each time, that it does is no sign of a connection that is dead.
+        let limit = match kept {
+            true => request.kept.max(self.took * 2).min(request.limit),
+            false => request.limit,
         };
-        if error.throttled().is_some() {
-            return Err(error);
-        }
-        // A kept connection can die without a word; a new one may lead to a server that lives.
-        let once_more = request.insist || (linked_before && error.of_connection());
-        self.link = None;
-        if !once_more {
+        let began = Instant::now();
+        let error = match shoot.leases(consistency, limit).await {
+            Ok(read) => return Ok(self.noted(read)),
+            Err(error) => error,
+        };
+        let left = request.limit.saturating_sub(began.elapsed());
+        let limit = match error {
+            ReadError::TooManyRequests { .. } => Duration::ZERO,
+            _ if request.insist => request.limit,
+            // A kept connection can die without a word; a new one may lead to a server that lives.
+            ReadError::Unreachable { .. } | ReadError::Timeout { .. } if kept => left,
+            _ => Duration::ZERO,
+        };
+        if limit.is_zero() {
             return Err(self.comment(error, consistency));
         }
-        let second = self.link().await?.leases(consistency, request.limit).await;
-        second.map_err(|error| {
-            self.link = None;
-            self.comment(error.into(), consistency)
-        })
+        shoot.disconnect();
+        match self.link().await?.leases(consistency, limit).await {
+            Ok(read) => Ok(self.noted(read)),
+            Err(ReadError::Timeout { tried, .. }) => {
+                // However much of it was left for the second try.
+                let after = request.limit;
+                Err(self.comment(ReadError::Timeout { tried, after }, consistency))
+            }
+            Err(error) => Err(self.comment(error, consistency)),
+        }
+    }
+
+    fn noted(&mut self, read: LeaseRead) -> LeaseRead {
+        self.took = read.finished.saturating_duration_since(read.started);
+        read
+    }
+
+    /// Has the next read make a connection, for which the name is looked up anew.
+    pub fn disconnect(&self) {
+        if let Some(link) = &self.link {
+            link.shoot.disconnect();
+        }
     }
 
     /// What `/version` tells about an error that leaves open whether the API server answers, as the
@@ -253,21 +273,18 @@ impl Sources {
 
     /// Adds what is known here: that a consistent list needs more than a cached one, and that newer
     /// credentials than those that are not accepted may not be known.
-    fn comment(&self, mut error: EvidenceError, consistency: Consistency) -> EvidenceError {
-        let EvidenceError::Shoot { error: read, .. } = &error else {
-            return error;
-        };
-        match (read, consistency, self.secret.trouble()) {
+    fn comment(&self, error: ReadError, consistency: Consistency) -> EvidenceError {
+        let more = match (&error, consistency, self.secret.trouble()) {
             (ReadError::Timeout { .. }, Consistency::Consistent, _) => {
-                error.add(", and its etcd, which a consistent list needs");
+                ", and its etcd, which a consistent list needs".to_owned()
             }
-            (ReadError::Unauthorized { .. }, _, Some(trouble)) => error.add(&format!(
+            (ReadError::Unauthorized { .. }, _, Some(trouble)) => format!(
                 "; a newer one may not be known here: the watch of the Secret broke, and has told \
                  nothing since ({trouble})"
-            )),
-            _ => {}
-        }
-        error
+            ),
+            _ => String::new(),
+        };
+        EvidenceError::Shoot { error, more }
     }
 
     /// Begins to read Nodes and Machines for a verdict that depends on them; the leases can be read

@@ -17,6 +17,7 @@ use super::{
     heartbeat::LeaseSnapshot,
     metrics::ProberMetrics,
     moment::{Moment, Origin},
+    proof::Proof,
     schedule::{Occasion, Pace},
     verdict::{Doubt, Thresholds, Verdict},
     watch::{Conclusion, Request, Rules, Taken, Watch},
@@ -57,6 +58,8 @@ pub struct Observer {
     /// The state of the cluster.
     observation: Observation,
     looks: Looks,
+    /// When the connection was given up because it showed no writes.
+    redialled: Option<Instant>,
     /// Whether the last list of leases came, or why it did not.
     reached: Option<Result<(), String>>,
     /// Silence is being proven: nothing else is read meanwhile.
@@ -93,6 +96,7 @@ impl Observer {
         Self {
             observation: Observation::new(observer, recalled, now, draw),
             looks,
+            redialled: None,
             reached: None,
             proving: false,
             news: false,
@@ -215,12 +219,23 @@ impl Observer {
         read
     }
 
-    /// What the leases tell of the state. Without a verdict, what was found before stands.
+    /// What the leases tell of the state, and of the connection. Without a verdict, what was found
+    /// before stands.
     fn judged(&mut self, conclusion: &Conclusion) {
         let (seen, now) = (&conclusion.assessment, Instant::now());
         let silent = match conclusion.verdict {
             Verdict::Outage => Some((seen.expired, seen.candidates)),
             Verdict::Healthy => None,
+            Verdict::Undetermined(Doubt::NoWrites) => {
+                // The connection may be all that still leads to a server that has been replaced. What
+                // the next one leads to has the same time to show a write.
+                let window = Proof::write_window(seen.period);
+                if self.redialled.is_none_or(|at| now >= at + window) {
+                    self.redialled = Some(now);
+                    self.sources.disconnect();
+                }
+                return;
+            }
             Verdict::Undetermined(_) => return,
         };
         self.observation.judged(now, silent);

@@ -180,6 +180,16 @@ impl Pace {
         seen.period / READS_PER_PERIOD
     }
 
+    /// The time that a read over a kept connection may take before another is tried. What kept it may
+    /// have died without a word, in the very event in which the nodes fall silent: that is known in time
+    /// if it takes no longer than a read of a suspect.
+    pub fn kept(&self, assessment: Option<&Assessment>) -> Duration {
+        match assessment.map(|seen| self.spacing(seen)) {
+            Some(spacing) if !spacing.is_zero() => self.timeout.min(spacing),
+            _ => self.timeout,
+        }
+    }
+
     /// The time that one read of this cluster may take.
     pub fn limit(&self, assessment: Option<&Assessment>) -> Duration {
         match assessment {

@@ -42,6 +42,8 @@ pub struct Request {
     pub consistent: bool,
     /// The time that it may take.
     pub limit: Duration,
+    /// The time that it may take over a connection that was kept.
+    pub kept: Duration,
     /// The time that may be spent on Nodes, which are large.
     pub patience: Duration,
     /// Whether it is tried once more, on a new connection, if it fails.
@@ -165,6 +167,7 @@ impl Watch {
         Request {
             consistent: suspect,
             limit: self.rules.pace.limit(self.assessment.as_ref()),
+            kept: self.rules.pace.kept(self.assessment.as_ref()),
             patience: self.rules.pace.timeout,
             insist: suspect,
         }

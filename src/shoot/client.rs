@@ -47,6 +47,12 @@ const USER_AGENT: HeaderValue =
 
 /// The time for a connection to be made, if nobody gives it up before.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// What is sent has to be acknowledged within this, which the kernel of the other side does however
+/// slow its API server is: else the way is lost, of which nobody may have told. In that time it is sent
+/// again three or four times. It is less than a suspect's read may take with ordinary kubelets, 3.3 s, so
+/// that of a name with several addresses, one of them dead, another is tried within it.
+#[cfg(target_os = "linux")]
+const LOST: Duration = Duration::from_secs(3);
 /// An API server closes a connection on which nothing was asked for so long, and what stands between
 /// may forget it without a word.
 const KEPT: Duration = Duration::from_secs(90);
@@ -164,6 +170,17 @@ impl Shoot {
         })))
     }
 
+    /// Whether the next read goes over a connection that was kept, if nothing else is read meanwhile.
+    /// One that died without a word looks like one that lives.
+    pub fn is_connected(&self) -> bool {
+        self.0.open().is_some()
+    }
+
+    /// Has the next read make a connection, for which the name is looked up anew.
+    pub fn disconnect(&self) {
+        *self.0.idle() = None;
+    }
+
     /// Gets what is at this path, over the kept connection if there is one.
     pub(super) async fn get(
         &self,
@@ -171,8 +188,9 @@ impl Shoot {
         accept: HeaderValue,
     ) -> Result<(response::Parts, Body), Box<dyn Error + Send + Sync>> {
         let request = self.request(path, accept)?;
-        let stream = match self.0.kept() {
-            Some(stream) => stream,
+        let kept = self.0.open().take();
+        let stream = match kept {
+            Some(idle) => idle.stream,
             None => Box::pin(self.dial()).await?,
         };
         let mut busy = Box::new(Busy::on(stream).await?);
@@ -207,6 +225,8 @@ static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
     let mut connector = HttpConnector::new_with_resolver(Resolver);
     connector.enforce_http(false);
     connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(LOST));
     connector.set_nodelay(true);
     connector
 });
@@ -235,10 +255,10 @@ impl Service<Name> for Resolver {
 
 impl Line {
     /// The kept connection, unless it was closed in the meantime.
-    fn kept(&self) -> Option<Box<Stream>> {
-        let mut idle = self.idle().take()?;
-        let open = idle.stream.read(&mut [0]).now_or_never().is_none();
-        (open && idle.since.elapsed() < KEPT).then_some(idle.stream)
+    fn open(&self) -> MutexGuard<'_, Option<Idle>> {
+        let mut idle = self.idle();
+        *idle = idle.take().and_then(Idle::open);
+        idle
     }
 
     fn keep(&self, stream: Box<Stream>) {
@@ -248,6 +268,13 @@ impl Line {
 
     fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    fn open(mut self) -> Option<Self> {
+        let open = self.stream.read(&mut [0]).now_or_never().is_none();
+        (open && self.since.elapsed() < KEPT).then_some(self)
     }
 }
 
@@ -336,6 +363,7 @@ fn config(parts: &Parts) -> Config {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
     use tokio::time::timeout;
 
     use super::*;
@@ -357,5 +385,15 @@ mod tests {
         drop(others);
         let refused = timeout(limit, dial("no-such-host.invalid")).await;
         assert!(refused.unwrap().is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_whose_way_is_lost_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = dial(&address.to_string()).await.unwrap();
+        let stream = socket2::SockRef::from(&stream);
+        assert_eq!(stream.tcp_user_timeout().unwrap(), Some(LOST));
     }
 }

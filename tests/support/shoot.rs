@@ -50,6 +50,10 @@ struct State {
     unready: Vec<String>,
     /// The token that is accepted; any is, if `None`.
     token: Option<String>,
+    /// On connections up to this one nothing is answered any more.
+    mute: usize,
+    /// On connections up to this one nothing has been written since this second.
+    stands_still: (usize, i64),
     reads: Vec<(Instant, Read, usize)>,
 }
 
@@ -71,6 +75,8 @@ impl ScriptedShoot {
             conditions: BTreeMap::new(),
             unready: Vec::new(),
             token: None,
+            mute: 0,
+            stands_still: (0, 0),
             reads: Vec::new(),
         }));
         let shared = state.clone();
@@ -109,6 +115,23 @@ impl ScriptedShoot {
     /// How many connections were made.
     pub fn connections(&self) -> usize {
         self.server.connections()
+    }
+
+    /// The connections made so far lead nowhere any more, of which nobody tells.
+    pub fn mute(&self) {
+        self.lock().mute = self.connections();
+    }
+
+    /// The connections made so far lead to a server whose etcd stands still from now on.
+    pub fn leave_behind(&self) {
+        let mut state = self.lock();
+        state.stands_still = (self.connections(), state.now());
+    }
+
+    /// The same of all connections.
+    pub fn stand_still(&self) {
+        let mut state = self.lock();
+        state.stands_still = (usize::MAX, state.now());
     }
 
     /// The kubelets have been silent for that many seconds.
@@ -175,6 +198,10 @@ impl State {
     }
 
     fn answer(&mut self, request: &Request) -> Reply {
+        let now = match self.stands_still {
+            (last, second) if request.connection <= last => second,
+            _ => self.now(),
+        };
         let (read, good) = match (&*request.path, &*request.query) {
             ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", query) => {
                 let read = if query.is_empty() {
@@ -182,15 +209,18 @@ impl State {
                 } else {
                     Read::Cached
                 };
-                (read, self.leases())
+                (read, self.leases(now))
             }
-            ("/api/v1/nodes", _) => (Read::Nodes, self.nodes()),
+            ("/api/v1/nodes", _) => (Read::Nodes, self.nodes(now)),
             ("/version", _) => (Read::Version, json!({"gitVersion": "v1.33.1"})),
             ("/readyz", _) => (Read::Ready, Value::Null),
             ("/apis/metrics.k8s.io/v1beta1", _) => (Read::Api, json!({"kind": "APIResourceList"})),
             _ => return Reply::status(404, "NotFound", "not scripted"),
         };
         self.reads.push((Instant::now(), read, request.connection));
+        if request.connection <= self.mute {
+            return Reply::hang();
+        }
         if let Some(token) = &self.token
             && request.header("authorization") != Some(&format!("Bearer {token}"))
         {
@@ -216,9 +246,11 @@ impl State {
         }
     }
 
-    fn leases(&self) -> Value {
-        let now = self.now();
-        let renewed = self.silent_since.unwrap_or(now - now % RENEWAL);
+    fn leases(&self, now: i64) -> Value {
+        let renewed = match self.silent_since {
+            Some(second) if second <= now => second,
+            _ => now - now % RENEWAL,
+        };
         let time = Timestamp::from_second(EPOCH + renewed).unwrap().to_string();
         let lease = |index| {
             json!({
@@ -233,14 +265,11 @@ impl State {
                 "spec": {"leaseDurationSeconds": 40, "renewTime": time},
             })
         };
-        self.list(
-            "LeaseList",
-            "coordination.k8s.io/v1",
-            (0..self.nodes).map(lease).collect(),
-        )
+        let leases = (0..self.nodes).map(lease).collect();
+        list("LeaseList", "coordination.k8s.io/v1", leases, now)
     }
 
-    fn nodes(&self) -> Value {
+    fn nodes(&self, now: i64) -> Value {
         let ready = vec!["Ready".to_owned()];
         let node = |index| {
             let conditions = self.conditions.get(&index).unwrap_or(&ready);
@@ -251,7 +280,7 @@ impl State {
                 "status": {"conditions": conditions.collect::<Vec<_>>()},
             })
         };
-        self.list("NodeList", "v1", (0..self.nodes).map(node).collect())
+        list("NodeList", "v1", (0..self.nodes).map(node).collect(), now)
     }
 
     fn readyz(&self) -> Reply {
@@ -266,13 +295,13 @@ impl State {
         );
         Reply::body(500, "text/plain", said)
     }
+}
 
-    /// Somebody writes every second.
-    fn list(&self, kind: &str, version: &str, items: Vec<Value>) -> Value {
-        json!({
-            "kind": kind, "apiVersion": version,
-            "metadata": {"resourceVersion": (FIRST_REVISION + self.now()).to_string()},
-            "items": items,
-        })
-    }
+/// Somebody writes every second.
+fn list(kind: &str, version: &str, items: Vec<Value>, now: i64) -> Value {
+    json!({
+        "kind": kind, "apiVersion": version,
+        "metadata": {"resourceVersion": (FIRST_REVISION + now).to_string()},
+        "items": items,
+    })
 }

@@ -146,6 +146,7 @@ fn a_suspect_is_read_consistently_and_insistently() {
     let calm = Request {
         consistent: false,
         limit: Duration::from_secs(5),
+        kept: Duration::from_secs(10) / 3,
         patience: Duration::from_secs(5),
         insist: false,
     };
