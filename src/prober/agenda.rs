@@ -247,7 +247,12 @@ impl Agenda {
 
     /// The flow under way has ended. `interval` is the one at which the cluster is probed.
     pub fn ended(&mut self, ending: Ending, interval: Duration, now: Instant) {
-        let Some(UnderWay { aim, unasked, .. }) = self.under_way.take() else {
+        let Some(UnderWay {
+            aim,
+            unasked,
+            withdrawn,
+        }) = self.under_way.take()
+        else {
             return;
         };
         self.conclude(aim, ending, now);
@@ -260,7 +265,9 @@ impl Agenda {
             again_and_again,
             ..
         } = &mut self.next
+            // What was insisted on in the place of one that was withdrawn has a time of its own.
             && unasked
+            && !withdrawn
         {
             let complete = self.ledger.is_looked_at() && (*aim == Aim::Look || !self.ledger.owes());
             *due = now + if *again_and_again { SELDOM } else { AGAIN };

@@ -77,3 +77,30 @@ fn another_aim_waits_until_the_flow_under_way_has_ended() {
     agenda.ended(Ending::Stopped, INTERVAL, now);
     assert_eq!(agenda.go_on(), Move::Nothing);
 }
+
+/// A Cluster that is gone may come back: its marks stay until then, whatever was under way.
+#[rstest]
+#[case::a_look(Aim::Look, true)]
+#[case::a_restore(Aim::Restore, false)]
+fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool) {
+    let now = Instant::now();
+    let mut agenda = Agenda::recall(None);
+    let asked = match hold {
+        true => agenda.hold(now),
+        false => agenda.insist(before, String::new(), now),
+    };
+    assert_eq!(asked, Move::Nothing);
+    assert!(starts(&agenda.resume(now)));
+    assert_eq!(agenda.aim(), Some(before));
+    let from = now + INTERVAL * 3;
+    let asked = agenda.insist(Aim::Release, String::new(), from);
+    assert_eq!(asked, Move::Withdraw);
+    assert_eq!(agenda.due(), None);
+    agenda.ended(Ending::Stopped, INTERVAL, now);
+    assert_eq!(agenda.go_on(), Move::Nothing);
+    assert_eq!(agenda.due(), Some(from));
+    // And over when it is complete.
+    assert!(starts(&agenda.resume(from)));
+    agenda.ended(Ending::Complete, INTERVAL, from);
+    assert_eq!(agenda.due(), None);
+}
