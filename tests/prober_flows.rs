@@ -152,7 +152,9 @@ fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
     }
 }
 
-async fn late(aim: Aim) {
+/// Two dependents, one after the other, that are to be brought where this aim wants them, and the first
+/// of which does not come to be there.
+async fn waiting_for_the_first(aim: Aim) -> Stage {
     let mut stage = Stage::new(&[
         info("Deployment", "first", 0),
         info("Deployment", "second", 1),
@@ -162,6 +164,11 @@ async fn late(aim: Aim) {
     }
     stage.seed.follow("first", false);
     stage.seed.forget_calls();
+    stage
+}
+
+async fn late(aim: Aim) {
+    let mut stage = waiting_for_the_first(aim).await;
     let begin = Instant::now();
     stage.guard.act(stage.order(aim), String::new);
     stage.follow().await;
@@ -191,15 +198,7 @@ fn a_wait_goes_on_from_flow_to_flow() {
 }
 
 async fn late_over_flows(aim: Aim) {
-    let mut stage = Stage::new(&[
-        info("Deployment", "first", 0),
-        info("Deployment", "second", 1),
-    ]);
-    if aim == Aim::Restore {
-        stage.act(Aim::Protect).await;
-    }
-    stage.seed.follow("first", false);
-    stage.seed.forget_calls();
+    let mut stage = waiting_for_the_first(aim).await;
     let begin = Instant::now();
     // Looked at again and again, it cannot be read every few seconds.
     while stage.written().len() < 2 && begin.elapsed() < Duration::from_secs(120) {
