@@ -182,7 +182,12 @@ impl Fixed {
         match (found.find(|it| named(it, name)), sub) {
             (Some(object), "") => (200, object.clone()),
             (Some(object), sub) => panic!("{sub} of {object}"),
-            (None, _) => failure(404, "NotFound", &format!("{plural} \"{name}\" not found")),
+            (None, _) => {
+                let message = format!("{plural} \"{name}\" not found");
+                let (code, mut status) = failure(404, "NotFound", &message);
+                status["details"] = json!({"name": name});
+                (code, status)
+            }
         }
     }
 }

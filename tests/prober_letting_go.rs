@@ -425,11 +425,9 @@ async fn kind_vanishes(restart: bool) {
         world.stop().await;
     }
     world.seed.delete("etcds", "a", "main");
-    world
-        .seed
-        .fail(Failure::Status(404), (0, usize::MAX), |call| {
-            call.resource.contains("druid") || call.resource.starts_with("etcds")
-        });
+    world.seed.fail(Failure::Unserved, (0, usize::MAX), |call| {
+        call.resource.contains("druid") || call.resource.starts_with("etcds")
+    });
     change_policy(&world, "p", deselect);
     world.shoot("a").renew();
     if restart {

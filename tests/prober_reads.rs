@@ -27,7 +27,7 @@ fn reason(failure: Failure) -> &'static str {
         Failure::Hang => "Timeout",
         Failure::Status(401) => "Unauthorized",
         Failure::Status(403) => "Forbidden",
-        Failure::Status(404) => "NotFound",
+        Failure::Status(404) | Failure::Unserved => "NotFound",
         Failure::Status(429) | Failure::RetryAfter(_) => "TooManyRequests",
         Failure::Status(_) => "ServerError",
         Failure::Html | Failure::WrongKind => "Unreadable",

@@ -290,6 +290,7 @@ impl Guard {
         }
         let dependent = &event.dependent.reference;
         let before = self.agenda.ledger.problem(dependent).cloned();
+        let owed = self.agenda.ledger.owed(dependent);
         self.agenda
             .ledger
             .note(&event.dependent, &event.what, Instant::now());
@@ -297,6 +298,11 @@ impl Guard {
         // What is tried again and again is told once.
         let known = before.is_some() && before.as_ref() == problem;
         log::did(&self.cluster, event, running.map(|(_, why)| why), known);
+        if let (What::Failed(..), Some(replicas), None) =
+            (&event.what, owed, self.agenda.ledger.owed(dependent))
+        {
+            log::given_up(&self.cluster, dependent, replicas);
+        }
         if let (What::Did(step, found), Some((aim, why))) = (&event.what, running) {
             self.account.did(event, aim, (*step, found.as_ref()), why);
         }

@@ -111,6 +111,12 @@ impl Ledger {
         self.0.values().any(|entry| entry.memory.owed)
     }
 
+    /// Whether this one is, and how many, if that is known.
+    pub fn owed(&self, dependent: &DependentRef) -> Option<Option<i32>> {
+        let memory = self.0.get(dependent)?.memory;
+        memory.owed.then_some(memory.replicas)
+    }
+
     /// The dependents that are handled with this aim: nothing is taken that no policy names.
     pub fn dependents(&self, aim: Aim) -> Arc<[Dependent]> {
         let entries = self.0.values();

@@ -7,7 +7,7 @@ use super::{
     verdict::{Doubt, Verdict},
 };
 use crate::{
-    api::Protection,
+    api::{DependentRef, Protection},
     cluster::Settings,
     health::{self, Finding},
 };
@@ -78,6 +78,12 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
         }
         What::Interrupted(step) => tracing::info!(cluster, %dependent, %step, "interrupted"),
     }
+}
+
+/// Says that a dependent of which there can be none any more, since its kind is not served, is not
+/// waited for any longer.
+pub(super) fn given_up(cluster: &str, dependent: &DependentRef, replicas: Option<i32>) {
+    tracing::warn!(cluster, %dependent, replicas, "given up, though it may be at zero");
 }
 
 /// Says that the protection is another, and how long there has been one.

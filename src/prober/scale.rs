@@ -23,6 +23,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// The kinds that answer a request for metadata alone, and for `scale`.
 const METADATA: &str = "PartialObjectMetadata";
@@ -124,11 +125,20 @@ pub struct Scaler {
 }
 
 /// How a dependent is reached.
-struct Target {
+struct Target<'a> {
+    dependent: &'a DependentRef,
     family: Family,
     kind: String,
     request: Request,
-    name: String,
+}
+
+/// What a read has come to.
+enum Read<T> {
+    Found(T),
+    /// The server says that there is no object of this name.
+    Absent,
+    /// It says 404 of the path: it may not serve it any more, which tells nothing of the object.
+    Nowhere(ScaleError),
 }
 
 /// What became of a write.
@@ -168,8 +178,8 @@ impl Scaler {
     ///
     /// If it cannot be read, or is of a kind that cannot be scaled.
     pub async fn read(&self, dependent: &DependentRef) -> Result<Option<Observed>, ScaleError> {
-        let target = self.target(dependent).await?;
-        self.observe(&target).await
+        let mut target = self.target(dependent, None).await?;
+        self.observe(&mut target).await
     }
 
     /// Reads a dependent, has `decide` tell the step, and carries it out. If somebody else changes
@@ -206,16 +216,16 @@ impl Scaler {
         mut decide: impl FnMut(Option<&Observed>) -> Result<Step, Refusal>,
         attempt: &mut Attempt,
     ) -> Result<Applied, ScaleError> {
-        let Some(target) = warrant.during(self.target(dependent)).await else {
+        let Some(target) = warrant.during(self.target(dependent, None)).await else {
             return Ok(Applied::Stopped(None));
         };
-        let target = target?;
+        let mut target = target?;
         let mut lost = None;
         loop {
             let stopped = Ok(Applied::Stopped(attempt.begun()));
             match attempt.turn() {
                 Turn::Read => {
-                    let Some(found) = warrant.during(self.observe(&target)).await else {
+                    let Some(found) = warrant.during(self.observe(&mut target)).await else {
                         return stopped;
                     };
                     let found = found?;
@@ -234,7 +244,7 @@ impl Scaler {
                     }
                 }
                 Turn::LookAgain => {
-                    let Some(found) = warrant.during(self.observe(&target)).await else {
+                    let Some(found) = warrant.during(self.observe(&mut target)).await else {
                         return stopped;
                     };
                     let written = found.is_ok_and(|found| attempt.looked_again(found.as_ref()));
@@ -247,8 +257,14 @@ impl Scaler {
         }
     }
 
-    async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
-        let (family, resource) = self.resources.find(&self.seed, dependent).await?;
+    /// How a dependent is reached, by what is known of its kind since then.
+    async fn target<'a>(
+        &self,
+        dependent: &'a DependentRef,
+        since: Option<Instant>,
+    ) -> Result<Target<'a>, ScaleError> {
+        let found = self.resources.find_since(&self.seed, dependent, since);
+        let (family, resource) = found.await?;
         let path = format!(
             "{}/namespaces/{}/{}",
             api_path(&resource),
@@ -256,44 +272,61 @@ impl Scaler {
             resource.plural
         );
         Ok(Target {
+            dependent,
             family,
             kind: resource.kind,
             request: Request::new(path),
-            name: dependent.name.clone(),
         })
     }
 
-    async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
-        let found = self.get_dependent(target).await?;
-        Ok(match self.overruling {
-            true => found.map(Observed::overruled),
-            false => found,
-        })
+    async fn observe(&self, target: &mut Target<'_>) -> Result<Option<Observed>, ScaleError> {
+        let begun = Instant::now();
+        let found = match self.get_dependent(target).await? {
+            // The version that the policy names may not be served any more. What was scaled down is
+            // there all the same, and must not be taken for gone.
+            Read::Nowhere(_) => {
+                *target = self.target(target.dependent, Some(begun)).await?;
+                self.get_dependent(target).await?
+            }
+            found => found,
+        };
+        match found {
+            Read::Found(found) if self.overruling => Ok(Some(found.overruled())),
+            Read::Found(found) => Ok(Some(found)),
+            Read::Absent => Ok(None),
+            Read::Nowhere(error) => Err(error),
+        }
     }
 
-    async fn get_dependent(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
+    async fn get_dependent(&self, target: &Target<'_>) -> Result<Read<Observed>, ScaleError> {
+        let name = &target.dependent.name;
         match target.family {
-            Family::Apps => Ok(self
-                .get::<Workload>(
-                    "get",
-                    &target.kind,
-                    target.request.get(&target.name, &GetParams::default()),
-                )
-                .await?
-                .map(observed_workload)),
+            Family::Apps => {
+                let object = target.request.get(name, &GetParams::default());
+                let object = self.get::<Workload>("get", &target.kind, name, object);
+                Ok(match object.await? {
+                    Read::Found(object) => Read::Found(observed_workload(object)),
+                    Read::Absent => Read::Absent,
+                    Read::Nowhere(error) => Read::Nowhere(error),
+                })
+            }
             Family::Scalable => {
-                let object = target
-                    .request
-                    .get_metadata(&target.name, &GetParams::default());
-                let scale = target.request.get_subresource("scale", &target.name);
-                let Some(object) = self
-                    .get::<PartialObjectMeta>("get", METADATA, object)
-                    .await?
-                else {
-                    return Ok(None);
+                let object = target.request.get_metadata(name, &GetParams::default());
+                let object = self.get::<PartialObjectMeta>("get", METADATA, name, object);
+                let object = match object.await? {
+                    Read::Found(object) => object,
+                    Read::Absent => return Ok(Read::Absent),
+                    Read::Nowhere(error) => return Ok(Read::Nowhere(error)),
                 };
-                let scale = self.get::<Scale>("get scale", SCALE, scale).await?;
-                Ok(scale.map(|scale| observed_scalable(object, &scale)))
+                let scale = target.request.get_subresource("scale", name);
+                match self.send::<Scale>(SCALE, scale).await {
+                    Ok(scale) => Ok(Read::Found(observed_scalable(object, &scale))),
+                    // The object was there a moment ago: it is gone, or cannot be scaled any more.
+                    Err(failure) if failure.code() == Some(404) => {
+                        Ok(Read::Nowhere(failure.explain("get scale")))
+                    }
+                    Err(failure) => Err(failure.explain("get scale")),
+                }
             }
         }
     }
@@ -302,12 +335,14 @@ impl Scaler {
         &self,
         verb: &'static str,
         kind: &str,
+        name: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Option<T>, ScaleError> {
+    ) -> Result<Read<T>, ScaleError> {
         match self.send(kind, request).await {
-            Ok(found) => Ok(Some(found)),
-            Err(failure) if failure.code() == Some(404) => Ok(None),
-            Err(failure) => Err(failure.explain(verb)),
+            Ok(found) => Ok(Read::Found(found)),
+            Err(failure) if failure.code() != Some(404) => Err(failure.explain(verb)),
+            Err(failure) if failure.is_about(name) => Ok(Read::Absent),
+            Err(failure) => Ok(Read::Nowhere(failure.explain(verb))),
         }
     }
 
@@ -315,7 +350,7 @@ impl Scaler {
     /// failed.
     async fn write(
         &self,
-        target: &Target,
+        target: &Target<'_>,
         write: Write,
         attempt: &mut Attempt,
     ) -> Result<Written, ScaleError> {
@@ -326,13 +361,15 @@ impl Scaler {
         let scale = |patch: &Patch<Value>| {
             target
                 .request
-                .patch_subresource("scale", &target.name, &params, patch)
+                .patch_subresource("scale", &target.dependent.name, &params, patch)
         };
         let with_test = matches!(write, Write::ScaleJson(_));
         let (verb, kind, request) = match write {
             Write::Object(patch) => {
                 let patch = Patch::Merge(&patch);
-                let request = target.request.patch(&target.name, &params, &patch);
+                let request = target
+                    .request
+                    .patch(&target.dependent.name, &params, &patch);
                 ("patch", &*target.kind, request)
             }
             Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
@@ -414,6 +451,18 @@ impl Failure {
         match self {
             Self::Call(error) => error.code(),
             Self::Build(_) | Self::OtherKind(_) => None,
+        }
+    }
+
+    /// Whether the server says this of the object with that name. A path that it does not serve has
+    /// none.
+    fn is_about(&self, name: &str) -> bool {
+        match self {
+            Self::Call(CallError::Refused(status)) => {
+                let details = status.details.as_ref();
+                details.is_some_and(|details| details.name == name)
+            }
+            _ => false,
         }
     }
 

@@ -8,7 +8,10 @@ use http_body_util::{BodyExt, StreamBody, combinators::BoxBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
 
-use super::{Failure, failure::reason};
+use super::{
+    Failure,
+    failure::{UNSERVED, reason},
+};
 
 type AnswerBody = BoxBody<Bytes, io::Error>;
 
@@ -56,11 +59,13 @@ fn whole(code: u16, content_type: &str, body: String) -> http::Response<AnswerBo
         .unwrap()
 }
 
-pub(super) async fn fail(failure: Failure) -> Answer {
+/// How a request for the object of this name, or for none, fails.
+pub(super) async fn fail(failure: Failure, name: &str) -> Answer {
     match failure {
         Failure::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
         Failure::Reset => Err(io::ErrorKind::ConnectionReset.into()),
         Failure::Hang => std::future::pending().await,
+        Failure::Status(404) if !name.is_empty() => Ok(respond(not_found(name))),
         Failure::Status(code) => Ok(respond(status(code, "scripted failure"))),
         Failure::RetryAfter(seconds) => {
             let Outcome::Json(code, mut body) = status(429, "scripted failure") else {
@@ -81,6 +86,7 @@ pub(super) async fn fail(failure: Failure) -> Answer {
         }
         Failure::Html => Ok(whole(200, "text/html", "<html>Sign in</html>".into())),
         Failure::WrongKind => Ok(respond(Outcome::Json(200, super::wrong_kind()))),
+        Failure::Unserved => Ok(whole(404, "text/plain", UNSERVED.into())),
     }
 }
 
@@ -92,8 +98,13 @@ pub(super) fn status(code: u16, message: &str) -> Outcome {
     Outcome::Json(code, body)
 }
 
-pub(super) fn not_found() -> Outcome {
-    status(404, "not found")
+/// There is no object of this name.
+pub(super) fn not_found(name: &str) -> Outcome {
+    let Outcome::Json(code, mut body) = status(404, &format!("{name:?} not found")) else {
+        unreachable!();
+    };
+    body["details"] = json!({"name": name});
+    Outcome::Json(code, body)
 }
 
 pub(super) fn discovery() -> Value {

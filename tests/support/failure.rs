@@ -21,6 +21,8 @@ pub enum Failure {
     Html,
     /// 200 with an object of another kind.
     WrongKind,
+    /// 404, as API servers say it of a path that they do not serve.
+    Unserved,
 }
 
 impl Failure {
@@ -64,9 +66,13 @@ impl Failure {
             Self::Truncated => good.truncate_after(30),
             Self::Html => Reply::body(200, "text/html", "<html>Sign in</html>"),
             Self::WrongKind => Reply::json(200, &super::wrong_kind()),
+            Self::Unserved => Reply::body(404, "text/plain", UNSERVED),
         }
     }
 }
+
+/// What API servers say of a path that they do not serve.
+pub const UNSERVED: &str = "404 page not found\n";
 
 /// The reason that API servers give beside a status code.
 pub fn reason(code: u16) -> &'static str {

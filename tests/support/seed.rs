@@ -473,7 +473,7 @@ impl Seed {
             self.activity.note();
             match decided {
                 Ok(outcome) => Ok(respond(outcome)),
-                Err(failure) => fail(failure).await,
+                Err(failure) => fail(failure, &call.name).await,
             }
         })
     }
@@ -554,7 +554,7 @@ impl State {
                 }
                 match self.delete(&key) {
                     Some(object) => Outcome::Json(200, object),
-                    None => not_found(),
+                    None => not_found(&call.name),
                 }
             }
             ("PATCH", "") if call.content_type == "application/apply-patch+yaml" => {
@@ -583,7 +583,7 @@ impl State {
             }
             (method, sub) => {
                 let Some(mut object) = self.objects.get(&key).cloned() else {
-                    return not_found();
+                    return not_found(&call.name);
                 };
                 let wanted = &call.body["metadata"]["resourceVersion"];
                 if ["PATCH", "PUT"].contains(&method)
