@@ -287,6 +287,27 @@ fn a_mark_that_no_record_knows_of_is_found() {
     }
 }
 
+/// The operator died before it had ever written a record, or another has set the mark.
+#[test]
+fn a_mark_is_found_without_a_record_on_what_is_not_probed() {
+    let (_, workers) = RESTORED[0];
+    let (_, asleep) = RELEASED[3];
+    for (change, restored) in [(workers, true), (asleep, false)] {
+        run(async move {
+            let mut world = protected().await;
+            world.stop().await;
+            world.seed.delete("clusterhealths", "", "a");
+            change_shoot(&world, change);
+            world.start();
+            world.clock.pass(LONG).await;
+            match restored {
+                true => assert_restored(&world),
+                false => assert_released(&world),
+            }
+        });
+    }
+}
+
 /// While the dependents cannot be read, a mark may be there.
 #[tokio::test]
 async fn no_record_is_dropped_before_its_dependents_were_looked_at() {

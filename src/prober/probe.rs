@@ -132,9 +132,10 @@ impl Probe {
         .measured(shared.metrics.clone());
         if known.is_none()
             && let Presence::There(assignment) = &*presence.borrow()
-            && let Some(Ok(settings)) = assignment.former.as_ref().map(|it| &it.settings)
+            && let policy = assignment.selected.as_ref().or(assignment.former.as_ref())
+            && let Some(Ok(settings)) = policy.map(|it| &it.settings)
         {
-            // No record tells what may be marked.
+            // No record tells what may be marked. One that is not probed is looked at all the same.
             guard.adopt(&settings.dependents);
         }
         let recalled = known.map_or(&[][..], |known| &known.checks);
