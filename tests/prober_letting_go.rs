@@ -308,6 +308,24 @@ fn a_mark_is_found_without_a_record_on_what_is_not_probed() {
     }
 }
 
+/// Its API server cannot be asked, so that nothing was looked at since the restart.
+#[tokio::test]
+async fn the_marks_of_a_cluster_that_goes_before_it_was_looked_at_are_removed() {
+    let mut world = protected().await;
+    world.stop().await;
+    world.seed.delete("clusterhealths", "", "a");
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    world.start();
+    world.clock.pass(INTERVAL).await;
+    world.seed.delete("clusters", "", "a");
+    world.clock.pass(INTERVAL * 2).await;
+    assert_kept(&world);
+    world.clock.pass(LONG).await;
+    assert_released(&world);
+}
+
 /// While the dependents cannot be read, a mark may be there.
 #[tokio::test]
 async fn no_record_is_dropped_before_its_dependents_were_looked_at() {

@@ -36,7 +36,8 @@ pub enum Stance {
     Hold(Finding, &'static str),
     /// Nothing is owed, and nothing is to be done.
     Idle(Finding),
-    /// The Cluster is gone, unless it comes back soon: remove the marks.
+    /// The Cluster is gone, unless it comes back soon: remove the marks, also those that are only
+    /// found then.
     Bury,
     /// Nobody has any use for it, and nothing is owed to it.
     Forget,
@@ -119,7 +120,9 @@ impl Stance {
             message: "the Cluster is gone".to_owned(),
         };
         match brake {
-            _ if !known.engaged => Self::Forget,
+            _ if !known.engaged && known.looked_at => Self::Forget,
+            // What may be marked and is not known to be is not waited for.
+            Brake { suspend, dry_run } if !known.engaged && (suspend || dry_run) => Self::Forget,
             Brake { suspend: true, .. } => Self::Hold(finding(), SUSPENDED),
             Brake { dry_run: true, .. } => Self::Hold(finding(), DRY_RUN),
             _ => Self::Bury,
