@@ -44,6 +44,7 @@ const NONE: Budget = Budget {
     freezes: 0,
     people: 0,
     policies: 0,
+    lives: 0,
     rollbacks: 0,
     outages: 0,
 };
@@ -122,6 +123,21 @@ fn policies_change(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: B
     holds("policies change", deep, bounds(parts, budget));
 }
 
+/// The Cluster is deleted, hibernated, loses its workers, is gone, and comes back.
+#[rstest]
+#[case::short(SHORT, &ONE, Budget { lives: 2, ..NONE })]
+#[case::crashed(SHORT, &ONE, Budget { lives: 1, ends: 1, ..NONE })]
+#[case::held(SHORT, &ONE, Budget { lives: 1, policies: 1, ..NONE })]
+#[case::turning(DEEP, &ONE, Budget { turns: 1, lives: 2, ..NONE })]
+#[case::deep(DEEP, &TWO, Budget { turns: 1, lives: 2, ..NONE })]
+#[case::crashed_deep(DEEP, &TWO, Budget { lives: 2, ends: 1, ..NONE })]
+#[case::failing(DEEP, &ONE, Budget { turns: 1, lives: 2, faults: 1, ..NONE })]
+#[case::with_people(DEEP, &ONE, Budget { lives: 2, people: 1, ..NONE })]
+#[case::much(DEEP, &ONE, Budget { turns: 1, lives: 2, policies: 1, ends: 1, ..NONE })]
+fn clusters_live(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
+    holds("clusters live", deep, bounds(parts, budget));
+}
+
 /// The seed's API server is away, and its etcd is restored to an older state.
 #[rstest]
 #[case::away(SHORT, &TWO, Budget { turns: 1, outages: 1, ..NONE })]
@@ -188,6 +204,9 @@ fn all_at_once(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budge
 #[case(Flaw::ForgetsTheRecord, Budget { turns: 1, ..NONE }, "no-count-lost")]
 #[case(Flaw::RestoresOne, Budget { turns: 1, ..NONE }, "restored-exactly")]
 #[case(Flaw::TrustsItsRecord, Budget { turns: 1, ends: 1, ..NONE }, "all-restored")]
+#[case(Flaw::KeepsMarks, Budget { lives: 1, ..NONE }, "let-go")]
+#[case(Flaw::BuriesAtOnce, Budget { lives: 1, ..NONE }, "let-go")]
+#[case(Flaw::ReleasesTheRecord, Budget { lives: 1, ..NONE }, "no-count-lost")]
 #[case(Flaw::BelievesForEver, Budget { turns: 1, late: 1, ..NONE }, "all-restored")]
 fn a_flaw_is_found(#[case] flaw: Flaw, #[case] budget: Budget, #[case] rule: &str) {
     let bounds = Bounds {

@@ -17,6 +17,20 @@ pub(crate) enum Shoot {
     Gated,
 }
 
+/// What becomes of the Cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Life {
+    /// It is one that is probed.
+    Probed,
+    /// Its workers are removed.
+    NoWorkers,
+    /// It is being hibernated.
+    FallingAsleep,
+    /// It is being deleted. One that is hibernated, wakes up or migrates is the same to the operator.
+    Deleting,
+    Gone,
+}
+
 /// What is there of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
@@ -62,6 +76,7 @@ pub(crate) enum Action {
     /// The controller of a dependent brings about what is wanted.
     Follow(usize),
     SetPolicy(Policy),
+    SetCluster(Life),
     /// A backup of etcd is made.
     Save,
     /// etcd is restored from it.
@@ -81,7 +96,7 @@ pub(crate) enum Action {
     Depose(usize),
     /// It was frozen for so long that its evidence does not count any more.
     Freeze(usize),
-    /// It sees what has become of the policy.
+    /// It sees what has become of the policy and the Cluster.
     See(usize),
     /// It reads the leases; in the second case so long after what was there before that all that
     /// waits is due.

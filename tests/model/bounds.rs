@@ -49,6 +49,8 @@ pub(crate) struct Budget {
     pub(crate) people: u8,
     /// Somebody changes the policy.
     pub(crate) policies: u8,
+    /// The Cluster is deleted, hibernated, loses its workers, is gone, or comes back.
+    pub(crate) lives: u8,
     /// etcd is restored to what was saved of it.
     pub(crate) rollbacks: u8,
     /// The seed's API server is away, and comes back.

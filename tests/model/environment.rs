@@ -3,53 +3,62 @@
 use dependency_watchdog::prober::plan::{Aim, Family, Write};
 
 use super::{
-    action::{Action, Fate, Policy, Shoot, text, write},
+    action::{Action, Fate, Life, Policy, Shoot, text, write},
     bounds::{Bounds, Budget},
-    explorer::{Model, fingerprint},
+    explorer::Model,
     flaws::Flaw,
+    flow::Need,
     object::Object,
-    operator::{Need, Operator, Saved},
+    operator::{Operator, Saved},
     rules::{self, Sender, Wanted},
 };
 use std::{collections::HashSet, rc::Rc};
 
 /// A write that was given up by its sender.
 #[derive(Clone, Debug, Hash)]
-struct Late {
+pub(super) struct Late {
     index: usize,
     write: String,
 }
 
 /// What etcd holds, and what people wanted by then.
 #[derive(Clone, Debug, Hash)]
-struct Stored {
-    objects: Vec<Option<Object>>,
-    saved: Option<Rc<Saved>>,
-    wanted: Vec<Wanted>,
+pub(super) struct Stored {
+    pub(super) objects: Vec<Option<Object>>,
+    pub(super) saved: Option<Rc<Saved>>,
+    pub(super) wanted: Vec<Wanted>,
 }
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct State {
-    stored: Stored,
-    backup: Option<Box<Stored>>,
-    late: Vec<Late>,
-    operators: Vec<Rc<Operator>>,
-    shoot: Shoot,
-    policy: Policy,
-    away: bool,
-    budget: Budget,
+    pub(super) stored: Stored,
+    pub(super) backup: Option<Box<Stored>>,
+    pub(super) late: Vec<Late>,
+    pub(super) operators: Vec<Rc<Operator>>,
+    pub(super) shoot: Shoot,
+    pub(super) policy: Policy,
+    pub(super) life: Life,
+    pub(super) away: bool,
+    pub(super) budget: Budget,
+}
+
+impl State {
+    /// What an operator that looks now sees.
+    pub(super) fn seen(&self) -> (Policy, Life) {
+        (self.policy, self.life)
+    }
+
+    /// Nobody would know that there was such a cluster.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.life == Life::Gone && self.stored.saved.is_none()
+    }
 }
 
 /// A model, and which of its states are known to end well.
 pub(crate) struct World {
-    bounds: Bounds,
-    well: HashSet<u64>,
+    pub(super) bounds: Bounds,
+    pub(super) well: HashSet<u64>,
 }
-
-/// So many rounds in which nothing goes wrong bring all back ...
-const ROUNDS: usize = 8;
-/// ... each of so many requests at the most.
-const STEPS: usize = 60;
 
 impl World {
     pub(crate) fn new(bounds: Bounds) -> Self {
@@ -190,18 +199,21 @@ impl World {
             let operator = state.operators.remove(over);
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {
-                state.stored.saved = operator.ending.then(|| Rc::new(operator.report()));
+                let kept = operator.ending && state.life != Life::Gone;
+                state.stored.saved = kept.then(|| Rc::new(operator.report()));
             }
         }
     }
 
-    fn apply(&self, state: &mut State, action: &Action) -> Result<(), String> {
+    pub(super) fn apply(&self, state: &mut State, action: &Action) -> Result<(), String> {
         let bounds = &self.bounds;
+        let seen = state.seen();
         let State {
             stored,
             operators,
             budget,
             policy: in_force,
+            life: lived,
             shoot: leases,
             ..
         } = &mut *state;
@@ -249,6 +261,14 @@ impl World {
                 budget.policies -= 1;
                 *in_force = policy;
             }
+            Action::SetCluster(life) => {
+                budget.lives -= 1;
+                *lived = life;
+                // It goes with the Cluster that owns it.
+                if life == Life::Gone {
+                    stored.saved = None;
+                }
+            }
             Action::Save => state.backup = Some(Box::new(stored.clone())),
             Action::RollBack => {
                 budget.rollbacks -= 1;
@@ -269,7 +289,7 @@ impl World {
                 state.late.remove(place);
             }
             Action::Start => {
-                let operator = Operator::start(stored.saved.as_deref(), *in_force, bounds);
+                let operator = Operator::start(stored.saved.as_deref(), seen, bounds);
                 operators.push(Rc::new(operator));
             }
             Action::Crash(at) => {
@@ -294,7 +314,7 @@ impl World {
                     flow.lapsed = true;
                 }
             }
-            Action::See(at) => Rc::make_mut(&mut operators[at]).see(*in_force, bounds),
+            Action::See(at) => Rc::make_mut(&mut operators[at]).see(seen, bounds),
             Action::Probe(at, late) => {
                 Rc::make_mut(&mut operators[at]).probe(*leases, late, bounds)
             }
@@ -307,176 +327,6 @@ impl World {
         }
         self.settle(state);
         rules::stored(&state.stored.objects, &state.stored.wanted)
-    }
-
-    /// What people, the shoot and the machinery may do.
-    fn happenings(&self, state: &State) -> Vec<Action> {
-        let budget = state.budget;
-        let mut actions = Vec::new();
-        if budget.turns > 0 {
-            let mut shoots = vec![Shoot::Healthy, Shoot::Silent, Shoot::Unreadable];
-            if self.bounds.checks {
-                shoots.extend([Shoot::Triggered, Shoot::Gated]);
-            }
-            let others = shoots.into_iter().filter(|shoot| *shoot != state.shoot);
-            actions.extend(others.map(Action::Turn));
-        }
-        for (index, object) in state.stored.objects.iter().enumerate() {
-            let Some(object) = object else {
-                actions.push(Action::Create(index));
-                continue;
-            };
-            if object.present != object.replicas {
-                actions.push(Action::Follow(index));
-            }
-            if budget.people > 0 {
-                let others = [0, 1, 3].into_iter().filter(|it| *it != object.replicas);
-                actions.extend(others.map(|replicas| Action::Scale(index, replicas)));
-                actions.push(Action::Ignore(index, !object.ignored));
-                actions.push(Action::Delete(index));
-                if object.marked {
-                    actions.push(Action::Unmark(index));
-                }
-            }
-        }
-        if budget.policies > 0 {
-            let all = [
-                Policy::Enforce,
-                Policy::DryRun,
-                Policy::Suspended,
-                Policy::Deleted,
-            ];
-            let others = all.into_iter().filter(|policy| *policy != state.policy);
-            actions.extend(others.map(Action::SetPolicy));
-        }
-        if budget.rollbacks > 0 && !state.away {
-            actions.push(match state.backup {
-                Some(_) => Action::RollBack,
-                None => Action::Save,
-            });
-        }
-        if state.away {
-            actions.push(Action::Away(false));
-        } else if budget.outages > 0 {
-            actions.push(Action::Away(true));
-        }
-        for place in 0..state.late.len() {
-            actions.extend([Action::Arrive(place), Action::Vanish(place)]);
-        }
-        if state.operators.iter().all(|it| it.deposed) && !state.away {
-            actions.push(Action::Start);
-        }
-        actions
-    }
-
-    /// What one instance may do, and what may become of it.
-    fn workings(&self, state: &State, at: usize) -> Vec<Action> {
-        let budget = state.budget;
-        let operator = &state.operators[at];
-        let mut actions = Vec::new();
-        if budget.ends > 0 && !operator.deposed {
-            actions.extend([Action::Crash(at), Action::Depose(at)]);
-            if !operator.ending {
-                actions.push(Action::End(at));
-            }
-        }
-        if budget.freezes > 0 && operator.flow.as_ref().is_some_and(|flow| !flow.lapsed) {
-            actions.push(Action::Freeze(at));
-        }
-        if !operator.ending && !operator.deposed {
-            if operator.seen != Some(state.policy) {
-                actions.push(Action::See(at));
-            }
-            if operator.is_probing() {
-                actions.extend([Action::Probe(at, false), Action::Probe(at, true)]);
-            }
-            if operator.agenda.due().is_some() {
-                actions.push(Action::Resume(at));
-            }
-            if !state.away {
-                actions.push(Action::Report(at));
-            }
-        }
-        for index in 0..self.bounds.parts.len() {
-            let Some(need) = operator.need(index) else {
-                continue;
-            };
-            let fates: &[Fate] = match (&need, state.away) {
-                (Need::Stop, _) | (_, true) => &[],
-                (Need::Read, _) => &[Fate::Fails],
-                (Need::Write(_), _) => &[
-                    Fate::Fails,
-                    Fate::Unanswered,
-                    Fate::Forbidden,
-                    Fate::Conflict,
-                    Fate::Late,
-                    Fate::Crash,
-                ],
-            };
-            let affordable = fates.iter().filter(|fate| match fate {
-                Fate::Late => budget.late > 0,
-                Fate::Crash => budget.ends > 0,
-                _ => budget.faults > 0,
-            });
-            actions.push(Action::Request(at, index, Fate::Answered));
-            actions.extend(affordable.map(|fate| Action::Request(at, index, *fate)));
-            if self.bounds.slow && matches!(need, Need::Read) && !state.away {
-                actions.push(Action::GiveUp(at, index));
-            }
-        }
-        actions
-    }
-
-    /// Nothing goes wrong any more, and a policy asks for the cluster.
-    fn calm(&self, state: &State) -> State {
-        let mut calm = state.clone();
-        calm.budget = Budget::default();
-        calm.backup = None;
-        calm.late.clear();
-        calm.away = false;
-        calm.shoot = Shoot::Healthy;
-        calm.policy = Policy::Enforce;
-        calm.operators.retain(|operator| !operator.deposed);
-        for (index, object) in calm.stored.objects.iter_mut().enumerate() {
-            let replicas = self.bounds.parts[index].replicas;
-            object.get_or_insert_with(|| Object::new(replicas));
-        }
-        calm
-    }
-
-    /// Everybody does what there is to do, until nothing is under way; then the leases are read.
-    fn round(&self, state: &mut State) -> Result<(), String> {
-        for _ in 0..STEPS {
-            for index in 0..self.bounds.parts.len() {
-                self.apply(state, &Action::Follow(index))?;
-            }
-            let Some(operator) = state.operators.first() else {
-                self.apply(state, &Action::Start)?;
-                continue;
-            };
-            if operator.seen != Some(state.policy) && !operator.ending {
-                self.apply(state, &Action::See(0))?;
-                continue;
-            }
-            let mut parts = 0..self.bounds.parts.len();
-            match parts.find(|index| operator.need(*index).is_some()) {
-                Some(index) => self.apply(state, &Action::Request(0, index, Fate::Answered))?,
-                None => return Ok(()),
-            }
-        }
-        Err(format!("all-restored: {STEPS} requests do not end a flow"))
-    }
-
-    /// What is waited for comes about.
-    fn go_on(&self, state: &mut State) -> Result<(), String> {
-        let due = |operator: &Rc<Operator>| operator.agenda.due().is_some();
-        if state.operators.first().is_some_and(due) {
-            self.apply(state, &Action::Resume(0))?;
-        }
-        if state.operators.first().is_some_and(|it| it.is_probing()) {
-            self.apply(state, &Action::Probe(0, true))?;
-        }
-        Ok(())
     }
 }
 
@@ -502,11 +352,12 @@ impl Model for World {
             late: vec![],
             operators: vec![Rc::new(Operator::start(
                 None,
-                Policy::Enforce,
+                (Policy::Enforce, Life::Probed),
                 &self.bounds,
             ))],
             shoot: Shoot::Silent,
             policy: Policy::Enforce,
+            life: Life::Probed,
             away: false,
             budget: self.bounds.budget,
         }
@@ -555,36 +406,6 @@ impl Model for World {
     }
 
     fn check(&mut self, state: &State) -> Result<(), String> {
-        let flaw = self.bounds.flaw;
-        if flaw != Flaw::None && !flaw.shows_in_the_end() {
-            return Ok(());
-        }
-        let mut calm = self.calm(state);
-        self.round(&mut calm)?;
-        let mut way = Vec::new();
-        for _ in 0..ROUNDS {
-            let print = fingerprint(&calm);
-            if self.well.contains(&print) {
-                self.well.extend(way);
-                return Ok(());
-            }
-            // Where another round changes nothing, it has come to rest.
-            if way.last() == Some(&print) {
-                rules::at_rest(
-                    &calm.stored.objects,
-                    &calm.stored.wanted,
-                    calm.operators.first().map(|it| &**it),
-                )?;
-                self.well.extend(way);
-                return Ok(());
-            }
-            way.push(print);
-            self.go_on(&mut calm)?;
-            self.round(&mut calm)?;
-        }
-        Err(format!(
-            "all-restored: in {ROUNDS} rounds without a fault it has not come to rest: {:?}",
-            calm.stored.objects
-        ))
+        self.ends_well(state)
     }
 }

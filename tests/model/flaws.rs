@@ -36,6 +36,12 @@ pub(crate) enum Flaw {
     RestoresOne,
     /// What was once seen back is never looked at again.
     BelievesForEver,
+    /// The marks of what is let go stay.
+    KeepsMarks,
+    /// Marks are removed as soon as the Cluster is gone.
+    BuriesAtOnce,
+    /// A mark is removed with its record when its dependent is let go.
+    ReleasesTheRecord,
     /// After a restart only what the record lists as owed is restored.
     TrustsItsRecord,
 }
@@ -43,7 +49,10 @@ pub(crate) enum Flaw {
 impl Flaw {
     /// Whether only what comes of it in the end tells that there is one.
     pub(crate) fn shows_in_the_end(self) -> bool {
-        matches!(self, Self::TrustsItsRecord | Self::BelievesForEver)
+        matches!(
+            self,
+            Self::TrustsItsRecord | Self::BelievesForEver | Self::KeepsMarks
+        )
     }
 
     /// The dependent, as this operator sees it.
@@ -72,6 +81,13 @@ impl Flaw {
                 if patch["spec"]["replicas"].as_i64() > Some(0) =>
             {
                 remove(patch, "", "spec");
+            }
+            (Self::ReleasesTheRecord, Write::Object(patch)) => {
+                if let Some(annotations) = patch.pointer_mut("/metadata/annotations")
+                    && annotations[MARK].is_null()
+                {
+                    annotations[RECORD] = Value::Null;
+                }
             }
             (Self::RestoresOne, Write::Object(patch) | Write::ScaleMerge(patch))
                 if patch["spec"]["replicas"].as_i64() > Some(1) =>

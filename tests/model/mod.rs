@@ -6,9 +6,13 @@
 
 pub(crate) mod action;
 pub(crate) mod bounds;
+pub(crate) mod ends;
 pub(crate) mod environment;
 pub(crate) mod explorer;
 pub(crate) mod flaws;
+pub(crate) mod flow;
 pub(crate) mod object;
 pub(crate) mod operator;
+pub(crate) mod possible;
+pub(crate) mod presence;
 pub(crate) mod rules;

@@ -9,30 +9,31 @@ use std::{
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
     checks::Trigger,
-    cluster::{Assignment, Brake, Dependent, Eligibility, Selected, Settings},
+    cluster::{Eligibility, Settings},
     health::Finding,
     prober::{
         agenda::{Agenda, Move, Order},
-        attempt::{Attempt, Turn},
         course::Course,
-        flow::{Ending, Onward, Settling, What},
         ledger::Ledger,
-        plan::{Aim, Family, Observed, Step, Write, levels},
-        scale::ScaleError,
+        plan::Aim,
         stance::{Known, Presence, Stance},
     },
 };
 use tokio::time::Instant;
 
 use super::{
-    action::{Policy, Shoot},
+    action::{Life, Policy, Shoot},
     bounds::Bounds,
     flaws::Flaw,
+    flow::Run,
+    presence::presence,
 };
 
 /// The present. Time is not counted: what takes time may happen at any moment.
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 const AGES: Duration = Duration::from_secs(24 * 3600);
+/// As the loop of a cluster has it.
+const COMES_BACK: Duration = Duration::from_secs(30);
 
 /// A moment at which all that waits is due, or one at which nothing is yet.
 pub(crate) fn moment(late: bool) -> Instant {
@@ -53,10 +54,12 @@ pub(crate) struct Operator {
     stance: Held,
     /// Whether the settings by which it probed last were of mode DryRun.
     last: Option<bool>,
-    /// The policy as it knows it.
-    pub(crate) seen: Option<Policy>,
+    /// The policy and the Cluster as it knows them.
+    pub(crate) seen: (Policy, Life),
     /// What the evidence asks for that it has now.
     pub(crate) saw: Option<Aim>,
+    /// The Cluster has been gone for so long that it does not come back.
+    buried: bool,
     /// Its Lease may be somebody else's.
     pub(crate) deposed: bool,
     /// It was asked to end.
@@ -72,49 +75,10 @@ impl Hash for Held {
         std::mem::discriminant(&self.0).hash(state);
         let dry_run = |settings: &Arc<Settings>| settings.mode == Mode::DryRun;
         self.0.settings().map(dry_run).hash(state);
+        if let Stance::Settle(aim, _) = &self.0 {
+            aim.hash(state);
+        }
     }
-}
-
-/// A flow.
-#[derive(Clone, Debug, Hash)]
-pub(crate) struct Run {
-    pub(crate) aim: Aim,
-    restore: Restore,
-    dependents: Arc<[Dependent]>,
-    level: usize,
-    pub(crate) ways: Vec<Way>,
-    pub(crate) withdrawn: bool,
-    /// The evidence is too old.
-    pub(crate) lapsed: bool,
-    /// Which dependents have been where they belong since it began, or were given up.
-    pub(crate) reached: Vec<bool>,
-    /// Which have to be really back before the next level.
-    pub(crate) owed: Vec<bool>,
-}
-
-/// A dependent in a flow.
-#[derive(Clone, Debug, Hash)]
-pub(crate) struct Way {
-    pub(crate) index: usize,
-    settling: Settling,
-    attempt: Attempt,
-    /// What the first of two reads has shown.
-    half: Option<Observed>,
-    ended: Option<Ending>,
-}
-
-/// What a dependent needs next.
-pub(crate) enum Need {
-    /// To be read, in one or two requests.
-    Read,
-    Write(Write),
-    /// Nothing: its flow is to stop.
-    Stop,
-}
-
-fn index_of(dependent: &Dependent) -> usize {
-    let name = &dependent.reference.name;
-    name[1..].parse().expect("a name ends with a number")
 }
 
 impl Saved {
@@ -129,19 +93,28 @@ impl Saved {
 
 impl Operator {
     /// A new process.
-    pub(crate) fn start(saved: Option<&Saved>, policy: Policy, bounds: &Bounds) -> Self {
+    pub(crate) fn start(saved: Option<&Saved>, seen: (Policy, Life), bounds: &Bounds) -> Self {
         let known = saved.map(Saved::status);
         let mut operator = Self {
             agenda: Agenda::recall(known.as_ref()),
             flow: None,
             stance: Held(Stance::Idle(Finding::Pending)),
             last: None,
-            seen: None,
+            seen,
             saw: None,
+            buried: false,
             deposed: false,
             ending: false,
         };
-        operator.see(policy, bounds);
+        if saved.is_none()
+            && let Presence::There(assignment) = presence(seen, bounds)
+            && let Some(policy) = assignment.selected.or(assignment.former)
+            && let Ok(settings) = policy.settings
+        {
+            // No record tells what may be marked.
+            let _none = operator.agenda.adopt(&settings.dependents);
+        }
+        operator.take_stance(bounds);
         operator
     }
 
@@ -170,40 +143,23 @@ impl Operator {
         match (&self.stance.0, aim) {
             (Stance::Probe(settings), _) => settings.mode == Mode::Enforce,
             (Stance::LetGo(settings), Aim::Restore) => settings.mode == Mode::Enforce,
+            (Stance::Hibernate(..), Aim::Restore | Aim::Release) => true,
+            (Stance::Settle(settled, _), aim) => *settled == aim,
+            (Stance::Bury, aim) => aim == Aim::Release,
             _ => false,
         }
     }
 
-    /// Learns of the policy.
-    pub(crate) fn see(&mut self, policy: Policy, bounds: &Bounds) {
-        self.seen = Some(policy);
+    /// Learns of the policy and the Cluster.
+    pub(crate) fn see(&mut self, seen: (Policy, Life), bounds: &Bounds) {
+        self.seen = seen;
         self.take_stance(bounds);
     }
 
     /// As the loop of a cluster does, after each event.
-    fn take_stance(&mut self, bounds: &Bounds) {
+    pub(super) fn take_stance(&mut self, bounds: &Bounds) {
         let settings = |mode| bounds.settings(mode);
-        let policy = |mode, suspend| Selected {
-            policy: "shoots".into(),
-            brake: Brake {
-                suspend,
-                dry_run: mode == Mode::DryRun,
-            },
-            settings: Ok(settings(mode)),
-            outranked: vec![],
-        };
-        let (selected, former) = match self.seen.expect("it was told of the policy") {
-            Policy::Enforce => (Some(policy(Mode::Enforce, false)), None),
-            Policy::DryRun => (Some(policy(Mode::DryRun, false)), None),
-            Policy::Suspended => (Some(policy(Mode::Enforce, true)), None),
-            Policy::Deleted => (None, Some(policy(Mode::Enforce, false))),
-        };
-        let assignment = Assignment {
-            uid: "uid".into(),
-            eligibility: Eligibility::Probed,
-            selected,
-            former,
-        };
+        let presence = presence(self.seen, bounds);
         let mode = |dry_run| if dry_run { Mode::DryRun } else { Mode::Enforce };
         let last = self.last.map(mode).map(settings);
         let known = Known {
@@ -211,7 +167,10 @@ impl Operator {
             engaged: self.agenda.is_engaged(),
             looked_at: self.agenda.ledger.is_looked_at(),
         };
-        let stance = Stance::new(&Presence::There(Box::new(assignment)), known);
+        let stance = match Stance::new(&presence, known) {
+            Stance::Settle(_, finding) if bounds.flaw == Flaw::KeepsMarks => Stance::Idle(finding),
+            stance => stance,
+        };
         if stance == self.stance.0 {
             return;
         }
@@ -220,35 +179,48 @@ impl Operator {
         if changed && bounds.flaw != Flaw::DisregardsPolicy {
             moves.push(self.agenda.stop());
         }
+        if changed {
+            self.saw = None;
+            self.buried = false;
+        }
         match &stance {
-            Stance::Probe(settings) => {
+            Stance::Probe(settings)
                 if (changed || last.as_ref() != Some(settings))
-                    && (bounds.flaw != Flaw::DisregardsPolicy || last.is_none())
-                {
-                    moves.push(self.agenda.adopt(&settings.dependents));
-                }
-                self.last = Some(settings.mode == Mode::DryRun);
-            }
-            Stance::LetGo(settings) => {
-                if changed {
-                    moves.push(self.agenda.adopt(&[]));
-                }
-                self.last = Some(settings.mode == Mode::DryRun);
+                    && (bounds.flaw != Flaw::DisregardsPolicy || last.is_none()) =>
+            {
+                moves.push(self.agenda.adopt(&settings.dependents));
             }
             Stance::Hold(..) if changed && bounds.flaw != Flaw::DisregardsPolicy => {
                 moves.push(self.agenda.hold(moment(false)));
             }
-            Stance::Settle(aim, _) => {
-                if changed {
-                    moves.push(self.agenda.adopt(&[]));
-                }
-                moves.push(self.agenda.insist(*aim, String::new(), moment(false)));
+            Stance::LetGo(_) | Stance::Hibernate(..) | Stance::Settle(..) | Stance::Bury
+                if changed =>
+            {
+                moves.push(self.agenda.adopt(&[]));
             }
-            Stance::Idle(_) => moves.push(self.agenda.adopt(&settings(Mode::Enforce).dependents)),
+            Stance::Idle(_) => moves.push(self.agenda.adopt(match &presence {
+                Presence::There(it) if it.eligibility == Eligibility::Probed => it.dependents(),
+                _ => &[],
+            })),
             _ => {}
         }
-        if changed {
-            self.saw = None;
+        match &stance {
+            Stance::Settle(aim, _) => {
+                self.saw = Some(*aim);
+                moves.push(self.agenda.insist(*aim, String::new(), moment(false)));
+            }
+            Stance::Bury => {
+                let wait = match bounds.flaw {
+                    Flaw::BuriesAtOnce => Duration::ZERO,
+                    _ => COMES_BACK,
+                };
+                let from = moment(false) + wait;
+                moves.push(self.agenda.insist(Aim::Release, String::new(), from));
+            }
+            _ => {}
+        }
+        if let Some(settings) = stance.settings() {
+            self.last = Some(settings.mode == Mode::DryRun);
         }
         self.stance = Held(stance);
         for next in moves {
@@ -258,6 +230,9 @@ impl Operator {
 
     /// Reads the leases, and acts on what they say.
     pub(crate) fn probe(&mut self, shoot: Shoot, late: bool, bounds: &Bounds) {
+        if matches!(self.stance.0, Stance::Hibernate(..)) {
+            return self.ask_who_falls_asleep(shoot, late, bounds);
+        }
         let leases = match shoot {
             Shoot::Silent => Some(Aim::Protect),
             Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Aim::Restore),
@@ -322,6 +297,34 @@ impl Operator {
         self.take_stance(bounds);
     }
 
+    /// As `Probe::answered` and `Probe::not_answered`. Who has not answered for a day has not
+    /// answered for long enough.
+    fn ask_who_falls_asleep(&mut self, shoot: Shoot, late: bool, bounds: &Bounds) {
+        let next = match (shoot, late) {
+            (Shoot::Unreadable, false) => {
+                self.saw = None;
+                self.agenda.stop()
+            }
+            (Shoot::Unreadable, true) => {
+                self.saw = Some(Aim::Release);
+                let now = moment(false);
+                self.agenda.insist(Aim::Release, String::new(), now)
+            }
+            _ => {
+                self.saw = Some(Aim::Restore);
+                let order = Order {
+                    aim: Aim::Restore,
+                    restore: Restore::Marked,
+                    provable: None,
+                    valid_until: moment(false),
+                };
+                self.agenda.act(order, String::new, moment(late))
+            }
+        };
+        self.carry_out(next, bounds);
+        self.take_stance(bounds);
+    }
+
     fn stop(&mut self, bounds: &Bounds) {
         if bounds.flaw != Flaw::KeepsOn {
             let next = self.agenda.stop();
@@ -335,272 +338,26 @@ impl Operator {
         self.ending = true;
     }
 
-    /// What is insisted on is due.
+    /// What is insisted on is due: as much time has passed.
     pub(crate) fn resume(&mut self, bounds: &Bounds) {
+        if self.stance.0 == Stance::Bury {
+            self.buried |= self.agenda.due() >= Some(moment(false) + COMES_BACK);
+            self.saw = self.buried.then_some(Aim::Release);
+        }
         let next = self.agenda.resume(moment(false));
         self.carry_out(next, bounds);
     }
 
-    fn carry_out(&mut self, next: Move, bounds: &Bounds) {
+    pub(super) fn carry_out(&mut self, next: Move, bounds: &Bounds) {
         match (next, &mut self.flow) {
             (Move::Extend(_), Some(flow)) => flow.lapsed = false,
             (Move::Withdraw, Some(flow)) => flow.withdrawn = true,
             (Move::Start(order, _), _) => {
-                let memory = self.agenda.ledger.memory();
-                let count = bounds.parts.len();
-                let mut flow = Run {
-                    aim: order.aim,
-                    restore: order.restore,
-                    dependents: self.agenda.ledger.dependents(order.aim),
-                    level: 0,
-                    ways: vec![],
-                    withdrawn: false,
-                    lapsed: false,
-                    reached: vec![false; count],
-                    owed: vec![false; count],
-                };
-                for dependent in flow.dependents.iter() {
-                    flow.owed[index_of(dependent)] = memory[&dependent.reference].owed;
-                }
-                flow.begin_level(&self.agenda, bounds);
+                let flow = Run::new(order, &self.agenda, bounds);
                 self.flow = Some(flow);
                 self.after_level(bounds);
             }
             (Move::Nothing | Move::Extend(_) | Move::Withdraw, _) => {}
         }
-    }
-
-    /// What a dependent needs next, if it is being worked on.
-    pub(crate) fn need(&self, index: usize) -> Option<Need> {
-        let flow = self.flow.as_ref()?;
-        let way = flow.ways.iter().find(|way| way.index == index)?;
-        if way.ended.is_some() {
-            return None;
-        }
-        Some(match way.attempt.turn() {
-            // As `Warrant::turn` tells.
-            Turn::Write(write) => {
-                let ends = self.ending && !way.attempt.is_half_written();
-                match flow.lapsed || flow.withdrawn || ends {
-                    true => Need::Stop,
-                    false => Need::Write(write),
-                }
-            }
-            _ if flow.lapsed || flow.withdrawn || self.ending => Need::Stop,
-            _ => Need::Read,
-        })
-    }
-
-    fn way(&mut self, index: usize) -> &mut Way {
-        let flow = self.flow.as_mut().expect("a flow is under way");
-        let way = flow.ways.iter_mut().find(|way| way.index == index);
-        way.expect("it is being worked on")
-    }
-
-    /// The flow is to stop: this dependent is not worked on any more.
-    pub(crate) fn stop_way(&mut self, index: usize, bounds: &Bounds) {
-        let way = self.way(index);
-        way.ended = Some(Ending::Stopped);
-        if let Some(step) = way.attempt.begun() {
-            self.note(index, &What::Interrupted(step));
-        }
-        self.after_level(bounds);
-    }
-
-    /// The answer to a read has come.
-    pub(crate) fn read(
-        &mut self,
-        index: usize,
-        seen: Option<Observed>,
-        late: bool,
-        bounds: &Bounds,
-    ) {
-        let seen = seen.map(|seen| bounds.flaw.blur(seen));
-        let way = self.way(index);
-        let seen = match (seen, way.half.take()) {
-            (None, _) => None,
-            (Some(seen), None) if seen.family == Family::Scalable => {
-                way.half = Some(seen);
-                return;
-            }
-            (Some(seen), None) => Some(seen),
-            // The first of two has told the annotations, the second tells the replicas. If there was a
-            // change in between, no write comes of them.
-            (Some(seen), Some(half)) => Some(Observed {
-                resource_version: match half.resource_version == seen.resource_version {
-                    true => half.resource_version.clone(),
-                    false => "stale".to_owned(),
-                },
-                replicas: seen.replicas,
-                any_left: seen.any_left,
-                running: seen.running,
-                ..half
-            }),
-        };
-        if way.attempt.is_in_doubt() {
-            return match way.attempt.looked_again(seen.as_ref()) {
-                true => self.went_on(index, late, bounds),
-                false => self.refused(index, bounds),
-            };
-        }
-        match way.settling.decide(seen.as_ref()) {
-            Ok(step) if way.settling.only_looks() => self.onward(index, step, seen, late, bounds),
-            Ok(step) => {
-                way.attempt.decide(step, seen);
-                self.turned(index, late, bounds);
-            }
-            Err(refusal) => self.fail(index, refusal.into(), bounds),
-        }
-    }
-
-    /// The write was carried out.
-    pub(crate) fn accepted(&mut self, index: usize, version: &str, bounds: &Bounds) {
-        self.way(index).attempt.accepted(Some(version));
-        self.went_on(index, false, bounds);
-    }
-
-    fn went_on(&mut self, index: usize, late: bool, bounds: &Bounds) {
-        if let Some(flow) = &mut self.flow
-            && flow.aim == Aim::Restore
-        {
-            flow.owed[index] = true;
-        }
-        self.turned(index, late, bounds);
-    }
-
-    /// What the write was decided from is not so any more.
-    pub(crate) fn overtaken(&mut self, index: usize, bounds: &Bounds) {
-        if !self.way(index).attempt.overtaken() {
-            self.fail(index, ScaleError::Conflicts, bounds);
-        }
-    }
-
-    /// The write failed, and may have been carried out all the same: it is read what has become of it.
-    pub(crate) fn unanswered(&mut self, index: usize) {
-        self.way(index).attempt.unanswered();
-    }
-
-    /// A dependent is where the flow wants it.
-    pub(crate) fn reached(&mut self, index: usize) {
-        if let Some(flow) = &mut self.flow {
-            flow.reached[index] = true;
-        }
-    }
-
-    /// No answer comes, whatever the request was.
-    pub(crate) fn unanswered_or_unread(&mut self, index: usize, bounds: &Bounds) {
-        match self.need(index) {
-            Some(Need::Write(_)) => self.unanswered(index),
-            _ => self.refused(index, bounds),
-        }
-    }
-
-    /// A request failed, and nothing was written by it.
-    pub(crate) fn refused(&mut self, index: usize, bounds: &Bounds) {
-        let error = ScaleError::Request {
-            verb: "patch",
-            message: String::new(),
-        };
-        self.fail(index, error, bounds);
-    }
-
-    fn fail(&mut self, index: usize, error: ScaleError, bounds: &Bounds) {
-        let way = self.way(index);
-        let begun = way.attempt.begun();
-        way.ended = Some(way.settling.failed(&error, begun));
-        self.note(index, &What::Failed(error, begun));
-        self.after_level(bounds);
-    }
-
-    fn turned(&mut self, index: usize, late: bool, bounds: &Bounds) {
-        if let Turn::Done(step, found) = self.way(index).attempt.turn() {
-            self.onward(index, step, found, late, bounds);
-        }
-    }
-
-    fn onward(
-        &mut self,
-        index: usize,
-        step: Step,
-        found: Option<Observed>,
-        late: bool,
-        bounds: &Bounds,
-    ) {
-        let way = self.way(index);
-        way.attempt = Attempt::new(false);
-        let (whats, onward) = way.settling.carried_out(step, found, moment(late));
-        if let Onward::Ended(ending) = onward {
-            way.ended = Some(ending);
-        }
-        for what in whats {
-            if let (What::Late(_), Some(flow)) = (&what, &mut self.flow) {
-                flow.reached[index] = true;
-            }
-            self.note(index, &what);
-        }
-        self.after_level(bounds);
-    }
-
-    fn note(&mut self, index: usize, what: &What) {
-        let flow = self.flow.as_ref().expect("a flow is under way");
-        let of_it = |dependent: &&Dependent| index_of(dependent) == index;
-        let dependent = flow.dependents.iter().find(of_it);
-        let dependent = dependent.expect("it is of the flow").clone();
-        self.agenda.ledger.note(&dependent, what, moment(false));
-    }
-
-    /// As `Flow::run`.
-    fn after_level(&mut self, bounds: &Bounds) {
-        while let Some(flow) = &mut self.flow {
-            let endings: Option<Vec<Ending>> = flow.ways.iter().map(|way| way.ended).collect();
-            let Some(endings) = endings else {
-                return;
-            };
-            let stopped = flow.lapsed || flow.withdrawn || self.ending;
-            let ending = match Ending::of_level(&endings) {
-                _ if stopped => Ending::Stopped,
-                Some(ending) => ending,
-                None if flow.begin_level(&self.agenda, bounds) => continue,
-                None => Ending::Complete,
-            };
-            self.flow = None;
-            self.agenda
-                .ended(ending, Duration::from_secs(10), moment(false));
-            let next = self.agenda.go_on();
-            self.carry_out(next, bounds);
-            self.take_stance(bounds);
-        }
-    }
-}
-
-impl Run {
-    /// Begins the next level, if there is one.
-    fn begin_level(&mut self, agenda: &Agenda, bounds: &Bounds) -> bool {
-        let levels = match bounds.flaw {
-            Flaw::NoOrder => vec![(0, self.dependents.iter().collect())],
-            _ => levels(&self.dependents, self.aim),
-        };
-        let Some((_, members)) = levels.get(self.level) else {
-            return false;
-        };
-        // What was known when the flow began, as `Flow` has it: nothing is noted of those to come.
-        let memory = agenda.ledger.memory();
-        let waited = agenda.ledger.waited(self.aim);
-        let ways = members.iter().map(|dependent| {
-            let memory = memory.get(&dependent.reference).copied();
-            let memory = memory.unwrap_or_default();
-            let waited = waited.get(&dependent.reference).copied();
-            let dependent = (*dependent).clone();
-            Way {
-                index: index_of(&dependent),
-                settling: Settling::new(dependent, self.aim, self.restore, memory, waited),
-                attempt: Attempt::new(false),
-                half: None,
-                ended: None,
-            }
-        });
-        self.ways = ways.collect();
-        self.level += 1;
-        true
     }
 }

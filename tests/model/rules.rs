@@ -6,7 +6,11 @@ use dependency_watchdog::{
     prober::plan::{Aim, IGNORE, MARK, Write},
 };
 
-use super::{action::text, object::Object, operator::Operator};
+use super::{
+    action::{Life, text},
+    object::Object,
+    operator::Operator,
+};
 
 /// What the replicas of a dependent may come to, by what somebody else than the operator wanted last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +58,14 @@ impl Wanted {
 
     /// Somebody has set or removed `ignore-scaling`.
     pub(crate) fn ignored(&mut self, object: &Object) {
-        if object.replicas == 0 && !self.counts.contains(&0) {
+        if object.replicas == 0 {
+            self.may_stay_at_zero();
+        }
+    }
+
+    /// It is in the hands of somebody else from now on.
+    fn may_stay_at_zero(&mut self) {
+        if !self.counts.contains(&0) {
             self.counts.push(0);
         }
     }
@@ -105,6 +116,13 @@ pub(crate) fn written(
         let either = before.replicas == 0 || after.replicas == 0;
         rule(either, "newer-count-wins", say)?;
     }
+    if before.marked && !after.marked && before.replicas == 0 && after.replicas == 0 {
+        // What was given up by its sender was let go when it was sent.
+        let let_go = sender.is_none_or(|sender| sender.saw == Some(Aim::Release));
+        rule(before.record == after.record, "no-count-lost", say)?;
+        rule(before.ignored || let_go, "let-go", say)?;
+        wanted.may_stay_at_zero();
+    }
     if before.replicas > 0 && after.replicas == 0 {
         let recorded = after.marked && after.record == Some(before.replicas);
         rule(recorded, "recorded-exactly", say)?;
@@ -145,27 +163,45 @@ pub(crate) fn is_reached(aim: Aim, object: Option<&Object>, owed: bool) -> bool 
         }
 }
 
-/// Holds what has come of a healthy cluster against the rules, when nothing went wrong any more.
+/// Holds what has come of a cluster against the rules, when nothing went wrong any more.
 pub(crate) fn at_rest(
     objects: &[Option<Object>],
     wanted: &[Wanted],
     operator: Option<&Operator>,
+    (life, answers): (Life, bool),
 ) -> Result<(), String> {
+    // Who decides about the replicas of what is let go is somebody else.
+    let restored = match life {
+        Life::Probed | Life::NoWorkers => true,
+        Life::FallingAsleep => answers,
+        Life::Deleting | Life::Gone => false,
+    };
+    let name = match life {
+        Life::Probed => "all-restored",
+        _ => "let-go",
+    };
     for (index, (object, wanted)) in objects.iter().zip(wanted).enumerate() {
         let Some(object) = object else {
             continue;
         };
-        let say = || format!("d{index} has {object} in the end, {wanted:?}");
-        rule(!object.marked, "all-restored", say)?;
+        let say = || {
+            format!("d{index} of a cluster that is {life:?} has {object} in the end, {wanted:?}")
+        };
+        rule(!object.marked, name, say)?;
         let as_wanted = wanted.counts.contains(&object.replicas);
         // What says ignore-scaling is left as it is.
-        rule(as_wanted || object.ignored, "all-restored", say)?;
+        rule(as_wanted || object.ignored || !restored, name, say)?;
     }
-    let Some(operator) = operator else {
-        return Err("all-restored: no operator in the end".to_owned());
-    };
-    let agenda = &operator.agenda;
-    let say = || format!("{MARK} and {IGNORE} apart, in the end: {agenda:?}");
-    let nothing_owed = !agenda.ledger.owes() && agenda.protection() == Protection::None;
-    rule(nothing_owed, "all-restored", say)
+    match operator {
+        // Nobody looks after a Cluster that is gone and owed nothing.
+        None => rule(life == Life::Gone, name, || {
+            "no operator in the end".to_owned()
+        }),
+        Some(operator) => {
+            let agenda = &operator.agenda;
+            let say = || format!("{MARK} and {IGNORE} apart, in the end: {agenda:?}");
+            let nothing_owed = !agenda.ledger.owes() && agenda.protection() == Protection::None;
+            rule(nothing_owed && life != Life::Gone, name, say)
+        }
+    }
 }

@@ -1,0 +1,46 @@
+//! What the index says of a cluster, by what has become of it and its policy.
+
+use dependency_watchdog::{
+    api::Mode,
+    cluster::{Assignment, Brake, Deletion, Eligibility, Selected, Skip},
+    prober::stance::Presence,
+};
+
+use super::{
+    action::{Life, Policy},
+    bounds::Bounds,
+};
+
+pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> Presence {
+    let with = |mode, suspend| Selected {
+        policy: "shoots".into(),
+        brake: Brake {
+            suspend,
+            dry_run: mode == Mode::DryRun,
+        },
+        settings: Ok(bounds.settings(mode)),
+        outranked: vec![],
+    };
+    let (selected, former) = match policy {
+        Policy::Enforce => (Some(with(Mode::Enforce, false)), None),
+        Policy::DryRun => (Some(with(Mode::DryRun, false)), None),
+        Policy::Suspended => (Some(with(Mode::Enforce, true)), None),
+        Policy::Deleted => (None, Some(with(Mode::Enforce, false))),
+    };
+    let eligibility = match life {
+        Life::Gone => {
+            let responsible = selected.or(former);
+            return Presence::Gone(responsible.map(|it| it.brake).unwrap_or_default());
+        }
+        Life::Probed => Eligibility::Probed,
+        Life::NoWorkers => Eligibility::Skipped(Skip::NoWorkers),
+        Life::FallingAsleep => Eligibility::Skipped(Skip::Hibernated { asleep: false }),
+        Life::Deleting => Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
+    };
+    Presence::There(Box::new(Assignment {
+        uid: "uid".into(),
+        eligibility,
+        selected,
+        former,
+    }))
+}
