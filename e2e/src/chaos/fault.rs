@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use clap::ValueEnum;
+use serde::Serialize;
 use std::{fmt, time::Duration};
 
 /// For how long what is away stays away.
@@ -14,7 +15,8 @@ const CUT: Duration = Duration::from_millis(100);
 const STALE_LEASES: Duration = Duration::from_secs(2);
 
 /// One kind of fault. Each happens at a write of the operator to the seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// The operator is killed before the write is sent
     CrashBefore,
@@ -114,6 +116,23 @@ impl Fault {
             | Self::LeaderLost
             | Self::SeedRestart
             | Self::EtcdRestart => Course::Beside,
+        }
+    }
+
+    /// Whether the operator may be sent an answer of this status to the write.
+    pub(crate) fn allows(self, code: u16) -> bool {
+        match self {
+            Self::CrashBefore
+            | Self::CrashAfter
+            | Self::StaleStart
+            | Self::Reset
+            | Self::Lost
+            | Self::Hang => false,
+            Self::Conflict => code == 409,
+            Self::ServerError => code == 500,
+            Self::Unavailable => code == 503,
+            Self::TooMany => code == 429,
+            _ => true,
         }
     }
 

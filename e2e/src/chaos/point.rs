@@ -65,7 +65,7 @@ impl FromStr for Point {
 }
 
 /// Whether this write is to a dependent.
-fn is_to_a_dependent(write: &str) -> bool {
+pub(super) fn is_to_a_dependent(write: &str) -> bool {
     write.starts_with("deployments/") || write.starts_with("etcds/")
 }
 

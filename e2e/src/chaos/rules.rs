@@ -33,6 +33,7 @@ pub(super) fn broken(
     provable: Option<Timestamp>,
 ) -> Vec<String> {
     let mut broken = Vec::new();
+    broken.extend(journal.iter().filter_map(spared));
     broken.extend(too_early(journal, provable));
     for dependent in dependents {
         broken.extend(lost(history, dependent));
@@ -47,6 +48,15 @@ pub(super) fn broken(
 
 fn versions<'a>(history: &'a [Seen], name: &'a str) -> impl Iterator<Item = &'a Seen> {
     history.iter().filter(move |seen| seen.name == name)
+}
+
+/// What is to go wrong at a write does: the operator is not sent the answer of a write that went well.
+fn spared(entry: &Entry) -> Option<String> {
+    let (fault, code) = (entry.fault?, entry.code?);
+    (!fault.allows(code)).then(|| {
+        let write = &entry.write;
+        format!("{fault} at {write} did not happen: it was answered with {code}")
+    })
 }
 
 /// Nothing is taken, or marked, before the leases are provably expired.
@@ -147,6 +157,7 @@ fn touched(history: &[Seen], bystander: &Bystander) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chaos::Fault;
 
     const FIRST: Dependent = Dependent {
         name: "first",
@@ -242,6 +253,24 @@ mod tests {
             spoil(&mut history);
             let said = judge(history, &[]).join("; ");
             assert!(said.contains(expected), "{place}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn what_did_not_go_wrong_is_said() {
+        for (fault, code, expected) in [
+            (Fault::Conflict, Some(200), 1),
+            (Fault::Conflict, Some(409), 0),
+            (Fault::Lost, Some(200), 1),
+            (Fault::Lost, None, 0),
+            (Fault::Frozen, Some(200), 0),
+        ] {
+            let entry = Entry {
+                fault: Some(fault),
+                code,
+                ..entry("deployments/first:down#1", 11)
+            };
+            assert_eq!(judge(sound(), &[entry]).len(), expected, "{fault}");
         }
     }
 

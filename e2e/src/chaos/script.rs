@@ -29,7 +29,7 @@ pub(super) struct Entry {
     /// The status of the answer, if the operator was sent one.
     pub(super) code: Option<u16>,
     /// What went wrong at it.
-    pub(super) fault: Option<String>,
+    pub(super) fault: Option<Fault>,
 }
 
 /// Shared by the proxies of a run, which ask it, and the run, which arms it and carries out what no
@@ -163,7 +163,7 @@ impl State {
             at: Timestamp::now(),
             write,
             code: None,
-            fault: fault.map(|fault| fault.to_string()),
+            fault,
         });
         (self.journal.len() - 1, fault)
     }
@@ -197,7 +197,7 @@ mod tests {
             .collect();
         assert_eq!(told[1].0, "a#2");
         assert_eq!(told[1].1, Some(409));
-        assert_eq!(told[3].2.as_deref(), Some("seed-away"));
+        assert_eq!(told[3].2, Some(Fault::SeedAway));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a campaign has come to.
 
-use super::Point;
+use super::{Point, point::is_to_a_dependent};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// What was tried, and what came of it.
@@ -18,9 +18,9 @@ pub struct Tally {
 #[derive(Debug, Default)]
 struct Kind {
     tried: usize,
+    reached: usize,
     converged: usize,
     differing: usize,
-    unreached: usize,
     took: Vec<Duration>,
 }
 
@@ -37,13 +37,15 @@ impl Tally {
         self.runs += 1;
         for (fault, write) in point.faults() {
             let kind = self.kinds.entry(fault.to_string()).or_default();
+            let reached = !unreached.contains(write);
             kind.tried += 1;
-            kind.unreached += usize::from(unreached.contains(write));
-            if problems.is_empty() {
+            kind.reached += usize::from(reached);
+            if !problems.is_empty() {
+                kind.differing += 1;
+            } else if reached {
+                // A run in which nothing went wrong says nothing of what would.
                 kind.converged += 1;
                 kind.took.push(took);
-            } else {
-                kind.differing += 1;
             }
         }
         let unreached = unreached.into_iter().map(|write| (point.clone(), write));
@@ -56,6 +58,20 @@ impl Tally {
     /// How many faults were tried.
     pub fn tried(&self) -> usize {
         self.kinds.values().map(|kind| kind.tried).sum()
+    }
+
+    /// How many of them happened.
+    pub fn reached(&self) -> usize {
+        self.kinds.values().map(|kind| kind.reached).sum()
+    }
+
+    /// The faults at writes to dependents that did not happen. These are written in every run,
+    /// whereas which statuses and events are depends on the moment.
+    pub fn unreached_dependents(&self) -> Vec<String> {
+        let unreached = self.unreached.iter();
+        let of_dependents = unreached.filter(|(_, write)| is_to_a_dependent(write));
+        let told = of_dependents.map(|(point, write)| format!("{write} of {point}"));
+        told.collect()
     }
 
     /// How many kinds of faults there were.
@@ -78,7 +94,7 @@ impl fmt::Display for Tally {
             all.tried += kind.tried;
             all.converged += kind.converged;
             all.differing += kind.differing;
-            all.unreached += kind.unreached;
+            all.reached += kind.reached;
             all.took.extend(&kind.took);
         }
         all.row(f, "all")
@@ -95,8 +111,8 @@ impl Kind {
             })
         };
         let (median, longest) = (seconds(took.get(took.len() / 2)), seconds(took.last()));
-        let reached = self.tried - self.unreached;
-        let (tried, converged, differing) = (self.tried, self.converged, self.differing);
+        let (tried, reached) = (self.tried, self.reached);
+        let (converged, differing) = (self.converged, self.differing);
         writeln!(
             f,
             "| {name} | {tried} | {reached} | {converged} | {differing} | {median} | {longest} |"
@@ -116,16 +132,27 @@ mod tests {
         let one = |text: &str| vec![text.to_owned()];
         tally.add(point("hang@a#1"), seconds(5), Vec::new(), Vec::new());
         tally.add(point("hang@b#1"), seconds(7), one("b#1"), Vec::new());
+        let down = "deployments/b:down#1";
+        let at_down = point(&format!("conflict@{down}"));
+        tally.add(at_down.clone(), seconds(3), one(down), Vec::new());
         let both = point("hang@c#1+lost@d#1");
         tally.add(both.clone(), seconds(1), Vec::new(), one("a count"));
-        assert_eq!((tally.runs, tally.tried(), tally.kinds()), (3, 4, 2));
+        assert_eq!((tally.runs, tally.tried(), tally.kinds()), (4, 5, 3));
+        assert_eq!(tally.reached(), 3);
         assert_eq!(tally.failures, [(both, one("a count"))]);
-        assert_eq!(tally.unreached, [(point("hang@b#1"), "b#1".to_owned())]);
+        let unreached = [
+            (point("hang@b#1"), "b#1".to_owned()),
+            (at_down.clone(), down.to_owned()),
+        ];
+        assert_eq!(tally.unreached, unreached);
+        let missed = tally.unreached_dependents();
+        assert_eq!(missed, [format!("{down} of {at_down}")]);
         let table = tally.to_string();
         for row in [
-            "| hang | 3 | 2 | 2 | 1 | 7.0 s | 7.0 s |",
+            "| conflict | 1 | 0 | 0 | 0 | - | - |",
+            "| hang | 3 | 2 | 1 | 1 | 5.0 s | 5.0 s |",
             "| lost | 1 | 1 | 0 | 1 | - | - |",
-            "| all | 4 | 3 | 2 | 2 | 7.0 s | 7.0 s |",
+            "| all | 5 | 3 | 1 | 2 | 5.0 s | 5.0 s |",
         ] {
             assert!(table.contains(row), "{row} not in\n{table}");
         }

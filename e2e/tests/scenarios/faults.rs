@@ -13,6 +13,8 @@ use std::sync::Mutex;
 const SEED: u64 = 1;
 /// A run mostly waits.
 const PARALLEL: usize = 16;
+/// So many of a hundred faults happen at least. Some statuses and events are not written in each run.
+const REACHED: usize = 80;
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![e2e_whatever_fails_at_whatever_write_the_end_is_the_same: 2]
@@ -41,10 +43,16 @@ async fn e2e_whatever_fails_at_whatever_write_the_end_is_the_same(env: Env) -> R
         .map(|(point, problems)| format!("{point}: {}", problems.join("; ")))
         .collect();
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
-    let (runs, tried) = (tally.runs, tally.tried());
+    let (runs, tried, reached) = (tally.runs, tally.tried(), tally.reached());
     ensure!(
         runs == points && tried >= campaign.writes().len(),
         "{runs} runs with {tried} faults"
+    );
+    let missed = tally.unreached_dependents();
+    ensure!(missed.is_empty(), "never written: {}", missed.join(", "));
+    ensure!(
+        reached * 100 >= tried * REACHED,
+        "only {reached} of {tried} faults happened"
     );
     Ok(())
 }
