@@ -1,13 +1,13 @@
 //! Reads and writes dependents on the seed. The only place that changes what a user owns.
 
 mod answer;
+mod read;
 mod resources;
 
 use std::sync::Arc;
 
 pub use self::resources::Resources;
 
-use self::answer::{Scale, Workload, observed_scalable, observed_workload};
 use super::{
     attempt::{Attempt, CONFLICTS, Turn},
     plan::{Family, Observed, Refusal, Step, Write},
@@ -18,15 +18,14 @@ use crate::{
     runtime::seed::{CallError, FIELD_MANAGER, Seed},
 };
 use kube::{
-    api::{GetParams, Patch, PatchParams, Request},
-    core::{ApiResource, PartialObjectMeta},
+    api::{Patch, PatchParams, Request},
+    core::ApiResource,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The kinds that answer a request for metadata alone, and for `scale`.
-const METADATA: &str = "PartialObjectMetadata";
+/// The kind that answers a request for `scale`.
 const SCALE: &str = "Scale";
 
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
@@ -130,15 +129,6 @@ struct Target<'a> {
     family: Family,
     kind: String,
     request: Request,
-}
-
-/// What a read has come to.
-enum Read<T> {
-    Found(T),
-    /// The server says that there is no object of this name.
-    Absent,
-    /// It says 404 of the path: it may not serve it any more, which tells nothing of the object.
-    Nowhere(ScaleError),
 }
 
 /// What became of a write.
@@ -277,73 +267,6 @@ impl Scaler {
             kind: resource.kind,
             request: Request::new(path),
         })
-    }
-
-    async fn observe(&self, target: &mut Target<'_>) -> Result<Option<Observed>, ScaleError> {
-        let begun = Instant::now();
-        let found = match self.get_dependent(target).await? {
-            // The version that the policy names may not be served any more. What was scaled down is
-            // there all the same, and must not be taken for gone.
-            Read::Nowhere(_) => {
-                *target = self.target(target.dependent, Some(begun)).await?;
-                self.get_dependent(target).await?
-            }
-            found => found,
-        };
-        match found {
-            Read::Found(found) if self.overruling => Ok(Some(found.overruled())),
-            Read::Found(found) => Ok(Some(found)),
-            Read::Absent => Ok(None),
-            Read::Nowhere(error) => Err(error),
-        }
-    }
-
-    async fn get_dependent(&self, target: &Target<'_>) -> Result<Read<Observed>, ScaleError> {
-        let name = &target.dependent.name;
-        match target.family {
-            Family::Apps => {
-                let object = target.request.get(name, &GetParams::default());
-                let object = self.get::<Workload>("get", &target.kind, name, object);
-                Ok(match object.await? {
-                    Read::Found(object) => Read::Found(observed_workload(object)),
-                    Read::Absent => Read::Absent,
-                    Read::Nowhere(error) => Read::Nowhere(error),
-                })
-            }
-            Family::Scalable => {
-                let object = target.request.get_metadata(name, &GetParams::default());
-                let object = self.get::<PartialObjectMeta>("get", METADATA, name, object);
-                let object = match object.await? {
-                    Read::Found(object) => object,
-                    Read::Absent => return Ok(Read::Absent),
-                    Read::Nowhere(error) => return Ok(Read::Nowhere(error)),
-                };
-                let scale = target.request.get_subresource("scale", name);
-                match self.send::<Scale>(SCALE, scale).await {
-                    Ok(scale) => Ok(Read::Found(observed_scalable(object, &scale))),
-                    // The object was there a moment ago: it is gone, or cannot be scaled any more.
-                    Err(failure) if failure.code() == Some(404) => {
-                        Ok(Read::Nowhere(failure.explain("get scale")))
-                    }
-                    Err(failure) => Err(failure.explain("get scale")),
-                }
-            }
-        }
-    }
-
-    async fn get<T: DeserializeOwned>(
-        &self,
-        verb: &'static str,
-        kind: &str,
-        name: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Read<T>, ScaleError> {
-        match self.send(kind, request).await {
-            Ok(found) => Ok(Read::Found(found)),
-            Err(failure) if failure.code() != Some(404) => Err(failure.explain(verb)),
-            Err(failure) if failure.is_about(name) => Ok(Read::Absent),
-            Err(failure) => Ok(Read::Nowhere(failure.explain(verb))),
-        }
     }
 
     /// Sends one write of an attempt, which takes note if it may have been carried out although it
