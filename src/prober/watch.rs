@@ -87,6 +87,8 @@ pub struct Watch {
     /// And no verdict is reached before, even where it does not depend on them: whoever cannot read
     /// them now could not in an outage.
     facts_needed: bool,
+    /// When leases were last seen to have come or gone.
+    renamed: Option<Moment>,
     proof: Proof,
     protected: bool,
     assessment: Option<Assessment>,
@@ -113,6 +115,7 @@ impl Watch {
             facts: None,
             facts_wanted: true,
             facts_needed: false,
+            renamed: None,
             proof: Proof::default(),
             protected: false,
             assessment: None,
@@ -206,7 +209,10 @@ impl Watch {
         if forgot {
             self.proof = Proof::default();
         }
-        self.facts_wanted |= names_changed;
+        if names_changed {
+            self.facts_wanted = true;
+            self.renamed = Some(snapshot.started);
+        }
         let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
         let suspect_before = self.suspect();
         self.last = Some(LastRead {
@@ -250,7 +256,8 @@ impl Watch {
     pub fn learn(&mut self, roster: Roster, read: Moment) {
         self.roster = roster;
         self.facts = Some(read);
-        self.facts_wanted = false;
+        // Of a lease that came while they were read they may not tell.
+        self.facts_wanted = self.renamed.is_some_and(|renamed| read < renamed);
         self.facts_needed = false;
         self.failures = 0;
         if let Some(last) = self.last {

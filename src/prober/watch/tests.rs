@@ -271,6 +271,18 @@ fn nodes_and_machines_are_read_when_they_matter() {
 
 /// Whatever came in between may have taken long.
 #[test]
+fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.list(105.0, 100);
+    shoot.names.push("d");
+    shoot.list(107.0, 100);
+    shoot.learn(106.0);
+    assert!(shoot.watch.wants_facts());
+    shoot.learn(108.0);
+    assert!(!shoot.watch.wants_facts());
+}
+
+#[test]
 fn leases_that_were_read_long_ago_are_read_again_even_if_they_were_fresh() {
     let mut shoot = Shoot::new(RULES);
     shoot.probe(100.0, 99);
