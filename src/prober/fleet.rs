@@ -337,16 +337,17 @@ impl Fleet {
         let task = self.tasks.spawn(async move {
             let known = match recall {
                 Recall::Known(known) => known,
-                Recall::Read => match stop
-                    .run_until_cancelled(recall::read(&seed, &name_of))
-                    .await
-                {
-                    Some(read) => read.map(Box::new),
-                    None => return,
-                },
+                Recall::Read => {
+                    let read = Box::pin(recall::read(&seed, &name_of));
+                    match stop.run_until_cancelled(read).await {
+                        Some(read) => read.map(Box::new),
+                        None => return,
+                    }
+                }
             };
             let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
-            // A future has room for all that is ever moved into it, for as long as it lives.
+            // A future has room for all that is ever moved into it, and for whatever it may ever
+            // wait for, as long as it lives: hence the boxes, here and in the loop.
             Box::new(probe).run(stop).await;
         });
         self.names.insert(task.id(), name.clone());
