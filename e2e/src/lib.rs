@@ -17,7 +17,7 @@
 //! [kubelets](Kubelet), so that each has a clock and a network of its own, the seed's
 //! [Deployment controller](DeploymentController), so that pods come and go as fast or as slowly as
 //! a scenario wants, what [commands](Execs) in pods do, and where ReplicaSets [live](Workloads) the kubelet of their pods, so that they
-//! crash when a scenario wants.
+//! crash when a scenario wants. A [farm] plays hundreds of shoots at once, API servers included.
 
 mod apiserver;
 mod apply;
@@ -31,8 +31,10 @@ mod deployments;
 mod env;
 mod etcd;
 mod execs;
+pub mod farm;
 mod files;
 mod gitops;
+pub mod hosted;
 mod kubeconfig;
 mod kubectl;
 mod kubelet;
@@ -44,6 +46,7 @@ pub mod process;
 mod proxy;
 mod seed;
 mod shoot;
+pub mod usage;
 pub mod wait;
 mod workloads;
 
@@ -63,7 +66,7 @@ pub use gitops::{Helm, Verdict, gitops_definitions, verdicts};
 pub use kubeconfig::Kubeconfig;
 pub use kubectl::{Kubectl, Output, Watching};
 pub use kubelet::{Kubelet, Renewal};
-pub use operator::{Operator, binary};
+pub use operator::{Operator, ask, binary};
 pub use pod_kubelet::{BACK_OFF, NODE};
 pub use policy::{DEPENDENTS, Policy, PolicyKind};
 pub use ports::free_port;

@@ -2,7 +2,11 @@
 
 use crate::{Kubeconfig, Process, Seed};
 use anyhow::{Context as _, Result, ensure};
-use std::{fs, path::PathBuf};
+use std::{fs, net::Ipv4Addr, path::PathBuf};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 /// The product's binary, in Cargo's target directory.
 const BINARY: &str = "dependency-watchdog";
@@ -70,6 +74,18 @@ impl Operator {
         process.start()?;
         Ok(Self { process })
     }
+}
+
+/// What an endpoint of an operator on this machine answers: the code of its status line, and the body.
+pub async fn ask(port: u16, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
+    let code = head.split(' ').nth(1).context("no code")?.parse()?;
+    Ok((code, body.to_owned()))
 }
 
 /// The operator's binary: `DWD_BIN`, else what Cargo has built beside this program.

@@ -2,12 +2,14 @@
 
 use anyhow::{Result, bail};
 use std::{fmt::Display, time::Duration};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// Generous: a loaded machine is slow, and only a failing scenario waits that long.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 const POLL: Duration = Duration::from_millis(100);
+/// Between two looks at many objects, so that looking costs the machine little.
+const SELDOM: Duration = Duration::from_secs(1);
 
 /// What one look at the world showed.
 #[derive(Debug)]
@@ -56,6 +58,22 @@ pub async fn until_within<T>(
         }
         sleep(POLL).await;
     }
+}
+
+/// As [`until_within`], for something that is not to be looked at too often.
+pub async fn seldom<T>(
+    limit: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<Look<T>>,
+) -> Result<T> {
+    let mut next = Instant::now();
+    until_within(limit, what, async || {
+        sleep_until(next).await;
+        let seen = look().await;
+        next = Instant::now() + SELDOM;
+        seen
+    })
+    .await
 }
 
 /// Looks all through `period` and fails as soon as the condition is not met: for what must *not*

@@ -1,17 +1,13 @@
 //! What the endpoints of a running operator tell.
 
 use super::{Scenario, steps::staffed};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
-    Env, Operator, free_port,
+    Env, Operator, ask, free_port,
     wait::{self, seen},
 };
-use std::{net::Ipv4Addr, time::Duration};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use std::time::Duration;
 
 /// What Kubernetes grants by default.
 const TERMINATION: Duration = Duration::from_secs(30);
@@ -20,22 +16,10 @@ pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![e2e_the_endpoints_tell_how_the_operator_fares: 2]
 }
 
-/// The status line's code, and the body.
-async fn get(port: u16, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
-    let code = head.split(' ').nth(1).context("no code")?.parse()?;
-    Ok((code, body.to_owned()))
-}
-
 /// Waits until it is answered by this code.
 pub(super) async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
     wait::until(&format!("{path} to be {code}"), async || {
-        let (answered, body) = get(port, path).await?;
+        let (answered, body) = ask(port, path).await?;
         seen(answered == code, format!("{answered}: {body}"))
     })
     .await
@@ -45,7 +29,7 @@ pub(super) async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
 pub(super) async fn counts(port: u16, line: &str) -> Result<()> {
     let line = format!("dependency_watchdog_{line}");
     wait::until(&line, async || {
-        let (_, body) = get(port, "/metrics").await?;
+        let (_, body) = ask(port, "/metrics").await?;
         seen(body.lines().any(|it| it == line), body)
     })
     .await

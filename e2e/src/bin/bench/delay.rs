@@ -1,6 +1,6 @@
 //! How long an outage has been certain when the operator writes.
 
-use crate::farm::{Kubelets, Micros, micros};
+use dependency_watchdog_e2e::farm::{Kubelets, Micros, micros};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Whether probes keep their times.
 
-use crate::farm::Micros;
+use dependency_watchdog_e2e::farm::Micros;
 
 /// The seconds between each list that came in a time and the one before it.
 pub(crate) fn gaps(asked: &[Micros], from: Micros, to: Micros) -> impl Iterator<Item = f64> {

@@ -8,23 +8,23 @@
 //!   DWD_E2E_KEEP  keep files and logs, also when all went well
 
 mod delay;
-mod farm;
 mod gaps;
 mod growth;
 mod host;
-mod hosted;
 mod results;
 mod run;
 mod stats;
 mod table;
-mod usage;
 mod world;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use dependency_watchdog::api;
-use dependency_watchdog_e2e::{Env, Files, INTERRUPTED, interrupted};
-use farm::{Death, FarmArgs};
+use dependency_watchdog_e2e::{
+    Env, Files, INTERRUPTED,
+    farm::{self, Death, FarmArgs},
+    interrupted,
+};
 use results::{Host, Report};
 use std::{
     collections::BTreeMap,

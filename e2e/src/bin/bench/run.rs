@@ -2,17 +2,20 @@
 
 use crate::{
     Settings,
-    farm::{Count, Death, Micros, now},
     gaps::gaps,
     host,
     results::{Dead, Host, Outage, PerShootMinute, Recovery, Run, Start, Steady},
     stats::Spread,
-    usage::{self, Usage},
-    world::{World, looked},
+    world::World,
 };
 use anyhow::{Context as _, Result};
 use dependency_watchdog::api::{ClusterState, Protection};
-use dependency_watchdog_e2e::{Env, Operator, Process, wait};
+use dependency_watchdog_e2e::{
+    Env, Operator, Process,
+    farm::{Count, Death, Micros, now},
+    usage::{self, Usage},
+    wait,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -167,7 +170,7 @@ impl Bench<'_> {
     async fn asked(&mut self, what: &str, met: impl Fn(&Count) -> bool) -> Result<()> {
         let what = format!("the {what} of each shoot to be asked for");
         let control = &mut self.world.control;
-        looked(self.limit, &what, async || {
+        wait::seldom(self.limit, &what, async || {
             let counts = control.count().await?;
             let asked = counts.iter().filter(|count| met(count)).count();
             let all = counts.len();
@@ -238,7 +241,8 @@ impl Bench<'_> {
         let before = self.world.control.count().await?;
         let usage = Usage::of(&[self.pid])?;
         let cut = now() + NOTICE;
-        self.world.control.cut(shoots, cut).await?;
+        let nodes = self.world.nodes;
+        self.world.control.cut(shoots, nodes, cut).await?;
         let writes = self.world.written(self.limit, shoots, cut).await?;
         let protected = self.world.report(
             self.limit,

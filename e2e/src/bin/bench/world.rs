@@ -1,17 +1,16 @@
 //! What a run works with: a seed, a farm, the operator; and what can be seen of them.
 
-use crate::{
-    Settings,
-    delay::Rules,
-    farm::{Control, Description, Kubelets, Micros},
-    hosted,
-};
+use crate::{Settings, delay::Rules};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
     prober::plan::MARK,
 };
-use dependency_watchdog_e2e::{DEPENDENTS, Env, Process, Seed, wait};
+use dependency_watchdog_e2e::{
+    DEPENDENTS, Env, Process, Seed,
+    farm::{self, Control, Description, Kubelets, Micros},
+    hosted, wait,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
@@ -20,12 +19,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep_until};
 
 /// The documented one, which enforces here.
 const POLICY: &str = include_str!("../../../../docs/examples/probe-policy.yaml");
-/// Between two looks at many objects, so that looking costs the machine little.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The parts of a run; all processes end with it.
 pub(crate) struct World {
@@ -48,27 +44,10 @@ impl World {
         shoots: usize,
         nodes: usize,
     ) -> Result<Self> {
-        let name = format!("bench-{shoots}x{nodes}");
-        let socket = root.join(format!("{name}.socket"));
-        let farm = Process::new(
-            &format!("farm-{shoots}x{nodes}"),
-            std::env::current_exe()?,
-            root,
-        )
-        .args(["farm".as_ref(), "--socket".as_ref(), socket.as_os_str()])
-        .args([
-            format!("--shoots={shoots}"),
-            format!("--nodes={nodes}"),
-            format!("--lease-seconds={}", settings.lease().as_secs()),
-        ]);
-        farm.start()?;
-        let seed = env.own_seed(&name).await?;
-        let mut control = wait::until("the farm to take orders", async || {
-            farm.ensure_running()?;
-            Ok(wait::Look::Met(Control::connect(&socket).await?))
-        })
-        .await?;
-        let description = control.describe().await?;
+        let name = format!("farm-{shoots}x{nodes}");
+        let (farm, control, description) =
+            farm::start(root, &name, shoots, nodes, settings.lease()).await?;
+        let seed = env.own_seed(&format!("bench-{shoots}x{nodes}")).await?;
         let client = seed.client()?;
         hosted::create(&client, &description, nodes).await?;
         let rules = apply_policy(&client, settings).await?;
@@ -84,7 +63,7 @@ impl World {
         };
         let all = world.shoots * DEPENDENTS.len();
         let limit = settings.limit(shoots);
-        looked(limit, "the pods of all dependents", async || {
+        wait::seldom(limit, "the pods of all dependents", async || {
             let ready = world.ready_dependents().await?;
             wait::seen(ready == all, format!("{ready} of {all}"))
         })
@@ -115,7 +94,7 @@ impl World {
         shoots: &[usize],
         met: impl Fn(&ClusterHealthStatus) -> bool,
     ) -> Result<()> {
-        looked(limit, what, async || {
+        wait::seldom(limit, what, async || {
             let healths = self.healths().await?;
             let of = |shoot: &usize| healths.get(&hosted::namespace(*shoot));
             let mut others = shoots.iter().filter(|shoot| !of(shoot).is_some_and(&met));
@@ -157,7 +136,7 @@ impl World {
         since: Micros,
     ) -> Result<BTreeMap<usize, Vec<Timestamp>>> {
         let what = format!("the dependents of {} shoots to be written", shoots.len());
-        looked(limit, &what, async || {
+        wait::seldom(limit, &what, async || {
             let writes = self.writes(since)?;
             if let Some(other) = writes.keys().find(|shoot| !shoots.contains(shoot)) {
                 let other = hosted::namespace(*other);
@@ -219,22 +198,6 @@ fn normal(deployment: &Deployment) -> Option<i32> {
     hosted::REPLICAS.get(place).copied()
 }
 
-/// Waits for something that is not to be looked at too often.
-pub(crate) async fn looked<T>(
-    limit: Duration,
-    what: &str,
-    mut look: impl AsyncFnMut() -> Result<wait::Look<T>>,
-) -> Result<T> {
-    let mut next = Instant::now();
-    wait::until_within(limit, what, async || {
-        sleep_until(next).await;
-        let seen = look().await;
-        next = Instant::now() + LOOK;
-        seen
-    })
-    .await
-}
-
 /// Applies the policy, and tells by which rules it judges.
 async fn apply_policy(client: &Client, settings: &Settings) -> Result<Rules> {
     let mut policy: Value = serde_saphyr::from_str(POLICY)?;
@@ -255,7 +218,7 @@ async fn apply_policy(client: &Client, settings: &Settings) -> Result<Rules> {
     let applied = applied.context("cannot apply the ProbePolicy")?;
     Ok(Rules {
         grace: applied.spec.kcm_node_monitor_grace_duration.get(),
-        period: settings.lease() / crate::farm::RENEWALS_PER_LEASE,
+        period: settings.lease() / farm::RENEWALS_PER_LEASE,
         fraction: applied.spec.node_lease_failure_fraction,
     })
 }

@@ -1,8 +1,10 @@
 //! The seed's side of the farm's shoots: what Gardener keeps there for each, in realistic sizes.
 
-use crate::farm::{Description, TOKEN, node_name};
+use crate::{
+    DEPENDENTS, Kubeconfig,
+    farm::{Description, TOKEN, node_name},
+};
 use anyhow::{Context as _, Result};
-use dependency_watchdog_e2e::{DEPENDENTS, Kubeconfig};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use serde_json::{Value, json};
@@ -11,17 +13,17 @@ use std::fmt::Write as _;
 /// How many requests are under way at once.
 const AT_ONCE: usize = 16;
 /// The Secret that the documented policy names.
-const SECRET: &str = "shoot-access-dependency-watchdog-probe";
+pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
 /// What each dependent has before an outage, in the order of [`DEPENDENTS`].
-pub(crate) const REPLICAS: [i32; 3] = [2, 3, 1];
+pub const REPLICAS: [i32; 3] = [2, 3, 1];
 
 /// The name of a shoot's Cluster and of its namespace.
-pub(crate) fn namespace(shoot: usize) -> String {
+pub fn namespace(shoot: usize) -> String {
     format!("shoot--bench--s{shoot:04}")
 }
 
 /// Creates all that the seed has of the farm's shoots, with so many nodes each.
-pub(crate) async fn create(client: &Client, farm: &Description, nodes: usize) -> Result<()> {
+pub async fn create(client: &Client, farm: &Description, nodes: usize) -> Result<()> {
     let embedded = Embedded::new();
     let shoots: Vec<Requests> = farm
         .ports
@@ -64,16 +66,7 @@ fn requests(
     embedded: &Embedded,
 ) -> Requests {
     let namespace = namespace(shoot);
-    let kubeconfig = Kubeconfig {
-        server: format!("https://127.0.0.1:{port}"),
-        certificate_authority: authority.as_bytes().to_vec(),
-        user: "dependency-watchdog-probe".to_owned(),
-        token: TOKEN.to_owned(),
-    };
-    let secret = json!({
-        "metadata": {"name": SECRET},
-        "stringData": {"kubeconfig": kubeconfig.to_string()},
-    });
+    let secret = secret(port, authority, TOKEN);
     let core = format!("/api/v1/namespaces/{namespace}");
     let mut rest = vec![
         (format!("{core}/secrets"), secret.to_string()),
@@ -95,6 +88,20 @@ fn requests(
         first: vec![("/api/v1/namespaces".to_owned(), own)],
         rest,
     }
+}
+
+/// The Secret by which a shoot at this port is read, with this token.
+pub fn secret(port: u16, authority: &str, token: &str) -> Value {
+    let kubeconfig = Kubeconfig {
+        server: format!("https://127.0.0.1:{port}"),
+        certificate_authority: authority.as_bytes().to_vec(),
+        user: "dependency-watchdog-probe".to_owned(),
+        token: token.to_owned(),
+    };
+    json!({
+        "metadata": {"name": SECRET},
+        "stringData": {"kubeconfig": kubeconfig.to_string()},
+    })
 }
 
 /// Its phase, a status, is left out: to the operator that is the same as `Running`, and it would

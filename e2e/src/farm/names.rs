@@ -4,7 +4,7 @@
 pub(super) const ZONES: [&str; 3] = ["eu-west-1a", "eu-west-1b", "eu-west-1c"];
 
 /// The name of a node, as the machine-controller-manager gives them.
-pub(crate) fn node_name(shoot: usize, node: usize) -> String {
+pub fn node_name(shoot: usize, node: usize) -> String {
     let zone = node % ZONES.len() + 1;
     format!("shoot--bench--s{shoot:04}-worker-z{zone}-5d7f9-{node:05}")
 }

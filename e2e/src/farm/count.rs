@@ -32,29 +32,29 @@ struct Leases {
 /// The counters of one shoot at one moment, or their difference over a time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Count {
+pub struct Count {
     /// Lists of leases from the cache.
-    pub(crate) cached: u64,
+    pub cached: u64,
     /// Consistent lists of leases.
-    pub(crate) consistent: u64,
+    pub consistent: u64,
     /// Lists of Nodes.
-    pub(crate) nodes: u64,
+    pub nodes: u64,
     /// Requests for the version.
-    pub(crate) version: u64,
+    pub version: u64,
     /// Requests for `/readyz`.
-    pub(crate) ready: u64,
+    pub ready: u64,
     /// Requests for anything else, or without the token.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Bytes from the client.
-    pub(crate) received: u64,
+    pub received: u64,
     /// Bytes to the client.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// TCP connections.
-    pub(crate) connections: u64,
+    pub connections: u64,
     /// TLS handshakes that succeeded.
-    pub(crate) handshakes: u64,
+    pub handshakes: u64,
     /// When leases were listed.
-    pub(crate) asked: Vec<Micros>,
+    pub asked: Vec<Micros>,
 }
 
 impl Counters {
@@ -91,7 +91,7 @@ impl Counters {
 
 impl Count {
     /// What has come since an earlier count.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    pub fn since(&self, earlier: &Self) -> Self {
         let asked = self.asked.get(earlier.asked.len()..).unwrap_or_default();
         Self {
             cached: self.cached - earlier.cached,
@@ -109,7 +109,7 @@ impl Count {
     }
 
     /// All requests.
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.cached + self.consistent + self.nodes + self.version + self.ready + self.refused
     }
 }

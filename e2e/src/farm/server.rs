@@ -5,7 +5,7 @@ use super::{
     bodies::{self, Encoding},
     clock::{self, http_date},
     count::Counters,
-    death::{BlackHole, DRIP, Death},
+    death::{BlackHole, DRIP, Death, closed_port},
     framing::Body,
     kubelets::Kubelets,
     lease, node,
@@ -19,14 +19,14 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-/// What the kubeconfig of every shoot carries.
-pub(crate) const TOKEN: &str = "farm";
+/// What the kubeconfig of every shoot carries at first.
+pub const TOKEN: &str = "farm";
 /// A connection on which nothing is asked for so long is closed, as by kube-apiserver.
 const IDLE: Duration = Duration::from_secs(90);
 /// After a connection that was not accepted.
@@ -43,6 +43,7 @@ pub(super) struct Server {
     pub(super) lease_duration: u32,
     pub(super) counters: Arc<Counters>,
     kubelets: Mutex<Kubelets>,
+    token: Mutex<String>,
     death: watch::Sender<Option<Death>>,
 }
 
@@ -54,6 +55,7 @@ impl Server {
             lease_duration,
             counters: Arc::default(),
             kubelets: Mutex::new(kubelets),
+            token: Mutex::new(TOKEN.to_owned()),
             death: watch::Sender::new(None),
         }
     }
@@ -68,24 +70,51 @@ impl Server {
         self.death.send_replace(Some(how));
     }
 
-    /// Accepts connections for ever, or until it dies so that there are none.
-    pub(super) async fn run(self: Arc<Self>, listener: TcpListener, acceptor: TlsAcceptor) {
+    /// It lives from now on.
+    pub(super) fn revive(&self) {
+        self.death.send_replace(None);
+    }
+
+    /// From now on whoever comes with another token is refused.
+    pub(super) fn accept_only(&self, token: String) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    /// Accepts connections as long as it lives, and again when it does so again.
+    pub(super) async fn run(self: Arc<Self>, mut listener: TcpListener, acceptor: TlsAcceptor) {
         let mut death = self.death.subscribe();
         let unreachable =
             |death: &Option<Death>| matches!(death, Some(Death::Refuses | Death::Swallows));
-        let address = listener.local_addr();
-        tokio::select! {
-            // The sender is this server's, so it is not gone.
-            _ = death.wait_for(unreachable) => {}
-            () = Arc::clone(&self).accept(&listener, &acceptor) => {}
-        }
-        drop(listener);
-        let swallows = *death.borrow() == Some(Death::Swallows);
-        if let (Ok(address), true) = (address, swallows) {
-            match BlackHole::open(address).await {
-                Ok(_hole) => std::future::pending().await,
-                Err(error) => tracing::error!("no black hole: {error:#}"),
+        let Ok(address) = listener.local_addr() else {
+            return;
+        };
+        loop {
+            tokio::select! {
+                // The sender is this server's, so it is not gone.
+                _ = death.wait_for(unreachable) => {}
+                () = Arc::clone(&self).accept(&listener, &acceptor) => {}
             }
+            drop(listener);
+            let swallows = *death.borrow() == Some(Death::Swallows);
+            let away = if swallows {
+                BlackHole::open(address)
+                    .await
+                    .map(|_hole| Away::Silent { _hole })
+            } else {
+                closed_port(address).map(|_socket| Away::Closed { _socket })
+            };
+            if let Err(error) = &away {
+                tracing::error!("the port of a dead shoot is not kept: {error:#}");
+            }
+            let _ = death.wait_for(|death| !unreachable(death)).await;
+            drop(away);
+            listener = loop {
+                match TcpListener::bind(address).await {
+                    Ok(listener) => break listener,
+                    Err(error) => tracing::warn!("a shoot does not listen again: {error}"),
+                }
+                sleep(ACCEPT_AGAIN).await;
+            };
         }
     }
 
@@ -187,7 +216,10 @@ impl Server {
             (code, bodies::status(code, reason))
         };
         let authorization = headers(head, "authorization").next();
-        if authorization.and_then(|it| it.strip_prefix("Bearer ")) != Some(TOKEN) {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = authorization.and_then(|it| it.strip_prefix("Bearer ")) == Some(token.as_str());
+        drop(token);
+        if !known {
             return refuse(401, "Unauthorized");
         }
         let target = head
@@ -224,6 +256,12 @@ impl Server {
         };
         (200, body)
     }
+}
+
+/// What stands in for a listener meanwhile, so that nobody else gets its port.
+enum Away {
+    Silent { _hole: BlackHole },
+    Closed { _socket: TcpSocket },
 }
 
 /// Reads, and says nothing, until the client has closed the connection.
@@ -284,6 +322,7 @@ async fn read_head(stream: &mut TlsStream<Counted>) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait;
     use dependency_watchdog::shoot::LeaseList;
 
     fn server() -> Server {
@@ -378,5 +417,41 @@ mod tests {
         }
         let count = server.counters.read();
         assert_eq!((count.refused, count.version, count.ready), (4, 1, 1));
+    }
+
+    #[test]
+    fn a_token_that_was_rotated_is_refused() {
+        let server = server();
+        server.accept_only("new".to_owned());
+        for (token, code) in [(TOKEN, "401"), ("new", "200")] {
+            let (head, _) = ask(&server, "/readyz", token, "*/*");
+            assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dead_shoot_is_back_on_its_port() {
+        let (_, acceptor) = super::super::tls::identity().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Arc::new(server());
+        tokio::spawn(Arc::clone(&server).run(listener, acceptor));
+        let connects = async |expected: bool| {
+            wait::until("the port to be open or not", async || {
+                let limit = Duration::from_millis(200);
+                let connected = timeout(limit, TcpStream::connect(address)).await;
+                let connected = connected.is_ok_and(|it| it.is_ok());
+                wait::seen(connected == expected, connected)
+            })
+            .await
+            .unwrap();
+        };
+        for death in [Death::Refuses, Death::Swallows] {
+            connects(true).await;
+            server.die(death);
+            connects(false).await;
+            server.revive();
+        }
+        connects(true).await;
     }
 }

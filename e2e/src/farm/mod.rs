@@ -19,9 +19,9 @@ mod template;
 mod tls;
 mod wire;
 
-pub(crate) use self::{
+pub use self::{
     clock::{Micros, micros, now},
-    control::{Control, Description},
+    control::{Control, Description, start},
     count::Count,
     death::Death,
     kubelets::Kubelets,
@@ -42,27 +42,27 @@ use tokio::{
 };
 
 /// A kubelet renews its lease so many times in the lease's duration.
-pub(crate) const RENEWALS_PER_LEASE: u32 = 4;
+pub const RENEWALS_PER_LEASE: u32 = 4;
 
 /// What a farm consists of.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct FarmArgs {
+pub struct FarmArgs {
     /// Where it takes orders: the path of a socket
     #[arg(long)]
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
     /// How many shoots
     #[arg(long)]
-    pub(crate) shoots: usize,
+    pub shoots: usize,
     /// Nodes of each
     #[arg(long)]
-    pub(crate) nodes: usize,
+    pub nodes: usize,
     /// `leaseDurationSeconds` of the leases, of which kubelets renew every quarter
     #[arg(long)]
-    pub(crate) lease_seconds: u32,
+    pub lease_seconds: u32,
 }
 
 /// Serves the shoots until the process is ended.
-pub(crate) async fn run(args: FarmArgs) -> Result<()> {
+pub async fn run(args: FarmArgs) -> Result<()> {
     let (authority, acceptor) = tls::identity()?;
     let started = now();
     let period = Duration::from_secs(args.lease_seconds.into()) / RENEWALS_PER_LEASE;
@@ -108,9 +108,9 @@ impl Farm {
                         self.servers.iter().map(|it| it.counters.read()).collect();
                     send(&mut stream, &counts).await?;
                 }
-                Order::Cut { shoots, at } => {
+                Order::Cut { shoots, nodes, at } => {
                     for shoot in shoots {
-                        self.server(shoot)?.kubelets().cut(at);
+                        self.server(shoot)?.kubelets().cut(nodes, at);
                     }
                     send(&mut stream, &()).await?;
                 }
@@ -124,6 +124,16 @@ impl Farm {
                     for (shoot, how) in shoots {
                         self.server(shoot)?.die(how);
                     }
+                    send(&mut stream, &()).await?;
+                }
+                Order::Revive { shoots } => {
+                    for shoot in shoots {
+                        self.server(shoot)?.revive();
+                    }
+                    send(&mut stream, &()).await?;
+                }
+                Order::Token { shoot, token } => {
+                    self.server(shoot)?.accept_only(token);
                     send(&mut stream, &()).await?;
                 }
             }

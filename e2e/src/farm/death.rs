@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 /// connections are refused: there they end, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Death {
+pub enum Death {
     /// Nobody listens.
     Refuses,
     /// Nobody answers the first packet of a connection.
@@ -24,13 +24,22 @@ pub(crate) enum Death {
 
 impl Death {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] = [
+    pub const ALL: [Self; 5] = [
         Self::Refuses,
         Self::Swallows,
         Self::SaysNothing,
         Self::AnswersNothing,
         Self::Drips,
     ];
+}
+
+/// A port that is taken, and at which nobody listens.
+pub(super) fn closed_port(address: SocketAddr) -> Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    let bound = socket.bind(address);
+    bound.with_context(|| format!("cannot take {address} again"))?;
+    Ok(socket)
 }
 
 /// Between two bytes of a body that drips.
@@ -52,10 +61,7 @@ impl BlackHole {
     /// Makes one of a port that nobody listens at any more.
     pub(super) async fn open(address: SocketAddr) -> Result<Self> {
         let context = || format!("cannot listen at {address} again");
-        let socket = TcpSocket::new_v4()?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address).with_context(context)?;
-        let listener = socket.listen(0).with_context(context)?;
+        let listener = closed_port(address)?.listen(0).with_context(context)?;
         let mut queue = Vec::new();
         for _ in 0..Self::QUEUE {
             match tokio::time::timeout(Self::FULL, TcpStream::connect(address)).await {

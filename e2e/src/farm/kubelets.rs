@@ -19,7 +19,7 @@ const REVISIONS: u64 = 1_000_000;
 
 /// The kubelets of one shoot.
 #[derive(Clone, Debug)]
-pub(crate) struct Kubelets {
+pub struct Kubelets {
     started: Micros,
     kubelets: Vec<Kubelet>,
     cuts: Vec<Cut>,
@@ -33,9 +33,10 @@ struct Kubelet {
     skew: Micros,
 }
 
-/// A time in which no renewal arrives.
+/// A time in which no renewal of the first so many arrives.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
+    nodes: usize,
     from: Micros,
     until: Micros,
 }
@@ -52,7 +53,7 @@ pub(super) struct Renewal {
 impl Kubelets {
     /// Those of a shoot by its number, which have been renewing for more than a period when the
     /// farm starts.
-    pub(crate) fn new(shoot: usize, nodes: usize, period: Duration, started: Micros) -> Self {
+    pub fn new(shoot: usize, nodes: usize, period: Duration, started: Micros) -> Self {
         let period = micros(period);
         let kubelet = |node| {
             // Always the same for the same lease.
@@ -73,41 +74,49 @@ impl Kubelets {
         }
     }
 
-    /// From then on none reaches the server.
-    pub(crate) fn cut(&mut self, from: Micros) {
+    /// From then on the first so many of them do not reach the server. Cuts do not overlap.
+    pub fn cut(&mut self, nodes: usize, from: Micros) {
         let until = Micros::MAX;
-        self.cuts.push(Cut { from, until });
+        self.cuts.push(Cut { nodes, from, until });
     }
 
     /// From then on each renews again, at its next turn.
-    pub(crate) fn restore(&mut self, at: Micros) {
+    pub fn restore(&mut self, at: Micros) {
         if let Some(cut) = self.cuts.last_mut() {
             cut.until = cut.until.min(at);
         }
     }
 
     /// When the server wrote the last renewal of each lease.
-    pub(crate) fn last_written(&self, at: Micros) -> impl Iterator<Item = Micros> {
+    pub fn last_written(&self, at: Micros) -> impl Iterator<Item = Micros> {
         self.renewals(at).map(|renewal| renewal.written)
     }
 
     /// The last renewal of each lease.
     pub(super) fn renewals(&self, at: Micros) -> impl Iterator<Item = Renewal> {
-        self.kubelets.iter().map(move |kubelet| {
-            let written = kubelet.last(at, &self.cuts);
-            Renewal {
-                written,
-                renew_time: written - LATENCY + kubelet.skew,
-            }
-        })
+        self.kubelets
+            .iter()
+            .enumerate()
+            .map(move |(node, kubelet)| {
+                let written = kubelet.last(at, self.cuts_of(node));
+                Renewal {
+                    written,
+                    renew_time: written - LATENCY + kubelet.skew,
+                }
+            })
     }
 
     /// The server's resourceVersion: the number of its writes.
     pub(super) fn revision(&self, at: Micros) -> u64 {
         let background = at.saturating_sub(self.started) / BACKGROUND;
-        let made = self.kubelets.iter().map(|it| it.made(at, &self.cuts));
+        let made = self.kubelets.iter().enumerate();
+        let made = made.map(|(node, it)| it.made(at, self.cuts_of(node)));
         let writes = background + made.sum::<i64>();
         REVISIONS.saturating_add_signed(writes)
+    }
+
+    fn cuts_of(&self, node: usize) -> impl DoubleEndedIterator<Item = &Cut> {
+        self.cuts.iter().filter(move |cut| node < cut.nodes)
     }
 }
 
@@ -121,8 +130,8 @@ impl Kubelet {
     }
 
     /// How many renewals it has made.
-    fn made(&self, at: Micros, cuts: &[Cut]) -> i64 {
-        let missed = cuts.iter().filter(|cut| cut.from <= at).map(|cut| {
+    fn made<'a>(&self, at: Micros, cuts: impl Iterator<Item = &'a Cut>) -> i64 {
+        let missed = cuts.filter(|cut| cut.from <= at).map(|cut| {
             let last_missed = at.min(cut.until - 1);
             self.turns(last_missed) - self.turns(cut.from - 1)
         });
@@ -130,9 +139,9 @@ impl Kubelet {
     }
 
     /// Its last renewal; its first, if it has made none.
-    fn last(&self, at: Micros, cuts: &[Cut]) -> Micros {
+    fn last<'a>(&self, at: Micros, cuts: impl DoubleEndedIterator<Item = &'a Cut>) -> Micros {
         let last_turn = |at| self.first + (self.turns(at) - 1).max(0) * self.period;
-        cuts.iter().rev().fold(last_turn(at), |last, cut| {
+        cuts.rev().fold(last_turn(at), |last, cut| {
             if cut.from <= last && last < cut.until {
                 last_turn(cut.from - 1)
             } else {
@@ -178,7 +187,7 @@ mod tests {
     fn the_revision_rises_with_every_write() {
         let mut kubelets = Kubelets::new(1, 10, PERIOD, START);
         let cut = START + 30 * SECOND;
-        kubelets.cut(cut);
+        kubelets.cut(usize::MAX, cut);
         kubelets.restore(cut + 60 * SECOND);
         let seen = |at| {
             let last: Vec<_> = kubelets.last_written(at).collect();
@@ -203,7 +212,7 @@ mod tests {
         let untouched = Kubelets::new(3, 50, PERIOD, START);
         let mut kubelets = untouched.clone();
         let (cut, restored) = (START + 5 * SECOND, START + 65 * SECOND);
-        kubelets.cut(cut);
+        kubelets.cut(usize::MAX, cut);
         let at_cut: Vec<_> = untouched.last_written(cut - 1).collect();
         for at in [cut, cut + SECOND, restored, restored + 600 * SECOND] {
             assert!(kubelets.last_written(at).eq(at_cut.iter().copied()));
@@ -227,11 +236,23 @@ mod tests {
         {
             assert_eq!(last, if turn < restored { *silent } else { turn });
         }
-        kubelets.cut(later);
+        kubelets.cut(usize::MAX, later);
         assert!(
             kubelets
                 .last_written(later + SECOND)
                 .eq(untouched.last_written(later - 1))
         );
+    }
+
+    #[test]
+    fn a_cut_may_spare_some() {
+        let untouched = Kubelets::new(3, 10, PERIOD, START);
+        let mut kubelets = untouched.clone();
+        kubelets.cut(4, START);
+        let at = START + 60 * SECOND;
+        let (last, expected) = (ages(&kubelets, at), ages(&untouched, at));
+        assert!(last[..4].iter().all(|age| *age > 50 * SECOND), "{last:?}");
+        assert_eq!(last[4..], expected[4..]);
+        assert!(kubelets.revision(at) < untouched.revision(at));
     }
 }

@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use std::time::Duration;
 
 /// Microseconds since the unix epoch, as precise as a lease's `renewTime`.
-pub(crate) type Micros = i64;
+pub type Micros = i64;
 
 /// The present.
-pub(crate) fn now() -> Micros {
+pub fn now() -> Micros {
     Timestamp::now().as_microsecond()
 }
 
 /// A length of time.
-pub(crate) fn micros(duration: Duration) -> Micros {
+pub fn micros(duration: Duration) -> Micros {
     Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
