@@ -56,6 +56,11 @@ chaos: controlplane build ## Try every fault at every write of the operator; ARG
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
 		exec "$$target/debug/chaos" $(ARGS)
 
+.PHONY: soak
+soak: controlplane build release ## Have things go wrong at random for 20 minutes; ARGS="--minutes 60", or --help for more
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
+		exec "$$target/debug/soak" $(ARGS)
+
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast

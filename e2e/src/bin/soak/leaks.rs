@@ -1,0 +1,169 @@
+//! Whether what a process uses grows: judged between rests, at which all is the same.
+
+use std::{collections::BTreeMap, fmt::Display};
+
+/// What a process uses at a rest.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    /// Which rest it was.
+    pub(crate) rest: usize,
+    pub(crate) name: &'static str,
+    pub(crate) pid: u32,
+    pub(crate) leads: bool,
+    /// Bytes resident.
+    pub(crate) memory: u64,
+    pub(crate) threads: u64,
+    pub(crate) files: usize,
+    /// Connections to shoots, to the seed.
+    pub(crate) to_shoots: usize,
+    pub(crate) to_seed: usize,
+}
+
+const MIB: u64 = 1024 * 1024;
+/// What the allocator keeps of what was used for a while, and what differs from rest to rest.
+const SLACK: u64 = 4 * MIB;
+
+/// How much memory a process may have, of which a rest has seen it with so much.
+fn most(before: u64) -> u64 {
+    before + before / 10 + SLACK
+}
+
+/// What is open beside connections: three streams, epoll, eventfd, the pairs by which signals are told,
+/// and a listener, with room for what the runtime may need twice.
+const FILES_BESIDE: usize = 24;
+/// Watches (policies, ClusterHealths, Clusters, Secrets), the Lease, and what a burst has left open for
+/// the next: as many as requests may be under way at once.
+const TO_SEED: usize = 40;
+/// Beside a worker for each core: those that look up names and write, which come and go.
+const THREADS_BESIDE: u64 = 12;
+
+/// What is too much at once: to each shoot one connection is kept, and while two requests are under way
+/// there is a second.
+pub(crate) fn excess(sample: &Sample, shoots: usize, cores: u64) -> Vec<String> {
+    let connections = sample.to_shoots + sample.to_seed;
+    let shoots = if sample.leads { shoots } else { 0 };
+    let bounds = [
+        ("connections to shoots", sample.to_shoots, shoots),
+        ("connections to the seed", sample.to_seed, TO_SEED),
+        (
+            "files that are no connections",
+            sample.files.saturating_sub(connections),
+            FILES_BESIDE,
+        ),
+    ];
+    let over = bounds.into_iter().filter(|(_, value, most)| value > most);
+    let over = over.map(|(what, value, most)| said(sample, what, value, most));
+    let most = cores + THREADS_BESIDE;
+    let threads = (sample.threads > most).then(|| said(sample, "threads", sample.threads, most));
+    over.chain(threads).collect()
+}
+
+fn said(sample: &Sample, what: &str, value: impl Display, most: impl Display) -> String {
+    let Sample { name, rest, .. } = sample;
+    format!("{name} has {value} {what} at rest {rest}, where {most} are enough")
+}
+
+/// Those that have grown: of each process, as long as it has the same role, the second rest is compared
+/// with the last. Before the second it has not yet met all there is. How many were compared is told too.
+pub(crate) fn grown(samples: &[Sample]) -> (usize, Vec<String>) {
+    let mut lives: BTreeMap<(u32, bool), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        let life = lives.entry((sample.pid, sample.leads)).or_default();
+        life.push(sample);
+    }
+    let mut compared = 0;
+    let mut grown = Vec::new();
+    for life in lives.values() {
+        let [_, second, .., last] = life.as_slice() else {
+            continue;
+        };
+        compared += 1;
+        if last.memory > most(second.memory) {
+            let mib = |bytes: u64| bytes as f64 / MIB as f64;
+            grown.push(format!(
+                "{} has {:.1} MiB at rest {}, and had {:.1} at rest {}",
+                last.name,
+                mib(last.memory),
+                last.rest,
+                mib(second.memory),
+                second.rest
+            ));
+        }
+    }
+    (compared, grown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(rest: usize, pid: u32, leads: bool, mib: u64) -> Sample {
+        Sample {
+            rest,
+            name: "prober-a",
+            pid,
+            leads,
+            memory: mib * MIB,
+            threads: 4,
+            files: 40,
+            to_shoots: if leads { 10 } else { 0 },
+            to_seed: 10,
+        }
+    }
+
+    #[test]
+    fn growth_counts_from_the_second_rest_of_a_life() {
+        for (memory, compared, expected) in [
+            (&[30_u64, 40, 48][..], 1, false),
+            (&[30, 40, 49][..], 1, true),
+            (&[30, 40, 80, 48][..], 1, false),
+            (&[30, 80][..], 0, false),
+            (&[30][..], 0, false),
+        ] {
+            let rests = memory.iter().enumerate();
+            let samples: Vec<_> = rests
+                .map(|(rest, mib)| sample(rest, 1, true, *mib))
+                .collect();
+            let (count, grown) = grown(&samples);
+            assert_eq!(
+                (count, !grown.is_empty()),
+                (compared, expected),
+                "{memory:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_started_anew_or_begins_to_lead_begins_anew() {
+        let samples = [
+            sample(0, 1, false, 10),
+            sample(1, 1, false, 10),
+            sample(2, 1, true, 40),
+            sample(3, 1, true, 40),
+            sample(4, 2, true, 90),
+        ];
+        assert_eq!(grown(&samples), (0, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_open_is_bounded() {
+        type Spoil = fn(&mut Sample);
+        let cases: [(Spoil, &str); 5] = [
+            (|_| {}, ""),
+            (|it| it.to_shoots = 11, "11 connections to shoots"),
+            (|it| it.to_seed = 41, "41 connections to the seed"),
+            (|it| it.files = 45, "25 files that are no connections"),
+            (|it| it.threads = 15, "15 threads"),
+        ];
+        for (spoil, expected) in cases {
+            let mut sample = sample(1, 1, true, 40);
+            spoil(&mut sample);
+            let said = excess(&sample, 10, 2).join("; ");
+            assert_eq!(said.is_empty(), expected.is_empty(), "{said}");
+            assert!(said.contains(expected), "{said}");
+        }
+        let mut follower = sample(1, 1, false, 10);
+        (follower.to_shoots, follower.files) = (1, 30);
+        assert_eq!(excess(&follower, 10, 2).len(), 1);
+    }
+}

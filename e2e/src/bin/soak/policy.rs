@@ -1,0 +1,157 @@
+//! The policy of a soak, and how people change it.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What of a policy changes on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Policy {
+    /// Seconds from probe to probe.
+    pub(crate) interval: u64,
+    /// Seconds of `kcmNodeMonitorGraceDuration`.
+    pub(crate) grace: u64,
+    /// Seconds for which a level waits for the one before.
+    pub(crate) timeout: u64,
+    /// What holds it back, if anything does.
+    pub(crate) brake: Option<Brake>,
+}
+
+/// The ways in which people hold a policy back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Brake {
+    /// `mode: DryRun`.
+    DryRun,
+    /// `suspend: true`.
+    Suspended,
+    /// It selects every other cluster alone.
+    Half,
+}
+
+/// A change of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Edit {
+    Interval(u64),
+    Grace(u64),
+    Timeout(u64),
+    Brake(Brake),
+    /// The brake is let go.
+    Release,
+}
+
+/// The label of Clusters by which half of them are selected, and its values.
+pub(crate) const HALF: &str = "soak-half";
+
+/// The half that a shoot is in; a policy with [`Brake::Half`] selects `even`.
+pub(crate) fn half(shoot: usize) -> &'static str {
+    if shoot.is_multiple_of(2) {
+        "even"
+    } else {
+        "odd"
+    }
+}
+
+impl Policy {
+    /// The one that a soak begins with.
+    pub(crate) const FIRST: Self = Self {
+        interval: 5,
+        grace: 20,
+        timeout: 30,
+        brake: None,
+    };
+
+    /// As it is after this change.
+    pub(crate) fn edited(self, edit: Edit) -> Self {
+        match edit {
+            Edit::Interval(interval) => Self { interval, ..self },
+            Edit::Grace(grace) => Self { grace, ..self },
+            Edit::Timeout(timeout) => Self { timeout, ..self },
+            Edit::Brake(brake) => Self {
+                brake: Some(brake),
+                ..self
+            },
+            Edit::Release => Self {
+                brake: None,
+                ..self
+            },
+        }
+    }
+
+    /// The fields of its spec that differ from the documented one.
+    pub(crate) fn spec(self) -> Value {
+        let selector = match self.brake {
+            Some(Brake::Half) => json!({"matchLabels": {HALF: half(0)}}),
+            _ => json!({"matchLabels": null}),
+        };
+        let level = |level: u32| json!({"level": level, "timeout": format!("{}s", self.timeout)});
+        let dependent = |name: &str, down: u32, up: u32| {
+            json!({
+                "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                "optional": false,
+                "scaleDown": level(down),
+                "scaleUp": level(up),
+            })
+        };
+        json!({
+            "clusterSelector": selector,
+            "mode": if self.brake == Some(Brake::DryRun) { "DryRun" } else { "Enforce" },
+            "suspend": self.brake == Some(Brake::Suspended),
+            "probeInterval": format!("{}s", self.interval),
+            "kcmNodeMonitorGraceDuration": format!("{}s", self.grace),
+            "initialDelay": "0s",
+            "observer": {"nodeInterval": "10s"},
+            "dependentResourceInfos": [
+                dependent("kube-controller-manager", 0, 0),
+                dependent("machine-controller-manager", 0, 1),
+                dependent("cluster-autoscaler", 1, 1),
+            ],
+        })
+    }
+
+    /// Whether it writes to dependents at all.
+    pub(crate) fn acts(self) -> bool {
+        !matches!(self.brake, Some(Brake::DryRun | Brake::Suspended))
+    }
+
+    /// Whether it scales this shoot down in an outage.
+    pub(crate) fn protects(self, shoot: usize) -> bool {
+        self.acts() && (self.brake != Some(Brake::Half) || half(shoot) == half(0))
+    }
+
+    /// The age at which a lease is expired whose kubelet renews so often: three quarters of the
+    /// grace, and three renewals.
+    pub(crate) fn expiry(self, period: Duration) -> Duration {
+        Duration::from_secs(self.grace)
+            .mul_f64(0.75)
+            .max(period * 3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_brake_holds_back_what_it_says() {
+        let with = |brake| Policy::FIRST.edited(Edit::Brake(brake));
+        for (policy, acts, even, odd) in [
+            (Policy::FIRST, true, true, true),
+            (with(Brake::DryRun), false, false, false),
+            (with(Brake::Suspended), false, false, false),
+            (with(Brake::Half), true, true, false),
+            (with(Brake::Half).edited(Edit::Release), true, true, true),
+        ] {
+            let does = (policy.acts(), policy.protects(2), policy.protects(3));
+            assert_eq!(does, (acts, even, odd), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn three_renewals_fit_into_the_expiry() {
+        let expiry = |grace| {
+            let policy = Policy::FIRST.edited(Edit::Grace(grace));
+            policy.expiry(Duration::from_secs(5)).as_secs()
+        };
+        assert_eq!((expiry(20), expiry(32)), (15, 24));
+    }
+}

@@ -1,0 +1,349 @@
+//! What is so, by what was done: the farm's kubelets are a function of time, and all else is noted as
+//! it is done. It tells what the operator may have seen at a moment, so that nothing it does can be
+//! excused by how busy the machine was.
+//!
+//! Whatever is done has begun before it is answered, and what comes of it shows in between. A change is
+//! noted with both moments, and between them either may be so.
+
+use crate::policy::Policy;
+use dependency_watchdog_e2e::farm::{Kubelets, Micros, micros};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    time::Duration,
+};
+
+/// The share of silent leases that makes an outage, as in the documented policy.
+const FRACTION: f64 = 0.6;
+/// Kubelets wait up to so much longer than their period, so leases may be expired that much later.
+const JITTER: f64 = 1.04;
+/// For so many renewal periods a verdict is a reason to go on with what it began.
+const VERDICT_PERIODS: f64 = 1.5;
+/// What was asked for in time may be written so much later, by a seed and a machine that are busy.
+const UNDERWAY: Duration = Duration::from_secs(5);
+/// Within this time the operator has seen a change of an object.
+const SEEN: Duration = Duration::from_secs(10);
+/// How closely the past is looked at.
+const STEP: usize = 100_000;
+/// Writes are dated in whole seconds.
+const STAMP: Micros = 1_000_000;
+
+/// What was done so far.
+pub(crate) struct Truth {
+    period: Duration,
+    kubelets: Vec<Kubelets>,
+    nodes: usize,
+    cuts: Vec<Outage>,
+    policies: Vec<Change<Policy>>,
+    dead: BTreeMap<usize, Vec<Change<bool>>>,
+    let_go: BTreeMap<usize, Vec<Change<bool>>>,
+    counts: BTreeSet<(usize, String, i64)>,
+}
+
+/// From the beginning of a request to its answer something becomes so.
+struct Change<T> {
+    begun: Micros,
+    done: Micros,
+    to: T,
+}
+
+/// Kubelets that were cut off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outage {
+    pub(crate) shoot: usize,
+    pub(crate) nodes: usize,
+    pub(crate) from: Micros,
+    pub(crate) until: Option<Micros>,
+}
+
+impl Truth {
+    /// Of shoots whose kubelets renew so often, and of this policy.
+    pub(crate) fn new(
+        shoots: usize,
+        nodes: usize,
+        period: Duration,
+        started: Micros,
+        policy: Policy,
+    ) -> Self {
+        let kubelets = (0..shoots).map(|shoot| Kubelets::new(shoot, nodes, period, started));
+        Self {
+            period,
+            kubelets: kubelets.collect(),
+            nodes,
+            cuts: Vec::new(),
+            policies: vec![Change {
+                begun: started,
+                done: started,
+                to: policy,
+            }],
+            dead: BTreeMap::new(),
+            let_go: BTreeMap::new(),
+            counts: BTreeSet::new(),
+        }
+    }
+
+    /// So many kubelets of a shoot are cut off from then on.
+    pub(crate) fn cut(&mut self, shoot: usize, nodes: usize, from: Micros) {
+        if let Some(kubelets) = self.kubelets.get_mut(shoot) {
+            kubelets.cut(nodes, from);
+        }
+        self.cuts.push(Outage {
+            shoot,
+            nodes,
+            from,
+            until: None,
+        });
+    }
+
+    /// They are back from then on.
+    pub(crate) fn restore(&mut self, shoot: usize, at: Micros) {
+        if let Some(kubelets) = self.kubelets.get_mut(shoot) {
+            kubelets.restore(at);
+        }
+        let open = |it: &&mut Outage| it.shoot == shoot && it.until.is_none();
+        for cut in self.cuts.iter_mut().filter(open) {
+            cut.until = Some(at);
+        }
+    }
+
+    /// The policy was changed to this between then and then.
+    pub(crate) fn policy(&mut self, begun: Micros, done: Micros, to: Policy) {
+        self.policies.push(Change { begun, done, to });
+    }
+
+    /// The API server of a shoot has died, or is back.
+    pub(crate) fn dead(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
+        let changes = self.dead.entry(shoot).or_default();
+        changes.push(Change { begun, done, to });
+    }
+
+    /// A shoot was hibernated, or its Cluster deleted; or no more.
+    pub(crate) fn let_go(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
+        let changes = self.let_go.entry(shoot).or_default();
+        changes.push(Change { begun, done, to });
+    }
+
+    /// Somebody is about to give a dependent so many replicas.
+    pub(crate) fn count(&mut self, shoot: usize, dependent: &str, replicas: i64) {
+        self.counts.insert((shoot, dependent.to_owned(), replicas));
+    }
+
+    /// Whether somebody has given it so many.
+    pub(crate) fn was_counted(&self, shoot: usize, dependent: &str, replicas: i64) -> bool {
+        self.counts
+            .contains(&(shoot, dependent.to_owned(), replicas))
+    }
+
+    /// The outages of which the kubelets that were cut off are enough for one.
+    pub(crate) fn outages(&self) -> impl Iterator<Item = Outage> {
+        let is_outage = |it: &&Outage| it.nodes as f64 >= FRACTION * self.nodes as f64;
+        self.cuts.iter().filter(is_outage).copied()
+    }
+
+    /// When the policy that was in force at the beginning of an outage has it for proven.
+    pub(crate) fn expires(&self, outage: &Outage) -> Micros {
+        let policy = self.policies_in(outage.from..=outage.from).last();
+        let policy = policy.unwrap_or(Policy::FIRST);
+        outage.from + micros(policy.expiry(self.period.mul_f64(JITTER)))
+    }
+
+    /// Whether a scale-down of this shoot that was written in the second from then on may have been
+    /// decided in an outage, by a policy that takes it.
+    pub(crate) fn may_be_taken(&self, shoot: usize, at: Micros) -> bool {
+        let protecting = |policy: &Policy| policy.protects(shoot);
+        let policies: Vec<Policy> = self.policies_at(at).filter(protecting).collect();
+        let least = policies.iter().map(|it| it.expiry(self.period)).min();
+        least.is_some_and(|expiry| self.was(shoot, at, |silent| silent >= FRACTION, expiry))
+    }
+
+    /// Whether a restore that was written then may have been decided while the shoot was healthy, or
+    /// let go, by a policy that writes.
+    pub(crate) fn may_be_given_back(&self, shoot: usize, at: Micros) -> bool {
+        let most = self.period.mul_f64(JITTER);
+        let expiry = self.policies_at(at).map(|it| it.expiry(most)).max();
+        let healthy =
+            expiry.is_some_and(|expiry| self.was(shoot, at, |silent| silent < FRACTION, expiry));
+        self.may_write(at) && (healthy || self.may_be_let_go(shoot, at))
+    }
+
+    /// Whether a policy that writes was in force as far as the operator may have known then.
+    pub(crate) fn may_write(&self, at: Micros) -> bool {
+        self.policies_at(at).any(Policy::acts)
+    }
+
+    /// Whether the operator may have seen then that nobody is to judge the shoot any more.
+    pub(crate) fn may_be_let_go(&self, shoot: usize, at: Micros) -> bool {
+        let span = at - micros(SEEN + UNDERWAY)..=at + STAMP;
+        let changes = self.let_go.get(&shoot).map(Vec::as_slice);
+        states(changes.unwrap_or_default(), &false, span).any(|gone| *gone)
+    }
+
+    fn policies_at(&self, at: Micros) -> impl Iterator<Item = Policy> {
+        self.policies_in(at - micros(SEEN + UNDERWAY)..=at + STAMP)
+    }
+
+    fn policies_in(&self, span: RangeInclusive<Micros>) -> impl Iterator<Item = Policy> {
+        states(&self.policies, &Policy::FIRST, span).copied()
+    }
+
+    /// Whether the share of the leases that are older than this was so at any moment at which a
+    /// verdict may have been reached that led to a write at that time.
+    fn was(&self, shoot: usize, at: Micros, so: impl Fn(f64) -> bool, expiry: Duration) -> bool {
+        let Some(kubelets) = self.kubelets.get(shoot) else {
+            return false;
+        };
+        let verdict = self.period.mul_f64(VERDICT_PERIODS * JITTER) + UNDERWAY;
+        let mut moments = (at - micros(verdict)..=at + STAMP).step_by(STEP);
+        moments.any(|at| {
+            let old = |written: &Micros| at - written >= micros(expiry);
+            let silent = kubelets.last_written(at).filter(old).count();
+            so(silent as f64 / self.nodes as f64) && self.lived(shoot, at)
+        })
+    }
+
+    /// Whether the API server of a shoot may have answered then.
+    fn lived(&self, shoot: usize, at: Micros) -> bool {
+        let changes = self.dead.get(&shoot).map(Vec::as_slice);
+        states(changes.unwrap_or_default(), &false, at..=at).any(|dead| !dead)
+    }
+}
+
+/// All that may have been so in a time.
+fn states<'a, T>(
+    changes: &'a [Change<T>],
+    first: &'a T,
+    span: RangeInclusive<Micros>,
+) -> impl Iterator<Item = &'a T> {
+    let begins = std::iter::once((Micros::MIN, first));
+    let begins = begins.chain(changes.iter().map(|it| (it.begun, &it.to)));
+    let ends = changes.iter().map(|it| it.done).chain([Micros::MAX]);
+    begins
+        .zip(ends)
+        .filter(move |((begun, _), done)| begun <= span.end() && done >= span.start())
+        .map(|((_, state), _)| state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Brake, Edit};
+
+    const SECOND: Micros = 1_000_000;
+    const START: Micros = 1_800_000_000 * SECOND;
+    const PERIOD: Duration = Duration::from_secs(5);
+
+    fn truth() -> Truth {
+        Truth::new(2, 10, PERIOD, START, Policy::FIRST)
+    }
+
+    fn after(seconds: i64) -> Micros {
+        START + seconds * SECOND
+    }
+
+    /// Cut off at 100 s, back at 160 s; leases expire after 15 s.
+    #[test]
+    fn a_shoot_is_taken_while_it_is_silent_and_given_back_while_it_is_not() {
+        let mut truth = truth();
+        truth.cut(0, 10, after(100));
+        truth.restore(0, after(160));
+        for (at, taken, given) in [
+            (90, false, true),
+            (105, false, true),
+            (117, true, true),
+            (140, true, false),
+            (158, true, false),
+            // What was decided before the end may be written a little later.
+            (168, true, true),
+            (190, false, true),
+        ] {
+            let may = |shoot| {
+                let taken = truth.may_be_taken(shoot, after(at));
+                (taken, truth.may_be_given_back(shoot, after(at)))
+            };
+            assert_eq!(may(0), (taken, given), "{at}");
+            assert_eq!(may(1), (false, true), "{at}");
+        }
+        let outages: Vec<_> = truth.outages().collect();
+        assert_eq!(outages.len(), 1);
+        assert_eq!(outages[0].until, Some(after(160)));
+        assert_eq!(truth.expires(&outages[0]), after(100) + 15_600_000);
+    }
+
+    #[test]
+    fn few_silent_nodes_are_no_outage() {
+        for (nodes, taken) in [(5, false), (6, true)] {
+            let mut truth = truth();
+            truth.cut(0, nodes, after(100));
+            assert_eq!(truth.may_be_taken(0, after(140)), taken, "{nodes}");
+            assert_eq!(truth.outages().count(), usize::from(taken), "{nodes}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_judged() {
+        let mut truth = truth();
+        truth.cut(0, 10, after(100));
+        truth.dead(0, after(101), after(102), true);
+        truth.dead(0, after(150), after(151), false);
+        assert!(!truth.may_be_taken(0, after(140)));
+        assert!(truth.may_be_taken(0, after(150)));
+    }
+
+    #[test]
+    fn a_brake_holds_after_it_was_seen_and_until_it_is_let_go() {
+        for brake in [Brake::DryRun, Brake::Suspended, Brake::Half] {
+            let mut truth = truth();
+            let held = Policy::FIRST.edited(Edit::Brake(brake));
+            truth.policy(after(200), after(201), held);
+            truth.policy(after(300), after(301), Policy::FIRST);
+            for shoot in 0..2 {
+                truth.cut(shoot, 10, after(100));
+            }
+            for (at, free) in [
+                (199, true),
+                (215, true),
+                (217, false),
+                (298, false),
+                (300, true),
+            ] {
+                assert_eq!(truth.may_be_taken(1, after(at)), free, "{brake:?} {at}");
+                let half = brake == Brake::Half;
+                assert_eq!(
+                    truth.may_be_taken(0, after(at)),
+                    free || half,
+                    "{brake:?} {at}"
+                );
+                assert_eq!(truth.may_write(after(at)), free || half, "{brake:?} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_longer_grace_expires_leases_later_once_it_was_seen() {
+        let mut truth = truth();
+        truth.policy(after(10), after(11), Policy::FIRST.edited(Edit::Grace(32)));
+        truth.cut(0, 10, after(100));
+        assert!(!truth.may_be_taken(0, after(119)));
+        assert!(truth.may_be_taken(0, after(125)));
+    }
+
+    #[test]
+    fn who_is_let_go_is_given_back_in_an_outage() {
+        let mut truth = truth();
+        truth.cut(0, 10, after(100));
+        truth.let_go(0, after(200), after(201), true);
+        truth.let_go(0, after(230), after(231), false);
+        for (at, expected) in [(190, false), (201, true), (240, true), (250, false)] {
+            assert_eq!(truth.may_be_given_back(0, after(at)), expected, "{at}");
+            assert_eq!(truth.may_be_let_go(0, after(at)), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_set_is_remembered() {
+        let mut truth = truth();
+        truth.count(1, "a", 4);
+        assert!(truth.was_counted(1, "a", 4));
+        assert!(!truth.was_counted(0, "a", 4) && !truth.was_counted(1, "a", 3));
+    }
+}
