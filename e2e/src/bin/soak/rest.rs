@@ -47,6 +47,8 @@ impl World {
     /// Has everything come to rest. Fails if it does not, or if a rule was broken before.
     pub(crate) async fn rest(&mut self, number: usize) -> Result<Rest> {
         let begun = Instant::now();
+        // What is broken already may be why it would never be well.
+        self.judge()?;
         self.heal().await?;
         let well = wait::seldom(WELL, "all to be as people want it", async || {
             self.attend()?;

@@ -82,8 +82,7 @@ impl fmt::Display for Version {
         let at = jiff::Timestamp::from_microsecond(self.written).unwrap_or_default();
         write!(
             f,
-            "version {} with {} replicas, marked: {}, record {:?}, ignored: {} (scaled by \
-             the operator at {at})",
+            "version {} with {} replicas, marked: {}, record {:?}, ignored: {} (dated {at})",
             self.version, self.replicas, self.marked, self.record, self.ignored
         )
     }
