@@ -114,7 +114,9 @@ pub fn judged(finding: &Finding) -> bool {
     matches!(
         finding,
         Finding::Judged(
-            Verdict::Healthy | Verdict::Outage | Verdict::Undetermined(Doubt::Unproven(_)),
+            Verdict::Healthy
+                | Verdict::Outage
+                | Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated),
             _
         ) | Finding::Triggered { .. }
     )
@@ -142,6 +144,7 @@ pub fn verdict_reason(verdict: Verdict) -> &'static str {
         Verdict::Healthy => HEALTHY,
         Verdict::Undetermined(doubt) => match doubt {
             Doubt::Unproven(_) => "Suspect",
+            Doubt::FactsOutdated => "FactsOutdated",
             Doubt::NoWrites => "NoWrites",
             Doubt::SingleNode => "SingleNode",
             Doubt::UnknownLeases => "LeasesUnknown",

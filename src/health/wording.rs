@@ -72,6 +72,10 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
              writes succeed",
             seen.expiring
         ),
+        Verdict::Undetermined(Doubt::FactsOutdated) => format!(
+            "{of_all}, and {needed} are an outage; but Nodes and Machines, which tell which of them \
+             count, were read too long before, or a lease has come since: they are read again"
+        ),
         Verdict::Undetermined(Doubt::NoWrites) => format!(
             "{of_all}, but nobody has written to the API server for a while, so that the silence \
              of nodes says nothing: see whether its etcd accepts writes"

@@ -48,7 +48,7 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
     match verdict {
         Verdict::Outage => say!(warn, "its node leases are expired: an outage"),
         Verdict::Healthy => say!(info, "its node leases are fresh"),
-        Verdict::Undetermined(Doubt::Unproven(_)) => {
+        Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated) => {
             say!(info, "its node leases are silent, which is being watched");
         }
         Verdict::Undetermined(_) => say!(warn, "its node leases tell nothing certain"),

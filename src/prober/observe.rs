@@ -393,7 +393,9 @@ impl Observer {
 /// Whether more reads decide on an outage: they have the connection to themselves.
 fn is_proving(conclusion: &Conclusion) -> bool {
     match conclusion.verdict {
-        Verdict::Undetermined(doubt) => matches!(doubt, Doubt::Unproven(_)),
+        Verdict::Undetermined(doubt) => {
+            matches!(doubt, Doubt::Unproven(_) | Doubt::FactsOutdated)
+        }
         Verdict::Outage => conclusion.act.is_none(),
         Verdict::Healthy => false,
     }

@@ -204,7 +204,7 @@ impl Probe {
                 () = until(self.give_up_at) => {
                     tracing::warn!(
                         cluster = &*self.name,
-                        "the Cluster is gone, and marks are left on its dependents"
+                        "the Cluster is gone, and marks may be left on its dependents"
                     );
                     break;
                 }

@@ -130,6 +130,9 @@ pub enum Verdict {
 pub enum Doubt {
     /// The silence has not been watched for long enough; so it is then.
     Unproven(Moment),
+    /// It has, but Nodes and Machines were read so long ago, or leases came since, that they do not
+    /// tell which of the silent count.
+    FactsOutdated,
     /// Nobody writes to this API server, so that silence says nothing.
     NoWrites,
     /// One silent node is no evidence of a network.

@@ -12,7 +12,7 @@ use super::{
     plan::Aim,
     proof::Proof,
     schedule::{Next, Occasion, Outcome, Pace, Progress},
-    verdict::{Assessment, Thresholds, Verdict},
+    verdict::{Assessment, Doubt, Thresholds, Verdict},
 };
 
 /// Nodes and Machines are read again for a lease that turns silent at most this often, and are
@@ -231,17 +231,10 @@ impl Watch {
             snapshot.resource_version,
             seen.period,
         );
-        let age = self.facts.map(|read| snapshot.started.since(read));
-        let stale = age.is_none_or(|age| age >= FACTS_AGE);
-        // What is acted on is known since the silence is watched: a node that has been taken down since
-        // is silent for a good reason. The first of these reads may come when the facts are under way.
-        let before_watch = self
-            .proof
-            .watched_since()
-            .is_some_and(|since| self.facts.is_none_or(|read| read + FRESH < since));
-        let older_than_watch =
-            seen.suspect() && before_watch && age.is_none_or(|age| age > seen.period);
-        self.facts_wanted |= stale && (silenced || seen.suspect()) || older_than_watch;
+        let stale = self
+            .facts
+            .is_none_or(|read| seen.at.since(read) >= FACTS_AGE);
+        self.facts_wanted |= stale && silenced || seen.suspect() && self.facts_are_outdated(&seen);
         let beyond_doubt = seen.is_beyond_doubt();
         self.assessment = Some(seen);
         if self.facts_wanted && (!beyond_doubt || self.facts_needed) {
@@ -252,12 +245,30 @@ impl Watch {
         }
     }
 
+    /// Whether silence must not be acted on by what is known of Nodes and Machines, however late they
+    /// came.
+    fn facts_are_outdated(&self, seen: &Assessment) -> bool {
+        let Some(read) = self.facts else {
+            return true;
+        };
+        let age = seen.at.since(read);
+        // What is acted on is known since the silence is watched: a node that has been taken down since
+        // is silent for a good reason. The first of these reads may come when the facts are under way.
+        let since = self.proof.watched_since();
+        let before_watch = since.is_some_and(|since| read + FRESH < since);
+        age >= FACTS_AGE || before_watch && age > seen.period || self.lacks_leases(read)
+    }
+
+    /// Whether facts that were read then may not tell of a lease that came meanwhile.
+    fn lacks_leases(&self, read: Moment) -> bool {
+        self.renamed.is_some_and(|renamed| read < renamed)
+    }
+
     /// Takes in what Nodes and Machines tell; `read` is when their reads started.
     pub fn learn(&mut self, roster: Roster, read: Moment) {
         self.roster = roster;
         self.facts = Some(read);
-        // Of a lease that came while they were read they may not tell.
-        self.facts_wanted = self.renamed.is_some_and(|renamed| read < renamed);
+        self.facts_wanted = self.lacks_leases(read);
         self.facts_needed = false;
         self.failures = 0;
         if let Some(last) = self.last {
@@ -299,7 +310,12 @@ impl Watch {
     /// The verdict on the last read, counted towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
         let assessment = self.assessment.clone()?;
-        let verdict = assessment.verdict(&self.rules.thresholds, &self.proof);
+        let verdict = match assessment.verdict(&self.rules.thresholds, &self.proof) {
+            Verdict::Outage if self.facts_are_outdated(&assessment) => {
+                Verdict::Undetermined(Doubt::FactsOutdated)
+            }
+            verdict => verdict,
+        };
         match verdict {
             Verdict::Outage => {
                 self.outages = self.outages.saturating_add(1);

@@ -72,6 +72,15 @@ const fn doubt(doubt: Doubt) -> Verdict {
     "False",
     "1.5 renewal periods"
 )]
+#[case::outdated(
+    doubt(Doubt::FactsOutdated),
+    5,
+    3,
+    "FactsOutdated",
+    "True",
+    "False",
+    "are read again"
+)]
 #[case::no_writes(
     doubt(Doubt::NoWrites),
     5,

@@ -1,3 +1,5 @@
+use rstest::rstest;
+
 use super::*;
 use crate::{
     prober::{candidates::PoolConditions, verdict::Doubt},
@@ -280,6 +282,35 @@ fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     assert!(shoot.watch.wants_facts());
     shoot.learn(108.0);
     assert!(!shoot.watch.wants_facts());
+}
+
+/// The leases are read while Nodes and Machines are, so the proof may be there before they are.
+#[rstest]
+#[case::asked_for_before_the_silence(110.0, None, None)]
+#[case::a_lease_came_meanwhile(148.0, Some(149.0), None)]
+#[case::a_minute_old(148.0, None, Some(215.0))]
+fn facts_that_come_late_are_not_acted_on(
+    #[case] read: f64,
+    #[case] joined: Option<f64>,
+    #[case] came: Option<f64>,
+) {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(105.0, 100);
+    let mut now = shoot.due(105.0);
+    while now < came.unwrap_or(160.0) {
+        if joined.is_some_and(|joined| now > joined) && shoot.names.len() == 3 {
+            shoot.names.push("d");
+        }
+        shoot.list(now, 100);
+        now = shoot.due(now);
+    }
+    shoot.learn(read);
+    let late = shoot.watch.conclude().unwrap();
+    assert_eq!(late.verdict, Verdict::Undetermined(Doubt::FactsOutdated));
+    assert_eq!(late.act, None);
+    assert_eq!(shoot.list(now, 100), Taken::NeedsFacts);
+    shoot.learn(now);
+    assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);
 }
 
 #[test]
