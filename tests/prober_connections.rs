@@ -88,6 +88,19 @@ async fn a_server_that_is_slow_is_not_asked_twice() {
     assert_eq!(world.health("a")["reason"], "Healthy");
 }
 
+/// What has taken too long for a kept connection has all the time at the next probe.
+#[tokio::test]
+async fn a_server_that_becomes_slow_fails_one_probe() {
+    let world = healthy("8s").await;
+    let shoot = world.shoot("a");
+    let from = shoot.count(Read::Cached);
+    shoot.slow(Read::Cached, 6 * SECOND);
+    world.reason("a", "Timeout").await;
+    assert_eq!(shoot.count(Read::Cached), from + 2);
+    world.reason("a", "Healthy").await;
+    assert_eq!(shoot.count(Read::Cached), from + 3);
+}
+
 /// The time of a probe is that of both tries.
 #[tokio::test]
 async fn a_dead_server_costs_the_timeout_of_a_probe() {

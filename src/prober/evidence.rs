@@ -218,6 +218,10 @@ impl Sources {
             Ok(read) => return Ok(self.noted(read)),
             Err(error) => error,
         };
+        if let ReadError::Timeout { .. } = error {
+            // So much at least, as far as anybody knows: the next try has more.
+            self.took = self.took.max(limit);
+        }
         let left = request.limit.saturating_sub(began.elapsed());
         let limit = match error {
             ReadError::TooManyRequests { .. } => Duration::ZERO,
