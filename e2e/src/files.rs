@@ -4,6 +4,7 @@ use crate::process;
 use anyhow::{Context as _, Result};
 use std::{
     path::{Path, PathBuf},
+    process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -46,6 +47,25 @@ impl Files {
             eprintln!("cannot remove {}: {error}", self.root.display());
         }
     }
+
+    /// Tears down after what [`unless_interrupted`] has come to, and tells how the program ends.
+    pub fn end(&self, ended: &Result<bool>) -> ExitCode {
+        if let Err(error) = ended {
+            eprintln!("\nerror: {error:#}");
+        }
+        self.tear_down(ended.is_err());
+        match ended {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => exit_interrupted(),
+            Err(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Says that a run was cut short, after everything is torn down.
+pub fn exit_interrupted() -> ExitCode {
+    eprintln!("\ninterrupted: everything is stopped and removed");
+    ExitCode::from(INTERRUPTED)
 }
 
 /// Also when preparing fails.
@@ -63,4 +83,14 @@ pub async fn interrupted() -> Result<()> {
         _ = terminate.recv() => {}
     }
     Ok(())
+}
+
+/// Runs this to its end, unless a signal cuts it short, by which it has not failed: whether it came to
+/// its end.
+pub async fn unless_interrupted(run: impl Future<Output = Result<()>>) -> Result<bool> {
+    tokio::select! {
+        biased;
+        signal = interrupted() => signal.map(|()| false),
+        ended = run => ended.map(|()| true),
+    }
 }

@@ -61,7 +61,7 @@ pub use deployments::DeploymentController;
 pub use env::Env;
 pub use etcd::Etcd;
 pub use execs::{Execs, Play};
-pub use files::{Files, INTERRUPTED, interrupted};
+pub use files::{Files, INTERRUPTED, exit_interrupted, interrupted, unless_interrupted};
 pub use gitops::{Helm, Verdict, gitops_definitions, verdicts};
 pub use kubeconfig::Kubeconfig;
 pub use kubectl::{Kubectl, Output, Watching};

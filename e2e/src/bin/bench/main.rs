@@ -21,9 +21,9 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use dependency_watchdog::api;
 use dependency_watchdog_e2e::{
-    Env, Files, INTERRUPTED,
+    Env, Files,
     farm::{self, Death, FarmArgs},
-    interrupted,
+    unless_interrupted,
 };
 use results::{Host, Report};
 use std::{
@@ -220,26 +220,8 @@ fn main() -> Result<ExitCode> {
     }
     cli.settings.check()?;
     let files = Files::new("dependency-watchdog-bench-")?;
-    let measured = runtime.block_on(async {
-        tokio::select! {
-            // A bench cut short by a signal has not failed.
-            biased;
-            signal = interrupted() => signal.map(|()| false),
-            done = measure(files.root(), &cli.settings) => done.map(|()| true),
-        }
-    });
-    if let Err(error) = &measured {
-        eprintln!("\nerror: {error:#}");
-    }
-    files.tear_down(measured.is_err());
-    Ok(match measured {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("\ninterrupted: everything is stopped and removed");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(_) => ExitCode::FAILURE,
-    })
+    let measured = runtime.block_on(unless_interrupted(measure(files.root(), &cli.settings)));
+    Ok(files.end(&measured))
 }
 
 async fn measure(root: &Path, settings: &Settings) -> Result<()> {

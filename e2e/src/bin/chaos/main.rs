@@ -9,9 +9,9 @@
 use anyhow::Result;
 use clap::Parser;
 use dependency_watchdog_e2e::{
-    Env, Files, INTERRUPTED,
+    Env, Files,
     chaos::{Campaign, Fault, Point, Settings, Tally},
-    interrupted,
+    exit_interrupted, unless_interrupted,
 };
 use std::{
     path::Path,
@@ -62,14 +62,12 @@ fn main() -> Result<ExitCode> {
     let runtime = Runtime::new()?;
     let files = Files::new("dependency-watchdog-chaos-")?;
     let (tally, started) = (Mutex::new(Tally::default()), Instant::now());
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            // A campaign cut short by a signal has not failed.
-            biased;
-            signal = interrupted() => signal.map(|()| false),
-            tried = campaign(files.root(), &cli, &tally, started) => tried.map(|()| true),
-        }
-    });
+    let ended = runtime.block_on(unless_interrupted(campaign(
+        files.root(),
+        &cli,
+        &tally,
+        started,
+    )));
     let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !cli.list {
         tell(&tally, cli.seed, started);
@@ -81,10 +79,7 @@ fn main() -> Result<ExitCode> {
     files.tear_down(failed);
     Ok(match ended {
         _ if failed => ExitCode::FAILURE,
-        Ok(false) => {
-            eprintln!("\ninterrupted: everything is stopped and removed");
-            ExitCode::from(INTERRUPTED)
-        }
+        Ok(false) => exit_interrupted(),
         _ => ExitCode::SUCCESS,
     })
 }

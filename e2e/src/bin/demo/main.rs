@@ -15,7 +15,7 @@ mod story;
 mod weeding;
 
 use anyhow::Result;
-use dependency_watchdog_e2e::{Env, Files, INTERRUPTED, interrupted};
+use dependency_watchdog_e2e::{Env, Files, unless_interrupted};
 use jiff::Timestamp;
 use narrator::Narrator;
 use std::{io::Write, path::Path, process::ExitCode};
@@ -34,26 +34,8 @@ fn main() -> Result<ExitCode> {
     let runtime = Runtime::new()?;
     let files = Files::new("dependency-watchdog-demo-")?;
     let mut narrator = Narrator::on_stdout();
-    let told = runtime.block_on(async {
-        tokio::select! {
-            // A story cut short by a signal has not failed.
-            biased;
-            signal = interrupted() => signal.map(|()| false),
-            told = tell(files.root(), &mut narrator) => told.map(|()| true),
-        }
-    });
-    if let Err(error) = &told {
-        eprintln!("\nerror: {error:#}");
-    }
-    files.tear_down(told.is_err());
-    Ok(match told {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("\ninterrupted: everything is stopped and removed");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(_) => ExitCode::FAILURE,
-    })
+    let told = runtime.block_on(unless_interrupted(tell(files.root(), &mut narrator)));
+    Ok(files.end(&told))
 }
 
 /// Tells both acts, on one seed.

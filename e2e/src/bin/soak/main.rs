@@ -20,12 +20,12 @@ mod truth;
 mod versions;
 mod world;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::{Args, Parser, Subcommand};
 use dependency_watchdog_e2e::{
-    Env, Files, INTERRUPTED,
+    Env, Files,
     farm::{self, FarmArgs},
-    interrupted,
+    unless_interrupted,
 };
 use plan::{Leg, Size, plan};
 use report::Report;
@@ -115,26 +115,9 @@ fn main() -> Result<ExitCode> {
         .seed
         .unwrap_or_else(|| fastrand::u64(..1_000_000));
     let files = Files::new("dependency-watchdog-soak-")?;
-    let soaked = runtime.block_on(async {
-        tokio::select! {
-            // A soak cut short by a signal has not failed.
-            biased;
-            signal = interrupted() => signal.map(|()| false),
-            done = soak(files.root(), &cli.settings, seed) => done.map(|()| true),
-        }
-    });
-    if let Err(error) = &soaked {
-        eprintln!("\nerror: {error:#}\nagain with --seed {seed}");
-    }
-    files.tear_down(soaked.is_err());
-    Ok(match soaked {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("\ninterrupted: everything is stopped and removed");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(_) => ExitCode::FAILURE,
-    })
+    let soaked = runtime.block_on(unless_interrupted(soak(files.root(), &cli.settings, seed)));
+    let soaked = soaked.map_err(|error| anyhow!("{error:#}\nagain with --seed {seed}"));
+    Ok(files.end(&soaked))
 }
 
 async fn soak(root: &Path, settings: &Settings, seed: u64) -> Result<()> {
