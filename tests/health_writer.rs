@@ -691,12 +691,32 @@ fn what_comes_and_goes_is_said_once_a_minute() {
             }
             // Some at first, one a minute, and a refresh.
             let written = desk.count("PATCH clusterhealths/status/a");
-            assert!((minutes..minutes + 10).contains(&written), "{written}");
+            assert!((minutes..minutes + 14).contains(&written), "{written}");
             // What matters waits for none of it.
             desk.tell(protected()).await;
             assert_eq!(desk.health()["protection"], "ScalingDown");
         });
     }
+}
+
+/// What is written anyway uses up nothing of what may be written for a state alone.
+#[tokio::test]
+async fn a_state_that_comes_with_news_keeps_no_other_waiting() {
+    let desk = Desk::healthy().await;
+    for _ in 0..20 {
+        desk.tell(ClusterReport {
+            finding: Finding::Unread {
+                reason: "ConnectionRefused",
+                message: "nobody answers".to_owned(),
+            },
+            ..seen(ClusterState::Degraded)
+        })
+        .await;
+        assert_eq!(desk.health()["state"], "DEGRADED");
+        desk.tell(seen(ClusterState::Pending)).await;
+    }
+    desk.tell(seen(ClusterState::Online)).await;
+    assert_eq!(desk.health()["state"], "ONLINE");
 }
 
 /// Before its checks have been run there is nothing new to say of them.

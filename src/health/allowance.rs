@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many times at once: an outage of nodes and one of the API server, each from its beginning to its end ...
-const BURST: u32 = 8;
+/// So many times at once: an outage of nodes and one of the API server, each from its beginning to its
+/// end, and a detour in either ...
+const BURST: u32 = 12;
 /// ... and one more for each that has passed.
 pub(super) const PAUSE: Duration = Duration::from_secs(60);
 

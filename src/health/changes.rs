@@ -97,8 +97,8 @@ mod tests {
             let now = begin + Duration::from_secs(10) * probe;
             told.extend(changes.take(state, now));
         }
-        assert!((60..75).contains(&told.len()), "{}", told.len());
-        assert!(told.iter().skip(10).all(|change| change.between >= 4));
+        assert!((60..80).contains(&told.len()), "{}", told.len());
+        assert!(told.iter().skip(15).all(|change| change.between >= 4));
         let all: u32 = told.iter().map(|change| 1 + change.between).sum();
         assert_eq!(all + changes.untold, 360);
         let over = begin + Duration::from_secs(3700);

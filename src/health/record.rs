@@ -337,8 +337,11 @@ impl ClusterRecord {
     ) -> Vec<Event> {
         let mut events = events::cluster::transitions(&self.status, &status);
         events.extend(self.state.tell(&status));
-        let said = self.said.as_ref();
-        if said.is_some_and(|said| news::is_other_observation(said, &report)) {
+        // What news carry along costs no write.
+        let observed = |said: &Arc<ClusterReport>| {
+            !news::is_news(said, &report) && news::is_other_observation(said, &report)
+        };
+        if self.said.as_ref().is_some_and(observed) {
             self.observations.spend(Instant::now());
         }
         self.health_uid = uid;

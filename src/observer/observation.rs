@@ -133,10 +133,8 @@ impl Observation {
     /// to say, and counts for nothing.
     pub fn restart(&mut self, settings: Arc<ObserverSettings>, now: Instant, draw: f64) {
         self.machine.restart(&settings);
-        self.before = self.nodes.take().or(self.before.take());
-        self.unread = None;
+        self.forget();
         self.since_before |= self.silent.take().is_some();
-        self.api = None;
         let checks = self.statuses();
         self.adopt(settings, &checks, now, draw);
     }
@@ -174,7 +172,8 @@ impl Observation {
         if silent.is_none() && (std::mem::take(&mut self.since_before) || before) {
             // They may have been marked meanwhile, and what is shown is of the silence until both are
             // known.
-            (self.nodes_due, self.api_due) = (at, at);
+            self.machine.heard();
+            self.look_anew(at);
         }
     }
 
@@ -252,12 +251,21 @@ impl Observation {
             && let Some(_) = transition
         {
             // What was known before it was away is not what is.
-            self.before = self.nodes.take().or(self.before.take());
-            self.unread = None;
-            self.api = None;
-            (self.nodes_due, self.api_due) = (at, at);
+            self.look_anew(at);
         }
         transition
+    }
+
+    fn look_anew(&mut self, at: Instant) {
+        self.forget();
+        (self.nodes_due, self.api_due) = (at, at);
+    }
+
+    /// Counts on nothing that was seen. The nodes are shown until they are seen again.
+    fn forget(&mut self) {
+        self.before = self.nodes.take().or(self.before.take());
+        self.unread = None;
+        self.api = None;
     }
 
     /// What is to be looked at next, and when; nothing while the cluster is not reached.

@@ -28,6 +28,8 @@ const UNSEEN: &str =
     "it answers; its nodes, or whether its API server is ready, have not been seen yet";
 const BACK: &str = "it was OFFLINE and answers again; its nodes and whether its API server is ready \
                     are looked at anew";
+const HEARD: &str = "its kubelets were silent and are heard again; its nodes and whether its API \
+                     server is ready are looked at anew";
 
 /// What a probe of a cluster has come to.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +125,13 @@ impl Machine {
     pub fn restart(&mut self, settings: &ObserverSettings) {
         self.limits = limits(settings);
         self.retries = None;
+    }
+
+    /// The leases are silent no more, of which nothing is known yet that could tell another state.
+    pub fn heard(&mut self) {
+        if self.state == ClusterState::NotReady {
+            HEARD.clone_into(&mut self.reason);
+        }
     }
 
     /// The state.

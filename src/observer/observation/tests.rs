@@ -314,11 +314,17 @@ fn a_cluster_whose_kubelets_are_silent_is_not_ready() {
     assert_eq!(story.state(), ClusterState::NotReady);
     story.observation.judged(story.at(40), None);
     story.reached(40);
-    assert_eq!(story.state(), ClusterState::Online);
     // They may have been marked meanwhile.
+    assert_eq!(story.state(), ClusterState::NotReady);
+    let view = story.observation.view();
+    assert!(view.message.contains("are heard again"), "{view:?}");
+    assert_eq!(view.nodes, Some(well()));
     assert_eq!(story.next(), Some((40, Look::Ready)));
     story.ready(40);
+    assert_eq!(story.state(), ClusterState::NotReady);
     assert_eq!(story.next(), Some((40, Look::Nodes)));
+    story.nodes(40, well());
+    assert_eq!(story.state(), ClusterState::Online);
 }
 
 /// Whatever it was before, and whatever else is known of it: nothing is looked at during a proof.
