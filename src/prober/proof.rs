@@ -126,6 +126,12 @@ impl Proof {
         self.run.map(|run| run.began)
     }
 
+    /// Since when the run of reads that is under way counts, if no read fails: not before its first sign
+    /// of writes.
+    pub fn counts_since(&self) -> Option<Moment> {
+        self.run.map(|run| run.since)
+    }
+
     /// Whether a run of reads is under way in which no write has been noticed yet.
     pub fn awaits_write(&self) -> bool {
         self.run.is_some_and(|run| !run.writable)
@@ -293,6 +299,7 @@ mod tests {
         assert_eq!(proof(&[Failed]).watched_since(), None);
         let written = proof(&[Read(0, 1), Read(3, 1), Read(6, 2)]);
         assert_eq!(written.watched_since(), Some(at(0)));
+        assert_eq!(written.counts_since(), Some(at(6)));
         let gap = proof(&[Read(0, 1), Read(3, 2), Read(14, 3), Read(17, 4)]);
         assert_eq!(gap.watched_since(), Some(at(14)));
         let failed = proof(&[Read(0, 1), Read(3, 2), Failed, Read(4, 3), Read(5, 4)]);

@@ -234,6 +234,8 @@ impl Watch {
         let stale = self
             .facts
             .is_none_or(|read| seen.at.since(read) >= FACTS_AGE);
+        // Whoever expires alone, while there is no suspicion, has to be known, too; but silent leases that
+        // stay silent are no reason to read them each minute.
         self.facts_wanted |= stale && silenced || seen.suspect() && self.facts_are_outdated(&seen);
         let beyond_doubt = seen.is_beyond_doubt();
         self.assessment = Some(seen);
@@ -254,9 +256,14 @@ impl Watch {
         let age = seen.at.since(read);
         // What is acted on is known since the silence is watched: a node that has been taken down since
         // is silent for a good reason. The first of these reads may come when the facts are under way.
-        let since = self.proof.watched_since();
-        let before_watch = since.is_some_and(|since| read + FRESH < since);
-        age >= FACTS_AGE || before_watch && age > seen.period || self.lacks_leases(read)
+        let began = self.proof.watched_since();
+        let before_watch = began.is_some_and(|began| read + FRESH < began);
+        // And since not much longer than it is watched for, if it took long until somebody wrote.
+        let since = self.proof.counts_since();
+        let window = Proof::write_window(seen.period);
+        let before_writes = since.is_some_and(|since| read + window < since);
+        let before = before_watch || before_writes;
+        age >= FACTS_AGE || before && age > seen.period || self.lacks_leases(read)
     }
 
     /// Whether facts that were read then may not tell of a lease that came meanwhile.

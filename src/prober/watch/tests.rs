@@ -284,6 +284,25 @@ fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     assert!(!shoot.watch.wants_facts());
 }
 
+/// Nobody could be heard in that time, in which machines may have been taken down.
+#[test]
+fn facts_from_before_a_time_without_writes_are_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    let mut now = shoot.due(100.0);
+    while now < 160.0 {
+        shoot.revision -= 1;
+        shoot.probe(now, 99);
+        now = shoot.due(now);
+    }
+    assert_eq!(shoot.facts_read, 1);
+    assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+    shoot.learn(now);
+    let (first, _) = shoot.probe_until(Verdict::Outage, shoot.due(now), 99);
+    assert_eq!(shoot.facts_read, 2);
+    assert!(first >= now + 15.0, "{first}, {now}");
+}
+
 /// The leases are read while Nodes and Machines are, so the proof may be there before they are.
 #[rstest]
 #[case::asked_for_before_the_silence(110.0, None, None)]
