@@ -31,6 +31,11 @@ const BACK: &str = "it was OFFLINE and answers again; its nodes and whether its 
 const HEARD: &str = "its kubelets were silent and are heard again; its nodes and whether its API \
                      server is ready are looked at anew";
 
+/// Whether this message is of a state that stands only since its nodes have not been seen after a silence.
+pub fn is_left_of_silence(message: &str) -> bool {
+    message.starts_with(HEARD)
+}
+
 /// What a probe of a cluster has come to.
 #[derive(Clone, Copy, Debug)]
 pub enum Sight<'a> {

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     api::{ClusterHealthStatus, ClusterState, ProbePolicy, Protection},
     health::cluster::is_outage,
+    observer::state::is_left_of_silence,
 };
 
 /// What was told last of the state of a cluster.
@@ -32,11 +33,13 @@ fn trouble(state: ClusterState) -> Option<&'static Kind> {
     }
 }
 
-/// An outage is told as such, and that the cluster is protected from it.
+/// An outage is told as such, and that the cluster is protected from it. What is left of it is no news.
 fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
     let outage = status.reason.as_deref().is_some_and(is_outage);
     let protected = status.protection != Protection::None;
-    status.state == Some(ClusterState::NotReady) && (outage || protected)
+    let message = status.state_message.as_deref();
+    let left = message.is_some_and(is_left_of_silence);
+    status.state == Some(ClusterState::NotReady) && (outage || protected || left)
 }
 
 impl ToldState {
