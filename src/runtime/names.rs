@@ -1,105 +1,205 @@
-//! Looks names up, few at once.
+//! Looks names up, few at once, and each once at a time.
 //!
 //! Nothing ends a lookup but the resolver's own patience, and each has a thread for as long. While the
 //! seed's DNS is away, so are the names of all control planes at once: whoever asked for each of them
-//! would fill the pool of threads, in which others then wait for theirs.
+//! would fill the pool of threads, in which others then wait for theirs. And a few names that hang, asked
+//! for again and again, would take the turns of all others.
 
 use std::{
+    collections::HashMap,
     io,
     net::{SocketAddr, ToSocketAddrs},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
 
 /// So many names are looked up at once, which is how many threads a DNS that is away can take.
 const LOOKUPS: usize = 32;
+/// Who has addresses from before waits for no longer than this after the lookup was asked for. An answer
+/// takes milliseconds, or five seconds and more once a packet of it is lost; and a suspect's read, which
+/// waits for it, may take 3.3 s with ordinary kubelets.
+const SOON: Duration = Duration::from_secs(1);
+/// The addresses of so many names are remembered: of those that were asked for last.
+const REMEMBERED: usize = 4096;
+/// So many addresses of a name are remembered.
+const ADDRESSES: usize = 8;
+
+type Answer = Result<Arc<[SocketAddr]>, Failure>;
+type Resolver = dyn Fn(Arc<str>) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
+
+/// Why a name has no address, for each who asked for it.
+type Failure = (io::ErrorKind, Arc<str>);
 
 /// Looks names up. Each who asks for names of another sort has one of its own, so that none waits for
-/// the names of another.
-#[derive(Debug)]
-pub(crate) struct Names(Arc<Semaphore>);
+/// the names of another. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Names(Arc<Inner>);
+
+struct Inner {
+    resolver: Box<Resolver>,
+    turns: Semaphore,
+    /// How many names are remembered.
+    remembered: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    under_way: HashMap<Arc<str>, Lookup>,
+    last: HashMap<Arc<str>, Last>,
+}
+
+/// A lookup that waits for its turn or for its answer.
+#[derive(Clone)]
+struct Lookup {
+    since: Instant,
+    answer: watch::Receiver<Option<Answer>>,
+}
+
+/// What a name came to when there last was an answer.
+struct Last {
+    addresses: Arc<[SocketAddr]>,
+    asked_for: Instant,
+}
 
 impl Default for Names {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LOOKUPS)))
+        Self::new(system, 0)
     }
 }
 
 impl Names {
-    /// The addresses of a host, when it is its turn. Whoever does not wait any more has it looked up
-    /// for nothing if it has begun, and not at all if it has not.
-    pub(crate) async fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let host = host.to_owned();
-        let lookup = move || (host, port).to_socket_addrs().map(Iterator::collect);
-        self.at_turn(lookup).await
+    /// The same for those who find out by themselves who has an address: when a name does not get its
+    /// turn or its answer soon, they get the addresses that it had last, which may be somebody else's
+    /// by now.
+    pub(crate) fn remembering() -> Self {
+        Self::new(system, REMEMBERED)
     }
 
-    async fn at_turn<T: Send + 'static>(
-        &self,
-        lookup: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        // It is never closed.
-        let turn = self.0.clone().acquire_owned().await.ok();
-        let lookup = spawn_blocking(move || {
-            // A lookup that nobody waits for any more takes its turn along.
-            let _turn = turn;
-            lookup()
-        });
-        lookup.await.map_err(io::Error::other).flatten()
+    fn new<F>(resolver: impl Fn(Arc<str>) -> F + Send + Sync + 'static, remembered: usize) -> Self
+    where
+        F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+    {
+        Self(Arc::new(Inner {
+            resolver: Box::new(move |host| resolver(host).boxed()),
+            turns: Semaphore::new(LOOKUPS),
+            remembered,
+            known: Mutex::default(),
+        }))
     }
+
+    /// The addresses of a host. Whoever asks while it is being looked up, or waits for that, gets the
+    /// same answer. Nothing ends a lookup for which nobody waits any more: who tries again finds it
+    /// further on.
+    pub(crate) async fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let (mut lookup, last) = self.ask(host);
+        let answer = lookup.answer.wait_for(Option::is_some);
+        let answer = match last {
+            None => answer.await,
+            Some(last) => match timeout_at(lookup.since + SOON, answer).await {
+                Ok(answer) => answer,
+                Err(_) => return Ok(at(&last, port)),
+            },
+        };
+        match answer.as_deref() {
+            Ok(Some(Ok(addresses))) => Ok(at(addresses, port)),
+            Ok(Some(Err((kind, text)))) => Err(io::Error::new(*kind, &**text)),
+            Ok(None) | Err(_) => Err(io::Error::other("the lookup was ended")),
+        }
+    }
+
+    /// The lookup of this host, which is begun unless there is one; and the last addresses.
+    fn ask(&self, host: &str) -> (Lookup, Option<Arc<[SocketAddr]>>) {
+        let now = Instant::now();
+        let mut known = self.known();
+        let last = known.last.get_mut(host).map(|last| {
+            last.asked_for = now;
+            last.addresses.clone()
+        });
+        // The runtime of one that will never be answered has ended.
+        let lookup = known.under_way.get(host);
+        let lookup = lookup.filter(|it| it.answer.has_changed().is_ok()).cloned();
+        let lookup = lookup.unwrap_or_else(|| {
+            let host: Arc<str> = host.into();
+            let lookup = Lookup {
+                since: now,
+                answer: self.begin(host.clone()),
+            };
+            known.under_way.insert(host, lookup.clone());
+            lookup
+        });
+        (lookup, last)
+    }
+
+    fn begin(&self, host: Arc<str>) -> watch::Receiver<Option<Answer>> {
+        let (teller, answer) = watch::channel(None);
+        let names = self.clone();
+        tokio::spawn(async move {
+            // It is never closed.
+            let turn = names.0.turns.acquire().await;
+            let found = (names.0.resolver)(host.clone()).await;
+            drop(turn);
+            let found = match found {
+                Ok(addresses) => Ok(addresses.into()),
+                Err(error) => Err((error.kind(), error.to_string().into())),
+            };
+            names.learn(host, &found);
+            teller.send_replace(Some(found));
+        });
+        answer
+    }
+
+    fn learn(&self, host: Arc<str>, found: &Answer) {
+        let mut known = self.known();
+        known.under_way.remove(&host);
+        let Ok(addresses) = found else {
+            return;
+        };
+        let addresses: Arc<[SocketAddr]> = addresses.iter().copied().take(ADDRESSES).collect();
+        if addresses.is_empty() || self.0.remembered == 0 {
+            return;
+        }
+        let asked_for = Instant::now();
+        known.last.insert(
+            host,
+            Last {
+                addresses,
+                asked_for,
+            },
+        );
+        if known.last.len() > self.0.remembered {
+            let oldest = known.last.iter().min_by_key(|(_, last)| last.asked_for);
+            if let Some(host) = oldest.map(|(host, _)| host.clone()) {
+                known.last.remove(&host);
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn system(host: Arc<str>) -> io::Result<Vec<SocketAddr>> {
+    let lookup = move || (&*host, 0).to_socket_addrs().map(Iterator::collect);
+    spawn_blocking(lookup)
+        .await
+        .map_err(io::Error::other)
+        .flatten()
+}
+
+fn at(addresses: &[SocketAddr], port: u16) -> Vec<SocketAddr> {
+    let mut addresses = addresses.to_vec();
+    addresses.iter_mut().for_each(|it| it.set_port(port));
+    addresses
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::{
-        sync::{Mutex, mpsc},
-        time::Duration,
-    };
-
-    use tokio::{sync::OwnedSemaphorePermit, time::timeout};
-
-    use super::*;
-
-    /// Takes all turns for as long as the value lives.
-    pub(crate) async fn take_all(names: &Names) -> OwnedSemaphorePermit {
-        let all = LOOKUPS.try_into().unwrap();
-        names.0.clone().acquire_many_owned(all).await.unwrap()
-    }
-
-    /// However many lookups hang, they take few threads, and nobody who waits is kept.
-    #[tokio::test]
-    async fn a_dns_that_hangs_takes_few_threads() {
-        let names = Names::default();
-        let (released, hang) = mpsc::channel::<()>();
-        let hang = Arc::new(Mutex::new(hang));
-        let lookups = (0..1000).map(|_| {
-            let hang = hang.clone();
-            let lookup = names.at_turn(move || {
-                let _ = hang.lock().unwrap().recv();
-                Ok(())
-            });
-            timeout(Duration::from_millis(50), lookup)
-        });
-        for told in futures::future::join_all(lookups).await {
-            assert!(told.is_err());
-        }
-        assert_eq!(names.0.available_permits(), 0);
-        drop(released);
-        // They end, and give back what they took.
-        drop(take_all(&names).await);
-    }
-
-    #[tokio::test]
-    async fn a_name_is_looked_up() {
-        let names = Names::default();
-        let found = names.look_up("localhost", 80).await.unwrap();
-        assert!(
-            found
-                .iter()
-                .all(|it| it.ip().is_loopback() && it.port() == 80)
-        );
-        assert!(!found.is_empty());
-        names.look_up("no-such-host.invalid", 80).await.unwrap_err();
-    }
-}
+pub(crate) mod tests;

@@ -231,8 +231,8 @@ static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
     connector
 });
 
-/// The names of all shoots.
-static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+/// The names of all shoots. Addresses of before are as good: TLS says who answers.
+static NAMES: LazyLock<Names> = LazyLock::new(Names::remembering);
 
 /// Looks up the names of shoots.
 #[derive(Clone)]
