@@ -15,12 +15,13 @@ use std::time::Duration;
 use dependency_watchdog::{
     api::Protection,
     prober::{guard::Guard, plan::Aim, scale::Resources},
+    runtime::seed::REQUEST_LIMIT,
 };
 use futures::future::join_all;
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{Call, Failure, INTERVAL, Seed, Stage, info, put_workload, run};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 const DISCOVERY: &str = "GET /apis/druid.gardener.cloud/v1alpha1";
 
@@ -101,6 +102,28 @@ fn a_dependent_that_is_absent_sends_one_discovery() {
     });
 }
 
+/// Clusters that have the same dependent, with what they know of kinds in common.
+fn guards(stage: &Stage) -> Vec<Guard> {
+    let resources = Resources::default();
+    let guard = |cluster: &str| {
+        put_workload(&stage.seed, "Etcd", cluster, "first", 3);
+        let seed = stage.seed.unlimited();
+        let mut guard = Guard::new(cluster.into(), seed, resources.clone(), None);
+        guard.adopt(&stage.settings.dependents);
+        guard
+    };
+    ["a", "b", "c"].map(guard).into()
+}
+
+/// Follows what is under way for that long.
+async fn follow(guards: &mut [Guard], time: Duration) {
+    let follow = async |guard: &mut Guard| {
+        let end = Instant::now() + time;
+        while timeout_at(end, guard.progress(INTERVAL)).await.is_ok() {}
+    };
+    join_all(guards.iter_mut().map(follow)).await;
+}
+
 /// The flows of many clusters begin at the same moment.
 #[rstest]
 #[case::served(None)]
@@ -113,29 +136,51 @@ fn who_asks_together_asks_once(#[case] failure: Option<Failure>) {
             stage.seed.fail(failure, (0, usize::MAX), discovery);
         }
         let release = stage.seed.hold(|call| call.brief() == DISCOVERY);
-        let resources = Resources::default();
-        let mut guards = Vec::new();
-        for cluster in ["a", "b", "c"] {
-            put_workload(&stage.seed, "Etcd", cluster, "first", 3);
-            let seed = stage.seed.unlimited();
-            let mut guard = Guard::new(cluster.into(), seed, resources.clone(), None);
-            guard.adopt(&stage.settings.dependents);
+        let mut guards = guards(&stage);
+        for guard in &mut guards {
             guard.act(stage.order(Aim::Protect), String::new);
-            guards.push(guard);
         }
-        let follow = async |guard: &mut Guard| {
-            let time = Duration::from_secs(5);
-            while timeout(time, guard.progress(INTERVAL)).await.is_ok() {}
-        };
         // All of them have begun, and wait.
-        join_all(guards.iter_mut().map(follow)).await;
+        let time = Duration::from_secs(5);
+        follow(&mut guards, time).await;
         assert_eq!(lookups(&stage.seed), 1);
         release.send(()).unwrap();
-        join_all(guards.iter_mut().map(follow)).await;
+        follow(&mut guards, time).await;
         assert_eq!(lookups(&stage.seed), 1);
         for guard in &guards {
             let active = guard.protection() == Protection::Active;
             assert_eq!(active, failure.is_none());
+        }
+    });
+}
+
+/// Discovery hangs. If each asked anew, one after the other, the last would hear of it when its evidence
+/// has long lapsed.
+#[test]
+fn who_waits_together_fails_together() {
+    run(async {
+        let stage = Stage::new(&[info("Etcd", "first", 0)]);
+        let discovery = |call: &Call| call.brief() == DISCOVERY;
+        stage.seed.fail(Failure::Hang, (0, 1), discovery);
+        let mut guards = guards(&stage);
+        for guard in &mut guards {
+            guard.act(stage.order(Aim::Protect), String::new);
+        }
+        follow(&mut guards, REQUEST_LIMIT + Duration::from_millis(1)).await;
+        assert_eq!(lookups(&stage.seed), 1);
+        for guard in &guards {
+            let problems: Vec<_> = guard.ledger().problems().collect();
+            assert_eq!(problems[0].reason, "ScalingFailed");
+            assert!(problems[0].message.contains("did not answer"));
+        }
+        // It is not remembered.
+        for guard in &mut guards {
+            guard.act(stage.order(Aim::Protect), String::new);
+        }
+        follow(&mut guards, Duration::from_secs(5)).await;
+        assert_eq!(lookups(&stage.seed), 2);
+        for guard in &guards {
+            assert_eq!(guard.protection(), Protection::Active);
         }
     });
 }

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 const SCALE: &str = "Scale";
 
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum ScaleError {
     /// What is there forbids it.
     #[error("{0}")]

@@ -29,16 +29,25 @@ const REFUSED: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
 
-/// What is known of a kind. It is locked while the kind is looked up, so that whoever needs it
-/// meanwhile waits for the same answer.
-type Cell = Arc<tokio::sync::Mutex<Option<Known>>>;
+/// It is locked while the kind is looked up, so that whoever needs it meanwhile waits for the same answer.
+type Cell = Arc<tokio::sync::Mutex<Known>>;
 
-/// What a lookup has come to.
-#[derive(Clone, Debug)]
+/// What is known of a kind.
+#[derive(Debug, Default)]
 struct Known {
-    answer: Answer,
-    /// When it was asked for.
-    since: Instant,
+    /// What the last lookup that came to something has come to, and when it was asked for.
+    answer: Option<(Answer, Instant)>,
+    /// What the last one that came to nothing met, and when.
+    failure: Option<(ScaleError, Instant)>,
+}
+
+/// What somebody needs to know of a kind.
+#[derive(Clone, Copy)]
+struct Need {
+    /// Since when it is waited for.
+    asked: Instant,
+    /// What was looked up before then is not believed.
+    since: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,23 +87,24 @@ impl Resources {
             return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
         }
         let cell = self.cell(&kind);
-        let counts = |known: &Known| known.counts(since, Instant::now());
-        if let Some(known) = cell.lock().await.as_ref().filter(|it| counts(it)) {
-            return known.answer.clone().scalable();
+        let asked = Instant::now();
+        let need = Need { asked, since };
+        if let Some(answer) = cell.lock().await.answer(need) {
+            return answer?.scalable();
         }
         // Outside of the lock: who can wait for long must not hold up who is urgent.
         seed.turn().await;
-        let mut cell = cell.lock().await;
-        if let Some(known) = cell.as_ref().filter(|it| counts(it)) {
-            return known.answer.clone().scalable();
+        let mut known = cell.lock().await;
+        if let Some(answer) = known.answer(need) {
+            return answer?.scalable();
         }
         let since = Instant::now();
-        let answer = look_up(seed, &kind).await?;
-        *cell = Some(Known {
-            answer: answer.clone(),
-            since,
-        });
-        answer.scalable()
+        let answer = look_up(seed, &kind).await;
+        match &answer {
+            Ok(answer) => known.answer = Some((answer.clone(), since)),
+            Err(error) => known.failure = Some((error.clone(), Instant::now())),
+        }
+        answer?.scalable()
     }
 
     fn cell(&self, kind: &GroupVersionKind) -> Cell {
@@ -104,10 +114,19 @@ impl Resources {
 }
 
 impl Known {
-    fn counts(&self, since: Option<Instant>, now: Instant) -> bool {
-        let age = now.saturating_duration_since(self.since);
-        let stands = matches!(self.answer, Answer::Scalable(_)) || age < REFUSED;
-        stands && since.is_none_or(|since| self.since >= since)
+    /// What is known, if that is enough.
+    fn answer(&self, need: Need) -> Option<Result<Answer, ScaleError>> {
+        let counts = |(answer, at): &&(Answer, Instant)| {
+            let stands = matches!(answer, Answer::Scalable(_)) || at.elapsed() < REFUSED;
+            stands && need.since.is_none_or(|since| *at >= since)
+        };
+        if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
+            return Some(Ok(answer.clone()));
+        }
+        // Who waited for one that failed would fail as late again, and the next of them later still:
+        // too late for what they wanted it for. Who asks after it tries anew.
+        let failure = self.failure.as_ref().filter(|(_, at)| need.asked <= *at)?;
+        Some(Err(failure.0.clone()))
     }
 }
 
