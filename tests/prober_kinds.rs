@@ -36,34 +36,92 @@ fn optional(kind: &str, name: &str, level: i32) -> Value {
     info
 }
 
-/// Whatever is of the kind, and its discovery, is not served any more.
-fn withdraw(seed: &Seed) {
-    seed.fail(Failure::Unserved, (0, usize::MAX), |call: &Call| {
-        call.resource.contains("druid") || call.resource.starts_with("etcds")
-    });
-}
-
-/// The policy names a version that an upgrade of the kind's owner has withdrawn. The object is still
-/// there, at zero.
+/// The policy names a version that an upgrade of the kind's owner has withdrawn, and the version that
+/// takes its place is not served yet. The object is still there, at zero.
 #[test]
 fn what_is_owed_is_not_gone_with_its_version() {
     run(async {
         let mut stage = Stage::new(&[optional("Etcd", "first", 0), info("Deployment", "kcm", 1)]);
         stage.act(Aim::Protect).await;
         stage.assert_down("etcds", "first", "protected");
-        withdraw(&stage.seed);
-        stage.act(Aim::Restore).await;
-        let problems = stage.problems();
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert_eq!(problems[0].reason, "KindUnknown");
-        assert_ne!(stage.guard.protection(), Protection::None);
-        stage.assert_down("etcds", "first", "not served");
-
-        // The policy is corrected, or the version served again.
-        stage.seed.heal();
+        stage.seed.serve_etcds(&[]);
+        // However often it is said: the policy names it.
+        for _ in 0..5 {
+            stage.act(Aim::Restore).await;
+            let problems = stage.problems();
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert_eq!(problems[0].reason, "KindUnknown");
+            assert_ne!(stage.guard.protection(), Protection::None);
+            stage.assert_down("etcds", "first", "not served");
+        }
+        stage.seed.serve_etcds(&["v1alpha1"]);
         stage.act(Aim::Restore).await;
         stage.assert_up("etcds", "first", "served again");
         assert_eq!(stage.guard.protection(), Protection::None);
+    });
+}
+
+/// The object is the same under each version.
+#[rstest]
+#[case::policy_names_it(false)]
+#[case::no_policy_names_it(true)]
+fn what_is_owed_is_reached_by_another_version(#[case] let_go: bool) {
+    run(async move {
+        let mut stage = Stage::new(&[info("Etcd", "first", 0), info("Deployment", "kcm", 1)]);
+        stage.act(Aim::Protect).await;
+        stage.assert_down("etcds", "first", "protected");
+        stage.seed.serve_etcds(&["v1", "v1beta1"]);
+        if let_go {
+            stage.guard.adopt(&[]);
+        }
+        stage.seed.forget_calls();
+        stage.act(Aim::Restore).await;
+        assert_eq!(stage.problems(), []);
+        assert_eq!(stage.replicas("etcds", "first"), 3);
+        assert_eq!(stage.replicas("deployments", "kcm"), 3);
+        assert_eq!(stage.guard.protection(), Protection::None);
+        let writes = stage.seed.writes();
+        let versions = writes
+            .iter()
+            .filter(|call| call.resource.starts_with("etcds"));
+        assert!(
+            versions
+                .map(|call| &*call.api_version)
+                .all(|it| it == "druid.gardener.cloud/v1")
+        );
+    });
+}
+
+/// A policy is written for the next release of the kind's owner, or for the last.
+#[test]
+fn what_is_served_in_another_version_is_protected() {
+    run(async {
+        let mut stage = Stage::new(&[info("Etcd", "first", 0)]);
+        stage.seed.serve_etcds(&["v1beta1"]);
+        for _ in 0..3 {
+            stage.act(Aim::Protect).await;
+            stage.assert_down("etcds", "first", "protected");
+            stage.act(Aim::Restore).await;
+            stage.assert_up("etcds", "first", "restored");
+        }
+        assert_eq!(lookups(&stage.seed), 1);
+    });
+}
+
+/// That the path is not there is no word of the kind, unless it is the seed that says so.
+#[rstest]
+#[case::a_proxy_that_has_lost_its_way(Failure::Unserved)]
+#[case::forbidden(Failure::Status(403))]
+#[case::unavailable(Failure::Status(503))]
+fn a_kind_is_not_unknown_unless_the_groups_are_known(#[case] failure: Failure) {
+    run(async move {
+        let mut stage = Stage::new(&[info("Etcd", "first", 0)]);
+        stage.seed.serve_etcds(&[]);
+        stage
+            .seed
+            .fail(failure, (0, usize::MAX), |call| call.resource == "/apis");
+        stage.act(Aim::Protect).await;
+        assert_ne!(stage.problems()[0].reason, "KindUnknown");
     });
 }
 
@@ -126,14 +184,13 @@ async fn follow(guards: &mut [Guard], time: Duration) {
 
 /// The flows of many clusters begin at the same moment.
 #[rstest]
-#[case::served(None)]
-#[case::not_served(Some(Failure::Unserved))]
-fn who_asks_together_asks_once(#[case] failure: Option<Failure>) {
+#[case::served(true)]
+#[case::not_served(false)]
+fn who_asks_together_asks_once(#[case] served: bool) {
     run(async move {
         let stage = Stage::new(&[info("Etcd", "first", 0)]);
-        if let Some(failure) = failure {
-            let discovery = |call: &Call| call.brief() == DISCOVERY;
-            stage.seed.fail(failure, (0, usize::MAX), discovery);
+        if !served {
+            stage.seed.serve_etcds(&[]);
         }
         let release = stage.seed.hold(|call| call.brief() == DISCOVERY);
         let mut guards = guards(&stage);
@@ -149,7 +206,7 @@ fn who_asks_together_asks_once(#[case] failure: Option<Failure>) {
         assert_eq!(lookups(&stage.seed), 1);
         for guard in &guards {
             let active = guard.protection() == Protection::Active;
-            assert_eq!(active, failure.is_none());
+            assert_eq!(active, served);
         }
     });
 }
@@ -190,7 +247,7 @@ fn who_waits_together_fails_together() {
 fn a_kind_that_is_not_served_is_asked_for_now_and_then() {
     run(async {
         let mut stage = Stage::new(&[info("Etcd", "first", 0)]);
-        withdraw(&stage.seed);
+        stage.seed.serve_etcds(&[]);
         for lookups_by_then in [1, 1, 1, 2] {
             stage.guard.act(stage.order(Aim::Protect), String::new);
             stage.advance(Duration::from_millis(3_400)).await;

@@ -3,6 +3,7 @@
 mod answer;
 mod read;
 mod resources;
+mod served;
 
 use std::sync::Arc;
 
@@ -35,7 +36,10 @@ pub enum ScaleError {
     #[error("{0}")]
     Refused(#[from] Refusal),
     /// The seed does not serve the kind.
-    #[error("the seed does not serve this kind; correct apiVersion and kind in the policy: {0}")]
+    #[error(
+        "the seed does not serve this kind in any version; correct apiVersion and kind in the \
+         policy: {0}"
+    )]
     UnknownKind(String),
     /// The kind is not in a namespace, or has no `scale` subresource.
     #[error("{0}; only namespaced kinds with a scale subresource can be dependents")]

@@ -107,7 +107,22 @@ pub(super) fn not_found(name: &str) -> Outcome {
     Outcome::Json(code, body)
 }
 
-pub(super) fn discovery() -> Value {
+/// The groups that are served: this one in these versions, if there are any, and another.
+pub(super) fn groups(name: &str, versions: &[&str]) -> Value {
+    let group = |name: &str, versions: &[&str]| {
+        let version = |version: &&str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
+        let versions: Vec<Value> = versions.iter().map(version).collect();
+        json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
+    };
+    let mut groups = vec![group("apps", &["v1"])];
+    if !versions.is_empty() {
+        groups.push(group(name, versions));
+    }
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// What there is of the group and version of Etcds.
+pub(super) fn discovery(version: &str) -> Value {
     let resource = |name: &str, kind: &str| {
         json!({
             "name": name, "singularName": "etcd", "namespaced": true, "kind": kind,
@@ -116,7 +131,7 @@ pub(super) fn discovery() -> Value {
     };
     json!({
         "kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": "druid.gardener.cloud/v1alpha1",
+        "groupVersion": version,
         "resources": [resource("etcds", "Etcd"), resource("etcds/scale", "Scale")],
     })
 }

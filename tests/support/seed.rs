@@ -25,8 +25,8 @@ use tower::Layer as _;
 use super::{
     Activity, Failure,
     answer::{
-        Answer, Outcome, discovery, fail, merge, new_scale, not_found, respond, scale, status,
-        workload_status,
+        Answer, Outcome, discovery, fail, groups, merge, new_scale, not_found, respond, scale,
+        status, workload_status,
     },
     selector::{Labels, decode},
 };
@@ -60,6 +60,9 @@ const RESOURCES: [(&str, &str, &str); 13] = [
     ),
 ];
 
+/// The group of the kind whose versions come and go.
+const DRUID: &str = "druid.gardener.cloud";
+
 /// What the operator tells, which is taken and not kept.
 const EVENTS: &str = "events";
 /// By which the operator asks what it may do.
@@ -72,6 +75,8 @@ pub struct Call {
     pub at: Instant,
     /// Such as `PATCH`.
     pub method: String,
+    /// The group and version in the path.
+    pub api_version: String,
     /// The plural of the resource, with `/scale` or `/status` behind it; the path, for discovery.
     pub resource: String,
     /// The namespace, or empty.
@@ -219,6 +224,8 @@ struct State {
     denied: Option<Denied>,
     /// Names of objects whose status does not follow.
     stuck: BTreeSet<String>,
+    /// The versions of Etcds that are served.
+    etcds: Vec<&'static str>,
     /// The finalizers that each field manager has applied, and nobody else.
     finalizers: BTreeMap<(Key, String), BTreeSet<String>>,
 }
@@ -238,6 +245,7 @@ impl Seed {
             ..Self::default()
         };
         seed.lock().revision = 100;
+        seed.serve_etcds(&["v1alpha1"]);
         seed
     }
 
@@ -269,6 +277,11 @@ impl Seed {
         let generation = before.map_or(1, |it| it["metadata"]["generation"].as_i64().unwrap() + 1);
         object["metadata"]["generation"] = json!(generation);
         state.store(&key, object);
+    }
+
+    /// From now on Etcds are served in these versions, and in no other.
+    pub fn serve_etcds(&self, versions: &[&'static str]) {
+        self.lock().etcds = versions.to_vec();
     }
 
     /// Deletes an object.
@@ -486,11 +499,20 @@ impl State {
         if let Some((failure, false)) = failing {
             return Err(failure);
         }
+        if !self.serves(&call.api_version) {
+            return Err(Failure::Unserved);
+        }
         let outcome = self.carry_out(call);
         match failing {
             Some((failure, _)) => Err(failure),
             None => Ok(outcome),
         }
+    }
+
+    fn serves(&self, api_version: &str) -> bool {
+        let version = api_version.strip_prefix(DRUID);
+        let version = version.and_then(|it| it.strip_prefix('/'));
+        version.is_none_or(|version| self.etcds.contains(&version))
     }
 
     fn failing(&mut self, call: &Call) -> Option<(Failure, bool)> {
@@ -513,8 +535,11 @@ impl State {
             Some((plural, sub)) if !call.resource.starts_with('/') => (plural, sub),
             _ => (&*call.resource, ""),
         };
-        if call.resource == "/apis/druid.gardener.cloud/v1alpha1" {
-            return Outcome::Json(200, discovery());
+        if call.resource == "/apis" {
+            return Outcome::Json(200, groups(DRUID, &self.etcds));
+        }
+        if call.resource.starts_with("/apis/druid.gardener.cloud/") {
+            return Outcome::Json(200, discovery(&call.api_version));
         }
         if plural == EVENTS {
             return Outcome::Json(201, call.body.clone());
@@ -779,6 +804,9 @@ fn call(head: &http::request::Parts, body: &[u8]) -> Call {
     let path = head.uri.path();
     let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let prefix = if segments[0] == "api" { 2 } else { 3 };
+    let api_version = segments.iter().take(prefix).skip(1);
+    let api_version: Vec<&str> = api_version.copied().collect();
+    let api_version = api_version.join("/");
     let mut namespace = String::new();
     let mut resource = path.to_owned();
     let mut name = String::new();
@@ -801,6 +829,7 @@ fn call(head: &http::request::Parts, body: &[u8]) -> Call {
     Call {
         at: Instant::now(),
         method: head.method.to_string(),
+        api_version,
         resource,
         namespace,
         name,

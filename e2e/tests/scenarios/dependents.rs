@@ -115,7 +115,8 @@ async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Re
     );
     let policy = shoot.policy()?.with(&json!({"dependentResourceInfos": [
         {
-            "ref": {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": Etcd::NAME},
+            // The seed serves the kind, in another version.
+            "ref": {"apiVersion": "druid.gardener.cloud/v1beta9", "kind": "Etcd", "name": Etcd::NAME},
             "optional": false,
             "scaleDown": first,
             "scaleUp": first,
@@ -253,7 +254,7 @@ const UNSCALABLE: [Unscalable; 4] = [
     },
     Unscalable {
         name: "unserved",
-        reference: ["druid.gardener.cloud/v1beta9", "Etcd", "etcd-main"],
+        reference: ["etcd.example.org/v1", "Etcd", "etcd-main"],
         reason: "KindUnknown",
         words: ["the seed does not serve this kind", "correct apiVersion"],
     },

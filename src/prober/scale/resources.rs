@@ -6,18 +6,14 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    core::{ApiResource, GroupVersion, GroupVersionKind},
-    discovery::{self, Scope},
-};
+use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
 use tokio::time::Instant;
 
-use super::{Failure, ScaleError};
-use crate::{
-    api::DependentRef,
-    prober::plan::Family,
-    runtime::seed::{CallError, Seed},
+use super::{
+    ScaleError,
+    served::{Served, look_up},
 };
+use crate::{api::DependentRef, prober::plan::Family, runtime::seed::Seed};
 
 const APPS: &str = "apps/v1";
 const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
@@ -36,7 +32,7 @@ type Cell = Arc<tokio::sync::Mutex<Known>>;
 #[derive(Debug, Default)]
 struct Known {
     /// What the last lookup that came to something has come to, and when it was asked for.
-    answer: Option<(Answer, Instant)>,
+    answer: Option<(Served, Instant)>,
     /// What the last one that came to nothing met, and when.
     failure: Option<(ScaleError, Instant)>,
 }
@@ -48,13 +44,6 @@ struct Need {
     asked: Instant,
     /// What was looked up before then is not believed.
     since: Option<Instant>,
-}
-
-#[derive(Clone, Debug)]
-enum Answer {
-    Scalable(ApiResource),
-    NotScalable(&'static str),
-    Unknown(String),
 }
 
 impl Resources {
@@ -90,13 +79,13 @@ impl Resources {
         let asked = Instant::now();
         let need = Need { asked, since };
         if let Some(answer) = cell.lock().await.answer(need) {
-            return answer?.scalable();
+            return scalable(answer?, &kind);
         }
         // Outside of the lock: who can wait for long must not hold up who is urgent.
         seed.turn().await;
         let mut known = cell.lock().await;
         if let Some(answer) = known.answer(need) {
-            return answer?.scalable();
+            return scalable(answer?, &kind);
         }
         let since = Instant::now();
         let answer = look_up(seed, &kind).await;
@@ -104,7 +93,7 @@ impl Resources {
             Ok(answer) => known.answer = Some((answer.clone(), since)),
             Err(error) => known.failure = Some((error.clone(), Instant::now())),
         }
-        answer?.scalable()
+        scalable(answer?, &kind)
     }
 
     fn cell(&self, kind: &GroupVersionKind) -> Cell {
@@ -115,9 +104,9 @@ impl Resources {
 
 impl Known {
     /// What is known, if that is enough.
-    fn answer(&self, need: Need) -> Option<Result<Answer, ScaleError>> {
-        let counts = |(answer, at): &&(Answer, Instant)| {
-            let stands = matches!(answer, Answer::Scalable(_)) || at.elapsed() < REFUSED;
+    fn answer(&self, need: Need) -> Option<Result<Served, ScaleError>> {
+        let counts = |(answer, at): &&(Served, Instant)| {
+            let stands = matches!(answer, Served::Scalable(_)) || at.elapsed() < REFUSED;
             stands && need.since.is_none_or(|since| *at >= since)
         };
         if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
@@ -130,39 +119,14 @@ impl Known {
     }
 }
 
-impl Answer {
-    fn scalable(self) -> Result<(Family, ApiResource), ScaleError> {
-        match self {
-            Self::Scalable(resource) => Ok((Family::Scalable, resource)),
-            Self::NotScalable(why) => Err(ScaleError::NotScalable(why)),
-            Self::Unknown(what) => Err(ScaleError::UnknownKind(what)),
+/// The resource, if it can be scaled.
+fn scalable(served: Served, kind: &GroupVersionKind) -> Result<(Family, ApiResource), ScaleError> {
+    match served {
+        Served::Scalable(resource) => Ok((Family::Scalable, resource)),
+        Served::NotScalable(why) => Err(ScaleError::NotScalable(why)),
+        Served::Nowhere => {
+            let (version, kind) = (kind.api_version(), &kind.kind);
+            Err(ScaleError::UnknownKind(format!("{version} {kind}")))
         }
     }
-}
-
-/// Looks a kind up; it is the request's turn.
-async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Answer, ScaleError> {
-    let looked_up = discovery::pinned_kind(seed.client(), kind);
-    let looked_up = seed.call_at_turn(looked_up).await.map_err(Failure::Call);
-    let (resource, capabilities) = match looked_up {
-        Err(Failure::Call(CallError::Failed(error @ kube::Error::Discovery(_)))) => {
-            return Ok(Answer::Unknown(error.to_string()));
-        }
-        Err(failure) if failure.code() == Some(404) => {
-            return Ok(Answer::Unknown(kind.api_version()));
-        }
-        other => other.map_err(|failure| failure.explain("discovery"))?,
-    };
-    if capabilities.scope == Scope::Cluster {
-        return Ok(Answer::NotScalable("the kind is cluster-scoped"));
-    }
-    let scale = format!("{}/scale", resource.plural);
-    let scalable = capabilities
-        .subresources
-        .iter()
-        .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
-    Ok(match scalable {
-        true => Answer::Scalable(resource),
-        false => Answer::NotScalable("the kind has no scale subresource"),
-    })
 }

@@ -1,0 +1,91 @@
+//! What the seed serves of a kind: the version that is asked for, or else another one. The objects are the
+//! same under each.
+
+use kube::{
+    Client,
+    core::{ApiResource, GroupVersionKind},
+    discovery::{self, ApiCapabilities, Scope},
+};
+
+use super::{Failure, ScaleError};
+use crate::runtime::seed::Seed;
+
+/// What is behind a kind.
+#[derive(Clone, Debug)]
+pub(super) enum Served {
+    /// It can be scaled.
+    Scalable(ApiResource),
+    /// It is there, and cannot be scaled.
+    NotScalable(&'static str),
+    /// The group, if it is served at all, has it in no version.
+    Nowhere,
+}
+
+/// Looks a kind up; it is the request's turn. That counts for those which follow if the version is not
+/// served: they are few and seldom, and whoever waits for the answer waits for them as well.
+pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Served, ScaleError> {
+    let served = seed.call_at_turn(served(seed.client(), kind)).await;
+    let served = served.map_err(|error| Failure::Call(error).explain("discovery"))?;
+    if let Served::Scalable(resource) = &served
+        && resource.version != kind.version
+    {
+        let (group, kind, asked) = (&*kind.group, &*kind.kind, &*kind.version);
+        let used = &*resource.version;
+        tracing::warn!(
+            group,
+            kind,
+            asked,
+            used,
+            "not served as a policy asks for it; another version is used"
+        );
+    }
+    Ok(served)
+}
+
+async fn served(client: &Client, kind: &GroupVersionKind) -> kube::Result<Served> {
+    if let Some(found) = in_version(client, kind).await? {
+        return Ok(scalable(found));
+    }
+    // The list of all groups: that a path is not there may be the word of a proxy that has lost its way.
+    let groups = client.list_api_groups().await?.groups;
+    let group = groups.into_iter().find(|group| group.name == kind.group);
+    let versions = group.into_iter().flat_map(|group| group.versions);
+    let mut served = Served::Nowhere;
+    for version in versions.filter(|version| version.version != kind.version) {
+        let other = GroupVersionKind::gvk(&kind.group, &version.version, &kind.kind);
+        match in_version(client, &other).await?.map(scalable) {
+            Some(found @ Served::Scalable(_)) => return Ok(found),
+            Some(found) => served = found,
+            None => {}
+        }
+    }
+    Ok(served)
+}
+
+/// The kind in its version; `None` if that is not served, or lacks it.
+async fn in_version(
+    client: &Client,
+    kind: &GroupVersionKind,
+) -> kube::Result<Option<(ApiResource, ApiCapabilities)>> {
+    match discovery::pinned_kind(client, kind).await {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn scalable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Served {
+    if capabilities.scope == Scope::Cluster {
+        return Served::NotScalable("the kind is cluster-scoped");
+    }
+    let scale = format!("{}/scale", resource.plural);
+    let scalable = capabilities
+        .subresources
+        .iter()
+        .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
+    match scalable {
+        true => Served::Scalable(resource),
+        false => Served::NotScalable("the kind has no scale subresource"),
+    }
+}
