@@ -436,15 +436,8 @@ async fn an_unselected_cluster_is_released_whatever_it_overrides() {
     assert_released(&world);
 }
 
-/// Its CustomResourceDefinition is deleted, and so are all objects of it.
-#[test]
-fn a_kind_that_vanishes_keeps_nothing_down() {
-    for restart in [false, true] {
-        run(kind_vanishes(restart));
-    }
-}
-
-async fn kind_vanishes(restart: bool) {
+/// `a`, protected, with an Etcd among its dependents, which is the first to be restored.
+async fn protected_with_an_etcd() -> World {
     let mut world = World::new(&["a"]).await;
     put_workload(&world.seed, "Etcd", "a", "main", 3);
     change_policy(&world, "p", |policy| {
@@ -460,21 +453,129 @@ async fn kind_vanishes(restart: bool) {
     world.reason("a", "Healthy").await;
     world.shoot("a").silence(100);
     world.protection("a", "Active").await;
+    world
+}
+
+/// Its CustomResourceDefinition is deleted, and so are all objects of it.
+#[test]
+fn a_kind_that_vanishes_keeps_nothing_down() {
+    for restart in [false, true] {
+        run(kind_vanishes(restart));
+    }
+}
+
+async fn kind_vanishes(restart: bool) {
+    let mut world = protected_with_an_etcd().await;
     if restart {
         world.stop().await;
     }
     world.seed.delete("etcds", "a", "main");
-    world.seed.fail(Failure::Unserved, (0, usize::MAX), |call| {
-        call.resource.contains("druid") || call.resource.starts_with("etcds")
-    });
+    world.seed.serve_etcds(&[]);
     change_policy(&world, "p", deselect);
     world.shoot("a").renew();
     if restart {
         world.start();
     }
-    world.clock.pass(LONG * 3).await;
+    world.clock.pass(LONG * 4).await;
     assert_restored(&world);
     assert_eq!(world.health("a"), Value::Null, "restart: {restart}");
+}
+
+/// The words of the events on Etcds, with their notes.
+fn told_of_etcds(world: &World) -> Vec<(String, String)> {
+    let events = world.seed.events().into_iter();
+    let events = events.filter(|event| event.body["regarding"]["kind"] == "Etcd");
+    let text = |text: &Value| text.as_str().unwrap().to_owned();
+    let words = events.map(|event| (text(&event.body["reason"]), text(&event.body["note"])));
+    words.collect()
+}
+
+fn assert_etcd_restored(world: &World) {
+    let etcd = world.seed.get("etcds", "a", "main").unwrap();
+    assert_eq!(etcd["spec"]["replicas"], 3, "{etcd}");
+    assert_eq!(etcd["metadata"]["annotations"], json!({}), "{etcd}");
+}
+
+/// Nobody will be there who could be asked what became of it.
+#[tokio::test]
+async fn what_is_given_up_is_told_and_its_policy_freed() {
+    let world = protected_with_an_etcd().await;
+    world.seed.serve_etcds(&[]);
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    world.shoot("a").renew();
+    // One answer is not enough, nor are many within seconds.
+    world.clock.pass(LONG).await;
+    let problem = |status: &Value| condition(status, "Degraded")["reason"].clone();
+    assert_eq!(problem(&world.health("a")), "KindUnknown");
+    assert!(world.seed.get("probepolicies", "", "p").is_some());
+    world.clock.pass(LONG * 3).await;
+    assert!(world.seed.get("probepolicies", "", "p").is_none());
+    assert_restored(&world);
+    let told = told_of_etcds(&world);
+    let reasons: Vec<&str> = told.iter().map(|(reason, _)| &**reason).collect();
+    assert_eq!(reasons, ["ScaledDown", "KindUnknown", "GivenUp"]);
+    let (_, note) = &told[2];
+    assert!(note.contains("set its replicas to 3"), "{note}");
+}
+
+/// A cluster that the policy still selects shows it.
+#[test]
+fn what_is_given_up_is_shown_for_a_while() {
+    let ways: [fn(&World); 2] = [
+        |world| change_policy(world, "p", truncate),
+        |world| change_shoot(world, RESTORED[0].1),
+    ];
+    for change in ways {
+        run(async move {
+            let world = protected_with_an_etcd().await;
+            world.seed.serve_etcds(&[]);
+            change(&world);
+            world.shoot("a").renew();
+            world.clock.pass(LONG).await;
+            let given_up = |status: &Value| condition(status, "Degraded")["reason"] == "GivenUp";
+            let all = |status: &Value| given_up(status) && status["protection"] == "None";
+            let what = "it is given up, and all else restored";
+            world.health_where("a", what, all).await;
+            world.clock.pass(LONG * 5).await;
+            assert!(given_up(&world.health("a")));
+            let told = told_of_etcds(&world);
+            assert_eq!(
+                told.iter()
+                    .filter(|(reason, _)| reason == "GivenUp")
+                    .count(),
+                1
+            );
+        });
+    }
+}
+
+/// It was given up too early: the marks on the dependents are the truth.
+#[tokio::test]
+async fn what_was_given_up_is_restored_when_it_is_served_again() {
+    let world = protected_with_an_etcd().await;
+    world.seed.serve_etcds(&[]);
+    change_policy(&world, "p", truncate);
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    let given_up = |status: &Value| condition(status, "Degraded")["reason"] == "GivenUp";
+    world.health_where("a", "it is given up", given_up).await;
+    world.seed.serve_etcds(&["v1beta1"]);
+    world.clock.pass(LONG * 3).await;
+    assert_etcd_restored(&world);
+    assert!(!given_up(&world.health("a")));
+}
+
+/// A policy is deleted while the owner of a kind is being upgraded.
+#[tokio::test]
+async fn a_version_that_vanishes_loses_nothing() {
+    let world = protected_with_an_etcd().await;
+    world.seed.serve_etcds(&["v1beta1"]);
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert!(world.seed.get("probepolicies", "", "p").is_none());
+    assert_restored(&world);
+    assert_etcd_restored(&world);
 }
 
 /// gardenlet removes the cluster-autoscaler where no pool can grow.

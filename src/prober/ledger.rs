@@ -1,12 +1,16 @@
 //! What one cluster's dependents are owed, and what is known of them.
 
+mod given_up;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use self::given_up::Unscalable;
 use super::{
     flow::What,
     plan::{Aim, IGNORE, Memory, Observed, Record, Settled, Step},
+    scale::ScaleError,
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
@@ -37,6 +41,8 @@ struct Entry {
     contended: Vec<Instant>,
     /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
     waiting: Option<(Aim, Instant)>,
+    /// No policy names it, and it cannot be scaled.
+    unscalable: Option<Unscalable>,
 }
 
 /// Why a dependent is not where it should be.
@@ -81,19 +87,18 @@ impl Ledger {
         let mut before = std::mem::take(&mut self.0);
         for dependent in dependents {
             let known = before.remove(&dependent.reference);
-            let entry = Entry {
-                dependent: dependent.clone(),
-                named: true,
-                ..known.unwrap_or_else(|| Entry::new(dependent.clone()))
-            };
+            let mut entry = known.unwrap_or_else(|| Entry::new(dependent.clone()));
+            entry.dependent = dependent.clone();
+            entry.named = true;
+            entry.set_unscalable(None);
             self.0.insert(dependent.reference.clone(), entry);
         }
         for (reference, mut entry) in before {
-            if entry.memory.owed || !entry.looked_at {
+            if entry.memory.owed || !entry.looked_at || entry.is_given_up() {
                 entry.named = false;
                 // Nobody asks for it any more.
                 entry.dependent.optional = true;
-                if !entry.memory.owed {
+                if !entry.memory.owed && !entry.is_given_up() {
                     entry.problem = None;
                 }
                 self.0.insert(reference, entry);
@@ -178,6 +183,12 @@ impl Ledger {
             What::Settled(..) => entry.waiting = None,
             What::Did(..) | What::Late(_) | What::Failed(..) | What::Interrupted(_) => {}
         }
+        entry.set_unscalable(match what {
+            What::Failed(error, None) if !entry.named => {
+                Unscalable::after(entry.unscalable, error, now)
+            }
+            _ => None,
+        });
         match what {
             What::Did(step, found) => {
                 if taken_again(*step, found.as_ref()) {
@@ -200,12 +211,7 @@ impl Ledger {
                     message: format!("{reference} was not scaled within {timeout:?}"),
                 });
             }
-            // There is no such thing, and nobody asks for it.
-            What::Failed(error, _) if error.is_about_the_kind() && !entry.named => {
-                entry.looked_at = true;
-                entry.problem = None;
-                entry.memory = Memory::default();
-            }
+            What::Failed(error, None) if entry.is_given_up() => entry.give_up(error, now),
             What::Failed(error, begun) => {
                 if let Some(step) = begun {
                     entry.memory = begin(*step, entry.memory);
@@ -249,7 +255,32 @@ impl Entry {
             looked_at: false,
             contended: Vec::new(),
             waiting: None,
+            unscalable: None,
         }
+    }
+
+    /// Whether it was given up. It may be looked at again.
+    fn is_given_up(&self) -> bool {
+        self.unscalable.is_some_and(Unscalable::is_given_up)
+    }
+
+    /// That it is given up is not told any more once it is not.
+    fn set_unscalable(&mut self, now: Option<Unscalable>) {
+        if self.is_given_up() && now.is_none() {
+            self.problem = None;
+        }
+        self.unscalable = now;
+    }
+
+    /// Nothing is owed to it any more.
+    fn give_up(&mut self, error: &ScaleError, now: Instant) {
+        let memory = std::mem::take(&mut self.memory);
+        let told = self.problem.take();
+        let reference = &self.dependent.reference;
+        self.problem = self
+            .unscalable
+            .and_then(|it| it.problem(reference, memory, told, error, now));
+        self.looked_at = true;
     }
 
     /// Whether nobody has any use for it: the policy does not name it, nothing is owed to it, and

@@ -33,6 +33,7 @@ kinds! {
     CONTENDED: Dependent Warning "Contended" "ScaleDown",
     MARK_REMOVED: Dependent Warning "MarkRemoved" "Leave",
     IGNORED_AT_ZERO: Dependent Warning "IgnoredAtZero" "Leave",
+    GIVEN_UP: Dependent Warning "GivenUp" "Leave",
 
     PROTECTING: ClusterHealth Warning "Protecting" "ScaleDown",
     PROTECTED: ClusterHealth Normal "Protected" "ScaleDown",
