@@ -140,13 +140,13 @@ async fn soak(root: &Path, settings: &Settings, seed: u64) -> Result<()> {
         Err(error) => world.judge().and(Err(error)),
     };
     let samples: Vec<_> = rests.iter().flat_map(|it| it.samples.clone()).collect();
-    let (compared, grown) = leaks::grown(&samples);
+    let growth = leaks::growth(&samples);
     let report = Report {
         command,
         took: begun.elapsed(),
         world: &world,
         rests: &rests,
-        compared,
+        growth: &growth,
     };
     let table = report.markdown();
     println!("\n{table}");
@@ -157,10 +157,11 @@ async fn soak(root: &Path, settings: &Settings, seed: u64) -> Result<()> {
     let history = serde_json::to_string(&world.versions.history())?;
     fs::write(root.join("history.json"), history)?;
     walked?;
-    ensure!(grown.is_empty(), "memory is not flat: {}", grown.join("; "));
+    let grown = growth.grown.join("; ");
+    ensure!(grown.is_empty(), "memory is not flat: {grown}");
     ensure!(
-        compared > 0,
-        "no process has lived long enough to tell whether its memory is flat"
+        growth.compared > 0,
+        "no process has led for long enough to tell whether its memory is flat"
     );
     println!("nothing is lost, nothing leaks, and all is as it was");
     Ok(())

@@ -1,6 +1,6 @@
 //! What a soak has shown, as tables in Markdown.
 
-use crate::{rest::Rest, world::World};
+use crate::{leaks::Growth, rest::Rest, world::World};
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 /// All that is told in the end.
@@ -9,8 +9,7 @@ pub(crate) struct Report<'a> {
     pub(crate) took: Duration,
     pub(crate) world: &'a World,
     pub(crate) rests: &'a [Rest],
-    /// How many lives of processes were long enough to be compared.
-    pub(crate) compared: usize,
+    pub(crate) growth: &'a Growth,
 }
 
 impl Report<'_> {
@@ -40,7 +39,11 @@ impl Report<'_> {
                 "events left out, since nothing was to be done then",
                 world.left_out,
             ),
-            ("processes whose memory was compared", self.compared),
+            (
+                "processes that led and whose memory was compared",
+                self.growth.compared,
+            ),
+            ("… over at most so many legs", self.growth.legs),
         ] {
             // Writing to a String does not fail.
             let _ = writeln!(text, "| {what} | {value} |");
