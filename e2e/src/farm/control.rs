@@ -27,10 +27,13 @@ pub(super) enum Order {
     },
     /// They do again from then on.
     Restore { shoots: Vec<usize>, at: Micros },
-    /// These shoots' API servers are dead from now on.
-    Kill { shoots: Vec<(usize, Death)> },
-    /// They live again.
-    Revive { shoots: Vec<usize> },
+    /// These shoots' API servers are dead from now on; nobody writes to them from then on.
+    Kill {
+        shoots: Vec<(usize, Death)>,
+        at: Micros,
+    },
+    /// They live again, and are written to from then on.
+    Revive { shoots: Vec<usize>, at: Micros },
     /// From now on this shoot knows this token, and no other.
     Token { shoot: usize, token: String },
     /// Answer a [`Count`] of each shoot.
@@ -109,16 +112,16 @@ impl Control {
         self.ask(&Order::Restore { shoots, at }).await
     }
 
-    /// Lets the API servers of these shoots die.
-    pub async fn kill(&mut self, shoots: &[(usize, Death)]) -> Result<()> {
+    /// Lets the API servers of these shoots die, to which nobody writes from then on.
+    pub async fn kill(&mut self, shoots: &[(usize, Death)], at: Micros) -> Result<()> {
         let shoots = shoots.to_vec();
-        self.ask(&Order::Kill { shoots }).await
+        self.ask(&Order::Kill { shoots, at }).await
     }
 
-    /// Brings the API servers of these shoots back, on the same ports.
-    pub async fn revive(&mut self, shoots: &[usize]) -> Result<()> {
+    /// Brings the API servers of these shoots back, on the same ports. They are written to from then on.
+    pub async fn revive(&mut self, shoots: &[usize], at: Micros) -> Result<()> {
         let shoots = shoots.to_vec();
-        self.ask(&Order::Revive { shoots }).await
+        self.ask(&Order::Revive { shoots, at }).await
     }
 
     /// Has a shoot accept this token alone.

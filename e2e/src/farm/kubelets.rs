@@ -22,7 +22,8 @@ const REVISIONS: u64 = 1_000_000;
 pub struct Kubelets {
     started: Micros,
     kubelets: Vec<Kubelet>,
-    cuts: Vec<Cut>,
+    /// In the order of their beginnings.
+    gaps: Vec<Gap>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +34,29 @@ struct Kubelet {
     skew: Micros,
 }
 
-/// A time in which no renewal of the first so many arrives.
+/// A time in which renewals do not arrive.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
-    nodes: usize,
+struct Gap {
+    cause: Cause,
     from: Micros,
     until: Micros,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The first so many kubelets are cut off.
+    Cut(usize),
+    /// The server is dead, to which nobody writes then.
+    Death,
+}
+
+impl Cause {
+    fn silences(self, node: usize) -> bool {
+        match self {
+            Self::Cut(nodes) => node < nodes,
+            Self::Death => true,
+        }
+    }
 }
 
 /// The last renewal of one lease.
@@ -70,20 +88,40 @@ impl Kubelets {
         Self {
             started: started - 3 * period,
             kubelets: (0..nodes).map(kubelet).collect(),
-            cuts: Vec::new(),
+            gaps: Vec::new(),
         }
     }
 
     /// From then on the first so many of them do not reach the server. Cuts do not overlap.
     pub fn cut(&mut self, nodes: usize, from: Micros) {
-        let until = Micros::MAX;
-        self.cuts.push(Cut { nodes, from, until });
+        self.begin(Cause::Cut(nodes), from);
     }
 
     /// From then on each renews again, at its next turn.
     pub fn restore(&mut self, at: Micros) {
-        if let Some(cut) = self.cuts.last_mut() {
-            cut.until = cut.until.min(at);
+        self.end(at, |cause| cause != Cause::Death);
+    }
+
+    /// From then on nobody writes to the server, whoever is cut off. Deaths do not overlap.
+    pub fn die(&mut self, from: Micros) {
+        self.begin(Cause::Death, from);
+    }
+
+    /// From then on those who are not cut off do again, each at its next turn.
+    pub fn revive(&mut self, at: Micros) {
+        self.end(at, |cause| cause == Cause::Death);
+    }
+
+    fn begin(&mut self, cause: Cause, from: Micros) {
+        let until = Micros::MAX;
+        let place = self.gaps.partition_point(|gap| gap.from <= from);
+        self.gaps.insert(place, Gap { cause, from, until });
+    }
+
+    fn end(&mut self, at: Micros, is_meant: impl Fn(Cause) -> bool) {
+        let mut newest_first = self.gaps.iter_mut().rev();
+        if let Some(gap) = newest_first.find(|gap| is_meant(gap.cause)) {
+            gap.until = gap.until.min(at);
         }
     }
 
@@ -98,7 +136,7 @@ impl Kubelets {
             .iter()
             .enumerate()
             .map(move |(node, kubelet)| {
-                let written = kubelet.last(at, self.cuts_of(node));
+                let written = kubelet.last(at, self.gaps_of(node));
                 Renewal {
                     written,
                     renew_time: written - LATENCY + kubelet.skew,
@@ -108,16 +146,30 @@ impl Kubelets {
 
     /// The server's resourceVersion: the number of its writes.
     pub(super) fn revision(&self, at: Micros) -> u64 {
-        let background = at.saturating_sub(self.started) / BACKGROUND;
-        let made = self.kubelets.iter().enumerate();
-        let made = made.map(|(node, it)| it.made(at, self.cuts_of(node)));
-        let writes = background + made.sum::<i64>();
+        let background = |at: Micros| at.saturating_sub(self.started) / BACKGROUND;
+        let deaths = self.gaps.iter().filter(|gap| gap.cause == Cause::Death);
+        let kubelets = self.kubelets.iter().enumerate();
+        let renewals = kubelets.map(|(node, it)| made(|at| it.turns(at), self.gaps_of(node), at));
+        let writes = made(background, deaths, at) + renewals.sum::<i64>();
         REVISIONS.saturating_add_signed(writes)
     }
 
-    fn cuts_of(&self, node: usize) -> impl DoubleEndedIterator<Item = &Cut> {
-        self.cuts.iter().filter(move |cut| node < cut.nodes)
+    fn gaps_of(&self, node: usize) -> impl DoubleEndedIterator<Item = &Gap> {
+        self.gaps.iter().filter(move |gap| gap.cause.silences(node))
     }
+}
+
+/// How many of the turns that have come by then did not fall into a gap; gaps may overlap.
+fn made<'a>(turns: impl Fn(Micros) -> i64, gaps: impl Iterator<Item = &'a Gap>, at: Micros) -> i64 {
+    let (mut missed, mut counted) = (0, Micros::MIN);
+    for gap in gaps {
+        let (from, last) = (gap.from.max(counted), at.min(gap.until - 1));
+        if from <= last {
+            missed += turns(last) - turns(from - 1);
+            counted = last + 1;
+        }
+    }
+    turns(at) - missed
 }
 
 impl Kubelet {
@@ -129,21 +181,12 @@ impl Kubelet {
         (at - self.first) / self.period + 1
     }
 
-    /// How many renewals it has made.
-    fn made<'a>(&self, at: Micros, cuts: impl Iterator<Item = &'a Cut>) -> i64 {
-        let missed = cuts.filter(|cut| cut.from <= at).map(|cut| {
-            let last_missed = at.min(cut.until - 1);
-            self.turns(last_missed) - self.turns(cut.from - 1)
-        });
-        self.turns(at) - missed.sum::<i64>()
-    }
-
     /// Its last renewal; its first, if it has made none.
-    fn last<'a>(&self, at: Micros, cuts: impl DoubleEndedIterator<Item = &'a Cut>) -> Micros {
+    fn last<'a>(&self, at: Micros, gaps: impl DoubleEndedIterator<Item = &'a Gap>) -> Micros {
         let last_turn = |at| self.first + (self.turns(at) - 1).max(0) * self.period;
-        cuts.rev().fold(last_turn(at), |last, cut| {
-            if cut.from <= last && last < cut.until {
-                last_turn(cut.from - 1)
+        gaps.rev().fold(last_turn(at), |last, gap| {
+            if gap.from <= last && last < gap.until {
+                last_turn(gap.from - 1)
             } else {
                 last
             }
@@ -189,6 +232,15 @@ mod tests {
         let cut = START + 30 * SECOND;
         kubelets.cut(usize::MAX, cut);
         kubelets.restore(cut + 60 * SECOND);
+        // One death within the cut, and one over its end.
+        for (from, until) in [(10, 21), (50, 73)] {
+            kubelets.die(cut + from * SECOND);
+            kubelets.revive(cut + until * SECOND);
+        }
+        let is_dead = |at| {
+            let since = (at - cut) / (SECOND / 10);
+            (100..210).contains(&since) || (500..730).contains(&since)
+        };
         let seen = |at| {
             let last: Vec<_> = kubelets.last_written(at).collect();
             (kubelets.revision(at), last)
@@ -198,7 +250,7 @@ mod tests {
             let at = START + step * SECOND / 10;
             let now = seen(at);
             let renewed = now.1.iter().zip(&before.1).filter(|(a, b)| a != b).count();
-            let background = u64::from(step % 20 == 0);
+            let background = u64::from(step % 20 == 0 && !is_dead(at));
             assert_eq!(now.0, before.0 + renewed as u64 + background, "{step}");
             for renewal in now.1.iter().copied() {
                 assert!(kubelets.revision(renewal) > kubelets.revision(renewal - 1));
@@ -254,5 +306,33 @@ mod tests {
         assert!(last[..4].iter().all(|age| *age > 50 * SECOND), "{last:?}");
         assert_eq!(last[4..], expected[4..]);
         assert!(kubelets.revision(at) < untouched.revision(at));
+    }
+
+    /// Cut off from 20 s to 60 s; the server dies before, within, at the end of the cut, or after it.
+    #[test]
+    fn whoever_was_cut_off_is_heard_neither_in_a_cut_nor_in_a_death() {
+        let after = |seconds| START + seconds * SECOND;
+        for (died, revived) in [(10, 30), (30, 40), (50, 80), (70, 90)] {
+            let untouched = Kubelets::new(5, 20, PERIOD, START);
+            let mut kubelets = untouched.clone();
+            kubelets.cut(10, after(20));
+            kubelets.die(after(died));
+            kubelets.revive(after(revived));
+            kubelets.restore(after(60));
+            let is_silent = |node: usize, at| {
+                let dead = (after(died)..after(revived)).contains(&at);
+                dead || (node < 10 && (after(20)..after(60)).contains(&at))
+            };
+            let mut expected: Vec<_> = untouched.last_written(START).collect();
+            for at in (START..after(120)).step_by(100_000) {
+                for (node, turn) in untouched.last_written(at).enumerate() {
+                    if !is_silent(node, turn) {
+                        expected[node] = expected[node].max(turn);
+                    }
+                }
+                let last: Vec<_> = kubelets.last_written(at).collect();
+                assert_eq!(last, expected, "{died} to {revived}, at {}", at - START);
+            }
+        }
     }
 }

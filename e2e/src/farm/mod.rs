@@ -120,15 +120,15 @@ impl Farm {
                     }
                     send(&mut stream, &()).await?;
                 }
-                Order::Kill { shoots } => {
+                Order::Kill { shoots, at } => {
                     for (shoot, how) in shoots {
-                        self.server(shoot)?.die(how);
+                        self.server(shoot)?.die(how, at);
                     }
                     send(&mut stream, &()).await?;
                 }
-                Order::Revive { shoots } => {
+                Order::Revive { shoots, at } => {
                     for shoot in shoots {
-                        self.server(shoot)?.revive();
+                        self.server(shoot)?.revive(at);
                     }
                     send(&mut stream, &()).await?;
                 }

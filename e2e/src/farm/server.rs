@@ -3,7 +3,7 @@
 
 use super::{
     bodies::{self, Encoding},
-    clock::{self, http_date},
+    clock::{self, Micros, http_date},
     count::Counters,
     death::{BlackHole, DRIP, Death, closed_port},
     framing::Body,
@@ -65,13 +65,15 @@ impl Server {
         self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is dead from now on.
-    pub(super) fn die(&self, how: Death) {
+    /// It is dead from now on, and from then on nobody writes to it.
+    pub(super) fn die(&self, how: Death, at: Micros) {
+        self.kubelets().die(at);
         self.death.send_replace(Some(how));
     }
 
-    /// It lives from now on.
-    pub(super) fn revive(&self) {
+    /// It lives from now on, and is written to from then on.
+    pub(super) fn revive(&self, at: Micros) {
+        self.kubelets().revive(at);
         self.death.send_replace(None);
     }
 
@@ -210,7 +212,7 @@ impl Server {
         answer
     }
 
-    fn body(&self, head: &str, at: clock::Micros) -> (u16, Body) {
+    fn body(&self, head: &str, at: Micros) -> (u16, Body) {
         let refuse = |code, reason| {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             (code, bodies::status(code, reason))
@@ -448,9 +450,9 @@ mod tests {
         };
         for death in [Death::Refuses, Death::Swallows] {
             connects(true).await;
-            server.die(death);
+            server.die(death, clock::now());
             connects(false).await;
-            server.revive();
+            server.revive(clock::now());
         }
         connects(true).await;
     }

@@ -181,7 +181,7 @@ impl Bench<'_> {
 
     async fn dead(&mut self, length: Duration, dead: &[(usize, Death)]) -> Result<Dead> {
         let begun = Instant::now();
-        self.world.control.kill(dead).await?;
+        self.world.control.kill(dead, now()).await?;
         let shoots: Vec<usize> = dead.iter().map(|(shoot, _)| *shoot).collect();
         let unjudged = self.world.report(
             self.limit,

@@ -209,7 +209,7 @@ impl Walk {
                         return;
                     };
                     let nodes = self.silent();
-                    self.trouble(draft, at, Event::Cut { shoot, nodes }, 12..60);
+                    self.trouble(draft, at, Event::Cut { shoot, nodes }, 12..75);
                 }
             }
             Kind::CutFew => {
@@ -224,7 +224,20 @@ impl Walk {
                     return;
                 };
                 let how = self.random.choice(Death::ALL).unwrap_or(Death::Refuses);
-                self.trouble(draft, at, Event::Kill { shoot, how }, 5..40);
+                if self.random.u8(..3) > 0 {
+                    // In the middle of an outage, in which it is back before, or after.
+                    let begin = at + Duration::from_secs(self.random.u64(3..35));
+                    let nodes = self.silent();
+                    let cut = Event::Cut { shoot, nodes };
+                    let back = self.trouble(draft, begin, Event::Kill { shoot, how }, 8..40);
+                    let end = back + Duration::from_secs(self.random.u64(0..40));
+                    let end = end.saturating_sub(Duration::from_secs(10)).max(begin);
+                    draft.free.insert(shoot, end.max(back) + BREATH);
+                    draft.begun.extend(cut.end().map(|event| (end, event)));
+                    draft.begun.push((at, cut));
+                } else {
+                    self.trouble(draft, at, Event::Kill { shoot, how }, 5..40);
+                }
             }
             Kind::Hibernate | Kind::Remove => {
                 let Some(shoot) = self.free(at, draft) else {
@@ -352,6 +365,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     const SIZE: Size = Size {
         shoots: 10,
@@ -393,8 +407,9 @@ mod tests {
             assert!(gentle.len() >= 2, "{gentle:?}");
             let mut last = legs[4..].iter().flat_map(events);
             assert!(!last.any(|it| *it == Event::RestartSeed));
-            let kinds: std::collections::BTreeSet<String> =
-                legs.iter().flat_map(events).map(Event::kind).collect();
+            let kills = kills_in_cuts(&legs);
+            assert!(kills >= 2, "{seed}: {kills}");
+            let kinds: BTreeSet<String> = legs.iter().flat_map(events).map(Event::kind).collect();
             for kind in [
                 "Cut",
                 "Restore",
@@ -421,6 +436,26 @@ mod tests {
                 assert!(kinds.contains(&format!("policy: {brake:?}")), "{kinds:?}");
             }
         }
+    }
+
+    /// How many API servers die while their kubelets are cut off, and are back before those are.
+    fn kills_in_cuts(legs: &[Leg]) -> usize {
+        let mut count = 0;
+        for leg in legs {
+            let (mut cut, mut died) = (BTreeSet::new(), BTreeSet::new());
+            for event in events(leg) {
+                match event {
+                    Event::Cut { shoot, .. } => _ = cut.insert(shoot),
+                    Event::Restore { shoot } => _ = cut.remove(shoot),
+                    Event::Kill { shoot, .. } if cut.contains(shoot) => _ = died.insert(shoot),
+                    Event::Revive { shoot } => {
+                        count += usize::from(died.remove(shoot) && cut.contains(shoot));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        count
     }
 
     /// Cuts of one shoot would be told apart by nobody if they overlapped.

@@ -5,6 +5,10 @@
 //! Whatever is done has begun before it is answered, and what comes of it shows in between. A change is
 //! noted with both moments, and between them either may be so.
 
+mod happened;
+
+pub(crate) use self::happened::NOTICE;
+
 use crate::policy::Policy;
 use dependency_watchdog_e2e::farm::{Kubelets, Micros, micros};
 use std::{
@@ -19,6 +23,10 @@ const FRACTION: f64 = 0.6;
 const JITTER: f64 = 1.04;
 /// For so many renewal periods a verdict is a reason to go on with what it began.
 const VERDICT_PERIODS: f64 = 1.5;
+/// Silence is acted on once it was watched for so many renewal periods by reads that succeeded.
+const PROOF_PERIODS: f64 = 1.5;
+/// A read that shows it may have begun so many periods before it was answered.
+const READ_PERIODS: f64 = 1.0 / 3.0;
 /// What was asked for in time may be written so much later, by a seed and a machine that are busy.
 const UNDERWAY: Duration = Duration::from_secs(5);
 /// Within this time the operator has seen a change of an object.
@@ -111,9 +119,23 @@ impl Truth {
         self.policies.push(Change { begun, done, to });
     }
 
-    /// The API server of a shoot has died, or is back.
-    pub(crate) fn dead(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
+    /// The API server of a shoot has died, to which nobody writes any more.
+    pub(crate) fn died(&mut self, shoot: usize, begun: Micros, done: Micros) {
+        if let Some(kubelets) = self.kubelets.get_mut(shoot) {
+            kubelets.die(begun + NOTICE);
+        }
         let changes = self.dead.entry(shoot).or_default();
+        let to = true;
+        changes.push(Change { begun, done, to });
+    }
+
+    /// It is back.
+    pub(crate) fn revived(&mut self, shoot: usize, begun: Micros, done: Micros) {
+        if let Some(kubelets) = self.kubelets.get_mut(shoot) {
+            kubelets.revive(begun + NOTICE);
+        }
+        let changes = self.dead.entry(shoot).or_default();
+        let to = false;
         changes.push(Change { begun, done, to });
     }
 
@@ -140,11 +162,17 @@ impl Truth {
         self.cuts.iter().filter(is_outage).copied()
     }
 
-    /// When the policy that was in force at the beginning of an outage has it for proven.
+    /// When the leases of an outage are expired by every policy that was in force in it.
     pub(crate) fn expires(&self, outage: &Outage) -> Micros {
-        let policy = self.policies_in(outage.from..=outage.from).last();
-        let policy = policy.unwrap_or(Policy::FIRST);
-        outage.from + micros(policy.expiry(self.period.mul_f64(JITTER)))
+        let most = self.period.mul_f64(JITTER);
+        let policies = self.policies_in(outage.from..=outage.until.unwrap_or(Micros::MAX));
+        let expiry = policies.map(|it| it.expiry(most)).max();
+        outage.from + micros(expiry.unwrap_or_default())
+    }
+
+    /// The policy as it was changed last.
+    pub(crate) fn newest_policy(&self) -> Policy {
+        self.policies.last().map_or(Policy::FIRST, |it| it.to)
     }
 
     /// Whether a scale-down of this shoot that was written in the second from then on may have been
@@ -153,7 +181,9 @@ impl Truth {
         let protecting = |policy: &Policy| policy.protects(shoot);
         let policies: Vec<Policy> = self.policies_at(at).filter(protecting).collect();
         let least = policies.iter().map(|it| it.expiry(self.period)).min();
-        least.is_some_and(|expiry| self.was(shoot, at, |silent| silent >= FRACTION, expiry))
+        let watched = self.period.mul_f64(PROOF_PERIODS - READ_PERIODS);
+        let silent = |share| share >= FRACTION;
+        least.is_some_and(|expiry| self.was(shoot, at, silent, expiry, watched))
     }
 
     /// Whether a restore that was written then may have been decided while the shoot was healthy, or
@@ -161,8 +191,9 @@ impl Truth {
     pub(crate) fn may_be_given_back(&self, shoot: usize, at: Micros) -> bool {
         let most = self.period.mul_f64(JITTER);
         let expiry = self.policies_at(at).map(|it| it.expiry(most)).max();
+        let heard = |silent| silent < FRACTION;
         let healthy =
-            expiry.is_some_and(|expiry| self.was(shoot, at, |silent| silent < FRACTION, expiry));
+            expiry.is_some_and(|expiry| self.was(shoot, at, heard, expiry, Duration::ZERO));
         self.may_write(at) && (healthy || self.may_be_let_go(shoot, at))
     }
 
@@ -187,8 +218,15 @@ impl Truth {
     }
 
     /// Whether the share of the leases that are older than this was so at any moment at which a
-    /// verdict may have been reached that led to a write at that time.
-    fn was(&self, shoot: usize, at: Micros, so: impl Fn(f64) -> bool, expiry: Duration) -> bool {
+    /// verdict may have been reached that led to a write at that time, after reads of such a length.
+    fn was(
+        &self,
+        shoot: usize,
+        at: Micros,
+        so: impl Fn(f64) -> bool,
+        expiry: Duration,
+        watched: Duration,
+    ) -> bool {
         let Some(kubelets) = self.kubelets.get(shoot) else {
             return false;
         };
@@ -197,14 +235,30 @@ impl Truth {
         moments.any(|at| {
             let old = |written: &Micros| at - written >= micros(expiry);
             let silent = kubelets.last_written(at).filter(old).count();
-            so(silent as f64 / self.nodes as f64) && self.lived(shoot, at)
+            so(silent as f64 / self.nodes as f64) && self.was_read(shoot, at, watched)
         })
     }
 
-    /// Whether the API server of a shoot may have answered then.
-    fn lived(&self, shoot: usize, at: Micros) -> bool {
-        let changes = self.dead.get(&shoot).map(Vec::as_slice);
-        states(changes.unwrap_or_default(), &false, at..=at).any(|dead| !dead)
+    /// Whether the API server of a shoot may have answered then, and every read for so long before.
+    fn was_read(&self, shoot: usize, at: Micros, watched: Duration) -> bool {
+        // In a shorter time it may be that nobody has asked: only a period without a read is a gap.
+        let unseen = micros(self.period.mul_f64(1.0 + READ_PERIODS));
+        let from = at - micros(watched);
+        !self.deaths(shoot).any(|(died, revived)| {
+            let is_now = died < at && at < revived;
+            let was_then = died < at && from < revived && revived - died > unseen;
+            is_now || was_then
+        })
+    }
+
+    /// From when to when the API server of a shoot was surely dead.
+    fn deaths(&self, shoot: usize) -> impl Iterator<Item = (Micros, Micros)> {
+        let changes = self.dead.get(&shoot).map(Vec::as_slice).unwrap_or_default();
+        let nexts = changes.iter().skip(1).map(|it| it.begun);
+        let spans = changes.iter().zip(nexts.chain([Micros::MAX]));
+        spans
+            .filter(|(change, _)| change.to)
+            .map(|(change, next)| (change.done, next))
     }
 }
 
@@ -279,14 +333,50 @@ mod tests {
         }
     }
 
+    /// Cut off at 100 s; dead meanwhile.
     #[test]
     fn who_does_not_answer_is_not_judged() {
+        for (died, revived, cases) in [
+            // What was seen before is a reason for a while, and so is what is watched afterwards.
+            (
+                130,
+                150,
+                &[(135, true), (145, false), (153, false), (156, true)][..],
+            ),
+            // Expired while nobody could see it.
+            (
+                101,
+                150,
+                &[(120, false), (150, false), (153, false), (156, true)],
+            ),
+            (150, 156, &[(149, true), (158, true)]),
+            // So short that all reads may have been answered.
+            (110, 116, &[(117, true)]),
+            (108, 116, &[(117, false), (122, true)]),
+        ] {
+            let mut truth = truth();
+            truth.cut(0, 10, after(100));
+            truth.died(0, after(died) - 1, after(died));
+            truth.revived(0, after(revived), after(revived) + 1);
+            for (at, expected) in cases {
+                let taken = truth.may_be_taken(0, after(*at));
+                assert_eq!(taken, *expected, "dead from {died} to {revived}, at {at}");
+            }
+        }
+    }
+
+    /// Dead from 100 s to 140 s; then the kubelets renew again, each at its next turn.
+    #[test]
+    fn whose_api_server_was_away_is_not_taken_for_silent() {
         let mut truth = truth();
-        truth.cut(0, 10, after(100));
-        truth.dead(0, after(101), after(102), true);
-        truth.dead(0, after(150), after(151), false);
-        assert!(!truth.may_be_taken(0, after(140)));
-        assert!(truth.may_be_taken(0, after(150)));
+        truth.died(0, after(100), after(101));
+        truth.revived(0, after(140), after(141));
+        for at in 90..200 {
+            assert!(!truth.may_be_taken(0, after(at)), "{at}");
+        }
+        for (at, given) in [(110, true), (120, false), (138, false), (147, true)] {
+            assert_eq!(truth.may_be_given_back(0, after(at)), given, "{at}");
+        }
     }
 
     #[test]

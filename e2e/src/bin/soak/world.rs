@@ -5,7 +5,7 @@ use crate::{
     plan::Size,
     policy::{Edit, HALF, Policy, half},
     replicas::Replicas,
-    truth::Truth,
+    truth::{NOTICE, Truth},
     versions::{Version, Versions, names},
 };
 use anyhow::{Context as _, Result};
@@ -30,8 +30,6 @@ use tokio::time::{Instant, sleep};
 const POLICY: &str = include_str!("../../../../docs/examples/probe-policy.yaml");
 /// Half of a real one's, so that twice as much happens.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
-/// From an order until it takes effect, so that the farm has it in time.
-const NOTICE: Micros = 500_000;
 /// Between two looks whether the operator runs.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -53,7 +51,6 @@ pub(crate) struct World {
     pub(crate) done: BTreeMap<String, usize>,
     /// What was not, since it would not have been possible or sensible then.
     pub(crate) left_out: usize,
-    policy: Policy,
     /// What makes up for what was done and is not yet over.
     open: Vec<Event>,
     /// Clusters that are deleted, to be created again.
@@ -94,7 +91,6 @@ impl World {
             wanted,
             done: BTreeMap::new(),
             left_out: 0,
-            policy: Policy::FIRST,
             open: Vec::new(),
             removed: BTreeMap::new(),
             tokens: 0,
@@ -158,6 +154,7 @@ impl World {
             self.left_out += 1;
             return Ok(());
         }
+        self.truth.happened(event, begun, now());
         *self.done.entry(event.kind()).or_default() += 1;
         self.open.extend(event.end());
         Ok(())
@@ -165,38 +162,18 @@ impl World {
 
     /// What was done to whom, if it was.
     async fn act(&mut self, event: &Event, begun: Micros) -> Result<Option<String>> {
+        let at = begun + NOTICE;
         match *event {
-            Event::Cut { shoot, nodes } => {
-                let from = begun + NOTICE;
-                self.truth.cut(shoot, nodes, from);
-                self.control.cut(&[shoot], nodes, from).await?;
-            }
-            Event::Restore { shoot } => {
-                let at = begun + NOTICE;
-                self.truth.restore(shoot, at);
-                self.control.restore(&[shoot], at).await?;
-            }
-            Event::Kill { shoot, how } => {
-                self.control.kill(&[(shoot, how)]).await?;
-                self.truth.dead(shoot, begun, now(), true);
-            }
-            Event::Revive { shoot } => {
-                self.control.revive(&[shoot]).await?;
-                self.truth.dead(shoot, begun, now(), false);
-            }
-            Event::Hibernate { shoot } => {
-                self.patch_cluster(shoot, &hibernation(true)).await?;
-                self.truth.let_go(shoot, begun, now(), true);
-            }
+            Event::Cut { shoot, nodes } => self.control.cut(&[shoot], nodes, at).await?,
+            Event::Restore { shoot } => self.control.restore(&[shoot], at).await?,
+            Event::Kill { shoot, how } => self.control.kill(&[(shoot, how)], at).await?,
+            Event::Revive { shoot } => self.control.revive(&[shoot], at).await?,
+            Event::Hibernate { shoot } => self.patch_cluster(shoot, &hibernation(true)).await?,
             Event::Wake { shoot } => {
                 self.give_replicas(shoot).await?;
                 self.patch_cluster(shoot, &hibernation(false)).await?;
-                self.truth.let_go(shoot, begun, now(), false);
             }
-            Event::Remove { shoot } => {
-                self.remove_cluster(shoot).await?;
-                self.truth.let_go(shoot, begun, now(), true);
-            }
+            Event::Remove { shoot } => self.remove_cluster(shoot).await?,
             Event::Create { shoot } => {
                 if let Some(cluster) = self.removed.remove(&shoot) {
                     let cluster: DynamicObject = serde_json::from_value(cluster)?;
@@ -204,7 +181,6 @@ impl World {
                     self.clusters().create(&params, &cluster).await?;
                 }
                 self.give_replicas(shoot).await?;
-                self.truth.let_go(shoot, begun, now(), false);
             }
             Event::Rotate { shoot } => self.rotate(shoot).await?,
             Event::Scale {
@@ -234,7 +210,7 @@ impl World {
                 let change = json!({"metadata": {"annotations": {IGNORE: null}}});
                 self.patch_dependent(shoot, dependent, &change).await?;
             }
-            Event::Policy(edit) => self.edit(edit, begun).await?,
+            Event::Policy(edit) => self.edit(edit).await?,
             Event::Hurt(hurt, role) => {
                 let name = self.replicas.hurt(hurt, role).await?;
                 return Ok(Some(name.to_owned()));
@@ -384,16 +360,14 @@ impl World {
         Ok(())
     }
 
-    async fn edit(&mut self, edit: Edit, begun: Micros) -> Result<()> {
-        let policy = self.policy.edited(edit);
+    async fn edit(&self, edit: Edit) -> Result<()> {
+        let policy = self.truth.newest_policy().edited(edit);
         let policies: Api<ProbePolicy> = Api::all(self.client.clone());
         let patch = json!({"spec": policy.spec()});
         let params = PatchParams::default();
         policies
             .patch("shoots", &params, &Patch::Merge(patch))
             .await?;
-        self.truth.policy(begun, now(), policy);
-        self.policy = policy;
         Ok(())
     }
 }
