@@ -14,11 +14,12 @@ impl<T: Clone> Deck<T> {
         Self { all, left }
     }
 
-    /// The next that fits; one that does not keeps its place.
+    /// The next that fits; one that does not keeps its place, and keeps none that does from coming.
     pub(crate) fn draw(&mut self, random: &mut Rng, fits: impl Fn(&T) -> bool) -> Option<T> {
-        if self.left.is_empty() {
-            self.left.clone_from(&self.all);
-            random.shuffle(&mut self.left);
+        if !self.left.iter().any(&fits) {
+            let mut more = self.all.clone();
+            random.shuffle(&mut more);
+            self.left.extend(more);
         }
         let place = self.left.iter().position(fits)?;
         Some(self.left.remove(place))
@@ -42,10 +43,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_comes_later() {
+    fn what_does_not_fit_comes_later_and_is_in_nobodys_way() {
         let (mut random, mut deck) = (Rng::with_seed(1), Deck::new(vec![1, 2]));
-        assert_eq!(deck.draw(&mut random, |it| *it == 2), Some(2));
-        assert_eq!(deck.draw(&mut random, |it| *it == 2), None);
-        assert_eq!(deck.draw(&mut random, |_| true), Some(1));
+        for _ in 0..3 {
+            assert_eq!(deck.draw(&mut random, |it| *it == 2), Some(2));
+        }
+        for expected in [1, 1, 1] {
+            assert_eq!(deck.draw(&mut random, |_| true), Some(expected));
+        }
+        assert_eq!(deck.draw(&mut random, |it| *it == 3), None);
     }
 }

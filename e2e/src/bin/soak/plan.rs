@@ -385,6 +385,20 @@ mod tests {
         assert_ne!(plan(7, SIZE), plan(8, SIZE));
     }
 
+    /// Also the last, in which some of what may happen must not.
+    #[test]
+    fn every_leg_is_full() {
+        for seconds in [75, 180] {
+            let leg = Duration::from_secs(seconds);
+            for (legs, seed) in [(3, 7), (6, 1), (6, 2)] {
+                for leg in plan(seed, Size { legs, leg, ..SIZE }) {
+                    let count = leg.steps.len();
+                    assert!(count > 40, "{seed}: {count} in {seconds} s");
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_kind_comes_and_processes_end_in_the_rough_legs_alone() {
         for seed in 0..20 {
