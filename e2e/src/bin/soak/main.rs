@@ -10,6 +10,7 @@
 mod deck;
 mod event;
 mod leaks;
+mod outages;
 mod plan;
 mod policy;
 mod replicas;

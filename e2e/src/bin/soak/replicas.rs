@@ -4,7 +4,9 @@
 use crate::event::{Hurt, Role};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
-    Operator, Process, Seed, ask, free_port,
+    Operator, Process, Seed, ask,
+    farm::{Micros, now},
+    free_port,
     wait::{self, Look},
 };
 use std::time::Duration;
@@ -34,8 +36,8 @@ pub(crate) struct Replicas {
     both: [Replica; 2],
     /// What they did that they must not.
     pub(crate) problems: Vec<String>,
-    /// How often one ended since it did not lead any more.
-    pub(crate) deposed: usize,
+    /// When one ended since it did not lead any more, until somebody takes note of it.
+    pub(crate) deposed: Vec<Micros>,
 }
 
 impl Replica {
@@ -99,7 +101,7 @@ impl Replicas {
         Ok(Self {
             both: [first, second],
             problems: Vec::new(),
-            deposed: 0,
+            deposed: Vec::new(),
         })
     }
 
@@ -136,7 +138,7 @@ impl Replicas {
                 && ended.contains("leadership was lost")
                 && Instant::now() < replica.excused
             {
-                self.deposed += 1;
+                self.deposed.push(now());
             } else {
                 self.problems.push(ended);
             }

@@ -17,23 +17,31 @@ impl Report<'_> {
     pub(crate) fn markdown(&self) -> String {
         let (world, history) = (self.world, self.world.versions.history());
         let (taken, given) = crate::rules::moves(&history);
-        let (long, met) = world.outages();
+        let outages = world.outages();
         let mut text = format!(
             "`{}`, {:.1} minutes.\n\n| | |\n|---|---:|\n",
             self.command,
             self.took.as_secs_f64() / 60.0
         );
-        let cuts = world.truth.outages().count();
         for (what, value) in [
             ("versions of dependents that were judged", history.len()),
-            ("outages", cuts),
-            ("… that lasted until the leases were expired", long),
-            ("… of which were met by a scale-down", met),
+            ("outages", outages.all),
+            ("… that lasted until the leases were expired", outages.long),
+            ("… of which were met by a scale-down", outages.met),
+            ("… of which had to be", outages.due),
+            (
+                "… of which were not met, and over before they had to be",
+                outages.brief,
+            ),
+            (
+                "… of which were not met, and excused",
+                outages.excused.len(),
+            ),
             ("dependents scaled to zero", taken),
             ("dependents restored", given),
             (
                 "processes that lost the leadership and ended",
-                world.replicas.deposed,
+                world.deposed,
             ),
             (
                 "events left out, since nothing was to be done then",
@@ -48,6 +56,12 @@ impl Report<'_> {
             // Writing to a String does not fail.
             let _ = writeln!(text, "| {what} | {value} |");
         }
+        text.push_str("\n| not met, since | outages |\n|---|---:|\n");
+        for (reason, count) in outages.reasons() {
+            let _ = writeln!(text, "| {reason} | {count} |");
+        }
+        text.push('\n');
+        text.push_str(&outages.table());
         text.push_str("\n| event | times |\n|---|---:|\n");
         for (kind, count) in &world.done {
             let _ = writeln!(text, "| {kind} | {count} |");

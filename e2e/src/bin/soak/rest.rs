@@ -1,17 +1,11 @@
 //! A rest: all is made healthy and must come to be exactly as it was; then it is measured what the
 //! operator uses, and some fall silent, who must be protected.
 
-use crate::{
-    event::Event,
-    leaks::Sample,
-    rules,
-    versions::{Version, names},
-    world::World,
-};
+use crate::{event::Event, leaks::Sample, outages::Outages, rules, versions::names, world::World};
 use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog::api::{ClusterHealth, ClusterState, Protection};
 use dependency_watchdog_e2e::{
-    farm::{Count, micros, now},
+    farm::{Count, now},
     usage,
     wait::{self, Look},
 };
@@ -118,6 +112,7 @@ impl World {
     pub(crate) fn judge(&self) -> Result<()> {
         let history = self.versions.history();
         let mut broken = rules::broken(&history, &self.truth);
+        broken.extend(self.outages().broken);
         broken.extend(self.replicas.problems.iter().cloned());
         ensure!(
             broken.is_empty(),
@@ -239,24 +234,9 @@ impl World {
         .await
     }
 
-    /// How many outages lasted until the leases were expired, and how many of them were met by a
-    /// scale-down.
-    pub(crate) fn outages(&self) -> (usize, usize) {
-        let history = self.versions.history();
-        let end = |until: Option<i64>| until.unwrap_or_else(now);
-        let long: Vec<_> = self
-            .truth
-            .outages()
-            .filter(|it| end(it.until) > self.truth.expires(it))
-            .collect();
-        let met = long.iter().filter(|outage| {
-            let until = end(outage.until) + micros(QUIET);
-            let span = outage.from..until;
-            let is_met =
-                |it: &Version| it.shoot == outage.shoot && it.marked && span.contains(&it.written);
-            history.iter().any(is_met)
-        });
-        (long.len(), met.count())
+    /// What has become of the outages so far.
+    pub(crate) fn outages(&self) -> Outages {
+        Outages::new(&self.truth, &self.versions.history(), now())
     }
 }
 

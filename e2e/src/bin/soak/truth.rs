@@ -5,9 +5,13 @@
 //! Whatever is done has begun before it is answered, and what comes of it shows in between. A change is
 //! noted with both moments, and between them either may be so.
 
+mod excuses;
 mod happened;
 
-pub(crate) use self::happened::NOTICE;
+pub(crate) use self::{
+    excuses::{Excuse, Reason},
+    happened::NOTICE,
+};
 
 use crate::policy::Policy;
 use dependency_watchdog_e2e::farm::{Kubelets, Micros, micros};
@@ -46,6 +50,8 @@ pub(crate) struct Truth {
     dead: BTreeMap<usize, Vec<Change<bool>>>,
     let_go: BTreeMap<usize, Vec<Change<bool>>>,
     counts: BTreeSet<(usize, String, i64)>,
+    /// What keeps the operator from acting, for a shoot or for all, and follows from nothing else here.
+    excused: Vec<(Option<usize>, Excuse)>,
 }
 
 /// From the beginning of a request to its answer something becomes so.
@@ -87,6 +93,7 @@ impl Truth {
             dead: BTreeMap::new(),
             let_go: BTreeMap::new(),
             counts: BTreeSet::new(),
+            excused: Vec::new(),
         }
     }
 

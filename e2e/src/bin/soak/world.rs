@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) done: BTreeMap<String, usize>,
     /// What was not, since it would not have been possible or sensible then.
     pub(crate) left_out: usize,
+    /// How often a process ended since it did not lead any more.
+    pub(crate) deposed: usize,
     /// What makes up for what was done and is not yet over.
     open: Vec<Event>,
     /// Clusters that are deleted, to be created again.
@@ -91,6 +93,7 @@ impl World {
             wanted,
             done: BTreeMap::new(),
             left_out: 0,
+            deposed: 0,
             open: Vec::new(),
             removed: BTreeMap::new(),
             tokens: 0,
@@ -123,7 +126,12 @@ impl World {
 
     pub(crate) fn attend(&mut self) -> Result<()> {
         self.farm.ensure_running()?;
-        self.replicas.attend()
+        self.replicas.attend()?;
+        for at in self.replicas.deposed.drain(..) {
+            self.deposed += 1;
+            self.truth.deposed(at);
+        }
+        Ok(())
     }
 
     /// Makes up for all that was done, so that all is well by and by.

@@ -1,7 +1,7 @@
 //! What each event of the walk makes so.
 
-use super::Truth;
-use crate::event::Event;
+use super::{Truth, excuses::LEADERSHIP};
+use crate::event::{Event, Hurt, Role};
 use dependency_watchdog_e2e::farm::Micros;
 
 /// From an order to the farm until it takes effect, so that it has it in time.
@@ -21,17 +21,24 @@ impl Truth {
             Event::Wake { shoot } | Event::Create { shoot } => {
                 self.let_go(shoot, begun, done, false);
             }
+            Event::Rotate { shoot } => self.other_token(shoot, begun, done),
             Event::Policy(edit) => self.policy(begun, done, self.newest_policy().edited(edit)),
-            // Of what people want it is told before, and the rest changes nothing here.
+            Event::Hurt(Hurt::Freeze(seconds), Role::Leader) => {
+                self.frozen(begun);
+                if seconds >= LEADERSHIP.as_secs() {
+                    self.nobody_led(begun, done);
+                }
+            }
+            Event::Hurt(Hurt::Kill | Hurt::Terminate, Role::Leader) => self.nobody_led(begun, done),
+            Event::Thaw => self.thawed(done),
+            Event::RestartSeed => self.seed_away(begun, done),
+            // Of what people want it is told before, and one that waits is not needed.
             Event::Scale { .. }
             | Event::Annotate { .. }
             | Event::Replace { .. }
             | Event::Ignore { .. }
             | Event::Heed { .. }
-            | Event::Rotate { .. }
-            | Event::Hurt(..)
-            | Event::Thaw
-            | Event::RestartSeed => {}
+            | Event::Hurt(_, Role::Follower) => {}
         }
     }
 }
