@@ -124,6 +124,7 @@ impl Component {
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
         let client = seed::client(config, &instruments.requests)?;
         let seed = Seed::new(client.clone(), args.client.budget())
+            .few_at_once()
             .measured(instruments.seed_budget.clone());
         let work = |leadership: Leadership| {
             work(Post {

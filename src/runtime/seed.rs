@@ -14,7 +14,7 @@ use kube::{
     client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 use super::metrics::{BudgetMetrics, RequestMetrics};
 use crate::shoot::text::clean;
@@ -31,6 +31,10 @@ pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// A connection on which nothing is answered for this long is given up. Lists and watches have no
 /// other limit, and a server that is gone may never say so. A watch ends, or tells something, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
+
+/// So many at once are few. Each request takes a connection, which is kept for 90 s with buffers as large
+/// as its largest answer, so that a burst would leave as many.
+const FEW: usize = 16;
 
 /// So much is repeated of what the seed says when it refuses something, or of what cannot be read, in
 /// characters.
@@ -109,6 +113,8 @@ pub fn client(config: Config, metrics: &RequestMetrics) -> Result<Client, Client
 pub struct Seed {
     client: Client,
     turns: Option<Arc<Turns>>,
+    /// For requests that are not urgent, while they are under way.
+    places: Option<Arc<Semaphore>>,
     urgent: bool,
     leadership: Leadership,
     waits: BudgetMetrics,
@@ -191,6 +197,7 @@ impl Seed {
         Self {
             client,
             turns: Turns::new(budget).map(Arc::new),
+            places: None,
             urgent: false,
             leadership: Leadership::unopposed(),
             waits: BudgetMetrics::default(),
@@ -202,6 +209,7 @@ impl Seed {
         Self {
             client,
             turns: None,
+            places: None,
             urgent: false,
             leadership: Leadership::unopposed(),
             waits: BudgetMetrics::default(),
@@ -228,6 +236,14 @@ impl Seed {
             urgent: true,
             ..self.clone()
         }
+    }
+
+    /// The same seed and the same budget; of its requests that are not urgent, few are under way at once,
+    /// whatever its burst. Not for what is done to clusters: one that hangs would hold up the others.
+    #[must_use]
+    pub fn few_at_once(self) -> Self {
+        let places = Some(Arc::new(Semaphore::new(FEW)));
+        Self { places, ..self }
     }
 
     /// The client, to make requests of, and for watches.
@@ -272,6 +288,12 @@ impl Seed {
         &self,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, CallError> {
+        let places = self.places.as_ref().filter(|_| !self.urgent);
+        // They are never closed.
+        let _place = match places {
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        };
         let mut request = pin!(timeout(REQUEST_LIMIT, request));
         // Before each step of it: the process may have been frozen since the last, and a request
         // that still waits for its connection would be sent by one that has been replaced.
@@ -390,6 +412,21 @@ mod tests {
         let asked = Instant::now();
         assert!(matches!(ask(&seed).await, Err(CallError::Late)));
         assert_eq!(asked.elapsed(), REQUEST_LIMIT);
+    }
+
+    /// The others wait for as long as it takes; those that are urgent do not.
+    #[tokio::test(start_paused = true)]
+    async fn few_requests_are_under_way_at_once() {
+        let second = Duration::from_secs(1);
+        for (urgent, few, expected) in [(false, true, 3), (false, false, 1), (true, true, 1)] {
+            let seed = Seed::unlimited(answers_after(second));
+            let seed = if few { seed.few_at_once() } else { seed };
+            let seed = if urgent { seed.urgent() } else { seed };
+            let began = Instant::now();
+            let answers = join_all((0..FEW * 2 + 1).map(|_| ask(&seed))).await;
+            assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+            assert_eq!(began.elapsed(), second * expected);
+        }
     }
 
     #[test]
