@@ -356,39 +356,67 @@ async fn a_cluster_that_hangs_does_not_keep_another_unprotected() {
     assert_eq!(world.replicas("a"), [1, 2, 3]);
 }
 
+/// Shoots that never finish their lists of Nodes.
+struct Hanging {
+    world: World,
+    names: Vec<String>,
+}
+
+impl Hanging {
+    /// So many, and the healthy `b`, under a policy whose probes may take a minute.
+    async fn new(count: usize) -> Self {
+        let names: Vec<String> = (0..count).map(|index| format!("hanging-{index}")).collect();
+        let all = names.iter().map(String::as_str).chain(["b"]);
+        let world = World::new(&all.collect::<Vec<_>>()).await;
+        let mut patient = policy("p");
+        patient["spec"]["probeTimeout"] = "60s".into();
+        world.seed.put(&patient);
+        for name in &names {
+            world.shoot(name).fail(Read::Nodes, Failure::Hang);
+        }
+        Self { world, names }
+    }
+
+    /// How many lists of Nodes they were asked for.
+    fn lists(&self) -> usize {
+        let lists = self.names.iter();
+        lists
+            .map(|it| self.world.shoot(it).count(Read::Nodes))
+            .sum()
+    }
+}
+
 /// Lists of Nodes are large. Shoots that never finish theirs take no room from others.
 #[tokio::test]
 async fn clusters_whose_nodes_hang_do_not_keep_another_unprotected() {
-    let hanging: Vec<String> = (0..24).map(|index| format!("hanging-{index}")).collect();
-    let mut names: Vec<&str> = hanging.iter().map(String::as_str).collect();
-    names.push("b");
-    let mut world = World::new(&names).await;
-    let mut patient = policy("p");
-    patient["spec"]["probeTimeout"] = "60s".into();
-    world.seed.put(&patient);
-    for name in &hanging {
-        world.shoot(name).fail(Read::Nodes, Failure::Hang);
+    let mut hanging = Hanging::new(24).await;
+    for name in &hanging.names {
+        hanging.world.shoot(name).silence(20);
     }
-    world.start();
-    let lists = || {
-        let lists = hanging.iter().map(|it| world.shoot(it).count(Read::Nodes));
-        lists.sum::<usize>()
-    };
-    world.clock.pass(Duration::from_secs(4)).await;
-    assert_eq!(lists(), 16, "at once");
+    hanging.world.start();
+    hanging.world.clock.pass(Duration::from_secs(4)).await;
+    assert_eq!(hanging.lists(), 16, "at once");
     // Each is tried once more among its like, and has all its time there. Those that had no turn before
     // are also looked at for their states, for which there is a room of its own.
-    world.clock.pass(Duration::from_secs(16)).await;
-    assert_eq!(lists(), 24 + 4 + 8);
+    hanging.world.clock.pass(Duration::from_secs(16)).await;
+    assert_eq!(hanging.lists(), 24 + 4 + 8);
+    let world = &hanging.world;
     world.reason("b", "Healthy").await;
-    let before = lists();
-    let begin = world.clock.elapsed();
-    let shoot = world.shoot("b");
-    shoot.silence(0);
+    let (before, begin) = (hanging.lists(), world.clock.elapsed());
+    world.shoot("b").silence(0);
     world.protection("b", "Active").await;
     let took = world.clock.elapsed() - begin;
     assert!(took <= Duration::from_secs(32), "{took:?}");
-    assert!(lists() - before <= 4, "{}", lists() - before);
+    assert!(hanging.lists() - before <= 4);
+}
+
+/// Nor is there room for many as long as nothing depends on them.
+#[tokio::test]
+async fn few_lists_of_nodes_are_read_at_leisure() {
+    let mut hanging = Hanging::new(12).await;
+    hanging.world.start();
+    hanging.world.clock.pass(Duration::from_secs(4)).await;
+    assert_eq!(hanging.lists(), 4);
 }
 
 /// Of a thousand that start at once each waits long for its turn on the seed.

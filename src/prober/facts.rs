@@ -34,6 +34,9 @@ const NODE_LISTS: usize = 16;
 /// And so many of shoots that do not finish theirs, or slowly. They may use up all their time, in
 /// which nobody else could read: hence a room of their own.
 const SLOW_NODE_LISTS: usize = 4;
+/// And so few for no verdict: at the start all are read, and what those take beside each other is never
+/// needed again.
+const LEISURELY_NODE_LISTS: usize = 4;
 /// Whose list takes longer is slow: one of 5,000 nodes takes a second or two.
 const SLOW: Duration = Duration::from_secs(5);
 
@@ -56,6 +59,7 @@ pub(super) struct Rooms {
     urgent: Seed,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
+    leisurely_node_lists: Arc<Semaphore>,
 }
 
 impl Rooms {
@@ -65,6 +69,7 @@ impl Rooms {
             urgent: urgent.urgent(),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+            leisurely_node_lists: Arc::new(Semaphore::new(LEISURELY_NODE_LISTS)),
         }
     }
 }
@@ -112,6 +117,8 @@ impl Reader {
     pub(super) async fn read_at_leisure(self, shoot: Shoot) -> Result<Facts, EvidenceError> {
         let seed = &self.rooms.seed;
         seed.turn().await;
+        // Before the Machines, of which nothing is to be held while others read.
+        let _leisurely = self.rooms.leisurely_node_lists.acquire().await;
         let began = Instant::now();
         let machines = self.machines(seed, Consistency::Cached).await?;
         let _permit = self.rooms.node_lists.acquire().await;
