@@ -11,6 +11,8 @@ use std::{
 /// The memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
+    /// What is resident of no file.
+    pub anonymous: u64,
     /// Resident now.
     pub resident: u64,
     /// The most that was ever resident.
@@ -136,6 +138,7 @@ fn parse_memory(status: &str) -> Result<Memory> {
     };
     Ok(Memory {
         resident: field("VmRSS:")?,
+        anonymous: field("RssAnon:")?,
         peak: field("VmHWM:")?,
     })
 }
@@ -162,9 +165,10 @@ mod tests {
 
     #[test]
     fn memory_is_given_in_kib() {
-        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        let status = "VmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t     512 kB\n";
         let expected = Memory {
             resident: 1024 * 1024,
+            anonymous: 512 * 1024,
             peak: 2048 * 1024,
         };
         assert_eq!(parse_memory(status).unwrap(), expected);

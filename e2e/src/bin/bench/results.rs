@@ -68,6 +68,8 @@ pub(crate) struct Steady {
     pub(crate) machine_cores: f64,
     /// At the end.
     pub(crate) resident: u64,
+    /// Of these; the rest is what it has read of its binary.
+    pub(crate) anonymous: u64,
     pub(crate) peak: u64,
     pub(crate) per_shoot_minute: PerShootMinute,
     /// A minute, by verb.
@@ -150,6 +152,7 @@ pub(crate) mod fixtures {
             api_server_cores: 0.2,
             machine_cores: 0.4,
             resident: 2 << 20,
+            anonymous: 1 << 20,
             peak: 3 << 20,
             per_shoot_minute: PerShootMinute::default(),
             seed_requests: BTreeMap::new(),

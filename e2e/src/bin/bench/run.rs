@@ -25,6 +25,10 @@ const DEPLOYMENT: &str = include_str!("../../../../manifests/prober/deployment.y
 /// From an order until it takes effect, so that the farm has it in time.
 const NOTICE: Micros = 500_000;
 
+/// After a start healthy dependents are looked at once more, 90 s after the first look; and Nodes that there
+/// was no time for are tried again after 60 s.
+const QUIET: Duration = Duration::from_secs(100);
+
 /// Between two looks whether the operator still runs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -108,6 +112,8 @@ impl Bench<'_> {
         let shoots = self.world.shoots;
         let (cut, dead) = settings.casualties(shoots);
         let start = self.start().await?;
+        say("waiting until nothing is left of the start");
+        self.quiet().await?;
         say("measuring while nothing is wrong");
         let all: Vec<usize> = (0..shoots).collect();
         let steady = self.steady(settings.measure, &all).await?;
@@ -164,6 +170,21 @@ impl Bench<'_> {
             peak: usage::memory(self.pid)?.peak,
             seed_requests: self.seed_requests(0, Micros::MAX)?,
         })
+    }
+
+    /// Waits until the operator has read nothing from the seed for a while, but by watches.
+    async fn quiet(&self) -> Result<()> {
+        wait::seldom(self.limit, "the operator to read nothing", async || {
+            let requests = self.world.seed.operator_requests()?;
+            let reads = requests
+                .iter()
+                .filter(|it| ["get", "list"].contains(&&*it.verb));
+            let last = reads.map(|it| it.received.as_microsecond()).max();
+            let since = now() - last.unwrap_or_default();
+            let met = since >= QUIET.as_micros() as Micros;
+            wait::seen(met, format!("{} s ago", since / 1_000_000))
+        })
+        .await
     }
 
     /// Waits until each shoot was asked for this.
@@ -228,6 +249,7 @@ impl Bench<'_> {
             api_server_cores: core(2),
             machine_cores,
             resident: memory.resident,
+            anonymous: memory.anonymous,
             peak: memory.peak,
             per_shoot_minute: per_shoot_minute(&counts, seconds),
             seed_requests: seed_requests

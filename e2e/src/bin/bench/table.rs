@@ -97,7 +97,12 @@ const ROWS: &[(&str, Cell)] = &[
     ("resident memory, MiB", |run| {
         tenths(run.steady.resident as f64 / MIB)
     }),
-    ("the same, peak", |run| tenths(run.steady.peak as f64 / MIB)),
+    ("… of which anonymous", |run| {
+        tenths(run.steady.anonymous as f64 / MIB)
+    }),
+    ("resident memory, peak, MiB", |run| {
+        tenths(run.steady.peak as f64 / MIB)
+    }),
     ("per shoot and minute: requests", |run| {
         hundredths(run.steady.per_shoot_minute.requests)
     }),
