@@ -154,6 +154,12 @@ impl Settings {
         Duration::from_secs(INTERVAL_SECONDS) / self.faster
     }
 
+    /// For how long the seed is asked for nothing until the start is over. Healthy dependents are looked at
+    /// once more 90 s after the first look, and Nodes that there was no time for are tried again after 60 s.
+    fn quiet(&self) -> Duration {
+        Duration::from_secs(100) / self.faster
+    }
+
     /// For whatever is waited for. Generous: it ends a run in which something does not happen.
     fn limit(&self, shoots: usize) -> Duration {
         Duration::from_secs(180)

@@ -25,10 +25,6 @@ const DEPLOYMENT: &str = include_str!("../../../../manifests/prober/deployment.y
 /// From an order until it takes effect, so that the farm has it in time.
 const NOTICE: Micros = 500_000;
 
-/// After a start healthy dependents are looked at once more, 90 s after the first look; and Nodes that there
-/// was no time for are tried again after 60 s.
-const QUIET: Duration = Duration::from_secs(100);
-
 /// Between two looks whether the operator still runs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -113,7 +109,7 @@ impl Bench<'_> {
         let (cut, dead) = settings.casualties(shoots);
         let start = self.start().await?;
         say("waiting until nothing is left of the start");
-        self.quiet().await?;
+        self.quiet(settings.quiet()).await?;
         say("measuring while nothing is wrong");
         let all: Vec<usize> = (0..shoots).collect();
         let steady = self.steady(settings.measure, &all).await?;
@@ -172,8 +168,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Waits until the operator has read nothing from the seed for a while, but by watches.
-    async fn quiet(&self) -> Result<()> {
+    /// Waits until the operator has read nothing from the seed for so long, but by watches.
+    async fn quiet(&self, length: Duration) -> Result<()> {
         wait::seldom(self.limit, "the operator to read nothing", async || {
             let requests = self.world.seed.operator_requests()?;
             let reads = requests
@@ -181,7 +177,7 @@ impl Bench<'_> {
                 .filter(|it| ["get", "list"].contains(&&*it.verb));
             let last = reads.map(|it| it.received.as_microsecond()).max();
             let since = now() - last.unwrap_or_default();
-            let met = since >= QUIET.as_micros() as Micros;
+            let met = since >= length.as_micros() as Micros;
             wait::seen(met, format!("{} s ago", since / 1_000_000))
         })
         .await
