@@ -1,0 +1,143 @@
+use std::{
+    net::TcpListener,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use futures::future::join_all;
+use http::{Request, Response};
+use kube::client::Body;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+
+/// A seed that answers after this long.
+fn answers_after(delay: Duration) -> Client {
+    let service = tower::service_fn(move |_: Request<Body>| async move {
+        sleep(delay).await;
+        Ok::<_, std::convert::Infallible>(Response::new(Body::from(b"{}".to_vec())))
+    });
+    Client::new(service, "default")
+}
+
+async fn ask(seed: &Seed) -> Result<serde_json::Value, CallError> {
+    let request = Request::get("/").body(Vec::new()).unwrap();
+    seed.call(seed.client().request(request)).await
+}
+
+fn budget(qps: f64, burst: u32) -> Budget {
+    Budget {
+        qps,
+        burst: NonZeroU32::new(burst).unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn to_wait_for_a_turn_is_no_failure_and_turns_are_in_order() {
+    // The limiter goes by the real clock, so the rate is high.
+    let seed = Seed::new(answers_after(Duration::ZERO), budget(2_000.0, 10));
+    for seed in [seed.clone(), seed.urgent()] {
+        let served = AtomicUsize::new(0);
+        let calls = (0..200).map(|place| {
+            let (seed, served) = (&seed, &served);
+            async move {
+                let request = async {
+                    assert_eq!(served.fetch_add(1, Ordering::Relaxed), place);
+                    Ok(())
+                };
+                seed.call(request).await.unwrap();
+            }
+        });
+        join_all(calls).await;
+        assert_eq!(served.into_inner(), 200);
+    }
+}
+
+/// A client of what listens there, by a kubeconfig of its own.
+async fn client_of(listener: &TcpListener, test: &str) -> Client {
+    let kubeconfig = serde_json::json!({
+        "current-context": "seed",
+        "contexts": [{"name": "seed", "context": {"cluster": "seed", "user": "seed"}}],
+        "clusters": [{"name": "seed", "cluster": {
+            "server": format!("http://{}", listener.local_addr().unwrap()),
+        }}],
+        "users": [{"name": "seed", "user": {"token": "t"}}],
+    });
+    let path = std::env::temp_dir().join(format!("seed-{test}-{}", std::process::id()));
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    let config = config(Some(&path)).await;
+    std::fs::remove_file(&path).unwrap();
+    client(config.unwrap(), &RequestMetrics::default()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_never_answered_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = client_of(&listener, "silent").await;
+    let asked = Instant::now();
+    let request = Request::get("/").body(Vec::new()).unwrap();
+    let request = client.request::<serde_json::Value>(request);
+    let answer = timeout(Duration::from_secs(3_600), request).await;
+    assert!(matches!(answer, Ok(Err(_))), "{answer:?}");
+    let after = asked.elapsed();
+    assert!(SILENCE <= after && after < SILENCE * 2, "{after:?}");
+}
+
+#[tokio::test]
+async fn a_failure_tells_its_cause() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = client_of(&listener, "refused").await;
+    drop(listener);
+    let error = ask(&Seed::unlimited(client)).await.unwrap_err().to_string();
+    assert!(error.contains("Connection refused"), "{error}");
+    assert_eq!(error.matches("Connect)").count(), 1, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_come_is_given_up() {
+    let seed = Seed::unlimited(answers_after(Duration::MAX));
+    let asked = Instant::now();
+    assert!(matches!(ask(&seed).await, Err(CallError::Late)));
+    assert_eq!(asked.elapsed(), REQUEST_LIMIT);
+}
+
+/// The others wait for as long as it takes; those that are urgent do not.
+#[tokio::test(start_paused = true)]
+async fn few_requests_are_under_way_at_once() {
+    let second = Duration::from_secs(1);
+    for (urgent, few, expected) in [(false, true, 3), (false, false, 1), (true, true, 1)] {
+        let seed = Seed::unlimited(answers_after(second));
+        let seed = if few { seed.few_at_once() } else { seed };
+        let seed = if urgent { seed.urgent() } else { seed };
+        let began = Instant::now();
+        let answers = join_all((0..FEW * 2 + 1).map(|_| ask(&seed))).await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        assert_eq!(began.elapsed(), second * expected);
+    }
+}
+
+#[test]
+fn a_refusal_is_a_line_that_ends() {
+    let mut status = kube::core::Status::failure("no\n\u{1b}[31mway", "Forbidden");
+    status.code = 409;
+    assert_eq!(refusal(&status), "no [31mway (409)");
+    status.message = "<html>".repeat(10_000_000);
+    assert!(refusal(&status).chars().count() < MAX_REFUSAL + 10);
+    let quoted = serde_json::from_str::<i32>(&format!("\"{}\"", "x".repeat(10_000)));
+    let error = kube::Error::SerdeError(quoted.unwrap_err());
+    assert_eq!(with_causes(&error).chars().count(), MAX_REFUSAL);
+}
+
+#[tokio::test]
+async fn any_budget_can_be_had() {
+    for qps in [
+        0.0,
+        f64::MIN_POSITIVE,
+        LEAST_QPS,
+        5.0,
+        MOST_QPS,
+        f64::INFINITY,
+    ] {
+        let seed = Seed::new(answers_after(Duration::ZERO), budget(qps, 1));
+        ask(&seed).await.unwrap();
+    }
+}
