@@ -13,6 +13,9 @@ use tokio::{
     net::UnixStream,
 };
 
+/// From an order until it takes effect, so that the farm has it in time.
+pub const NOTICE: Micros = 500_000;
+
 /// What the farm is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

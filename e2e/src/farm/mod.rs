@@ -21,7 +21,7 @@ mod wire;
 
 pub use self::{
     clock::{Micros, micros, now},
-    control::{Control, Description, start},
+    control::{Control, Description, NOTICE, start},
     count::Count,
     death::Death,
     kubelets::Kubelets,

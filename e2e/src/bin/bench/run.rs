@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use dependency_watchdog::api::{ClusterState, Protection};
 use dependency_watchdog_e2e::{
     Env, Operator, Process,
-    farm::{Count, Death, Micros, now},
+    farm::{Count, Death, Micros, NOTICE, now},
     usage::{self, Usage},
     wait,
 };
@@ -22,9 +22,6 @@ use tokio::time::{Instant, sleep};
 
 /// How the operator is run where it is installed.
 const DEPLOYMENT: &str = include_str!("../../../../manifests/prober/deployment.yaml");
-/// From an order until it takes effect, so that the farm has it in time.
-const NOTICE: Micros = 500_000;
-
 /// Between two looks whether the operator still runs.
 const LOOK: Duration = Duration::from_secs(1);
 

@@ -8,13 +8,10 @@
 mod excuses;
 mod happened;
 
-pub(crate) use self::{
-    excuses::{Excuse, Reason},
-    happened::NOTICE,
-};
+pub(crate) use self::excuses::{Excuse, Reason};
 
 use crate::policy::Policy;
-use dependency_watchdog_e2e::farm::{Kubelets, Micros, micros};
+use dependency_watchdog_e2e::farm::{Kubelets, Micros, NOTICE, micros};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
@@ -126,23 +123,15 @@ impl Truth {
         self.policies.push(Change { begun, done, to });
     }
 
-    /// The API server of a shoot has died, to which nobody writes any more.
-    pub(crate) fn died(&mut self, shoot: usize, begun: Micros, done: Micros) {
-        if let Some(kubelets) = self.kubelets.get_mut(shoot) {
-            kubelets.die(begun + NOTICE);
+    /// The API server of a shoot has died, to which nobody writes any more, or is back.
+    pub(crate) fn dead(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
+        let at = begun + NOTICE;
+        match self.kubelets.get_mut(shoot) {
+            Some(kubelets) if to => kubelets.die(at),
+            Some(kubelets) => kubelets.revive(at),
+            None => {}
         }
         let changes = self.dead.entry(shoot).or_default();
-        let to = true;
-        changes.push(Change { begun, done, to });
-    }
-
-    /// It is back.
-    pub(crate) fn revived(&mut self, shoot: usize, begun: Micros, done: Micros) {
-        if let Some(kubelets) = self.kubelets.get_mut(shoot) {
-            kubelets.revive(begun + NOTICE);
-        }
-        let changes = self.dead.entry(shoot).or_default();
-        let to = false;
         changes.push(Change { begun, done, to });
     }
 
@@ -363,8 +352,8 @@ mod tests {
         ] {
             let mut truth = truth();
             truth.cut(0, 10, after(100));
-            truth.died(0, after(died) - 1, after(died));
-            truth.revived(0, after(revived), after(revived) + 1);
+            truth.dead(0, after(died) - 1, after(died), true);
+            truth.dead(0, after(revived), after(revived) + 1, false);
             for (at, expected) in cases {
                 let taken = truth.may_be_taken(0, after(*at));
                 assert_eq!(taken, *expected, "dead from {died} to {revived}, at {at}");
@@ -376,8 +365,8 @@ mod tests {
     #[test]
     fn whose_api_server_was_away_is_not_taken_for_silent() {
         let mut truth = truth();
-        truth.died(0, after(100), after(101));
-        truth.revived(0, after(140), after(141));
+        truth.dead(0, after(100), after(101), true);
+        truth.dead(0, after(140), after(141), false);
         for at in 90..200 {
             assert!(!truth.may_be_taken(0, after(at)), "{at}");
         }

@@ -5,14 +5,14 @@ use crate::{
     plan::Size,
     policy::{Edit, HALF, Policy, half},
     replicas::Replicas,
-    truth::{NOTICE, Truth},
+    truth::Truth,
     versions::{Version, Versions, names},
 };
 use anyhow::{Context as _, Result};
 use dependency_watchdog::{api::ProbePolicy, prober::plan::IGNORE};
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Process, Seed,
-    farm::{self, Control, Description, Micros, now},
+    farm::{self, Control, Description, Micros, NOTICE, now},
     hosted,
     wait::{self, seen},
 };

@@ -2,10 +2,7 @@
 
 use super::{Truth, excuses::LEADERSHIP};
 use crate::event::{Event, Hurt, Role};
-use dependency_watchdog_e2e::farm::Micros;
-
-/// From an order to the farm until it takes effect, so that it has it in time.
-pub(crate) const NOTICE: Micros = 500_000;
+use dependency_watchdog_e2e::farm::{Micros, NOTICE};
 
 impl Truth {
     /// This was done between then and then.
@@ -13,8 +10,8 @@ impl Truth {
         match *event {
             Event::Cut { shoot, nodes } => self.cut(shoot, nodes, begun + NOTICE),
             Event::Restore { shoot } => self.restore(shoot, begun + NOTICE),
-            Event::Kill { shoot, .. } => self.died(shoot, begun, done),
-            Event::Revive { shoot } => self.revived(shoot, begun, done),
+            Event::Kill { shoot, .. } => self.dead(shoot, begun, done, true),
+            Event::Revive { shoot } => self.dead(shoot, begun, done, false),
             Event::Hibernate { shoot } | Event::Remove { shoot } => {
                 self.let_go(shoot, begun, done, true);
             }
