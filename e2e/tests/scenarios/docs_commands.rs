@@ -6,7 +6,7 @@ use super::{
     Scenario,
     failover::is_held_by,
     prober::COUNTS,
-    steps::{KCM, are, becomes, plain, staffed, taken},
+    steps::{ELECTION, KCM, are, becomes, plain, staffed, taken},
 };
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{api::Protection, prober::plan::IGNORE};
@@ -64,13 +64,8 @@ pub(crate) fn all() -> Vec<Scenario> {
 
 /// The prober, as soon as it leads.
 async fn prober(seed: &Seed, name: &str) -> Result<Operator> {
-    let times = [
-        "--leader-elect-lease-duration=8s",
-        "--leader-elect-renew-deadline=5s",
-        "--leader-elect-retry-period=1s",
-    ];
     let rights = seed.operator_kubeconfig()?;
-    let operator = Operator::replica(seed, name, "prober", &rights, &times)?;
+    let operator = Operator::replica(seed, name, "prober", &rights, &ELECTION)?;
     wait::until("the prober to lead", async || is_held_by(seed, name).await).await?;
     Ok(operator)
 }

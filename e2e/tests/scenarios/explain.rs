@@ -1,6 +1,10 @@
 //! What `explain` tells people and tools, and with which rights.
 
-use super::{Scenario, prober::COUNTS, steps::staffed};
+use super::{
+    Scenario,
+    prober::COUNTS,
+    steps::{ELECTION, staffed},
+};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
@@ -138,11 +142,7 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
         "prober-0",
         "prober",
         &seed.operator_kubeconfig()?,
-        &[
-            "--leader-elect-lease-duration=8s",
-            "--leader-elect-renew-deadline=6s",
-            "--leader-elect-retry-period=1s",
-        ],
+        &ELECTION,
     )?;
     let shoot = staffed(env.shoot("one").project("project").on(&seed)).await?;
     let selector = json!({"clusterSelector": {"matchLabels": {"scenario": "one"}}});

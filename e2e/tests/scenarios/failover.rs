@@ -4,7 +4,7 @@ use super::{
     Scenario,
     endpoints::{answers, counts},
     prober::{COUNTS, all_are_restored},
-    steps::{are, becomes, staffed, taken},
+    steps::{ELECTION, are, becomes, staffed, taken},
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog::api::Protection;
@@ -17,12 +17,6 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use std::sync::Arc;
 
-/// Shorter than by default, and still long for a machine that is busy.
-const TIMES: [&str; 3] = [
-    "--leader-elect-lease-duration=8s",
-    "--leader-elect-renew-deadline=5s",
-    "--leader-elect-retry-period=1s",
-];
 const FIRST: &str = "replica-first";
 const SECOND: &str = "replica-second";
 
@@ -54,12 +48,12 @@ impl Pair {
         let proxy = Proxy::start(server.parse()?).await?;
         let mut kubeconfig = seed.operator_kubeconfig()?;
         kubeconfig.server = proxy.url();
-        let first = Operator::replica(&seed, FIRST, "prober", &kubeconfig, &TIMES)?;
+        let first = Operator::replica(&seed, FIRST, "prober", &kubeconfig, &ELECTION)?;
         leads(&seed, FIRST).await?;
         let port = free_port()?;
         let endpoints =
             ["metrics", "health"].map(|it| format!("--{it}-bind-addr=127.0.0.1:{port}"));
-        let args = [&TIMES[..], &endpoints.each_ref().map(String::as_str)].concat();
+        let args = [&ELECTION[..], &endpoints.each_ref().map(String::as_str)].concat();
         let second = Operator::replica(&seed, SECOND, "prober", &seed.other_kubeconfig()?, &args)?;
         let shoot = staffed(env.shoot(name).on(&seed)).await?;
         shoot.policy()?.apply().await?;

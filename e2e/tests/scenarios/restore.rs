@@ -4,7 +4,7 @@ use super::{
     Scenario,
     failover::is_held_by,
     prober::{COUNTS, all_are_restored},
-    steps::{CA, KCM, MCM, are, becomes, plain, staffed, taken},
+    steps::{CA, ELECTION, KCM, MCM, are, becomes, plain, staffed, taken},
 };
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
@@ -18,12 +18,6 @@ use dependency_watchdog_e2e::{
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// Shorter than by default, and still long for a machine that is busy.
-const TIMES: [&str; 3] = [
-    "--leader-elect-lease-duration=8s",
-    "--leader-elect-renew-deadline=5s",
-    "--leader-elect-retry-period=1s",
-];
 /// Longer than it takes the operator to scale down again what it does not ignore.
 const A_WHILE: Duration = Duration::from_secs(6);
 const HOLDER: &str = "prober";
@@ -43,7 +37,7 @@ async fn led(env: &Env, name: &str) -> Result<(Arc<Seed>, Operator)> {
         HOLDER,
         "prober",
         &seed.operator_kubeconfig()?,
-        &TIMES,
+        &ELECTION,
     )?;
     wait::until("the operator to lead", async || {
         is_held_by(&seed, HOLDER).await

@@ -13,6 +13,13 @@ use dependency_watchdog_e2e::{
 };
 use serde_json::{Value, json};
 
+/// The times of an election: shorter than by default, and still long for a machine that is busy.
+pub(super) const ELECTION: [&str; 3] = [
+    "--leader-elect-lease-duration=8s",
+    "--leader-elect-renew-deadline=5s",
+    "--leader-elect-retry-period=1s",
+];
+
 pub(super) const KCM: &str = DEPENDENTS[0];
 pub(super) const MCM: &str = DEPENDENTS[1];
 pub(super) const CA: &str = DEPENDENTS[2];

@@ -1,7 +1,7 @@
 //! The weeder: pods that crash-loop are deleted when the service they need is back, so that they
 //! restart at once.
 
-use super::{Scenario, events::shown};
+use super::{Scenario, events::shown, steps::ELECTION};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
 use dependency_watchdog_e2e::{
@@ -33,13 +33,6 @@ const MANY: usize = 25;
 
 /// For the end of a weeder that was asked for; Kubernetes grants 30.
 const SECONDS: Duration = Duration::from_secs(5);
-
-/// Shorter than by default, and still long for a machine that is busy.
-const TIMES: [&str; 3] = [
-    "--leader-elect-lease-duration=8s",
-    "--leader-elect-renew-deadline=5s",
-    "--leader-elect-retry-period=1s",
-];
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -385,7 +378,7 @@ async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env
     let seed = env.own_seed("weeders").await?;
     let workloads = env.workloads(&seed).await?;
     let replica = |name: &str, kubeconfig: &Kubeconfig| {
-        Operator::replica(&seed, name, "weeder", kubeconfig, &TIMES)
+        Operator::replica(&seed, name, "weeder", kubeconfig, &ELECTION)
     };
     let first = replica("weeder-first", &seed.weeder_kubeconfig()?)?;
     leads(&seed, "weeder-first").await?;
