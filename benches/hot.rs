@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what is made here can be read")]
 
-use std::{fmt::Write as _, hint::black_box, sync::LazyLock, time::Duration};
+use std::{hint::black_box, sync::LazyLock, time::Duration};
 
 use dependency_watchdog::{
     api::ProbePolicy,
@@ -25,10 +25,10 @@ use divan::{Bencher, counter::BytesCount};
 use serde_json::json;
 
 /// As many nodes as Kubernetes supports in one cluster.
-const LEASES: usize = 5_000;
+const LEASES: i64 = 5_000;
 /// Ten times as many clusters as a seed is meant to host.
 const CLUSTERS: usize = 10_000;
-/// The `Date` of the first list, in seconds since the unix epoch.
+/// The `Date` of the first list, in seconds since the Unix epoch.
 const DATE: i64 = 1_800_000_000;
 /// How many lists follow each other: kubelets renew between any two of them.
 const LISTS: i64 = 4;
@@ -47,8 +47,8 @@ const RULES: Rules = Rules {
     success_threshold: 1,
 };
 
-/// The bodies of successive lists of leases, as large as those of a kube-apiserver.
-static LEASE_LISTS: LazyLock<Vec<String>> = LazyLock::new(|| (0..LISTS).map(leases).collect());
+/// The bodies of successive lists of leases, as a kube-apiserver encodes what kubelets renew.
+static LEASE_LISTS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| (0..LISTS).map(leases).collect());
 
 fn main() {
     divan::main();
@@ -57,7 +57,7 @@ fn main() {
 /// One list of leases, from its bytes.
 #[divan::bench]
 fn decode_5000_leases(bencher: Bencher<'_, '_>) {
-    let body = LEASE_LISTS.first().unwrap().as_bytes();
+    let body = LEASE_LISTS.first().unwrap();
     bencher
         .counter(BytesCount::of_slice(body))
         .bench(|| LeaseList::decode(black_box(body)).unwrap());
@@ -68,7 +68,7 @@ fn decode_5000_leases(bencher: Bencher<'_, '_>) {
 fn judge_5000_leases(bencher: Bencher<'_, '_>) {
     let lists: Vec<LeaseList> = LEASE_LISTS
         .iter()
-        .map(|body| LeaseList::decode(body.as_bytes()).unwrap())
+        .map(|body| LeaseList::decode(body).unwrap())
         .collect();
     let (last, before) = lists.split_last().unwrap();
     let mut watch = Watch::new(RULES);
@@ -88,7 +88,7 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
 /// When each of many clusters is read next.
 #[divan::bench]
 fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
-    let list = LeaseList::decode(leases(0).as_bytes()).unwrap();
+    let list = LeaseList::decode(&leases(0)).unwrap();
     let mut watch = Watch::new(RULES);
     watch.observe(&snapshot(&list, 0));
     watch.learn(Roster::default(), moment(0));
@@ -133,53 +133,85 @@ fn change_the_policy_of_10000_clusters(bencher: Bencher<'_, '_>) {
         .bench_local_values(|policy| index.apply_policy(policy).len());
 }
 
-/// The list with this number, ten seconds after the one before.
-fn leases(number: i64) -> String {
-    let at = DATE + 10 * number;
-    let time = |offset: i64, form: &str| {
-        let moment = jiff::Timestamp::from_microsecond(at * 1_000_000 - offset).unwrap();
-        moment.strftime(form).to_string()
-    };
-    let mut body = format!(
-        r#"{{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{{"resourceVersion":"{}"}},"items":["#,
-        1_000_000 + 10_000 * (number + 1)
-    );
-    for node in 0..LEASES {
-        // Each renews at its own moment of the ten seconds.
-        let offset = i64::try_from(node).unwrap() * 2_000;
+/// The list with this number, ten seconds after the one before, in protobuf.
+fn leases(number: i64) -> Vec<u8> {
+    let at = jiff::Timestamp::from_second(DATE + 10 * number).unwrap();
+    let version = 1_000_000 + 10_000 * number;
+    let lease = |node: i64| {
+        // Each renews at its own moment of the ten seconds, and its clock is behind.
+        let written = at - Duration::from_micros(2_000 * node.unsigned_abs());
+        let renewed = written - Duration::from_secs(3);
+        let stamp = jiff::Timestamp::from_second(written.as_second()).unwrap();
         let name = format!("shoot--bench--s0001-worker-z1-5d7f9-{node:05}");
         let owner = format!("00000001-0000-4000-8000-{node:012x}");
-        let lease = json!({
-            "metadata": {
-                "name": name,
-                "namespace": "kube-node-lease",
-                "uid": format!("00000001-0001-4000-8000-{node:012x}"),
-                "resourceVersion": (1_000_000 + 10_000 * number + i64::try_from(node).unwrap()).to_string(),
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner}],
-                "managedFields": [{
-                    "manager": "kubelet",
-                    "operation": "Update",
-                    "apiVersion": "coordination.k8s.io/v1",
-                    "time": time(offset, "%Y-%m-%dT%H:%M:%SZ"),
-                    "fieldsType": "FieldsV1",
-                    "fieldsV1": {
-                        "f:metadata": {"f:ownerReferences": {".": {}, format!("k:{{\"uid\":\"{owner}\"}}"): {}}},
-                        "f:spec": {"f:holderIdentity": {}, "f:leaseDurationSeconds": {}, "f:renewTime": {}},
-                    },
-                }],
-            },
-            "spec": {
-                "holderIdentity": name,
-                "leaseDurationSeconds": 40,
-                "renewTime": time(offset + 3_000, "%Y-%m-%dT%H:%M:%S%.6fZ"),
-            },
-        });
-        let comma = if node == 0 { "" } else { "," };
-        write!(body, "{comma}{lease}").unwrap();
+        let owned = format!(
+            r#"{{"f:metadata":{{"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{owner}\"}}":{{}}}}}},"f:spec":{{"f:holderIdentity":{{}},"f:leaseDurationSeconds":{{}},"f:renewTime":{{}}}}}}"#
+        );
+        let owner = [(1, "Node"), (3, &name), (4, &owner), (5, "v1")];
+        let manager = [
+            texts(&[(1, "kubelet"), (2, "Update"), (3, "coordination.k8s.io/v1")]),
+            field(4, time(stamp)),
+            field(6, "FieldsV1"),
+            field(7, field(1, owned)),
+            field(8, ""),
+        ];
+        let metadata = [
+            texts(&[(1, &name), (2, ""), (3, "kube-node-lease"), (4, "")]),
+            field(5, format!("00000001-0001-4000-8000-{node:012x}")),
+            field(6, (version + node).to_string()),
+            number_field(7, 0),
+            field(8, time(at)),
+            field(13, texts(&owner)),
+            field(17, manager.concat()),
+        ];
+        let spec = [
+            field(1, &name),
+            number_field(2, 40),
+            field(4, time(renewed)),
+        ];
+        [field(1, metadata.concat()), field(2, spec.concat())].concat()
+    };
+    let newest = (version + 10_000).to_string();
+    let mut list = field(1, texts(&[(1, ""), (2, &newest), (3, "")]));
+    list.extend((0..LEASES).flat_map(|node| field(2, lease(node))));
+    let kind = texts(&[(1, "coordination.k8s.io/v1"), (2, "LeaseList")]);
+    let body = [field(1, kind), field(2, list), field(3, ""), field(4, "")];
+    [b"k8s\0", &*body.concat()].concat()
+}
+
+/// A time as a message.
+fn time(at: jiff::Timestamp) -> Vec<u8> {
+    let nanos = at.subsec_nanosecond().unsigned_abs();
+    let seconds = at.as_second().unsigned_abs();
+    [number_field(1, seconds), number_field(2, nanos.into())].concat()
+}
+
+fn texts(fields: &[(u8, &str)]) -> Vec<u8> {
+    let fields = fields.iter();
+    fields
+        .flat_map(|(number, text)| field(*number, text))
+        .collect()
+}
+
+/// A field that is a text, or a message.
+fn field(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let value = value.as_ref();
+    let tag = varint(u64::from(number) << 3 | 2);
+    [tag, varint(value.len() as u64), value.to_vec()].concat()
+}
+
+fn number_field(number: u8, value: u64) -> Vec<u8> {
+    [varint(u64::from(number) << 3), varint(value)].concat()
+}
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = vec![];
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
     }
-    body.push_str("]}\n");
-    body
+    bytes.push(value as u8);
+    bytes
 }
 
 /// When the list with this number was read, on our clock.

@@ -88,6 +88,25 @@ const NO_NODE: Place = Place {
     zone: None,
 };
 
+/// That of each lease until Nodes have been read.
+const NOT_READ: Place = Place {
+    standing: Standing::Counts,
+    zone: None,
+};
+
+impl Standing {
+    /// That of a fresh lease while its cluster is protected: its Machines' phases are frozen then, so
+    /// that it speaks for itself.
+    pub fn when_fresh_and_protected(self) -> Self {
+        match self {
+            Self::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating) => {
+                Self::Counts
+            }
+            Self::Counts | Self::Excluded(_) => self,
+        }
+    }
+}
+
 impl Roster {
     /// Applies the rules to what was read, for the leases of these names. `machines` is `None` where
     /// the seed does not serve them: then the rules about Machines are skipped.
@@ -126,29 +145,22 @@ impl Roster {
         self.read
     }
 
-    /// Whether the lease of this name counts, and where its node is. While the cluster is protected
-    /// its Machines' phases are frozen, so that a fresh lease speaks for itself.
-    pub fn place(&self, lease: &str, protected_and_fresh: bool) -> Place {
-        let found = self.names.position(lease);
-        let place = match found.and_then(|place| self.places.get(place)) {
-            Some(place) => *place,
-            None if self.read => NO_NODE,
-            None => Place {
-                standing: Standing::Counts,
-                zone: None,
-            },
-        };
-        match place.standing {
-            Standing::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating)
-                if protected_and_fresh =>
-            {
-                Place {
-                    standing: Standing::Counts,
-                    ..place
-                }
+    /// Whether each of these leases counts, and where its node is, in their order.
+    pub fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
+        // Mostly they are those that there were.
+        let same = Arc::ptr_eq(&self.names, leases);
+        leases.iter().enumerate().map(move |(place, name)| {
+            let place = if same {
+                Some(place)
+            } else {
+                self.names.position(name)
+            };
+            match place.and_then(|place| self.places.get(place)) {
+                Some(place) => *place,
+                None if self.read => NO_NODE,
+                None => NOT_READ,
             }
-            _ => place,
-        }
+        })
     }
 
     /// The names of the zones that nodes say they are in, in order; all different.
@@ -274,6 +286,14 @@ mod tests {
         Arc::new(leases.iter().copied().collect())
     }
 
+    fn place_in(roster: &Roster, lease: &str) -> Place {
+        roster.places(&names(&[lease])).next().unwrap()
+    }
+
+    fn standing_in(roster: &Roster, lease: &str) -> Standing {
+        place_in(roster, lease).standing
+    }
+
     fn pools() -> PoolConditions {
         PoolConditions::from([
             ("own".to_owned(), vec!["Rusty".to_owned()]),
@@ -323,7 +343,7 @@ mod tests {
         #[case] expected: Standing,
     ) {
         let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
-        assert_eq!(roster.place("n", false).standing, expected);
+        assert_eq!(standing_in(&roster, "n"), expected);
         assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
     }
 
@@ -351,10 +371,10 @@ mod tests {
             of(&["Running"]).as_deref(),
             &pools(),
         );
-        assert_eq!(roster.place("n", false).standing, expected);
+        assert_eq!(standing_in(&roster, "n"), expected);
         // The rule needs no Machines.
         let roster = Roster::new(&names(&["n"]), &nodes, None, &pools());
-        assert_eq!(roster.place("n", false).standing, expected);
+        assert_eq!(standing_in(&roster, "n"), expected);
     }
 
     #[rstest]
@@ -371,7 +391,27 @@ mod tests {
         #[case] expected: Standing,
     ) {
         let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
-        assert_eq!(roster.place("n", true).standing, expected);
+        let standing = standing_in(&roster, "n").when_fresh_and_protected();
+        assert_eq!(standing, expected);
+    }
+
+    #[test]
+    fn places_are_in_the_order_of_whatever_leases_there_are_now() {
+        let before = names(&["a", "b", "c"]);
+        let nodes = [node("b"), unmanaged(node("c"))];
+        let roster = Roster::new(&before, &nodes, None, &pools());
+        let standings = |roster: &Roster, leases: &Arc<LeaseNames>| {
+            let places = roster.places(leases);
+            places.map(|place| place.standing).collect::<Vec<_>>()
+        };
+        let (none, unmanaged) = (Exclusion::NoNode, Exclusion::NotManaged);
+        let expected = [excluded(none), COUNTS, excluded(unmanaged)];
+        assert_eq!(standings(&roster, &before), expected);
+        assert_eq!(standings(&roster, &names(&["a", "b", "c"])), expected);
+        let since = names(&["aa", "b", "c", "d"]);
+        let expected = [excluded(none), COUNTS, excluded(unmanaged), excluded(none)];
+        assert_eq!(standings(&roster, &since), expected);
+        assert_eq!(standings(&Roster::default(), &since), [COUNTS; 4]);
     }
 
     #[test]
@@ -392,7 +432,7 @@ mod tests {
         let leases = names(&["n", "o", "p", "q", "r", "s", "gone"]);
         let roster = Roster::new(&leases, &nodes, None, &pools());
         let zone = |lease: &str| {
-            let index = roster.place(lease, false).zone?;
+            let index = place_in(&roster, lease).zone?;
             Some(&*roster.zones()[usize::from(index)])
         };
         assert_eq!(roster.zones(), ["a".into(), "b".into()]);

@@ -23,8 +23,8 @@ const STAMP_AHEAD_SECONDS: i64 = 1;
 /// and the server's stamp.
 const LATENCY: i128 = SECOND / 10;
 
-/// A kubelet renews its lease at a quarter of `leaseDurationSeconds`.
-const RENEWALS_PER_LEASE: f64 = 4.0;
+/// A kubelet renews its lease at a quarter of `leaseDurationSeconds`, here of that in milliseconds.
+const MILLIS_BETWEEN_RENEWALS_PER_SECOND: u64 = 1000 / 4;
 /// What a kubelet does by default (40 s leases), used where a lease does not say.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
@@ -101,8 +101,9 @@ pub struct Heartbeats {
 impl Heartbeats {
     /// Learns from one list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
-        let rolled_back = snapshot.resource_version < self.newest
-            || snapshot.leases.iter().any(|lease| self.is_older(lease));
+        let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
+        in_order.sort_by(|one, other| one.name.cmp(&other.name));
+        let rolled_back = snapshot.resource_version < self.newest || self.is_newer_than(&in_order);
         if rolled_back && !snapshot.consistent {
             return Intake::Stale;
         }
@@ -115,8 +116,6 @@ impl Heartbeats {
 
         let trusted_date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
         let mut forgot = rolled_back;
-        let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
-        in_order.sort_by(|one, other| one.name.cmp(&other.name));
         let names = self.names.clone();
         let mut before = names.iter().zip(mem::take(&mut self.beats)).peekable();
         let mut beats: Vec<Heartbeat> = Vec::with_capacity(in_order.len());
@@ -182,14 +181,15 @@ impl Heartbeats {
         self.beats.is_empty()
     }
 
-    /// Whether the lease is in a state before one seen. That tells a restored etcd even if its
-    /// revision has caught up since.
-    fn is_older(&self, lease: &Lease) -> bool {
-        // Without a renewTime its resourceVersion may not have been readable either.
-        lease.renew_time.is_some()
-            && self.get(&lease.name).is_some_and(|known| {
-                known.uid == lease.uid && lease.resource_version < known.resource_version
-            })
+    /// Whether one of these leases, in the order of their names, is in a state before one seen. That
+    /// tells a restored etcd even if its revision has caught up since.
+    fn is_newer_than(&self, leases: &[&Lease]) -> bool {
+        let mut known = self.iter().peekable();
+        leases.iter().any(|lease| {
+            while known.next_if(|(name, _)| *name < &*lease.name).is_some() {}
+            let known = known.peek().filter(|(name, _)| *name == &*lease.name);
+            known.is_some_and(|(_, known)| known.is_newer_than(lease))
+        })
     }
 
     /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
@@ -308,6 +308,14 @@ impl Heartbeat {
         self.resource_version
     }
 
+    /// Whether the lease is seen in a state before this one.
+    fn is_newer_than(&self, lease: &Lease) -> bool {
+        // Without a renewTime its resourceVersion may not have been readable either.
+        lease.renew_time.is_some()
+            && self.uid == lease.uid
+            && lease.resource_version < self.resource_version
+    }
+
     /// How often its kubelet renews it: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_millis.into())
@@ -334,8 +342,11 @@ fn millis(period: Duration) -> u32 {
 
 fn renewal_period(lease_duration_seconds: Option<i32>) -> Duration {
     match lease_duration_seconds {
-        Some(seconds) => Duration::from_secs_f64(f64::from(seconds.max(0)) / RENEWALS_PER_LEASE)
-            .clamp(SHORTEST_PERIOD, LONGEST_PERIOD),
+        Some(seconds) => {
+            let seconds = u64::try_from(seconds).unwrap_or(0);
+            Duration::from_millis(seconds * MILLIS_BETWEEN_RENEWALS_PER_SECOND)
+                .clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
+        }
         None => DEFAULT_PERIOD,
     }
 }

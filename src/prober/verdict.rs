@@ -186,12 +186,16 @@ impl Assessment {
         let mut by_zone = vec![(0, 0); roster.zones().len() + 1];
         let mut judged = Vec::with_capacity(leases.len());
         let mut silences = vec![];
-        for (name, beat) in leases.iter() {
+        for ((_, beat), place) in leases.iter().zip(roster.places(leases.names())) {
             let expiry = thresholds.expiry(beat.period());
             let pulse = pulse(beat, expiry, at);
             assessment.silent += usize::from(pulse != Pulse::Fresh);
-            let place = roster.place(name, protected && pulse == Pulse::Fresh);
-            match place.standing {
+            let standing = if protected && pulse == Pulse::Fresh {
+                place.standing.when_fresh_and_protected()
+            } else {
+                place.standing
+            };
+            match standing {
                 Standing::Excluded(why) => *assessment.excluded.entry(why).or_default() += 1,
                 Standing::Counts => {
                     assessment.candidates += 1;

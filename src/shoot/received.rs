@@ -9,6 +9,10 @@ use hyper::body::Body as Frames;
 use super::client::Body;
 use super::room::{LARGE_BYTES, ROOM, Room, Share};
 
+/// The least that is reserved, in bytes: nearly all that is read are lists of leases, each half a
+/// kilobyte.
+const FIRST_BYTES: usize = 16 * 1024;
+
 pub(super) enum End {
     Whole,
     CutOff,
@@ -84,7 +88,7 @@ impl Received {
             return true;
         }
         // Twice as much each time, so that little is copied, and no more than can be needed.
-        let capacity = self.bytes.capacity().saturating_mul(2);
+        let capacity = self.bytes.capacity().saturating_mul(2).max(FIRST_BYTES);
         let capacity = capacity.clamp(needed, limit.max(needed));
         if capacity > LARGE_BYTES {
             let share = self.share.get_or_insert_with(|| room.share());

@@ -11,9 +11,11 @@ use std::hash::{DefaultHasher, Hasher as _};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Uid([u8; 16]);
 
-/// Where a UUID has its hyphens, and how long it is.
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-const LENGTH: usize = 36;
+/// How many digits a UUID has before each of its hyphens, and behind the last.
+const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+
+/// Instead of a digit.
+const NO_DIGIT: u8 = 0x10;
 
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
@@ -34,24 +36,26 @@ impl fmt::Debug for Uid {
 }
 
 fn uuid(text: &str) -> Option<[u8; 16]> {
-    if text.len() != LENGTH {
-        return None;
+    let mut rest = text.as_bytes();
+    let mut uuid = 0_u128;
+    let mut odd = 0;
+    for (group, digits) in GROUPS.into_iter().enumerate() {
+        if group > 0 {
+            rest = rest.strip_prefix(b"-")?;
+        }
+        let (group, behind) = rest.split_at_checked(digits)?;
+        for byte in group {
+            let digit = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                _ => NO_DIGIT,
+            };
+            odd |= digit;
+            uuid = uuid << 4 | u128::from(digit);
+        }
+        rest = behind;
     }
-    let mut uuid = [0; 16];
-    let mut digits = 0;
-    for (place, byte) in text.bytes().enumerate() {
-        let digit = match byte {
-            b'-' if HYPHENS.contains(&place) => continue,
-            _ if HYPHENS.contains(&place) => return None,
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => return None,
-        };
-        let half = uuid.get_mut(digits / 2)?;
-        *half = *half << 4 | digit;
-        digits += 1;
-    }
-    Some(uuid)
+    (rest.is_empty() && odd & NO_DIGIT == 0).then_some(uuid.to_be_bytes())
 }
 
 fn digest(text: &str) -> [u8; 16] {

@@ -76,13 +76,26 @@ fn any_time() -> impl Strategy<Value = Timestamp> {
         .prop_map(|(second, micro)| Timestamp::new(second, micro * 1000).unwrap())
 }
 
-/// A manager in both encodings.
-fn manager() -> impl Strategy<Value = (Json, Vec<u8>)> {
+/// What a manager owns: what a kubelet does, at its place and elsewhere, and less.
+fn owned() -> impl Strategy<Value = Json> {
     let field = prop_oneof!["f:renewTime", "f:renewTim", "f:spec"];
     let owner = prop_oneof!["f:spec", "f:status"];
-    (proptest::option::of(any_time()), field, owner, text()).prop_map(|(at, field, owner, name)| {
+    let kubelet = json!({"f:holderIdentity": {}, "f:leaseDurationSeconds": {}, "f:renewTime": {}});
+    prop_oneof![
+        (owner, field).prop_map(|(owner, field)| json!({owner: {field: {}}})),
+        Just(json!({"f:spec": kubelet})),
+        Just(json!({"f:metadata": {}, "f:spec": kubelet})),
+        Just(json!({"f:metadata": {"f:labels": {}, "f:spec": kubelet}})),
+        Just(json!({"f:metadata": {"f:labels": {}, "f:spec": kubelet}, "f:spec": {}})),
+        Just(json!({"f:metadata": {}, ",\"f:spec": kubelet})),
+        Just(json!({"f:metadata": {}, "f:spec": [kubelet]})),
+    ]
+}
+
+/// A manager in both encodings.
+fn manager() -> impl Strategy<Value = (Json, Vec<u8>)> {
+    (proptest::option::of(any_time()), owned(), text()).prop_map(|(at, owned, name)| {
         let at = at.map(|at| Timestamp::from_second(at.as_second()).unwrap());
-        let owned = json!({owner: {field: {}}});
         let mut json = json!({"manager": name, "fieldsV1": owned});
         let mut wire = bytes(1, name);
         if let Some(at) = at {
