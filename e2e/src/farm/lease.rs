@@ -5,7 +5,7 @@ use super::{
     clock::{Micros, micro_time, stamp},
     framing::Body,
     kubelets::{Kubelets, Renewal},
-    names::{node_name, uid},
+    names::{by_name, node_name, uid},
     template::Template,
     wire,
 };
@@ -43,16 +43,18 @@ pub(super) fn leases(
     duration: u32,
     at: Micros,
 ) -> Body {
-    let items = kubelets.renewals(at).enumerate().map(|(node, renewal)| {
+    let renewals: Vec<Renewal> = kubelets.renewals(at).collect();
+    let items = by_name(renewals.len()).filter_map(|node| {
+        let renewal = *renewals.get(node)?;
         let revision = kubelets.revision(renewal.written);
-        LeaseOf {
+        Some(LeaseOf {
             name: node_name(shoot, node),
             uid: uid(1, shoot, node),
             node_uid: uid(0, shoot, node),
             revision: revision.to_string(),
             duration,
             renewal,
-        }
+        })
     });
     let revision = kubelets.revision(at);
     list(
@@ -166,10 +168,10 @@ mod tests {
         let list = LeaseList::decode(&body).unwrap();
         assert_eq!(list.resource_version, kubelets.revision(START));
         assert_eq!(list.leases.len(), 100);
-        for (place, (lease, renewal)) in
-            list.leases.iter().zip(kubelets.renewals(START)).enumerate()
-        {
-            assert_eq!(*lease.name, node_name(12, place));
+        let renewals: Vec<Renewal> = kubelets.renewals(START).collect();
+        for (lease, node) in list.leases.iter().zip(by_name(100)) {
+            let renewal = renewals[node];
+            assert_eq!(*lease.name, node_name(12, node));
             assert_eq!(lease.duration_seconds, Some(40));
             assert_eq!(lease.stamp, Some(renewal.written / 1_000_000));
             assert_eq!(lease.renew_time.unwrap().as_micros(), renewal.renew_time);

@@ -3,7 +3,7 @@
 use super::{
     bodies::{Encoding, list},
     framing::Body,
-    names::{ZONES, node_name, uid},
+    names::{ZONES, by_name, node_name, uid},
     template::Template,
     wire,
 };
@@ -34,7 +34,7 @@ pub(super) fn nodes(encoding: Encoding, shoot: usize, count: usize, revision: u6
         Encoding::Json => &JSON,
         Encoding::Protobuf => &MESSAGE,
     };
-    let items = (0..count).map(|node| {
+    let items = by_name(count).map(|node| {
         let mut item = Vec::new();
         template.fill(
             &node_values(shoot, node).each_ref().map(String::as_str),
@@ -213,7 +213,7 @@ mod tests {
         assert!((15_000..20_000).contains(&each), "{each} bytes a node");
         let nodes = Node::decode_list(&body).unwrap();
         assert_eq!(nodes.len(), 4);
-        for (place, node) in nodes.iter().enumerate() {
+        for (node, place) in nodes.iter().zip(by_name(4)) {
             assert_eq!(*node.name, node_name(3, place));
             assert_eq!(node.worker_pool.as_deref(), Some("worker"));
             assert_eq!(node.zone.as_deref(), Some(ZONES[place % 3]));
