@@ -12,6 +12,7 @@ use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use tokio::time::Instant;
 
 use super::{
+    clusters::Clusters,
     events::{
         self,
         dependent::{self, DependentNews},
@@ -29,7 +30,7 @@ use crate::api::{ClusterHealth, ProbePolicyStatus};
 
 /// All clusters and policies, and what is written of each.
 pub(super) struct Book {
-    pub(super) clusters: BTreeMap<Arc<str>, ClusterRecord>,
+    pub(super) clusters: Clusters,
     pub(super) policies: BTreeMap<Arc<str>, PolicyRecord>,
     /// Statuses of policies of which the watch has not told yet.
     left: BTreeMap<Arc<str>, ProbePolicyStatus>,
@@ -87,15 +88,16 @@ impl Book {
         match update {
             Update::Cluster(name, report) => {
                 self.metrics.reported(&name, &report);
-                let before = self.clusters.get(&name).and_then(|it| it.report.clone());
-                let entry = self.clusters.entry(name.clone());
-                let record = entry.or_insert_with(ClusterRecord::new);
+                let mut record = self.clusters.get_or_new(&name);
+                let before = record.report.clone();
                 record.log_state(&name, &report);
                 if let Some(event) = record.look_at(&report) {
                     self.news.push((record.regarding(&name), event));
                 }
                 let policy = report.policy.clone();
-                if record.take(*report) {
+                let concerns_policies = record.take(*report);
+                drop(record);
+                if concerns_policies {
                     self.concerns_policies = true;
                     self.hurry_policy(before.and_then(|it| it.policy.clone()));
                     self.hurry_policy(policy);
@@ -111,13 +113,13 @@ impl Book {
             }
             Update::ClusterUnselected(name) => {
                 self.metrics.gone(&name);
-                if let Some(record) = self.clusters.get_mut(&name) {
+                if let Some(mut record) = self.clusters.get_mut(&name) {
                     record.unselect();
                 }
                 self.concerns_policies = true;
             }
             Update::ClusterGone(name) => {
-                if let Some(record) = self.clusters.get_mut(&name) {
+                if let Some(mut record) = self.clusters.get_mut(&name) {
                     record.drop_health();
                 }
                 self.concerns_policies = true;
@@ -131,7 +133,7 @@ impl Book {
     fn take_news(&mut self, cluster: &str, news: &DependentNews) {
         let record = self.clusters.get_mut(cluster);
         let event = match record {
-            Some(record) => record.event(news),
+            Some(mut record) => record.event(news),
             None => dependent::event(news, None, None),
         };
         if let Some(event) = event {
@@ -204,7 +206,8 @@ impl Book {
             }
             Event::InitDone => {
                 let mut listed = std::mem::take(&mut self.listed);
-                let names: Vec<Arc<str>> = self.clusters.keys().cloned().collect();
+                let names = self.clusters.iter().map(|(name, _)| name.clone());
+                let names: Vec<Arc<str>> = names.collect();
                 for name in names {
                     self.there_is(&name, listed.remove(&*name).as_ref());
                 }
@@ -224,7 +227,7 @@ impl Book {
 
     /// There is such a ClusterHealth, or none.
     fn there_is(&mut self, name: &str, health: Option<&ObjectMeta>) {
-        let Some(record) = self.clusters.get_mut(name) else {
+        let Some(mut record) = self.clusters.get_mut(name) else {
             return;
         };
         match health {
@@ -235,6 +238,7 @@ impl Book {
             None if record.report.is_some() || record.unwanted => record.vanished(),
             // What an earlier run has left of a Cluster that is gone.
             None => {
+                drop(record);
                 self.clusters.remove(name);
                 self.concerns_policies = true;
             }
@@ -252,7 +256,7 @@ impl Book {
         let mut probed = 0;
         let mut census = Census::default();
         let mut holding: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
-        for (name, record) in &self.clusters {
+        for (name, record) in self.clusters.iter() {
             let Some(summary) = record.summary() else {
                 continue;
             };
@@ -275,7 +279,7 @@ impl Book {
             if policy.report.deleting {
                 // A loop that has not reported yet has not looked.
                 let unreported = policy.report.kept.iter().filter(|kept| {
-                    let record = self.clusters.get(*kept);
+                    let record = self.clusters.get(kept);
                     record.is_none_or(|record| record.report.is_none())
                 });
                 clusters.extend(unreported.cloned());
@@ -323,18 +327,15 @@ impl Book {
         let policies = self.policies.iter();
         let policies = policies
             .filter_map(|(name, record)| Some((record.kept.schedule.due()?, Rank::News, name)));
-        let clusters = self
-            .clusters
-            .iter()
-            .filter(|(_, record)| record.unwanted || record.report.is_some())
-            .filter_map(|(name, record)| {
-                let rank = match () {
-                    () if record.is_urgent() => Rank::Urgent,
-                    () if record.is_minor() => Rank::Observed,
-                    () => Rank::News,
-                };
-                Some((record.schedule.due()?, rank, name))
-            });
+        let clusters = self.clusters.soonest(now);
+        let clusters = clusters.map(|(due, name, record)| {
+            let rank = match () {
+                () if record.is_urgent() => Rank::Urgent,
+                () if record.is_minor() => Rank::Observed,
+                () => Rank::News,
+            };
+            (due, rank, name)
+        });
         // What is not due yet comes in its time, whatever its rank.
         let order = |(due, rank, _): &(Instant, Rank, _)| ((*due).max(now), *rank, *due);
         let soonest = [
@@ -356,12 +357,11 @@ impl Book {
     /// How many objects are due to be written and are not being written.
     pub(super) fn due(&self) -> usize {
         let now = Instant::now();
-        let clusters = self.clusters.values().map(|record| record.schedule.due());
         let policies = self.policies.values().map(|it| it.kept.schedule.due());
         let finalizers = self.policies.values();
         let finalizers = finalizers.map(|record| record.finalizer.schedule.due());
-        let all = clusters.chain(policies).chain(finalizers).flatten();
-        all.filter(|due| *due <= now).count()
+        let all = policies.chain(finalizers).flatten();
+        self.clusters.due(now) + all.filter(|due| *due <= now).count()
     }
 
     /// The status that a policy asks for now; `None` if there is no such policy.
@@ -415,7 +415,7 @@ mod tests {
         for name in names {
             let name: Arc<str> = (*name).into();
             book.take(Update::Cluster(name.clone(), state(ClusterState::Online)));
-            let record = book.clusters.get_mut(&name).unwrap();
+            let mut record = book.clusters.get_mut(&name).unwrap();
             record.begin();
             let report = record.report.clone().unwrap();
             let status = cluster::status(&report, &record.status, Timestamp::now());
@@ -467,8 +467,8 @@ mod tests {
         let mut book = written(&["a", "d"]);
         let outage = seen(Verdict::Outage, Protection::ScalingDown);
         book.take(Update::Cluster("d".into(), outage));
-        let protected = book.clusters.get_mut("d").unwrap();
         for _ in 0..4 {
+            let mut protected = book.clusters.get_mut("d").unwrap();
             protected.schedule.begin();
             protected.schedule.failed();
         }

@@ -11,6 +11,7 @@ mod allowance;
 mod book;
 mod changes;
 pub mod cluster;
+mod clusters;
 pub mod conditions;
 mod events;
 mod finalizer;

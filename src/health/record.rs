@@ -156,6 +156,12 @@ impl ClusterRecord {
         dependents.iter().filter(|it| it.owed).count()
     }
 
+    /// When it is written next; `None` if there is nothing to write, or it is being written.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let due = self.schedule.due();
+        due.filter(|_| self.unwanted || self.report.is_some())
+    }
+
     /// Whether it is there, and owned by the Cluster that is reported.
     pub(super) fn is_established(&self) -> bool {
         let uid = self.report.as_ref().map(|report| &report.uid);

@@ -157,7 +157,7 @@ impl Content for Book {
 
 impl Book {
     fn write_cluster(&mut self, seed: &Seed, name: &Arc<str>) -> Option<BoxFuture<'static, Done>> {
-        let record = self.clusters.get_mut(name)?;
+        let mut record = self.clusters.get_mut(name)?;
         // Those that were begun before it may be waiting for their turns.
         let seed = match record.is_urgent() {
             true => seed.urgent(),
@@ -221,7 +221,7 @@ impl Book {
         status: ClusterHealthStatus,
         written: Result<Option<String>, WriteError>,
     ) {
-        let Some(record) = self.clusters.get_mut(name) else {
+        let Some(mut record) = self.clusters.get_mut(name) else {
             return;
         };
         match written {
@@ -244,7 +244,7 @@ impl Book {
     }
 
     fn cluster_deleted(&mut self, name: &str, deleted: Result<(), WriteError>) {
-        let Some(record) = self.clusters.get_mut(name) else {
+        let Some(mut record) = self.clusters.get_mut(name) else {
             return;
         };
         match deleted {
@@ -253,6 +253,7 @@ impl Book {
                 record.schedule.failed();
             }
             _ if record.unwanted && record.report.is_none() => {
+                drop(record);
                 self.clusters.remove(name);
             }
             // Its cluster may be selected again, or what is owed to it still counts.
