@@ -10,12 +10,12 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::{
     api::Protection,
     prober::{guard::Guard, plan::Aim, scale::Resources},
-    runtime::seed::REQUEST_LIMIT,
+    runtime::seed::{Budget, REQUEST_LIMIT, Seed as Turns},
 };
 use futures::future::join_all;
 use rstest::rstest;
@@ -162,15 +162,17 @@ fn a_dependent_that_is_absent_sends_one_discovery() {
 
 /// Clusters that have the same dependent, with what they know of kinds in common.
 fn guards(stage: &Stage) -> Vec<Guard> {
-    let resources = Resources::default();
-    let guard = |cluster: &str| {
-        put_workload(&stage.seed, "Etcd", cluster, "first", 3);
-        let seed = stage.seed.unlimited();
-        let mut guard = Guard::new(cluster.into(), seed, resources.clone(), None);
-        guard.adopt(&stage.settings.dependents);
-        guard
-    };
-    ["a", "b", "c"].map(guard).into()
+    let (seed, resources) = (stage.seed.unlimited(), Resources::default());
+    ["a", "b", "c"]
+        .map(|cluster| guard(stage, cluster, &seed, &resources))
+        .into()
+}
+
+fn guard(stage: &Stage, cluster: &str, seed: &Turns, resources: &Resources) -> Guard {
+    put_workload(&stage.seed, "Etcd", cluster, "first", 3);
+    let mut guard = Guard::new(cluster.into(), seed.clone(), resources.clone(), None);
+    guard.adopt(&stage.settings.dependents);
+    guard
 }
 
 /// Follows what is under way for that long.
@@ -239,6 +241,45 @@ fn who_waits_together_fails_together() {
         for guard in &guards {
             assert_eq!(guard.protection(), Protection::Active);
         }
+    });
+}
+
+/// It was another one's, and over before it was the turn of this.
+#[test]
+fn who_has_not_waited_for_a_failure_does_not_fail_by_it() {
+    run(async {
+        let stage = Stage::new(&[info("Etcd", "first", 0)]);
+        stage
+            .seed
+            .fail(Failure::Status(503), (0, usize::MAX), |call| {
+                call.brief() == DISCOVERY
+            });
+        // Turns go by the real clock: the next comes when all this has long been done.
+        let budget = Budget {
+            qps: 1.0,
+            burst: NonZeroU32::MIN,
+        };
+        let busy = Turns::new(stage.seed.unlimited().client().clone(), budget);
+        busy.turn().await;
+        let resources = Resources::default();
+        let mut guards = [
+            guard(&stage, "a", &busy, &resources),
+            guard(&stage, "b", &stage.seed.unlimited(), &resources),
+        ];
+        for guard in &mut guards {
+            guard.act(stage.order(Aim::Protect), String::new);
+        }
+        let failed = |guard: &Guard| {
+            let mut problems = guard.ledger().problems();
+            problems.any(|it| it.reason == "ScalingFailed")
+        };
+        follow(&mut guards, Duration::from_millis(1)).await;
+        assert_eq!(guards.each_ref().map(failed), [false, true]);
+        stage.seed.heal();
+        while lookups(&stage.seed) < 2 && !failed(&guards[0]) {
+            follow(&mut guards, Duration::from_millis(1)).await;
+        }
+        assert_eq!(guards.each_ref().map(failed), [false, true]);
     });
 }
 

@@ -76,19 +76,25 @@ impl Resources {
             return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
         }
         let cell = self.cell(&kind);
-        let asked = Instant::now();
-        let need = Need { asked, since };
-        if let Some(answer) = cell.lock().await.answer(need) {
+        // Each time since now: what met whoever's turn came long before says nothing any more.
+        let need = || Need {
+            asked: Instant::now(),
+            since,
+        };
+        let asking = need();
+        if let Some(answer) = cell.lock().await.answer(asking) {
             return scalable(answer?, &kind);
         }
         // Outside of the lock: who can wait for long must not hold up who is urgent.
         seed.turn().await;
+        let asking = need();
         let mut known = cell.lock().await;
-        if let Some(answer) = known.answer(need) {
+        if let Some(answer) = known.answer(asking) {
             return scalable(answer?, &kind);
         }
         let since = Instant::now();
-        let answer = look_up(seed, &kind).await;
+        // Nor must who waits for a place among few.
+        let answer = look_up(&seed.urgent(), &kind).await;
         match &answer {
             Ok(answer) => known.answer = Some((answer.clone(), since)),
             Err(error) => known.failure = Some((error.clone(), Instant::now())),
