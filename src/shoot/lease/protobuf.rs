@@ -98,7 +98,8 @@ impl Stamp {
 const OF_KUBELET: &[u8] =
     br#","f:spec":{"f:holderIdentity":{},"f:leaseDurationSeconds":{},"f:renewTime":{}}}"#;
 
-/// The fields of a manager are JSON in protobuf, too; `None` if they are not.
+/// Whether what a manager owns, which is JSON in protobuf, too, has the renewTime; `None` if it cannot be
+/// told.
 fn owns_renew_time(fields: &[u8]) -> Option<bool> {
     // To parse these of each lease costs as much as all else that is done to decode it.
     if fields.ends_with(OF_KUBELET) {
