@@ -121,18 +121,22 @@ pub(super) fn groups(name: &str, versions: &[&str]) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// What there is of the group and version of Etcds.
-pub(super) fn discovery(version: &str) -> Value {
+/// What there is of the group and version of Etcds, which have a scale in it or not.
+pub(super) fn discovery(version: &str, scale: bool) -> Value {
     let resource = |name: &str, kind: &str| {
         json!({
             "name": name, "singularName": "etcd", "namespaced": true, "kind": kind,
             "verbs": ["get", "list", "patch"],
         })
     };
+    let mut resources = vec![resource("etcds", "Etcd")];
+    if scale {
+        resources.push(resource("etcds/scale", "Scale"));
+    }
     json!({
         "kind": "APIResourceList", "apiVersion": "v1",
         "groupVersion": version,
-        "resources": [resource("etcds", "Etcd"), resource("etcds/scale", "Scale")],
+        "resources": resources,
     })
 }
 

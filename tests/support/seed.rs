@@ -226,6 +226,8 @@ struct State {
     stuck: BTreeSet<String>,
     /// The versions of Etcds that are served.
     etcds: Vec<&'static str>,
+    /// Those of them that lack the scale subresource.
+    without_scale: Vec<&'static str>,
     /// The finalizers that each field manager has applied, and nobody else.
     finalizers: BTreeMap<(Key, String), BTreeSet<String>>,
 }
@@ -282,6 +284,11 @@ impl Seed {
     /// From now on Etcds are served in these versions, and in no other.
     pub fn serve_etcds(&self, versions: &[&'static str]) {
         self.lock().etcds = versions.to_vec();
+    }
+
+    /// From now on Etcds cannot be scaled in these versions.
+    pub fn serve_etcds_without_scale(&self, versions: &[&'static str]) {
+        self.lock().without_scale = versions.to_vec();
     }
 
     /// Deletes an object.
@@ -492,6 +499,11 @@ impl Seed {
     }
 }
 
+/// The version in an apiVersion of Etcds.
+fn etcd_version(api_version: &str) -> Option<&str> {
+    api_version.strip_prefix(DRUID)?.strip_prefix('/')
+}
+
 impl State {
     fn decide(&mut self, call: &Call) -> Result<Outcome, Failure> {
         self.calls.push(call.clone());
@@ -499,7 +511,8 @@ impl State {
         if let Some((failure, false)) = failing {
             return Err(failure);
         }
-        if !self.serves(&call.api_version) {
+        let scale = call.resource.ends_with("/scale");
+        if !self.serves(&call.api_version) || scale && !self.scales(&call.api_version) {
             return Err(Failure::Unserved);
         }
         let outcome = self.carry_out(call);
@@ -510,9 +523,12 @@ impl State {
     }
 
     fn serves(&self, api_version: &str) -> bool {
-        let version = api_version.strip_prefix(DRUID);
-        let version = version.and_then(|it| it.strip_prefix('/'));
-        version.is_none_or(|version| self.etcds.contains(&version))
+        etcd_version(api_version).is_none_or(|version| self.etcds.contains(&version))
+    }
+
+    fn scales(&self, api_version: &str) -> bool {
+        let version = etcd_version(api_version);
+        version.is_none_or(|version| !self.without_scale.contains(&version))
     }
 
     fn failing(&mut self, call: &Call) -> Option<(Failure, bool)> {
@@ -539,7 +555,8 @@ impl State {
             return Outcome::Json(200, groups(DRUID, &self.etcds));
         }
         if call.resource.starts_with("/apis/druid.gardener.cloud/") {
-            return Outcome::Json(200, discovery(&call.api_version));
+            let scale = self.scales(&call.api_version);
+            return Outcome::Json(200, discovery(&call.api_version, scale));
         }
         if plural == EVENTS {
             return Outcome::Json(201, call.body.clone());

@@ -15,14 +15,14 @@ use crate::runtime::seed::Seed;
 pub(super) enum Served {
     /// It can be scaled.
     Scalable(ApiResource),
-    /// It is there, and cannot be scaled.
+    /// It is there, and cannot be scaled in any version.
     NotScalable(&'static str),
     /// The group, if it is served at all, has it in no version.
     Nowhere,
 }
 
-/// Looks a kind up; it is the request's turn. That counts for those which follow if the version is not
-/// served: they are few and seldom, and whoever waits for the answer waits for them as well.
+/// Looks a kind up; it is the request's turn. That counts for those which follow if it cannot be scaled in
+/// its version: they are few and seldom, and whoever waits for the answer waits for them as well.
 pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Served, ScaleError> {
     let served = seed.call_at_turn(served(seed.client(), kind)).await;
     let served = served.map_err(|error| Failure::Call(error).explain("discovery"))?;
@@ -36,21 +36,23 @@ pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Serv
             kind,
             asked,
             used,
-            "not served as a policy asks for it; another version is used"
+            "not served as a policy asks for it, or not with a scale; another version is used"
         );
     }
     Ok(served)
 }
 
 async fn served(client: &Client, kind: &GroupVersionKind) -> kube::Result<Served> {
-    if let Some(found) = in_version(client, kind).await? {
-        return Ok(scalable(found));
-    }
+    // A definition says for each version whether there is a scale.
+    let mut served = match in_version(client, kind).await?.map(scalable) {
+        Some(found @ Served::Scalable(_)) => return Ok(found),
+        Some(found) => found,
+        None => Served::Nowhere,
+    };
     // The list of all groups: that a path is not there may be the word of a proxy that has lost its way.
     let groups = client.list_api_groups().await?.groups;
     let group = groups.into_iter().find(|group| group.name == kind.group);
     let versions = group.into_iter().flat_map(|group| group.versions);
-    let mut served = Served::Nowhere;
     for version in versions.filter(|version| version.version != kind.version) {
         let other = GroupVersionKind::gvk(&kind.group, &version.version, &kind.kind);
         match in_version(client, &other).await?.map(scalable) {
