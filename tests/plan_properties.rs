@@ -206,7 +206,7 @@ impl World {
             match step {
                 Step::Nothing(settled) => {
                     let what = What::Settled(settled, Some(found));
-                    self.ledger.note(&dependent, &what, Instant::now());
+                    self.ledger.note(&dependent, &what, false, Instant::now());
                     return Ok(());
                 }
                 // In time the controller does its work.
@@ -220,7 +220,7 @@ impl World {
     fn note(&mut self, step: Step, found: Observed) {
         let what = What::Did(step, Some(found));
         self.ledger
-            .note(&dependent("d", 0, 0), &what, Instant::now());
+            .note(&dependent("d", 0, 0), &what, false, Instant::now());
     }
 
     fn act(&mut self, aim: Aim) -> Result<(Step, Observed), Cut> {

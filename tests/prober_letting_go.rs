@@ -11,6 +11,7 @@ mod support;
 
 use std::time::Duration;
 
+use dependency_watchdog::prober::plan::RECORD;
 use serde_json::{Value, json};
 use support::{
     Failure, INTERVAL, LONG, Read, World, assert_kept, assert_released, assert_restored,
@@ -505,7 +506,6 @@ async fn what_is_given_up_is_told_and_its_policy_freed() {
     world.shoot("a").renew();
     // One answer is not enough, nor are many within seconds.
     world.clock.pass(LONG).await;
-    let problem = |status: &Value| condition(status, "Degraded")["reason"].clone();
     assert_eq!(problem(&world.health("a")), "KindUnknown");
     assert!(world.seed.get("probepolicies", "", "p").is_some());
     world.clock.pass(LONG * 3).await;
@@ -518,51 +518,163 @@ async fn what_is_given_up_is_told_and_its_policy_freed() {
     assert!(note.contains("set its replicas to 3"), "{note}");
 }
 
-/// A cluster that the policy still selects shows it.
-#[test]
-fn what_is_given_up_is_shown_for_a_while() {
-    let ways: [fn(&World); 2] = [
-        |world| change_policy(world, "p", truncate),
-        |world| change_shoot(world, RESTORED[0].1),
-    ];
-    for change in ways {
-        run(async move {
-            let world = protected_with_an_etcd().await;
-            world.seed.serve_etcds(&[]);
-            change(&world);
-            world.shoot("a").renew();
-            world.clock.pass(LONG).await;
-            let given_up = |status: &Value| condition(status, "Degraded")["reason"] == "GivenUp";
-            let all = |status: &Value| given_up(status) && status["protection"] == "None";
-            let what = "it is given up, and all else restored";
-            world.health_where("a", what, all).await;
-            world.clock.pass(LONG * 5).await;
-            assert!(given_up(&world.health("a")));
-            let told = told_of_etcds(&world);
-            assert_eq!(
-                told.iter()
-                    .filter(|(reason, _)| reason == "GivenUp")
-                    .count(),
-                1
-            );
-        });
-    }
+/// What is told of dependents.
+fn problem(status: &Value) -> Value {
+    condition(status, "Degraded")["reason"].clone()
 }
 
-/// It was given up too early: the marks on the dependents are the truth.
-#[tokio::test]
-async fn what_was_given_up_is_restored_when_it_is_served_again() {
+fn is_given_up(status: &Value) -> bool {
+    problem(status) == "GivenUp"
+}
+
+/// `a`, protected, whose policy ceases to name an Etcd that is not served any more, which is given up.
+async fn given_up() -> World {
     let world = protected_with_an_etcd().await;
     world.seed.serve_etcds(&[]);
     change_policy(&world, "p", truncate);
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    let given_up = |status: &Value| condition(status, "Degraded")["reason"] == "GivenUp";
-    world.health_where("a", "it is given up", given_up).await;
+    let all = |status: &Value| is_given_up(status) && status["protection"] == "None";
+    let what = "it is given up, and all else restored";
+    world.health_where("a", what, all).await;
+    world
+}
+
+/// A cluster that the policy still selects shows it.
+#[tokio::test]
+async fn what_is_given_up_is_shown_for_a_while() {
+    let world = given_up().await;
+    world.clock.pass(LONG * 5).await;
+    assert!(is_given_up(&world.health("a")));
+    let told = told_of_etcds(&world);
+    let times = told.iter().filter(|(reason, _)| reason == "GivenUp");
+    assert_eq!(times.count(), 1);
+}
+
+/// Whether the Etcd is owed its three replicas, by the ClusterHealth.
+fn owes_the_etcd(world: &World) -> bool {
+    let status = world.health("a");
+    let dependents = status["dependents"].as_array().unwrap();
+    let etcd = dependents.iter().find(|it| it["ref"]["kind"] == "Etcd");
+    etcd.is_some_and(|it| it["owed"] == true && it["recordedReplicas"] == 3)
+}
+
+/// It keeps no other at zero for that, until no policy names it.
+#[test]
+fn what_a_policy_names_is_not_given_up() {
+    for (_, change) in RESTORED {
+        for served_again in [true, false] {
+            run(async move {
+                let world = protected_with_an_etcd().await;
+                world.seed.serve_etcds(&[]);
+                world.shoot("a").renew();
+                change_shoot(&world, change);
+                world.clock.pass(LONG * 6).await;
+                assert_restored(&world);
+                let status = world.health("a");
+                assert_eq!(problem(&status), "KindUnknown", "{status}");
+                assert!(owes_the_etcd(&world), "{status}");
+                if served_again {
+                    world.seed.serve_etcds(&["v1beta1"]);
+                    world.protection("a", "None").await;
+                    assert_etcd_restored(&world);
+                } else {
+                    change_policy(&world, "p", truncate);
+                    world.clock.pass(LONG).await;
+                    assert!(owes_the_etcd(&world), "{}", world.health("a"));
+                    world.health_where("a", "it is given up", is_given_up).await;
+                }
+            });
+        }
+    }
+}
+
+/// Nothing is done about what a suspended policy has taken, though it is looked at.
+#[tokio::test]
+async fn what_is_held_as_it_is_is_not_given_up() {
+    let world = protected_with_an_etcd().await;
+    world.seed.serve_etcds(&[]);
+    change_policy(&world, "p", |policy| {
+        truncate(policy);
+        policy["spec"]["suspend"] = json!(true);
+    });
+    world.clock.pass(LONG * 6).await;
+    assert_kept(&world);
+    let status = world.health("a");
+    assert_eq!(problem(&status), "KindUnknown", "{status}");
+    assert!(owes_the_etcd(&world), "{status}");
+    world.shoot("a").renew();
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["suspend"] = json!(false)
+    });
+    world.clock.pass(LONG).await;
+    assert!(owes_the_etcd(&world), "{}", world.health("a"));
+    world.health_where("a", "it is given up", is_given_up).await;
+}
+
+/// The kind is there, and so may be the object: it is told with its remedy until it can be scaled again.
+#[tokio::test]
+async fn what_is_served_without_a_scale_is_not_given_up() {
+    let world = protected_with_an_etcd().await;
+    world.seed.serve_etcds_without_scale(&["v1alpha1"]);
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    world.shoot("a").renew();
+    world.clock.pass(LONG * 6).await;
+    assert_restored(&world);
+    let status = world.health("a");
+    assert_eq!(problem(&status), "NotScalable", "{status}");
+    assert!(owes_the_etcd(&world), "{status}");
+    world.seed.serve_etcds_without_scale(&[]);
+    world.clock.pass(LONG).await;
+    assert_etcd_restored(&world);
+    assert!(world.seed.get("probepolicies", "", "p").is_none());
+}
+
+/// It was given up too early: the marks on the dependents are the truth.
+#[tokio::test]
+async fn what_was_given_up_is_restored_when_it_is_served_again() {
+    let world = given_up().await;
     world.seed.serve_etcds(&["v1beta1"]);
     world.clock.pass(LONG * 3).await;
     assert_etcd_restored(&world);
-    assert!(!given_up(&world.health("a")));
+    assert!(!is_given_up(&world.health("a")));
+}
+
+/// Why it is at zero is told for as long as it is, and not that it was given up.
+#[test]
+fn what_was_given_up_and_refuses_is_told_until_it_is_restored() {
+    type Step = fn(&World);
+    fn record(world: &World, record: &str) {
+        world.seed.change("etcds", "a", "main", |etcd| {
+            etcd["metadata"]["annotations"][RECORD] = json!(record);
+        });
+    }
+    let unreadable: Step = |world| record(world, "many");
+    let readable: Step = |world| record(world, "3");
+    let forbid: Step = |world| {
+        let patches = |call: &support::Call| call.brief().starts_with("PATCH etcds");
+        let failure = Failure::Status(403);
+        world.seed.fail(failure, (0, usize::MAX), patches);
+    };
+    let cases: [(&str, Step, Step); 2] = [
+        ("RecordUnreadable", unreadable, readable),
+        ("ScalingForbidden", forbid, |world| world.seed.heal()),
+    ];
+    for (reason, refuse, mend) in cases {
+        run(async move {
+            let world = given_up().await;
+            refuse(&world);
+            world.seed.serve_etcds(&["v1alpha1"]);
+            let refused = |status: &Value| problem(status) == reason;
+            world.health_where("a", reason, refused).await;
+            // Longer than it would be told that it was given up.
+            world.clock.pass(LONG * 70).await;
+            assert!(refused(&world.health("a")), "{}", world.health("a"));
+            mend(&world);
+            world.clock.pass(LONG * 3).await;
+            assert_etcd_restored(&world);
+        });
+    }
 }
 
 /// A policy is deleted while the owner of a kind is being upgraded.

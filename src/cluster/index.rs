@@ -21,7 +21,10 @@ use super::{
     selection::{Brake, Policy, Rules, name, select},
     settings::{Dependent, Settings, SettingsError},
 };
-use crate::{api::ProbePolicy, gardener::Cluster};
+use crate::{
+    api::{DependentRef, ProbePolicy},
+    gardener::Cluster,
+};
 
 /// The names of the clusters whose assignment is another than before, those that came or went
 /// included.
@@ -123,6 +126,19 @@ impl Assignment {
             Some(Ok(settings)) => &settings.dependents,
             _ => &[],
         }
+    }
+
+    /// Whether the policy that applies names this dependent. Which it names is not known if it is not
+    /// known how it does.
+    pub fn may_name(&self, dependent: &DependentRef) -> bool {
+        let Some(selected) = &self.selected else {
+            return false;
+        };
+        let named = |settings: &Arc<Settings>| {
+            let mut dependents = settings.dependents.iter();
+            dependents.any(|it| it.reference == *dependent)
+        };
+        selected.settings.as_ref().map_or(true, named)
     }
 
     /// What is to be done with the cluster.

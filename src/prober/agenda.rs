@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{flow::Ending, ledger::Ledger, plan::Aim};
+use super::{
+    flow::{Ending, What},
+    ledger::Ledger,
+    plan::Aim,
+};
 use crate::{
     api::{ClusterHealthStatus, Protection, Restore},
     cluster::Dependent,
@@ -206,6 +210,18 @@ impl Agenda {
             again_and_again: true,
         };
         stopped
+    }
+
+    /// Takes down what a flow did to a dependent, or met there.
+    pub fn note(&mut self, dependent: &Dependent, what: &What, now: Instant) {
+        let held = matches!(
+            self.next,
+            Next::Standing {
+                again_and_again: true,
+                ..
+            }
+        );
+        self.ledger.note(dependent, what, held, now);
     }
 
     /// Ends a flow under way between two requests; nothing follows it.

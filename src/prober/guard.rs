@@ -23,7 +23,7 @@ use super::{
     warrant::{Grant, grant},
 };
 use crate::{
-    api::{ClusterHealthStatus, LastAction, Protection},
+    api::{ClusterHealthStatus, DependentRef, LastAction, Protection},
     cluster::Dependent,
     health::{Deed, DependentNews},
     runtime::seed::Seed,
@@ -134,6 +134,11 @@ impl Guard {
         self.provable = None;
         let next = self.agenda.adopt(dependents);
         self.carry_out(next);
+    }
+
+    /// Takes up which dependents the policy that applies names, or may name.
+    pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
+        self.agenda.ledger.named_by(names);
     }
 
     /// Does what a verdict asks for. A flow of another aim, or one that is ending, is overtaken: it
@@ -292,7 +297,6 @@ impl Guard {
         let before = self.agenda.ledger.problem(dependent).cloned();
         let owed = self.agenda.ledger.owed(dependent);
         self.agenda
-            .ledger
             .note(&event.dependent, &event.what, Instant::now());
         let problem = self.agenda.ledger.problem(dependent);
         // What is tried again and again is told once.

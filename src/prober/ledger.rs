@@ -10,7 +10,6 @@ use self::given_up::Unscalable;
 use super::{
     flow::What,
     plan::{Aim, IGNORE, Memory, Observed, Record, Settled, Step},
-    scale::ScaleError,
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
@@ -32,7 +31,10 @@ struct Entry {
     dependent: Dependent,
     memory: Memory,
     problem: Option<Problem>,
-    /// The policy names it.
+    /// A policy asks for it to be handled.
+    asked: bool,
+    /// The policy that applies names it, asked for or not: nobody asks for any while the cluster is let
+    /// go.
     named: bool,
     /// It has been seen, so that a mark on it is known of: the process before may have ended
     /// between a write and its report.
@@ -41,7 +43,7 @@ struct Entry {
     contended: Vec<Instant>,
     /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
     waiting: Option<(Aim, Instant)>,
-    /// No policy names it, and it cannot be scaled.
+    /// It is not asked for, and cannot be scaled.
     unscalable: Option<Unscalable>,
 }
 
@@ -89,20 +91,27 @@ impl Ledger {
             let known = before.remove(&dependent.reference);
             let mut entry = known.unwrap_or_else(|| Entry::new(dependent.clone()));
             entry.dependent = dependent.clone();
-            entry.named = true;
+            entry.asked = true;
             entry.set_unscalable(None);
             self.0.insert(dependent.reference.clone(), entry);
         }
         for (reference, mut entry) in before {
             if entry.memory.owed || !entry.looked_at || entry.is_given_up() {
-                entry.named = false;
-                // Nobody asks for it any more.
+                entry.asked = false;
+                // Nobody insists on it any more.
                 entry.dependent.optional = true;
                 if !entry.memory.owed && !entry.is_given_up() {
                     entry.problem = None;
                 }
                 self.0.insert(reference, entry);
             }
+        }
+    }
+
+    /// Takes up which the policy that applies names, or may name.
+    pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
+        for (reference, entry) in &mut self.0 {
+            entry.set_named(names(reference));
         }
     }
 
@@ -122,12 +131,19 @@ impl Ledger {
         memory.owed.then_some(memory.replicas)
     }
 
-    /// The dependents that are handled with this aim: nothing is taken that no policy names.
+    /// The dependents that are handled with this aim: nothing is taken that no policy asks for, and what
+    /// is hopeless comes back last.
     pub fn dependents(&self, aim: Aim) -> Arc<[Dependent]> {
         let entries = self.0.values();
         entries
-            .filter(|entry| entry.named || aim != Aim::Protect)
-            .map(|entry| entry.dependent.clone())
+            .filter(|entry| entry.asked || aim != Aim::Protect)
+            .map(|entry| {
+                let mut dependent = entry.dependent.clone();
+                if entry.is_passed_by() {
+                    dependent.up.level = u32::MAX;
+                }
+                dependent
+            })
             .collect()
     }
 
@@ -167,13 +183,17 @@ impl Ledger {
     }
 
     /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
-    /// scaled one that the policy has just ceased to name.
-    pub fn note(&mut self, dependent: &Dependent, what: &What, now: Instant) {
+    /// scaled one that the policy has just ceased to name. Of what is `held` as it is nothing is given up.
+    pub fn note(&mut self, dependent: &Dependent, what: &What, held: bool, now: Instant) {
         let reference = &dependent.reference;
         let entry = self
             .0
             .entry(reference.clone())
             .or_insert_with(|| Entry::new(dependent.clone()));
+        entry.set_unscalable(match what {
+            What::Failed(error, None) if !entry.asked => entry.after_failure(error, held, now),
+            _ => None,
+        });
         // What is waited for may be marked without being known to be owed.
         entry.looked_at |= !matches!(what, What::Failed(..) | What::Waiting(_));
         match what {
@@ -183,12 +203,6 @@ impl Ledger {
             What::Settled(..) => entry.waiting = None,
             What::Did(..) | What::Late(_) | What::Failed(..) | What::Interrupted(_) => {}
         }
-        entry.set_unscalable(match what {
-            What::Failed(error, None) if !entry.named => {
-                Unscalable::after(entry.unscalable, error, now)
-            }
-            _ => None,
-        });
         match what {
             What::Did(step, found) => {
                 if taken_again(*step, found.as_ref()) {
@@ -211,7 +225,7 @@ impl Ledger {
                     message: format!("{reference} was not scaled within {timeout:?}"),
                 });
             }
-            What::Failed(error, None) if entry.is_given_up() => entry.give_up(error, now),
+            What::Failed(_, None) if entry.is_given_up() => entry.give_up(now),
             What::Failed(error, begun) => {
                 if let Some(step) = begun {
                     entry.memory = begin(*step, entry.memory);
@@ -251,6 +265,7 @@ impl Entry {
             dependent,
             memory: Memory::default(),
             problem: None,
+            asked: false,
             named: false,
             looked_at: false,
             contended: Vec::new(),
@@ -259,34 +274,10 @@ impl Entry {
         }
     }
 
-    /// Whether it was given up. It may be looked at again.
-    fn is_given_up(&self) -> bool {
-        self.unscalable.is_some_and(Unscalable::is_given_up)
-    }
-
-    /// That it is given up is not told any more once it is not.
-    fn set_unscalable(&mut self, now: Option<Unscalable>) {
-        if self.is_given_up() && now.is_none() {
-            self.problem = None;
-        }
-        self.unscalable = now;
-    }
-
-    /// Nothing is owed to it any more.
-    fn give_up(&mut self, error: &ScaleError, now: Instant) {
-        let memory = std::mem::take(&mut self.memory);
-        let told = self.problem.take();
-        let reference = &self.dependent.reference;
-        self.problem = self
-            .unscalable
-            .and_then(|it| it.problem(reference, memory, told, error, now));
-        self.looked_at = true;
-    }
-
-    /// Whether nobody has any use for it: the policy does not name it, nothing is owed to it, and
-    /// there is nothing to tell.
+    /// Whether nobody has any use for it: no policy asks for it, nothing is owed to it, and there is
+    /// nothing to tell.
     fn is_forgettable(&self) -> bool {
-        !self.named && self.looked_at && !self.memory.owed && self.problem.is_none()
+        !self.asked && self.looked_at && !self.memory.owed && self.problem.is_none()
     }
 
     /// That somebody keeps scaling it up.

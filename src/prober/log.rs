@@ -80,8 +80,8 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
     }
 }
 
-/// Says that a dependent of which there can be none any more, since its kind is not served, is not
-/// waited for any longer.
+/// Says that a dependent of which there can be none any more, since its kind is served in no version, is
+/// not waited for any longer.
 pub(super) fn given_up(cluster: &str, dependent: &DependentRef, replicas: Option<i32>) {
     tracing::warn!(cluster, %dependent, replicas, "given up, though it may be at zero");
 }

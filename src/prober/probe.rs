@@ -224,6 +224,8 @@ impl Probe {
             self.policy = Some(responsible.policy.clone());
         }
         if let Presence::There(assignment) = &presence {
+            self.guard
+                .named_by(|dependent| assignment.may_name(dependent));
             let before = self.uid.replace(assignment.uid.clone());
             if before.is_some() && before != self.uid {
                 self.replaced = true;

@@ -7,6 +7,7 @@ mod served;
 
 use std::sync::Arc;
 
+pub(super) use self::resources::REFUSED;
 pub use self::resources::Resources;
 
 use super::{

@@ -143,7 +143,7 @@ impl Case {
         let marked = found.as_ref().is_some_and(|found| found.marked);
         if marked {
             let seen = What::Settled(Settled::Seen { marked }, found.clone());
-            self.ledger.note(&dependent, &seen, Instant::now());
+            self.ledger.note(&dependent, &seen, false, Instant::now());
         }
         let memory = self.memory(reference);
         let aim = self.aim();

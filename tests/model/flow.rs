@@ -239,7 +239,7 @@ impl Operator {
         let of_it = |dependent: &&Dependent| index_of(dependent) == index;
         let dependent = flow.dependents.iter().find(of_it);
         let dependent = dependent.expect("it is of the flow").clone();
-        self.agenda.ledger.note(&dependent, what, moment(false));
+        self.agenda.note(&dependent, what, moment(false));
     }
 
     /// As `Flow::run`.

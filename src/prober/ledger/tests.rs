@@ -47,7 +47,7 @@ fn owing() -> Ledger {
 }
 
 fn note(ledger: &mut Ledger, dependent: &Dependent, what: &What) {
-    ledger.note(dependent, what, Instant::now());
+    ledger.note(dependent, what, false, Instant::now());
 }
 
 fn names(ledger: &Ledger) -> Vec<String> {
@@ -341,7 +341,12 @@ fn who_keeps_scaling_it_up_is_reported() {
     let taken = |minutes: u64, marked, ledger: &mut Ledger| {
         let found = found(2, Record::Replicas(4)).map(|found| Observed { marked, ..found });
         let now = start + Duration::from_secs(60 * minutes);
-        ledger.note(&a, &What::Did(Step::ScaleDown { from: 2 }, found), now);
+        ledger.note(
+            &a,
+            &What::Did(Step::ScaleDown { from: 2 }, found),
+            false,
+            now,
+        );
         ledger.problems().next().map(|problem| problem.reason)
     };
     // The first time it is not marked: that is the outage itself.
@@ -354,9 +359,9 @@ fn who_keeps_scaling_it_up_is_reported() {
     assert!(message.contains("4 times within 10 minutes"), "{message}");
     // It lasts as long as it is so often ...
     let down = What::Settled(Settled::Down, found(0, Record::Replicas(2)));
-    ledger.note(&a, &down, start + Duration::from_secs(60 * 10 + 59));
+    ledger.note(&a, &down, false, start + Duration::from_secs(60 * 10 + 59));
     assert_eq!(ledger.problems().count(), 1);
-    ledger.note(&a, &down, start + Duration::from_secs(60 * 11));
+    ledger.note(&a, &down, false, start + Duration::from_secs(60 * 11));
     assert_eq!(ledger.problems().count(), 0);
     assert_eq!(taken(12, true, &mut ledger), None);
 }
@@ -392,7 +397,7 @@ fn how_long_it_is_waited_for() {
         let mut ledger = Ledger::default();
         ledger.adopt(std::slice::from_ref(&a));
         for (second, what) in (0..).zip(&whats) {
-            ledger.note(&a, what, at(second));
+            ledger.note(&a, what, false, at(second));
         }
         for (aim, second) in [(Aim::Protect, protect), (Aim::Restore, restore)] {
             let since = ledger.waited(aim).get(&a.reference).copied();

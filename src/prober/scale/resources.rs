@@ -19,7 +19,7 @@ const APPS: &str = "apps/v1";
 const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 /// That a kind cannot be scaled is believed for this long: a thousand clusters may ask, and somebody may
 /// mend it.
-const REFUSED: Duration = Duration::from_secs(10);
+pub(in crate::prober) const REFUSED: Duration = Duration::from_secs(10);
 
 /// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
 #[derive(Clone, Debug, Default)]

@@ -1,55 +1,124 @@
 //! What cannot be scaled any more, and when it is given up.
 
 use super::*;
+use crate::prober::plan::Refusal;
 
-/// What the seed says of a dependent in these seconds: that it cannot be scaled, or nothing.
-fn says(ledger: &mut Ledger, start: Instant, seconds: &[(u64, bool)]) -> Option<&'static str> {
+/// What comes of a flow that reaches for a dependent.
+#[derive(Clone, Copy)]
+enum Met {
+    /// The kind is not served.
+    Nowhere,
+    /// The same, while it is held as it is.
+    Held,
+    /// The kind cannot be scaled.
+    NoScale,
+    /// Nothing that says anything of the dependent.
+    Conflict,
+}
+use Met::{Conflict, Held, NoScale, Nowhere};
+
+/// Who wants the dependent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Policy {
+    Asks,
+    /// While the cluster is let go.
+    Names,
+    Forgets,
+}
+use Policy::{Asks, Forgets, Names};
+
+/// What is told of `a` after these seconds.
+fn meets(
+    ledger: &mut Ledger,
+    start: Instant,
+    seconds: impl IntoIterator<Item = (u64, Met)>,
+) -> Option<&'static str> {
     let a = dependent("a", 1);
-    for (second, unscalable) in seconds {
-        let failed = What::Failed(
-            match unscalable {
-                true => ScaleError::UnknownKind("v1 A".to_owned()),
-                false => ScaleError::Conflicts,
-            },
-            None,
-        );
-        ledger.note(&a, &failed, start + Duration::from_secs(*second));
+    for (second, met) in seconds {
+        let error = match met {
+            Nowhere | Held => ScaleError::UnknownKind("v1 A".to_owned()),
+            NoScale => ScaleError::NotScalable("it has none"),
+            Conflict => ScaleError::Conflicts,
+        };
+        let now = start + Duration::from_secs(second);
+        let held = matches!(met, Held);
+        ledger.note(&a, &What::Failed(error, None), held, now);
     }
     ledger.problem(&a.reference).map(|problem| problem.reason)
 }
 
+/// At these seconds.
+fn each<const N: usize>(seconds: [u64; N], met: Met) -> impl Iterator<Item = (u64, Met)> {
+    seconds.into_iter().map(move |second| (second, met))
+}
+
 /// While a policy names it, its mistake is told, and it stays owed.
 #[rstest]
-#[case::named(true, &[(0, true), (60, true), (120, true), (600, true)], true, Some("KindUnknown"))]
-#[case::once(false, &[(0, true)], true, Some("KindUnknown"))]
-#[case::twice(false, &[(0, true), (600, true)], true, Some("KindUnknown"))]
-#[case::for_seconds(false, &[(0, true), (50, true), (100, true), (119, true)], true, Some("KindUnknown"))]
-#[case::not_in_a_row(
-    false, &[(0, true), (60, true), (90, false), (120, true), (180, true), (239, true)], true, Some("KindUnknown")
+#[case::asked_for(Asks, &[(0, Nowhere), (60, Nowhere), (120, Nowhere), (600, Nowhere)], true, Some("KindUnknown"))]
+#[case::named(Names, &[(0, Nowhere), (60, Nowhere), (120, Nowhere), (600, Nowhere)], true, Some("KindUnknown"))]
+#[case::once(Forgets, &[(0, Nowhere)], true, Some("KindUnknown"))]
+#[case::twice(Forgets, &[(0, Nowhere), (600, Nowhere)], true, Some("KindUnknown"))]
+#[case::for_seconds(
+    Forgets, &[(0, Nowhere), (50, Nowhere), (100, Nowhere), (119, Nowhere)], true, Some("KindUnknown")
 )]
-#[case::for_minutes(false, &[(0, true), (60, true), (120, true)], false, Some("GivenUp"))]
+#[case::not_in_a_row(
+    Forgets,
+    &[(0, Nowhere), (60, Nowhere), (90, Conflict), (120, Nowhere), (180, Nowhere), (239, Nowhere)],
+    true,
+    Some("KindUnknown")
+)]
+#[case::by_answers_that_were_known(
+    Forgets, &[(0, Nowhere), (3, Nowhere), (9, Nowhere), (130, Nowhere), (139, Nowhere)], true, Some("KindUnknown")
+)]
+#[case::by_other_answers(
+    Forgets, &[(0, Nowhere), (9, Nowhere), (10, Nowhere), (120, Nowhere)], false, Some("GivenUp")
+)]
+#[case::held(
+    Forgets, &[(0, Held), (60, Held), (120, Held), (180, Held), (600, Held)], true, Some("KindUnknown")
+)]
+#[case::held_meanwhile(
+    Forgets, &[(0, Nowhere), (60, Nowhere), (120, Held), (180, Nowhere), (240, Nowhere)], true, Some("KindUnknown")
+)]
+#[case::served(
+    Forgets, &[(0, NoScale), (60, NoScale), (120, NoScale), (600, NoScale)], true, Some("NotScalable")
+)]
+#[case::served_until_now(
+    Forgets, &[(0, NoScale), (60, NoScale), (120, Nowhere), (230, Nowhere)], true, Some("KindUnknown")
+)]
+#[case::for_minutes(Forgets, &[(0, Nowhere), (60, Nowhere), (120, Nowhere)], false, Some("GivenUp"))]
 #[case::in_a_row_again(
-    false, &[(0, true), (90, false), (100, true), (180, true), (220, true)], false, Some("GivenUp")
+    Forgets,
+    &[(0, Nowhere), (90, Conflict), (100, Nowhere), (180, Nowhere), (220, Nowhere)],
+    false,
+    Some("GivenUp")
 )]
 #[case::told_for_a_while(
-    false, &[(0, true), (60, true), (120, true), (180, true), (900, false), (3719, true)], false, Some("GivenUp")
+    Forgets,
+    &[(0, Nowhere), (60, Nowhere), (120, Nowhere), (180, Held), (900, Conflict), (3719, Nowhere)],
+    false,
+    Some("GivenUp")
 )]
 #[case::not_for_ever(
-    false, &[(0, true), (60, true), (120, true), (180, true), (900, false), (3720, true)], false, None
+    Forgets,
+    &[(0, Nowhere), (60, Nowhere), (120, Nowhere), (180, Nowhere), (900, Conflict), (3720, Nowhere)],
+    false,
+    None
 )]
-fn what_cannot_be_scaled_is_given_up_once_nobody_asks_for_it(
-    #[case] named: bool,
-    #[case] seconds: &[(u64, bool)],
+fn what_is_not_served_is_given_up_once_no_policy_names_it(
+    #[case] policy: Policy,
+    #[case] seconds: &[(u64, Met)],
     #[case] owes: bool,
     #[case] reason: Option<&str>,
 ) {
     let mut ledger = owing();
     let b = dependent("b", 0);
     note(&mut ledger, &b, &What::Settled(Settled::Up, None));
-    if !named {
+    if policy != Asks {
         ledger.adopt(&[b]);
     }
-    assert_eq!(says(&mut ledger, Instant::now(), seconds), reason);
+    ledger.named_by(|dependent| policy != Forgets || dependent.name == "b");
+    let told = meets(&mut ledger, Instant::now(), seconds.iter().copied());
+    assert_eq!(told, reason);
     assert_eq!(ledger.owes(), owes);
     assert!(ledger.is_looked_at());
     let told = ledger.problems().map(|problem| &*problem.message);
@@ -59,22 +128,68 @@ fn what_cannot_be_scaled_is_given_up_once_nobody_asks_for_it(
     assert_eq!(names(&ledger).len(), 1 + usize::from(reason.is_some()));
 }
 
-/// What no policy names is told of a cluster that is at rest as well, but not if it is named again.
+/// What was said while a policy named it does not count.
 #[test]
-fn that_it_was_given_up_is_told_until_it_is_named_or_seen() {
-    let given_up = || {
-        let mut ledger = owing();
-        ledger.adopt(&[]);
-        let seconds = [(0, true), (60, true), (120, true)];
-        assert_eq!(says(&mut ledger, Instant::now(), &seconds), Some("GivenUp"));
-        ledger
+fn it_is_counted_from_when_no_policy_names_it() {
+    let mut ledger = owing();
+    let start = Instant::now();
+    ledger.adopt(&[]);
+    ledger.named_by(|_| true);
+    meets(&mut ledger, start, each([0, 60, 120, 180], Nowhere));
+    ledger.named_by(|_| false);
+    let told = meets(&mut ledger, start, each([240, 300, 349], Nowhere));
+    assert_eq!((told, ledger.owes()), (Some("KindUnknown"), true));
+    let told = meets(&mut ledger, start, each([360], Nowhere));
+    assert_eq!((told, ledger.owes()), (Some("GivenUp"), false));
+}
+
+/// It stays owed, and keeps no other at zero for it.
+#[test]
+fn what_stays_owed_comes_back_last() {
+    let level = |ledger: &Ledger| {
+        let dependents = ledger.dependents(Aim::Restore);
+        let mut of_a = dependents.iter().filter(|it| it.reference.name == "a");
+        of_a.next().unwrap().up.level
     };
+    for met in [Nowhere, NoScale] {
+        let mut ledger = owing();
+        let start = Instant::now();
+        ledger.adopt(&[]);
+        ledger.named_by(|_| true);
+        meets(&mut ledger, start, each([0, 60, 119], met));
+        assert_eq!(level(&ledger), 1);
+        meets(&mut ledger, start, each([120, 130], met));
+        assert_eq!((level(&ledger), ledger.owes()), (u32::MAX, true));
+        let told = ledger.status();
+        let levels: Vec<_> = told.iter().map(|it| (&*it.r#ref.name, it.level)).collect();
+        assert_eq!(levels, [("a", 1), ("b", 0)]);
+        meets(&mut ledger, start, [(140, Conflict)]);
+        assert_eq!(level(&ledger), 1);
+    }
+}
+
+/// `a` was given up.
+fn given_up() -> Ledger {
+    let mut ledger = owing();
+    let b = dependent("b", 0);
+    note(&mut ledger, &b, &What::Settled(Settled::Up, None));
+    ledger.adopt(&[]);
+    let told = meets(&mut ledger, Instant::now(), each([0, 60, 120], Nowhere));
+    assert_eq!(told, Some("GivenUp"));
+    ledger
+}
+
+/// What no policy names is told of a cluster that is at rest as well, but not if it is asked for again.
+#[test]
+fn that_it_was_given_up_is_told_until_it_is_asked_for_or_seen() {
     let a = dependent("a", 1);
     let mut ledger = given_up();
     ledger.adopt(&[]);
+    ledger.named_by(|_| true);
     assert_eq!(ledger.problems().count(), 1);
     ledger.adopt(std::slice::from_ref(&a));
     assert_eq!(ledger.problems().count(), 0);
+    assert!(!ledger.is_looked_at());
     for (what, owes) in [
         (What::Settled(Settled::Missing, None), false),
         (What::Settled(Settled::Seen { marked: true }, None), true),
@@ -91,19 +206,48 @@ fn that_it_was_given_up_is_told_until_it_is_named_or_seen() {
     }
 }
 
-/// Nobody knew of anything that it was owed.
+/// It is there, perhaps at zero and marked: that is told until it is mended, and it is looked at on and on.
 #[test]
-fn what_was_never_seen_is_given_up_without_a_word() {
+fn what_was_given_up_and_refuses_is_not_forgotten() {
+    let forbidden = ScaleError::Forbidden {
+        verb: "patch",
+        message: String::new(),
+    };
+    for error in [
+        ScaleError::Refused(Refusal::UnreadableRecord("x".to_owned())),
+        forbidden,
+    ] {
+        let mut ledger = given_up();
+        let a = dependent("a", 1);
+        let reason = error.reason();
+        let refused = What::Failed(error, None);
+        let later = Instant::now() + Duration::from_secs(2 * 3600);
+        for now in [Instant::now(), later] {
+            ledger.note(&a, &refused, false, now);
+            ledger.adopt(&[]);
+            assert!(!ledger.is_looked_at());
+            assert_eq!(names(&ledger), ["a"]);
+        }
+        note(&mut ledger, &a, &refused);
+        let told: Vec<_> = ledger.problems().map(|problem| problem.reason).collect();
+        assert_eq!(told, [reason]);
+    }
+}
+
+/// Nobody knew of anything that it was owed.
+#[rstest]
+fn what_was_never_seen_is_given_up_without_a_word(
+    #[values(Nowhere, NoScale)] met: Met,
+    #[values(false, true)] named: bool,
+) {
     let mut ledger = Ledger::default();
     ledger.adopt(&[dependent("a", 1)]);
     ledger.adopt(&[]);
+    ledger.named_by(|_| named);
     let start = Instant::now();
-    assert_eq!(
-        says(&mut ledger, start, &[(0, true), (60, true)]),
-        Some("KindUnknown")
-    );
+    assert!(meets(&mut ledger, start, each([0, 60], met)).is_some());
     assert!(!ledger.is_looked_at());
-    assert_eq!(says(&mut ledger, start, &[(120, true)]), None);
+    assert_eq!(meets(&mut ledger, start, each([120], met)), None);
     assert!(ledger.is_looked_at());
     assert_eq!(names(&ledger), [""; 0]);
 }
