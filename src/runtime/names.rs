@@ -26,6 +26,10 @@ const LOOKUPS: usize = 32;
 /// takes milliseconds, or five seconds and more once a packet of it is lost; and a suspect's read, which
 /// waits for it, may take 3.3 s with ordinary kubelets.
 const SOON: Duration = Duration::from_secs(1);
+/// A lookup for which there was no turn is not begun any more if nobody has asked for it for so long.
+/// Whoever reads a shoot in vain asks again within this by the usual intervals, and keeps its place; but
+/// kubeconfigs are others' input, and name what they like, as often as they like.
+const WANTED: Duration = Duration::from_secs(60);
 /// The addresses of so many names are remembered: of those that were asked for last.
 const REMEMBERED: usize = 4096;
 /// So many addresses of a name are remembered.
@@ -60,6 +64,8 @@ struct Known {
 #[derive(Clone)]
 struct Lookup {
     since: Instant,
+    /// When somebody last asked for it.
+    asked_for: Instant,
     answer: watch::Receiver<Option<Answer>>,
 }
 
@@ -96,8 +102,8 @@ impl Names {
     }
 
     /// The addresses of a host. Whoever asks while it is being looked up, or waits for that, gets the
-    /// same answer. Nothing ends a lookup for which nobody waits any more: who tries again finds it
-    /// further on.
+    /// same answer. Nothing ends a lookup that has begun and for which nobody waits any more, and one
+    /// that waits for its turn keeps its place for a while: who tries again finds it further on.
     pub(crate) async fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let (mut lookup, last) = self.ask(host);
         let answer = lookup.answer.wait_for(Option::is_some);
@@ -124,17 +130,18 @@ impl Names {
             last.addresses.clone()
         });
         // The runtime of one that will never be answered has ended.
-        let lookup = known.under_way.get(host);
-        let lookup = lookup.filter(|it| it.answer.has_changed().is_ok()).cloned();
-        let lookup = lookup.unwrap_or_else(|| {
-            let host: Arc<str> = host.into();
-            let lookup = Lookup {
-                since: now,
-                answer: self.begin(host.clone()),
-            };
-            known.under_way.insert(host, lookup.clone());
-            lookup
-        });
+        let lookup = known.under_way.get_mut(host);
+        if let Some(lookup) = lookup.filter(|it| it.answer.has_changed().is_ok()) {
+            lookup.asked_for = now;
+            return (lookup.clone(), last);
+        }
+        let host: Arc<str> = host.into();
+        let lookup = Lookup {
+            since: now,
+            asked_for: now,
+            answer: self.begin(host.clone()),
+        };
+        known.under_way.insert(host, lookup.clone());
         (lookup, last)
     }
 
@@ -144,6 +151,9 @@ impl Names {
         tokio::spawn(async move {
             // It is never closed.
             let turn = names.0.turns.acquire().await;
+            if names.forgo(&host, &teller) {
+                return;
+            }
             let found = (names.0.resolver)(host.clone()).await;
             drop(turn);
             let found = match found {
@@ -156,24 +166,32 @@ impl Names {
         answer
     }
 
+    /// Gives up the lookup of this host, whose turn it is, if nobody wants it any more; whether it did.
+    fn forgo(&self, host: &str, teller: &watch::Sender<Option<Answer>>) -> bool {
+        let mut known = self.known();
+        // One receiver is kept here, all others are of those who wait.
+        let is_left = |it: &Lookup| teller.receiver_count() == 1 && it.asked_for.elapsed() > WANTED;
+        if !known.under_way.get(host).is_some_and(is_left) {
+            return false;
+        }
+        known.under_way.remove(host);
+        true
+    }
+
     fn learn(&self, host: Arc<str>, found: &Answer) {
         let mut known = self.known();
-        known.under_way.remove(&host);
-        let Ok(addresses) = found else {
+        let (Some(lookup), Ok(addresses)) = (known.under_way.remove(&host), found) else {
             return;
         };
         let addresses: Arc<[SocketAddr]> = addresses.iter().copied().take(ADDRESSES).collect();
         if addresses.is_empty() || self.0.remembered == 0 {
             return;
         }
-        let asked_for = Instant::now();
-        known.last.insert(
-            host,
-            Last {
-                addresses,
-                asked_for,
-            },
-        );
+        let last = Last {
+            addresses,
+            asked_for: lookup.asked_for,
+        };
+        known.last.insert(host, last);
         if known.last.len() > self.0.remembered {
             let oldest = known.last.iter().min_by_key(|(_, last)| last.asked_for);
             if let Some(host) = oldest.map(|(host, _)| host.clone()) {

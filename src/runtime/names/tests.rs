@@ -126,6 +126,31 @@ async fn who_asks_again_is_not_put_behind() {
     assert_eq!(asked.take(), ["first", "second"]);
 }
 
+/// Kubeconfigs that name another host at each read do not keep others waiting for good.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_wants_any_more_takes_no_turn() {
+    let (names, asked) = names(0, |_| at_once());
+    let others = take_all(&names).await;
+    let waiting = names.clone();
+    let patient = tokio::spawn(async move { look_up(&waiting, "patient").await });
+    let soon = Duration::from_secs(3);
+    for host in ["left", "retried"] {
+        let given_up = timeout(soon, names.look_up(host, 443));
+        given_up.await.unwrap_err();
+    }
+    sleep(WANTED - soon).await;
+    let given_up = timeout(soon, names.look_up("retried", 443));
+    given_up.await.unwrap_err();
+    // Who waits wants it, and who is to be expected again.
+    drop(others);
+    patient.await.unwrap().unwrap();
+    look_up(&names, "new").await.unwrap();
+    assert_eq!(asked.take(), ["patient", "retried", "new"]);
+    assert!(names.known().under_way.is_empty());
+    look_up(&names, "left").await.unwrap();
+    assert_eq!(asked.take(), ["left"]);
+}
+
 /// Healthy shoots whose connections are lost while the names of others take all turns.
 #[tokio::test(start_paused = true)]
 async fn the_last_addresses_are_used_while_there_is_no_turn() {
@@ -196,6 +221,23 @@ async fn few_names_are_remembered() {
     let last: BTreeSet<&str> = known.last.keys().map(|host| &**host).collect();
     assert_eq!(last, BTreeSet::from(["a", "c"]));
     assert!(known.under_way.is_empty());
+}
+
+/// Whenever the answer came.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_waits_for_makes_no_name_newer() {
+    let (names, _) = names(2, |host| match host {
+        "slow" => (PATIENCE, at_once().1),
+        _ => at_once(),
+    });
+    let given_up = timeout(SOON, names.look_up("slow", 443));
+    given_up.await.unwrap_err();
+    look_up(&names, "a").await.unwrap();
+    sleep(PATIENCE).await;
+    look_up(&names, "b").await.unwrap();
+    let known = names.known();
+    let last: BTreeSet<&str> = known.last.keys().map(|host| &**host).collect();
+    assert_eq!(last, BTreeSet::from(["a", "b"]));
 }
 
 /// Not by checks, which ask whether somebody answers, not who it is.
