@@ -508,6 +508,37 @@ async fn a_restart_in_an_outage_shows_no_older_state() {
     world.protection("a", "None").await;
 }
 
+/// What its nodes said in the silence is not how they are after it.
+#[tokio::test]
+async fn a_list_of_nodes_that_began_in_a_silence_tells_nothing_of_what_follows() {
+    let world = observed(json!({"nodeInterval": "10s"})).await;
+    state(&world, "a", "ONLINE").await;
+    let shoot = world.shoot("a");
+    shoot.silence(0);
+    world.protection("a", "Active").await;
+    // It ends after the next probe.
+    shoot.slow(Read::Nodes, Duration::from_secs(15));
+    let list = async |count: usize| {
+        let begun = || (shoot.count(Read::Nodes) > count).then_some(());
+        world.clock.until("a list begins", begun).await;
+    };
+    // The first takes longer than it may, the next one has all its time.
+    list(shoot.count(Read::Nodes)).await;
+    list(shoot.count(Read::Nodes)).await;
+    shoot.conditions(0, &[]);
+    shoot.renew();
+    let seen = world
+        .health_where("a", "the nodes are seen", |status| {
+            status["state"] != "NOTREADY" || status["nodes"] != "4/4"
+        })
+        .await;
+    assert_eq!(
+        (&seen["state"], &seen["nodes"]),
+        (&json!("NOTREADY"), &json!("3/4"))
+    );
+    says(&seen, "1 of 4 nodes is not ready (node-0)");
+}
+
 /// Where reads take as long as their interval there is no pause to look in.
 #[tokio::test]
 async fn a_cluster_that_leaves_no_pause_is_observed_all_the_same() {

@@ -166,15 +166,18 @@ impl Observation {
     }
 
     /// A verdict on the leases: how many of how many are expired, if that is an outage. One that
-    /// cannot be reached leaves it at what was found before.
-    pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) {
+    /// cannot be reached leaves it at what was found before. Whether it ends a silence, so that what is
+    /// looked at by now is not to be taken in.
+    pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) -> bool {
         let before = std::mem::replace(&mut self.silent, silent).is_some();
-        if silent.is_none() && (std::mem::take(&mut self.since_before) || before) {
+        let ends = silent.is_none() && (std::mem::take(&mut self.since_before) || before);
+        if ends {
             // They may have been marked meanwhile, and what is shown is of the silence until both are
             // known.
             self.machine.heard();
             self.look_anew(at);
         }
+        ends
     }
 
     /// A probe that began then did not reach the cluster, for this reason.

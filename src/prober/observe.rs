@@ -238,7 +238,10 @@ impl Observer {
             }
             Verdict::Undetermined(_) => return,
         };
-        self.observation.judged(now, silent);
+        if self.observation.judged(now, silent) {
+            // What began in the silence may tell of it as if it were not over.
+            self.looks.drop_all();
+        }
     }
 
     async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
