@@ -12,7 +12,12 @@ mod support;
 use std::{num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::runtime::seed::{Budget, LEAST_QPS, Seed};
-use support::{Failure, INTERVAL, Read, World, condition, policy, run};
+use futures::FutureExt as _;
+use support::{
+    Failure, INTERVAL, Read, World, change_policy, change_shoot, condition, policy, put_cluster,
+    run,
+};
+use tokio::task::unconstrained;
 
 /// Longer than the limit of any request, and than any pause after a failure.
 const LONG: Duration = Duration::from_secs(45);
@@ -386,6 +391,15 @@ impl Hanging {
     }
 }
 
+/// They are read before the Nodes, at leisure or for a verdict, and for nothing else.
+fn lists_of_machines(world: &World, cluster: &str) -> usize {
+    let calls = world.seed.calls();
+    let lists = calls
+        .iter()
+        .filter(|it| it.resource == "machines" && it.namespace == cluster);
+    lists.count()
+}
+
 /// Lists of Nodes are large. Shoots that never finish theirs take no room from others.
 #[tokio::test]
 async fn clusters_whose_nodes_hang_do_not_keep_another_unprotected() {
@@ -396,10 +410,9 @@ async fn clusters_whose_nodes_hang_do_not_keep_another_unprotected() {
     hanging.world.start();
     hanging.world.clock.pass(Duration::from_secs(4)).await;
     assert_eq!(hanging.lists(), 16, "at once");
-    // Each is tried once more among its like, and has all its time there. Those that had no turn before
-    // are also looked at for their states, for which there is a room of its own.
+    // Each is tried once more among its like, and has all its time there.
     hanging.world.clock.pass(Duration::from_secs(16)).await;
-    assert_eq!(hanging.lists(), 24 + 4 + 8);
+    assert_eq!(hanging.lists(), 24 + 4);
     let world = &hanging.world;
     world.reason("b", "Healthy").await;
     let (before, begin) = (hanging.lists(), world.clock.elapsed());
@@ -410,13 +423,89 @@ async fn clusters_whose_nodes_hang_do_not_keep_another_unprotected() {
     assert!(hanging.lists() - before <= 4);
 }
 
-/// Nor is there room for many as long as nothing depends on them.
+/// Nor is there room for many as long as nothing depends on them. Who finds none is looked at for its
+/// state meanwhile, for which there is a room of its own.
 #[tokio::test]
 async fn few_lists_of_nodes_are_read_at_leisure() {
-    let mut hanging = Hanging::new(12).await;
+    let mut hanging = Hanging::new(24).await;
     hanging.world.start();
     hanging.world.clock.pass(Duration::from_secs(4)).await;
-    assert_eq!(hanging.lists(), 4);
+    assert_eq!(hanging.lists(), 4 + 8);
+}
+
+/// However few find room at once, and however seldom they are probed.
+#[tokio::test]
+async fn the_nodes_of_each_cluster_are_read_soon() {
+    let names: Vec<String> = (0..40).map(|index| format!("b{index}")).collect();
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = "10m".into();
+    });
+    world.shoot("a").slow(Read::Nodes, Duration::from_secs(1));
+    for name in &names {
+        put_cluster(&world.seed, name, &world.shoot("a").kubeconfig());
+    }
+    world.start();
+    world.clock.pass(Duration::from_secs(60)).await;
+    for name in &names {
+        assert_eq!(lists_of_machines(&world, name), 1, "{name}");
+    }
+}
+
+/// Who finds no room there spends nothing of the budget on which statuses are written.
+#[tokio::test]
+async fn no_turn_on_the_seed_is_spent_on_waiting_for_room() {
+    const BURST: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
+    let mut hanging = Hanging::new(24).await;
+    let budget = Budget {
+        qps: LEAST_QPS,
+        burst: BURST,
+    };
+    let seed = Seed::new(hanging.world.seed.unlimited().client().clone(), budget);
+    hanging.world.start_on(seed.clone());
+    hanging.world.clock.pass(Duration::from_secs(4)).await;
+    let mut left = 0;
+    while unconstrained(seed.turn()).now_or_never().is_some() {
+        left += 1;
+    }
+    // What is asked of dependents has another budget.
+    let calls = hanging.world.seed.calls();
+    let asked = calls.iter().filter(|it| {
+        let resources = ["machines", "clusterhealths", "probepolicies", "events"];
+        let resource = it.resource.split('/').next().unwrap();
+        resources.contains(&resource) && !it.is_watch()
+    });
+    assert_eq!(BURST.get() - left, u32::try_from(asked.count()).unwrap());
+}
+
+/// One whose list of Nodes takes long is read among its like alone, in time for the next verdict.
+#[tokio::test]
+async fn no_slow_list_of_nodes_is_read_at_leisure_again() {
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeTimeout"] = "60s".into();
+    });
+    world.shoot("a").slow(Read::Nodes, Duration::from_secs(8));
+    world.start();
+    let lists = || lists_of_machines(&world, "a");
+    // At leisure, and for a verdict.
+    world.clock.pass(Duration::from_secs(70)).await;
+    assert_eq!(lists(), 2);
+    world.reason("a", "Healthy").await;
+    for more in 1..=3 {
+        change_shoot(&world, |shoot| {
+            shoot["spec"]["provider"]["workers"][0]["name"] = format!("w{more}").into();
+        });
+        world.clock.pass(Duration::from_secs(70)).await;
+        assert_eq!(lists(), 2 + more);
+        world.reason("a", "Healthy").await;
+    }
+    // Nor does it go unsaid if there is none.
+    world.shoot("a").fail(Read::Nodes, Failure::Hang);
+    change_shoot(&world, |shoot| {
+        shoot["spec"]["provider"]["workers"][0]["name"] = "w".into();
+    });
+    world.reason("a", "Timeout").await;
 }
 
 /// Of a thousand that start at once each waits long for its turn on the seed.

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    facts::{self, Facts, Rooms},
+    facts::{self, Facts, Leisure, Rooms},
     secrets::{Named, SecretError, Secrets},
     watch::Request,
 };
@@ -306,8 +306,13 @@ impl Sources {
         Ok(reader.read(shoot, consistency(request), request.patience))
     }
 
-    /// Reads them when there is room, and if that is quick: no verdict waits for them, and they are
-    /// to keep none waiting.
+    /// Whether Nodes and Machines can be read at leisure.
+    pub fn leisure(&self) -> Leisure {
+        self.facts.leisure()
+    }
+
+    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting. For
+    /// those who have [room](Leisure::Room).
     ///
     /// # Errors
     ///

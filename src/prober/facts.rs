@@ -16,7 +16,7 @@ use kube::{
     core::{ObjectList, Resource},
 };
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
 };
 
@@ -74,6 +74,16 @@ impl Rooms {
     }
 }
 
+/// Whether the facts of a cluster can be read now for no verdict.
+pub enum Leisure {
+    /// There is room, as long as the value lives.
+    Room(OwnedSemaphorePermit),
+    /// Others have it all.
+    NoRoom,
+    /// Its list of Nodes takes long, so that it is read among its like alone.
+    Slow,
+}
+
 /// Reads the facts of one cluster. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Reader {
@@ -112,13 +122,22 @@ impl Reader {
         })
     }
 
-    /// Reads them when there is room, and if that is quick: no verdict waits for them, and they are
-    /// to keep none waiting.
+    /// Whether they can be read at leisure. Nobody waits for room: who is at the front of a queue has
+    /// hardly any time left until its leases are due.
+    pub(super) fn leisure(&self) -> Leisure {
+        if self.slow.load(Ordering::Relaxed) {
+            return Leisure::Slow;
+        }
+        let room = self.rooms.leisurely_node_lists.clone();
+        room.try_acquire_owned()
+            .map_or(Leisure::NoRoom, Leisure::Room)
+    }
+
+    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting. For
+    /// those who have [room](Leisure::Room): a turn on the seed is not to be spent on waiting for it.
     pub(super) async fn read_at_leisure(self, shoot: Shoot) -> Result<Facts, EvidenceError> {
         let seed = &self.rooms.seed;
         seed.turn().await;
-        // Before the Machines, of which nothing is to be held while others read.
-        let _leisurely = self.rooms.leisurely_node_lists.acquire().await;
         let began = Instant::now();
         let machines = self.machines(seed, Consistency::Cached).await?;
         let _permit = self.rooms.node_lists.acquire().await;

@@ -53,8 +53,8 @@ pub struct Observer {
     /// The reason why the first of the failed lists of leases in a row failed, and what could be
     /// found out about it.
     failure: Option<(&'static str, Option<String>)>,
-    /// When Nodes and Machines were last read at leisure, or tried to be.
-    facts_tried: Option<Instant>,
+    /// When Nodes and Machines may next be read at leisure.
+    facts_due: Instant,
     /// The state of the cluster.
     observation: Observation,
     looks: Looks,
@@ -107,7 +107,7 @@ impl Observer {
             metrics,
             at_once: true,
             failure: None,
-            facts_tried: None,
+            facts_due: now,
         }
     }
 

@@ -10,11 +10,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::Observer;
 use crate::{
     observer::observation::{Found, Look},
+    prober::facts::Leisure,
     runtime::timer::until,
 };
 
 /// What is good to know is tried to be read this often at most.
 const FACTS_PAUSE: Duration = Duration::from_secs(60);
+/// And where there was no room for it, again after this, or twice as much.
+const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
 /// No look begins so shortly before a read of the leases: it would still have the connection.
 const LOOK: Duration = Duration::from_millis(250);
@@ -28,20 +31,8 @@ impl Observer {
     /// Waits until then, and reads in the meantime what is good to know; whether it is still before
     /// then, and something new is known of the state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
-        let facts_due = self
-            .facts_tried
-            .is_none_or(|last| last.elapsed() >= FACTS_PAUSE);
-        if facts_due && self.watch.wants_facts() {
-            self.facts_tried = Some(Instant::now());
-            match timeout_at(due, Box::pin(self.sources.facts_at_leisure())).await {
-                Ok(Ok(facts)) => self.learn(&facts),
-                Ok(Err(error)) => {
-                    self.not_learnt(&error);
-                    self.watch.need_facts();
-                }
-                // There was no time; leases go before.
-                Err(_) => {}
-            }
+        if self.watch.wants_facts() && self.facts_due <= Instant::now() {
+            self.facts_at_leisure(due).await;
         }
         loop {
             while let Some(found) = self.looks.ended().now_or_never() {
@@ -63,17 +54,44 @@ impl Observer {
             let at = next.map(|(at, look)| (self.looks.after(at), look));
             let at = at.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
             let at = at.map(|(at, _)| at);
+            let facts = self.looks.after(self.facts_due);
+            let facts = (self.watch.wants_facts() && facts + self.lead(Look::Nodes) <= due)
+                .then_some(facts);
             tokio::select! {
                 // Leases go before.
                 biased;
                 () = sleep_until(due) => return false,
                 found = self.looks.ended() => self.found(found),
+                () = until(facts) => self.facts_at_leisure(due).await,
                 () = until(at) => {
                     if let Some((_, look)) = next {
                         self.look(look, self.looks.apart(look));
                     }
                 }
             }
+        }
+    }
+
+    async fn facts_at_leisure(&mut self, due: Instant) {
+        let now = Instant::now();
+        self.facts_due = now + FACTS_PAUSE;
+        let _room = match self.sources.leisure() {
+            Leisure::Room(room) => room,
+            Leisure::NoRoom => {
+                self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
+                return;
+            }
+            // They are read for the next verdict, among their like, and it says so if they cannot be.
+            Leisure::Slow => return self.watch.need_facts(),
+        };
+        match timeout_at(due, Box::pin(self.sources.facts_at_leisure())).await {
+            Ok(Ok(facts)) => self.learn(&facts),
+            Ok(Err(error)) => {
+                self.not_learnt(&error);
+                self.watch.need_facts();
+            }
+            // There was no time; leases go before.
+            Err(_) => {}
         }
     }
 
