@@ -459,7 +459,7 @@ fn answers_without_end_are_given_up() {
             let endless = |start: &str, again: &str| Flood {
                 start: format!("HTTP/1.1 200 OK\r\n{start}").into_bytes(),
                 again: again.as_bytes().to_vec(),
-                bytes: GIB,
+                bytes: u64::MAX,
                 ..Flood::default()
             };
             let chunked = "Transfer-Encoding: chunked\r\n\r\n";
@@ -483,7 +483,7 @@ fn answers_without_end_are_given_up() {
                     Flood {
                         start: vec![],
                         again: b"HTTP/1.1 102 Processing\r\n\r\n".repeat(100),
-                        bytes: GIB,
+                        bytes: u64::MAX,
                         ..Flood::default()
                     },
                 ),
@@ -494,7 +494,6 @@ fn answers_without_end_are_given_up() {
                     error.to_string().starts_with("cannot list the leases"),
                     "{case}: {error}"
                 );
-                assert!(hostile.sent() < GIB, "{case}");
             }
         });
     });
