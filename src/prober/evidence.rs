@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    facts::{self, Facts, Leisure, Rooms},
+    facts::{self, Facts, Leisure, Room, Rooms},
     secrets::{Named, SecretError, Secrets},
     watch::Request,
 };
@@ -311,15 +311,14 @@ impl Sources {
         self.facts.leisure()
     }
 
-    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting. For
-    /// those who have [room](Leisure::Room).
+    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting.
     ///
     /// # Errors
     ///
     /// If one of them cannot be read.
-    pub async fn facts_at_leisure(&mut self) -> Result<Facts, EvidenceError> {
+    pub async fn facts_at_leisure(&mut self, room: Room) -> Result<Facts, EvidenceError> {
         let shoot = self.link().await?;
-        self.facts.clone().read_at_leisure(shoot).await
+        self.facts.clone().read_at_leisure(shoot, room).await
     }
 
     /// The connection by the kubeconfig as it is now. When that is another one, only the connection

@@ -76,13 +76,16 @@ impl Rooms {
 
 /// Whether the facts of a cluster can be read now for no verdict.
 pub enum Leisure {
-    /// There is room, as long as the value lives.
-    Room(OwnedSemaphorePermit),
+    /// There is room, as long as this lives.
+    Room(Room),
     /// Others have it all.
     NoRoom,
     /// Its list of Nodes takes long, so that it is read among its like alone.
     Slow,
 }
+
+/// Room for one read of facts at leisure.
+pub struct Room(#[expect(dead_code, reason = "it is given back with this")] OwnedSemaphorePermit);
 
 /// Reads the facts of one cluster. Clones are the same.
 #[derive(Clone)]
@@ -130,12 +133,16 @@ impl Reader {
         }
         let room = self.rooms.leisurely_node_lists.clone();
         room.try_acquire_owned()
-            .map_or(Leisure::NoRoom, Leisure::Room)
+            .map_or(Leisure::NoRoom, |permit| Leisure::Room(Room(permit)))
     }
 
-    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting. For
-    /// those who have [room](Leisure::Room): a turn on the seed is not to be spent on waiting for it.
-    pub(super) async fn read_at_leisure(self, shoot: Shoot) -> Result<Facts, EvidenceError> {
+    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting. A
+    /// turn on the seed is not to be spent on waiting for the room.
+    pub(super) async fn read_at_leisure(
+        self,
+        shoot: Shoot,
+        _room: Room,
+    ) -> Result<Facts, EvidenceError> {
         let seed = &self.rooms.seed;
         seed.turn().await;
         let began = Instant::now();

@@ -75,7 +75,7 @@ impl Observer {
     async fn facts_at_leisure(&mut self, due: Instant) {
         let now = Instant::now();
         self.facts_due = now + FACTS_PAUSE;
-        let _room = match self.sources.leisure() {
+        let room = match self.sources.leisure() {
             Leisure::Room(room) => room,
             Leisure::NoRoom => {
                 self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
@@ -84,7 +84,7 @@ impl Observer {
             // They are read for the next verdict, among their like, and it says so if they cannot be.
             Leisure::Slow => return self.watch.need_facts(),
         };
-        match timeout_at(due, Box::pin(self.sources.facts_at_leisure())).await {
+        match timeout_at(due, Box::pin(self.sources.facts_at_leisure(room))).await {
             Ok(Ok(facts)) => self.learn(&facts),
             Ok(Err(error)) => {
                 self.not_learnt(&error);
