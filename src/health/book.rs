@@ -89,7 +89,7 @@ impl Book {
             Update::Cluster(name, report) => {
                 self.metrics.reported(&name, &report);
                 let mut record = self.clusters.get_or_new(&name);
-                let before = record.report.clone();
+                let before = record.report.as_ref().and_then(|it| it.policy.clone());
                 record.log_state(&name, &report);
                 if let Some(event) = record.look_at(&report) {
                     self.news.push((record.regarding(&name), event));
@@ -99,7 +99,7 @@ impl Book {
                 drop(record);
                 if concerns_policies {
                     self.concerns_policies = true;
-                    self.hurry_policy(before.and_then(|it| it.policy.clone()));
+                    self.hurry_policy(before);
                     self.hurry_policy(policy);
                 }
             }
