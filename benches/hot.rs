@@ -138,9 +138,9 @@ fn leases(number: i64) -> Vec<u8> {
     let at = jiff::Timestamp::from_second(DATE + 10 * number).unwrap();
     let version = 1_000_000 + 10_000 * number;
     let lease = |node: i64| {
-        // Each renews at its own moment of the ten seconds, and its clock is behind.
+        // Each renews at its own moment of the ten seconds, and is under way for a while.
         let written = at - Duration::from_micros(2_000 * node.unsigned_abs());
-        let renewed = written - Duration::from_secs(3);
+        let renewed = written - Duration::from_millis(3);
         let stamp = jiff::Timestamp::from_second(written.as_second()).unwrap();
         let name = format!("shoot--bench--s0001-worker-z1-5d7f9-{node:05}");
         let owner = format!("00000001-0000-4000-8000-{node:012x}");
