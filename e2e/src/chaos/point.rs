@@ -69,6 +69,11 @@ pub(super) fn is_to_a_dependent(write: &str) -> bool {
     write.starts_with("deployments/") || write.starts_with("etcds/")
 }
 
+/// Whether this write to a dependent was made before. Each is made once unless something goes wrong.
+pub(super) fn is_again_to_a_dependent(write: &str) -> bool {
+    is_to_a_dependent(write) && !write.ends_with("#1")
+}
+
 /// Every fault of these kinds at every write at which it is worth trying.
 pub(crate) fn every(writes: &[String], kinds: &[Fault]) -> Vec<Point> {
     let mut points = Vec::new();
