@@ -1,0 +1,129 @@
+//! What a policy's status is made of.
+
+use super::*;
+
+#[test]
+fn a_status_goes_on_where_it_was_and_a_new_policy_begins_at_nothing() {
+    let recorded = || {
+        policy("a", "etcd", "api", |it| {
+            it["status"] = json!({"weeded": 7, "lastWeeds": [{
+                "time": "2026-01-01T00:00:00Z", "namespace": "ns", "pod": "o",
+                "owner": "ReplicaSet/r", "service": "etcd", "containers": ["c"],
+            }]});
+        })
+    };
+    let (mut bench, watch) = Bench::weeding(&[recorded()]);
+    bench.show(&watch, weed("p"));
+    let deletion = bench.next().unwrap();
+    bench.end(deletion, Ok(()));
+    // What has been recorded since is known already.
+    bench.policy(recorded());
+    let report = bench.report();
+    assert_eq!((report.weeded, report.recorded.weeded), (8, 7));
+    let pods: Vec<_> = report.last_weeds.iter().map(|it| &*it.pod).collect();
+    assert_eq!(pods, ["p", "o"]);
+    // A deletion for the policy that was is not one for its successor.
+    bench.show(&watch, weed("q"));
+    let deletion = bench.next().unwrap();
+    bench.policy(policy("a", "etcd", "api", |it| {
+        it["metadata"]["uid"] = json!("new")
+    }));
+    bench.end(deletion, Ok(()));
+    let report = bench.report();
+    assert_eq!(
+        (report.weeded, report.last_weeds.len(), report.windows),
+        (0, 0, 1)
+    );
+}
+
+#[test]
+fn the_last_weeds_are_ten() {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    for pod in 0..15 {
+        bench.pass(SECOND);
+        bench.show(&watch, self::pod("ns", &format!("p{pod}"), 1, of_its_own));
+        let deletion = bench.next().unwrap();
+        bench.end(deletion, Ok(()));
+    }
+    let report = bench.report();
+    let pods: Vec<_> = report.last_weeds.iter().map(|it| &*it.pod).collect();
+    let expected: Vec<_> = (5..15).rev().map(|pod| format!("p{pod}")).collect();
+    assert_eq!(
+        (report.weeded, pods),
+        (15, expected.iter().map(|it| &**it).collect())
+    );
+}
+
+#[test]
+fn a_report_tells_of_services_windows_and_watches() {
+    let two = policy("a", "etcd", "api", |it| {
+        let services = &mut it["spec"]["servicesAndDependantSelectors"];
+        services["dns"] = services["etcd"].clone();
+    });
+    let mut bench = Bench::new(&["one", "two"], &[two]);
+    bench.ready("one", "etcd", true);
+    bench.ready("one", "dns", false);
+    bench.ready("two", "etcd", false);
+    bench.ready("elsewhere", "etcd", true);
+    let watch = bench.watch();
+    bench.state.pod_watch_broke(&watch, "no (403)".to_owned());
+    let report = bench.report();
+    assert_eq!((report.services, report.ready, report.windows), (3, 1, 1));
+    assert_eq!(report.not_ready, ["one/dns", "two/etcd"]);
+    assert_eq!(report.open, ["one/etcd"]);
+    let troubles: Vec<_> = report.troubles.iter().map(|it| &*it.message).collect();
+    assert_eq!(
+        troubles,
+        ["pods app=api in namespace one are not watched: no (403)"]
+    );
+    bench.state.pod_watch_works(&watch);
+    assert_eq!(bench.report().troubles, []);
+    // What was wrong with a watch ends with it.
+    bench.state.pod_watch_broke(&watch, "no (403)".to_owned());
+    bench.ready("one", "etcd", false);
+    bench.ready("one", "etcd", true);
+    assert_eq!(bench.report().troubles, []);
+}
+
+/// Who has to mend it needs to know what failed, of which a status and an event hold only the
+/// beginning.
+#[test]
+fn what_failed_is_told_of_pods_with_a_long_selector_too() {
+    let expressions: Vec<Value> = (0..32)
+        .map(|key| {
+            let values: Vec<_> = (0..64).map(|value| format!("v{value:062}")).collect();
+            json!({"key": format!("key-{key}"), "operator": "NotIn", "values": values})
+        })
+        .collect();
+    let long = policy("a", "etcd", "api", |it| {
+        let selector = &mut it["spec"]["servicesAndDependantSelectors"]["etcd"]["podSelectors"][0];
+        *selector = json!({"matchExpressions": expressions});
+    });
+    let (mut bench, watch) = Bench::weeding(&[long]);
+    bench.state.pod_watch_broke(&watch, "no (403)".to_owned());
+    let report = bench.report();
+    let [trouble] = &report.troubles[..] else {
+        panic!("{report:?}");
+    };
+    let message = &trouble.message;
+    assert!(message.starts_with("pods key-0 notin (v000"), "{message}");
+    assert!(
+        message.ends_with("... in namespace ns are not watched: no (403)"),
+        "{message}"
+    );
+    assert!(message.len() < 300, "{message}");
+}
+
+#[test]
+fn a_policy_with_problems_covers_nothing_and_says_which() {
+    let (mut bench, _) = Bench::weeding(&[plain("a")]);
+    bench.policy(policy("a", "etcd", "api", |it| {
+        it["spec"]["mode"] = json!("Maybe")
+    }));
+    let report = bench.report();
+    assert_eq!(
+        (report.services, report.windows, report.problems.len()),
+        (0, 0, 1)
+    );
+    assert!(bench.state.service_names().is_empty() && bench.state.pod_watches().is_empty());
+}
