@@ -31,9 +31,6 @@ impl Observer {
     /// Waits until then, and reads in the meantime what is good to know; whether it is still before
     /// then, and something new is known of the state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
-        if self.watch.wants_facts() && self.facts_due <= Instant::now() {
-            self.facts_at_leisure(due).await;
-        }
         loop {
             while let Some(found) = self.looks.ended().now_or_never() {
                 self.found(found);
@@ -54,7 +51,7 @@ impl Observer {
             let at = next.map(|(at, look)| (self.looks.after(at), look));
             let at = at.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
             let at = at.map(|(at, _)| at);
-            let facts = self.looks.after(self.facts_due);
+            let facts = self.looks.after(self.facts_due).max(now);
             let facts = (self.watch.wants_facts() && facts + self.lead(Look::Nodes) <= due)
                 .then_some(facts);
             tokio::select! {
