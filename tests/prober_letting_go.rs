@@ -11,7 +11,7 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::prober::plan::RECORD;
+use dependency_watchdog::prober::plan::{IGNORE, MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
     Failure, INTERVAL, LONG, Read, World, assert_kept, assert_released, assert_restored,
@@ -137,6 +137,23 @@ async fn a_cluster_that_went_to_sleep_without_a_word_is_left_to_gardenlet() {
     assert_released(&world);
     let message = status["lastAction"]["message"].as_str().unwrap();
     assert!(message.contains("does not answer any more"), "{message}");
+}
+
+/// Its leases come, so its API server answers: that its Nodes do not is no silence.
+#[test]
+fn a_cluster_that_goes_to_sleep_is_restored_whatever_becomes_of_its_nodes() {
+    for failure in [Failure::Status(503), Failure::Hang] {
+        run(async move {
+            let world = protected().await;
+            world.shoot("a").fail(Read::Nodes, failure);
+            // Until they are wanted anew.
+            world.clock.pass(LONG * 2).await;
+            change_shoot(&world, RESTORED[1].1);
+            let status = world.protection("a", "None").await;
+            assert_eq!(status["skipped"], "Hibernated");
+            assert_restored(&world);
+        });
+    }
 }
 
 /// A kubeconfig that is missing does not tell that the API server is gone.
@@ -628,6 +645,88 @@ async fn what_is_served_without_a_scale_is_not_given_up() {
     world.clock.pass(LONG).await;
     assert_etcd_restored(&world);
     assert!(world.seed.get("probepolicies", "", "p").is_none());
+}
+
+/// It is paid by hand, or its owner has taken it away: nobody can be waited for.
+#[test]
+fn what_has_no_scale_any_more_can_be_seen_to_by_hand() {
+    for way in ["removed", "unmarked", "ignored", "deleting"] {
+        run(async move {
+            let world = protected_with_an_etcd().await;
+            world.seed.serve_etcds_without_scale(&["v1alpha1"]);
+            world.seed.ask_to_delete("probepolicies", "", "p");
+            world.shoot("a").renew();
+            world.clock.pass(LONG * 4).await;
+            assert!(owes_the_etcd(&world), "{}", world.health("a"));
+            match way {
+                "removed" => world.seed.delete("etcds", "a", "main"),
+                "unmarked" => world.seed.change("etcds", "a", "main", |etcd| {
+                    let annotations = etcd["metadata"]["annotations"].as_object_mut();
+                    annotations.unwrap().remove(MARK);
+                }),
+                "ignored" => world.seed.change("etcds", "a", "main", |etcd| {
+                    etcd["metadata"]["annotations"][IGNORE] = json!("true");
+                }),
+                _ => change_shoot(&world, deleting),
+            }
+            world.clock.pass(LONG).await;
+            assert!(world.seed.get("probepolicies", "", "p").is_none(), "{way}");
+            assert_restored(&world);
+            if let Some(etcd) = world.seed.get("etcds", "a", "main") {
+                assert!(
+                    etcd["metadata"]["annotations"].get(MARK).is_none(),
+                    "{etcd}"
+                );
+            }
+        });
+    }
+}
+
+/// Another version of the group may be behind an API that is broken.
+#[tokio::test]
+async fn what_has_no_scale_keeps_nothing_down_while_other_versions_cannot_be_looked_at() {
+    let mut world = World::new(&["a"]).await;
+    put_workload(&world.seed, "Etcd", "a", "main", 3);
+    world.seed.serve_etcds_without_scale(&["v1alpha1"]);
+    change_policy(&world, "p", |policy| {
+        let infos = policy["spec"]["dependentResourceInfos"].as_array_mut();
+        infos.unwrap().push(json!({
+            "ref": {
+                "apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": "main",
+            },
+            "optional": true, "scaleUp": {"level": 0}, "scaleDown": {"level": 3},
+        }));
+    });
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world
+        .health_where("a", "all others are down", |_| {
+            world.replicas("a") == [0; 3]
+        })
+        .await;
+    let groups = |call: &support::Call| call.brief() == "GET /apis";
+    world
+        .seed
+        .fail(Failure::Status(503), (0, usize::MAX), groups);
+    // Until what was looked up before is not believed any more.
+    world.clock.pass(LONG).await;
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
+/// Its Cluster is gone as well: no policy has a say any more.
+#[tokio::test]
+async fn what_is_served_no_more_of_a_cluster_that_is_gone_is_given_up() {
+    let world = protected_with_an_etcd().await;
+    world.seed.serve_etcds(&[]);
+    world.seed.delete("clusters", "", "a");
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    // Half of the time after which whatever is left of it is.
+    world.clock.pass(LONG * 5).await;
+    assert!(world.seed.get("probepolicies", "", "p").is_none());
+    assert_released(&world);
 }
 
 /// It was given up too early: the marks on the dependents are the truth.

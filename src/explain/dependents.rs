@@ -36,7 +36,7 @@ pub enum DependentState {
     RecordUnreadable,
     /// It does not exist.
     Missing,
-    /// It could not be read.
+    /// It could not be read, or has no scale to be read.
     Unread,
 }
 
@@ -248,6 +248,7 @@ fn refused(refusal: &Refusal) -> (DependentState, String) {
     let state = match refusal {
         Refusal::Missing => DependentState::Missing,
         Refusal::UnreadableRecord(_) => DependentState::RecordUnreadable,
+        Refusal::NotScalable => DependentState::Unread,
     };
     (state, refusal.to_string())
 }

@@ -228,9 +228,9 @@ impl Settling {
         self.aim == Aim::Restore
             && matches!(
                 error,
-                ScaleError::Refused(Refusal::Missing)
+                ScaleError::Refused(Refusal::Missing | Refusal::NotScalable)
                     | ScaleError::UnknownKind(_)
-                    | ScaleError::NotScalable(_)
+                    | ScaleError::ClusterScoped
                     | ScaleError::Forbidden { .. }
             )
     }

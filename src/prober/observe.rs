@@ -77,6 +77,8 @@ pub enum Outcome {
     Looked,
     /// The leases were judged.
     Judged(Conclusion),
+    /// The leases came, and for this reason are no evidence.
+    LeasesAlone(EvidenceError),
     /// There is no evidence.
     NoEvidence(EvidenceError),
 }
@@ -155,7 +157,7 @@ impl Observer {
     /// its connection along. Nearly all of its time it rests, so what it needs to read, which is several
     /// kilobytes, is not held meanwhile.
     pub async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
-        let read = if mem::take(&mut self.at_once) {
+        let outcome = if mem::take(&mut self.at_once) {
             Box::pin(self.read_first()).await
         } else {
             let next = self.watch.next(self.now(), fastrand::f64());
@@ -172,24 +174,20 @@ impl Observer {
             }
             Box::pin(self.read()).await
         };
-        let outcome = match read {
-            Ok(conclusion) => Outcome::Judged(conclusion),
-            Err(error) => Outcome::NoEvidence(error),
-        };
         (self, outcome)
     }
 
-    async fn read_first(&mut self) -> Result<Conclusion, EvidenceError> {
+    async fn read_first(&mut self) -> Outcome {
         let turn = self.sources.first_turn().await;
         let mut read = pin!(self.read());
-        if let Ok(read) = timeout(FIRST_READ, &mut read).await {
-            return read;
+        if let Ok(outcome) = timeout(FIRST_READ, &mut read).await {
+            return outcome;
         }
         drop(turn);
         read.await
     }
 
-    async fn read(&mut self) -> Result<Conclusion, EvidenceError> {
+    async fn read(&mut self) -> Outcome {
         let (probing, began) = (self.metrics.probe(), Instant::now());
         let read = self.read_and_conclude().await;
         probing.ended(&read);
@@ -203,7 +201,9 @@ impl Observer {
         }
         // All that is new is told with what the read has come to.
         self.news = false;
-        let transition = match self.reached.take() {
+        let reached = self.reached.take();
+        let leases_came = matches!(reached, Some(Ok(())));
+        let transition = match reached {
             Some(Ok(())) => self.observation.reached(began),
             Some(Err(why)) => self.observation.unreached(began, &why),
             None => None,
@@ -216,7 +216,11 @@ impl Observer {
             // What began before it was away tells nothing of what is.
             self.looks.stop();
         }
-        read
+        match read {
+            Ok(conclusion) => Outcome::Judged(conclusion),
+            Err(error) if leases_came => Outcome::LeasesAlone(error),
+            Err(error) => Outcome::NoEvidence(error),
+        }
     }
 
     /// What the leases tell of the state, and of the connection. Without a verdict, what was found

@@ -42,6 +42,8 @@ pub enum Family {
     Apps,
     /// Any other kind: annotations on the object, replicas through its `scale` subresource.
     Scalable,
+    /// One of which the seed serves no `scale` any more: annotations alone.
+    Unscalable,
 }
 
 /// A dependent as it was read.
@@ -53,7 +55,7 @@ pub struct Observed {
     pub uid: Option<Arc<str>>,
     /// Its resourceVersion, the precondition of what is decided from it.
     pub resource_version: String,
-    /// `spec.replicas`.
+    /// `spec.replicas`. What is [`Unscalable`](Family::Unscalable) tells none, and counts as at zero.
     pub replicas: i32,
     /// Whether it carries the mark.
     pub marked: bool,
@@ -171,6 +173,13 @@ pub enum Refusal {
     /// A required dependent does not exist.
     #[error("it does not exist; create it, or set `optional: true` for it in the policy")]
     Missing,
+    /// Its kind has no `scale`.
+    #[error(
+        "the kind has no scale subresource; only namespaced kinds with a scale subresource can be \
+         dependents. Where one was scaled down before, have the kind served with a scale again, or \
+         restore it by hand and remove its annotation {MARK}"
+    )]
+    NotScalable,
     /// The record is not a whole number above zero.
     #[error(
         "its annotation {RECORD} is {0:?}, not a whole number above 0; correct it, or remove it to \
@@ -204,6 +213,9 @@ pub fn step(
             Err(Refusal::Missing)
         };
     };
+    if found.family == Family::Unscalable && !found.ignored {
+        return step_mark(aim, found, memory);
+    }
     if aim == Aim::Look {
         return Ok(Step::Nothing(Settled::Seen {
             marked: found.marked,
@@ -222,6 +234,18 @@ pub fn step(
         Aim::Protect => Ok(step_down(found)),
         Aim::Restore => step_up(restore, found, memory),
         Aim::Release | Aim::Look => Ok(step_release(found)),
+    }
+}
+
+/// Where nothing but the mark can be written.
+fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, Refusal> {
+    match aim {
+        Aim::Release => Ok(step_release(found)),
+        // Whoever has removed the mark has seen to the replicas.
+        Aim::Restore | Aim::Look if memory.owed && !found.marked => {
+            Ok(Step::Nothing(Settled::Released))
+        }
+        Aim::Protect | Aim::Restore | Aim::Look => Err(Refusal::NotScalable),
     }
 }
 
@@ -316,7 +340,7 @@ impl Step {
                 "metadata": annotate(json!(""), json!(from.to_string())),
                 "spec": {"replicas": 0},
             }))],
-            (Step::ScaleDown { from }, Family::Scalable) => vec![
+            (Step::ScaleDown { from }, Family::Scalable | Family::Unscalable) => vec![
                 Write::Object(json!({
                     "metadata": annotate(json!(""), json!(from.to_string())),
                 })),
@@ -326,7 +350,7 @@ impl Step {
                 "metadata": annotate(Value::Null, Value::Null),
                 "spec": {"replicas": to},
             }))],
-            (Step::ScaleUp { to }, Family::Scalable) => vec![
+            (Step::ScaleUp { to }, Family::Scalable | Family::Unscalable) => vec![
                 scale(*to),
                 Write::Object(json!({
                     "metadata": annotate(Value::Null, Value::Null),

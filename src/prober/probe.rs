@@ -223,16 +223,20 @@ impl Probe {
         {
             self.policy = Some(responsible.policy.clone());
         }
-        if let Presence::There(assignment) = &presence {
-            self.guard
-                .named_by(|dependent| assignment.may_name(dependent));
-            let before = self.uid.replace(assignment.uid.clone());
-            if before.is_some() && before != self.uid {
-                self.replaced = true;
-                self.wake.notify_one();
-                // What they have come to is about the other.
-                self.checks.stop();
+        match &presence {
+            Presence::There(assignment) => {
+                self.guard
+                    .named_by(|dependent| assignment.may_name(dependent));
+                let before = self.uid.replace(assignment.uid.clone());
+                if before.is_some() && before != self.uid {
+                    self.replaced = true;
+                    self.wake.notify_one();
+                    // What they have come to is about the other.
+                    self.checks.stop();
+                }
             }
+            // No policy has a say in what is gone.
+            Presence::Gone(_) => self.guard.named_by(|_| false),
         }
         let known = Known {
             last: self.last.as_ref(),
@@ -382,10 +386,12 @@ impl Probe {
         let hibernating = matches!(self.stance, Stance::Hibernate(..));
         match outcome {
             Outcome::Woken | Outcome::Looked => {}
-            Outcome::Judged(_) if hibernating => self.answered(&settings),
+            Outcome::Judged(_) | Outcome::LeasesAlone(_) if hibernating => self.answered(&settings),
             Outcome::NoEvidence(error) if hibernating => self.not_answered(&error),
             Outcome::Judged(conclusion) => self.judged(&conclusion, &settings),
-            Outcome::NoEvidence(error) => self.unread(&error, &settings),
+            Outcome::LeasesAlone(error) | Outcome::NoEvidence(error) => {
+                self.unread(&error, &settings);
+            }
         }
         self.next_round(observer);
         self.report();

@@ -85,7 +85,7 @@ fn finalizer(policy: &str) -> Right {
 fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
     let object = Right::new(VERB, resource).on(name);
     match family {
-        Family::Apps => vec![object],
+        Family::Apps | Family::Unscalable => vec![object],
         Family::Scalable => vec![object.clone(), object.of("scale")],
     }
 }

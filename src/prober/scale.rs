@@ -42,9 +42,11 @@ pub enum ScaleError {
          policy: {0}"
     )]
     UnknownKind(String),
-    /// The kind is not in a namespace, or has no `scale` subresource.
-    #[error("{0}; only namespaced kinds with a scale subresource can be dependents")]
-    NotScalable(&'static str),
+    /// The kind is not in a namespace.
+    #[error(
+        "the kind is cluster-scoped; only namespaced kinds with a scale subresource can be dependents"
+    )]
+    ClusterScoped,
     /// A request was refused for lack of rights.
     #[error(
         "{verb} is forbidden, grant it to the operator's ServiceAccount as \
@@ -72,7 +74,10 @@ pub enum ScaleError {
 impl ScaleError {
     /// Whether there can be no such dependent at all.
     pub fn is_about_the_kind(&self) -> bool {
-        matches!(self, Self::UnknownKind(_) | Self::NotScalable(_))
+        matches!(
+            self,
+            Self::UnknownKind(_) | Self::ClusterScoped | Self::Refused(Refusal::NotScalable)
+        )
     }
 
     /// Whether it may come off the next time: it says nothing of the dependent itself.
@@ -86,7 +91,7 @@ impl ScaleError {
             Self::Refused(Refusal::Missing) => "DependentMissing",
             Self::Refused(Refusal::UnreadableRecord(_)) => "RecordUnreadable",
             Self::UnknownKind(_) => "KindUnknown",
-            Self::NotScalable(_) => "NotScalable",
+            Self::ClusterScoped | Self::Refused(Refusal::NotScalable) => "NotScalable",
             Self::Forbidden { .. } => "ScalingForbidden",
             Self::Conflicts => "ScalingConflicts",
             Self::Request { .. } => "ScalingFailed",

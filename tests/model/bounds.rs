@@ -112,7 +112,7 @@ fn dependent(index: usize, part: &Part) -> Dependent {
     };
     let (api_version, kind) = match part.family {
         Family::Apps => ("apps/v1", "Deployment"),
-        Family::Scalable => ("druid.gardener.cloud/v1alpha1", "Etcd"),
+        Family::Scalable | Family::Unscalable => ("druid.gardener.cloud/v1alpha1", "Etcd"),
     };
     Dependent {
         reference: DependentRef {

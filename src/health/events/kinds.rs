@@ -116,7 +116,7 @@ mod tests {
     #[case::missing(Refusal::Missing.into())]
     #[case::unreadable(Refusal::UnreadableRecord(String::new()).into())]
     #[case::unknown(ScaleError::UnknownKind(String::new()))]
-    #[case::not_scalable(ScaleError::NotScalable(""))]
+    #[case::not_scalable(ScaleError::ClusterScoped)]
     #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new() })]
     #[case::conflicts(ScaleError::Conflicts)]
     #[case::failed(ScaleError::Request { verb: "", message: String::new() })]

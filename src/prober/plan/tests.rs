@@ -99,6 +99,33 @@ fn scaling_down(
     );
 }
 
+/// Nothing can be written but the mark, and nobody knows its replicas.
+#[rstest]
+#[case::down(Aim::Protect, false, OWED, Err(Refusal::NotScalable))]
+#[case::down_again(Aim::Protect, true, OWED, Err(Refusal::NotScalable))]
+#[case::up(Aim::Restore, true, FRESH, Err(Refusal::NotScalable))]
+#[case::looked_at(Aim::Look, true, OWED, Err(Refusal::NotScalable))]
+#[case::never_taken(Aim::Restore, false, FRESH, Err(Refusal::NotScalable))]
+#[case::never_taken_and_looked_at(Aim::Look, false, FRESH, Err(Refusal::NotScalable))]
+#[case::restored_by_hand(Aim::Restore, false, OWED, nothing(Settled::Released))]
+#[case::restored_by_hand_and_looked_at(Aim::Look, false, OWED, nothing(Settled::Released))]
+#[case::let_go(Aim::Release, true, OWED, Ok(Step::Release))]
+#[case::let_go_before(Aim::Release, false, FRESH, nothing(Settled::Released))]
+fn without_a_scale(
+    #[case] aim: Aim,
+    #[case] marked: bool,
+    #[case] memory: Memory,
+    #[case] expected: Result<Step, Refusal>,
+    #[values(Marked, Any)] restore: Restore,
+) {
+    let found = Observed {
+        family: Family::Unscalable,
+        marked,
+        ..recorded(0, "3")
+    };
+    assert_eq!(step(aim, false, restore, Some(&found), memory), expected);
+}
+
 #[rstest]
 #[case::recorded(marked(0, Some("3")), FRESH, Ok(Step::ScaleUp { to: 3 }))]
 #[case::the_record_beats_memory(marked(0, Some("3")), OWED, Ok(Step::ScaleUp { to: 3 }))]

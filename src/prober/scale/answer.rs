@@ -42,7 +42,7 @@ struct WorkloadStatus {
 }
 
 /// A Scale.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Scale {
     #[serde(default)]
     spec: Replicas,
@@ -83,6 +83,14 @@ pub(super) fn observed_scalable(object: PartialObjectMeta, scale: &Scale) -> Obs
         any_left: present,
         running: present,
         resource_version: object.metadata.resource_version.unwrap_or_default(),
+    }
+}
+
+/// What an object says that has no Scale.
+pub(super) fn observed_unscalable(object: PartialObjectMeta) -> Observed {
+    Observed {
+        family: Family::Unscalable,
+        ..observed_scalable(object, &Scale::default())
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     SCALE, ScaleError, Scaler, Target,
-    answer::{Scale, Workload, observed_scalable, observed_workload},
+    answer::{Scale, Workload, observed_scalable, observed_unscalable, observed_workload},
 };
 use crate::prober::plan::{Family, Observed};
 
@@ -58,7 +58,7 @@ impl Scaler {
                     Read::Nowhere(error) => Read::Nowhere(error),
                 })
             }
-            Family::Scalable => {
+            Family::Scalable | Family::Unscalable => {
                 let object = target.request.get_metadata(name, &GetParams::default());
                 let object = self.get::<PartialObjectMeta>("get", METADATA, name, object);
                 let object = match object.await? {
@@ -66,6 +66,9 @@ impl Scaler {
                     Read::Absent => return Ok(Read::Absent),
                     Read::Nowhere(error) => return Ok(Read::Nowhere(error)),
                 };
+                if target.family == Family::Unscalable {
+                    return Ok(Read::Found(observed_unscalable(object)));
+                }
                 let scale = target.request.get_subresource("scale", name);
                 match self.send::<Scale>(SCALE, scale).await {
                     Ok(scale) => Ok(Read::Found(observed_scalable(object, &scale))),

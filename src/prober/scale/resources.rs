@@ -13,7 +13,11 @@ use super::{
     ScaleError,
     served::{Served, look_up},
 };
-use crate::{api::DependentRef, prober::plan::Family, runtime::seed::Seed};
+use crate::{
+    api::DependentRef,
+    prober::plan::{Family, Refusal},
+    runtime::seed::Seed,
+};
 
 const APPS: &str = "apps/v1";
 const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
@@ -57,10 +61,14 @@ impl Resources {
         seed: &Seed,
         dependent: &DependentRef,
     ) -> Result<(Family, ApiResource), ScaleError> {
-        self.find_since(seed, dependent, None).await
+        match self.find_since(seed, dependent, None).await? {
+            (Family::Unscalable, _) => Err(Refusal::NotScalable.into()),
+            found => Ok(found),
+        }
     }
 
-    /// The same, but nothing that was looked up before then is believed any more.
+    /// The same, but nothing that was looked up before then is believed any more; and what has no scale
+    /// is found as such.
     pub(super) async fn find_since(
         &self,
         seed: &Seed,
@@ -83,14 +91,14 @@ impl Resources {
         };
         let asking = need();
         if let Some(answer) = cell.lock().await.answer(asking) {
-            return scalable(answer?, &kind);
+            return reached(answer?, &kind);
         }
         // Outside of the lock: who can wait for long must not hold up who is urgent.
         seed.turn().await;
         let asking = need();
         let mut known = cell.lock().await;
         if let Some(answer) = known.answer(asking) {
-            return scalable(answer?, &kind);
+            return reached(answer?, &kind);
         }
         let since = Instant::now();
         // Nor must who waits for a place among few.
@@ -99,7 +107,7 @@ impl Resources {
             Ok(answer) => known.answer = Some((answer.clone(), since)),
             Err(error) => known.failure = Some((error.clone(), Instant::now())),
         }
-        scalable(answer?, &kind)
+        reached(answer?, &kind)
     }
 
     fn cell(&self, kind: &GroupVersionKind) -> Cell {
@@ -125,11 +133,12 @@ impl Known {
     }
 }
 
-/// The resource, if it can be scaled.
-fn scalable(served: Served, kind: &GroupVersionKind) -> Result<(Family, ApiResource), ScaleError> {
+/// The resource, if there can be dependents of it.
+fn reached(served: Served, kind: &GroupVersionKind) -> Result<(Family, ApiResource), ScaleError> {
     match served {
         Served::Scalable(resource) => Ok((Family::Scalable, resource)),
-        Served::NotScalable(why) => Err(ScaleError::NotScalable(why)),
+        Served::Unscalable(resource) => Ok((Family::Unscalable, resource)),
+        Served::ClusterScoped => Err(ScaleError::ClusterScoped),
         Served::Nowhere => {
             let (version, kind) = (kind.api_version(), &kind.kind);
             Err(ScaleError::UnknownKind(format!("{version} {kind}")))

@@ -15,8 +15,10 @@ use crate::runtime::seed::Seed;
 pub(super) enum Served {
     /// It can be scaled.
     Scalable(ApiResource),
-    /// It is there, and cannot be scaled in any version.
-    NotScalable(&'static str),
+    /// It is there, and has no scale in any version.
+    Unscalable(ApiResource),
+    /// It is in no namespace.
+    ClusterScoped,
     /// The group, if it is served at all, has it in no version.
     Nowhere,
 }
@@ -43,34 +45,44 @@ pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Serv
 }
 
 async fn served(client: &Client, kind: &GroupVersionKind) -> kube::Result<Served> {
-    // A definition says for each version whether there is a scale.
-    let mut served = match in_version(client, kind).await?.map(scalable) {
+    let found = match in_version(client, kind).await? {
         Some(found @ Served::Scalable(_)) => return Ok(found),
-        Some(found) => found,
-        None => Served::Nowhere,
+        found => found,
     };
+    // A definition says for each version whether there is a scale.
+    match (found, in_others(client, kind).await) {
+        (_, Ok(Some(other @ Served::Scalable(_)))) => Ok(other),
+        // That others cannot be looked at changes nothing about this one.
+        (Some(found), _) => Ok(found),
+        (None, other) => Ok(other?.unwrap_or(Served::Nowhere)),
+    }
+}
+
+/// The kind in another version than its own, with a scale if any has one.
+async fn in_others(client: &Client, kind: &GroupVersionKind) -> kube::Result<Option<Served>> {
     // The list of all groups: that a path is not there may be the word of a proxy that has lost its way.
     let groups = client.list_api_groups().await?.groups;
     let group = groups.into_iter().find(|group| group.name == kind.group);
     let versions = group.into_iter().flat_map(|group| group.versions);
+    let (mut found, mut failure) = (None, None);
     for version in versions.filter(|version| version.version != kind.version) {
         let other = GroupVersionKind::gvk(&kind.group, &version.version, &kind.kind);
-        match in_version(client, &other).await?.map(scalable) {
-            Some(found @ Served::Scalable(_)) => return Ok(found),
-            Some(found) => served = found,
-            None => {}
+        match in_version(client, &other).await {
+            Ok(Some(other @ Served::Scalable(_))) => return Ok(Some(other)),
+            Ok(other) => found = other.or(found),
+            Err(error) => failure = Some(error),
         }
     }
-    Ok(served)
+    match (found, failure) {
+        (None, Some(error)) => Err(error),
+        (found, _) => Ok(found),
+    }
 }
 
 /// The kind in its version; `None` if that is not served, or lacks it.
-async fn in_version(
-    client: &Client,
-    kind: &GroupVersionKind,
-) -> kube::Result<Option<(ApiResource, ApiCapabilities)>> {
+async fn in_version(client: &Client, kind: &GroupVersionKind) -> kube::Result<Option<Served>> {
     match discovery::pinned_kind(client, kind).await {
-        Ok(found) => Ok(Some(found)),
+        Ok(found) => Ok(Some(scalable(found))),
         Err(kube::Error::Discovery(_)) => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
@@ -79,7 +91,7 @@ async fn in_version(
 
 fn scalable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Served {
     if capabilities.scope == Scope::Cluster {
-        return Served::NotScalable("the kind is cluster-scoped");
+        return Served::ClusterScoped;
     }
     let scale = format!("{}/scale", resource.plural);
     let scalable = capabilities
@@ -88,6 +100,6 @@ fn scalable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Served 
         .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
     match scalable {
         true => Served::Scalable(resource),
-        false => Served::NotScalable("the kind has no scale subresource"),
+        false => Served::Unscalable(resource),
     }
 }

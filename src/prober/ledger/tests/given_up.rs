@@ -37,7 +37,7 @@ fn meets(
     for (second, met) in seconds {
         let error = match met {
             Nowhere | Held => ScaleError::UnknownKind("v1 A".to_owned()),
-            NoScale => ScaleError::NotScalable("it has none"),
+            NoScale => ScaleError::Refused(Refusal::NotScalable),
             Conflict => ScaleError::Conflicts,
         };
         let now = start + Duration::from_secs(second);
