@@ -31,6 +31,11 @@ impl Observer {
     /// Waits until then, and reads in the meantime what is good to know; whether it is still before
     /// then, and something new is known of the state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
+        let now = Instant::now();
+        if self.watch.wants_facts() && self.facts_due <= now && now + self.lead(Look::Nodes) <= due
+        {
+            self.facts_at_leisure(due).await;
+        }
         loop {
             while let Some(found) = self.looks.ended().now_or_never() {
                 self.found(found);
