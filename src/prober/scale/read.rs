@@ -8,7 +8,7 @@ use super::{
     SCALE, ScaleError, Scaler, Target,
     answer::{Scale, Workload, observed_scalable, observed_unscalable, observed_workload},
 };
-use crate::prober::plan::{Family, Observed};
+use crate::prober::plan::{Family, Observed, Refusal};
 
 /// The kind that answers a request for metadata alone.
 const METADATA: &str = "PartialObjectMetadata";
@@ -61,7 +61,14 @@ impl Scaler {
             Family::Scalable | Family::Unscalable => {
                 let object = target.request.get_metadata(name, &GetParams::default());
                 let object = self.get::<PartialObjectMeta>("get", METADATA, name, object);
-                let object = match object.await? {
+                let object = match object.await {
+                    // With the right to it, it could not be scaled either.
+                    Err(ScaleError::Forbidden { .. }) if target.family == Family::Unscalable => {
+                        return Err(Refusal::NotScalable.into());
+                    }
+                    object => object?,
+                };
+                let object = match object {
                     Read::Found(object) => object,
                     Read::Absent => return Ok(Read::Absent),
                     Read::Nowhere(error) => return Ok(Read::Nowhere(error)),
