@@ -14,6 +14,10 @@ const PERIODS: f64 = 1.5;
 /// An idle API server still writes its own identity lease every 10 s.
 const IDLE_WRITES: Duration = Duration::from_secs(15);
 
+/// A consistent read that follows a cached one at once is to learn nothing less than if it had been made
+/// in its place.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
 /// The run of consistent reads that a verdict may rest on.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
@@ -22,6 +26,8 @@ pub struct Proof {
     revision: Option<Revision>,
     /// A read has failed since the last that succeeded.
     interrupted: bool,
+    /// The start of the last read, if it came from a cache and noticed a write.
+    noticed: Option<Moment>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,11 +93,17 @@ impl Proof {
     pub fn succeeded(&mut self, started: Moment, consistent: bool, number: u64, period: Duration) {
         let writes = self.note_revision(started, consistent, number, period);
         let interrupted = std::mem::take(&mut self.interrupted);
+        let noticed = writes == Writes::Noticed && !interrupted;
+        let before = std::mem::replace(
+            &mut self.noticed,
+            (noticed && !consistent).then_some(started),
+        );
+        let just_before = before.is_some_and(|at| started.since(at) <= AT_ONCE) && !interrupted;
         let anew = Run {
             began: started,
             since: started,
             last: started,
-            writable: writes == Writes::Noticed && !interrupted,
+            writable: noticed || just_before,
         };
         self.run = match self.run {
             _ if !consistent => None,
@@ -258,6 +270,12 @@ mod tests {
     #[case::failed_last(busy(0, 18).chain([Failed]), 20, pending(35))]
     #[case::cached_list(busy(0, 18).chain([Cached(20, 2_000)]), 20, pending(35))]
     #[case::after_a_cached_list([Cached(0, 1), Read(3, 2), Read(6, 3)], 6, pending(18))]
+    #[case::noticed_by_a_cached_list_just_before([Cached(0, 1), Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(25))]
+    #[case::noticed_by_a_cached_list_long_before([Cached(0, 1), Cached(9, 2), Read(11, 2), Read(14, 3)], 14, pending(29))]
+    #[case::noticed_by_the_one_before_that([Cached(0, 1), Cached(8, 2), Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(28))]
+    #[case::noticed_before_a_failure([Cached(0, 1), Cached(9, 2), Failed, Read(10, 2), Read(13, 3)], 13, pending(28))]
+    #[case::noticed_after_a_failure([Cached(0, 1), Failed, Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(28))]
+    #[case::resumed_by_a_cached_list([Cached(0, 1), Cached(20, 1), Cached(29, 2), Read(30, 2), Read(33, 3)], 33, pending(48))]
     #[case::first_sign_may_still_come(idle(0, 15, 1), 15, pending(30))]
     #[case::an_older_revision_is_no_write([Read(0, 5), Read(3, 4), Read(6, 5)], 6, pending(21))]
     #[case::a_short_pause_of_writes(busy(0, 3).chain(idle(6, 18, 1_003)).chain([Read(21, 1_004)]), 21, None)]
