@@ -454,9 +454,9 @@ async fn an_unselected_cluster_is_released_whatever_it_overrides() {
     assert_released(&world);
 }
 
-/// `a`, protected, with an Etcd among its dependents, which is the first to be restored.
-async fn protected_with_an_etcd() -> World {
-    let mut world = World::new(&["a"]).await;
+/// `a`, with an Etcd among its dependents, which is the first to be restored; the operator has yet to start.
+async fn with_an_etcd() -> World {
+    let world = World::new(&["a"]).await;
     put_workload(&world.seed, "Etcd", "a", "main", 3);
     change_policy(&world, "p", |policy| {
         let infos = policy["spec"]["dependentResourceInfos"].as_array_mut();
@@ -467,6 +467,12 @@ async fn protected_with_an_etcd() -> World {
             "optional": true, "scaleUp": {"level": 0}, "scaleDown": {"level": 3},
         }));
     });
+    world
+}
+
+/// The same, protected.
+async fn protected_with_an_etcd() -> World {
+    let mut world = with_an_etcd().await;
     world.start();
     world.reason("a", "Healthy").await;
     world.shoot("a").silence(100);
@@ -685,18 +691,8 @@ fn what_has_no_scale_any_more_can_be_seen_to_by_hand() {
 /// Another version of the group may be behind an API that is broken.
 #[tokio::test]
 async fn what_has_no_scale_keeps_nothing_down_while_other_versions_cannot_be_looked_at() {
-    let mut world = World::new(&["a"]).await;
-    put_workload(&world.seed, "Etcd", "a", "main", 3);
+    let mut world = with_an_etcd().await;
     world.seed.serve_etcds_without_scale(&["v1alpha1"]);
-    change_policy(&world, "p", |policy| {
-        let infos = policy["spec"]["dependentResourceInfos"].as_array_mut();
-        infos.unwrap().push(json!({
-            "ref": {
-                "apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": "main",
-            },
-            "optional": true, "scaleUp": {"level": 0}, "scaleDown": {"level": 3},
-        }));
-    });
     world.start();
     world.reason("a", "Healthy").await;
     world.shoot("a").silence(100);
