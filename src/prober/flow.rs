@@ -225,14 +225,11 @@ impl Settling {
     /// Whether a scale-up goes on without a dependent to which nothing is known to be owed: what was
     /// never taken, and will not be there or readable soon, must not keep others at zero.
     fn passes(&self, error: &ScaleError) -> bool {
-        self.aim == Aim::Restore
-            && matches!(
-                error,
-                ScaleError::Refused(Refusal::Missing | Refusal::NotScalable)
-                    | ScaleError::UnknownKind(_)
-                    | ScaleError::ClusterScoped
-                    | ScaleError::Forbidden { .. }
-            )
+        let is_refused = matches!(
+            error,
+            ScaleError::Refused(Refusal::Missing) | ScaleError::Forbidden { .. }
+        );
+        self.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
     }
 }
 

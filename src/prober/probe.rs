@@ -218,13 +218,12 @@ impl Probe {
     /// Takes up what the index and the guard say now.
     fn take_stance(&mut self) {
         let presence = self.presence.borrow_and_update().clone();
-        if let Presence::There(assignment) = &presence
-            && let Some(responsible) = assignment.selected.as_ref().or(assignment.former.as_ref())
-        {
-            self.policy = Some(responsible.policy.clone());
-        }
         match &presence {
             Presence::There(assignment) => {
+                let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
+                if let Some(responsible) = responsible {
+                    self.policy = Some(responsible.policy.clone());
+                }
                 self.guard
                     .named_by(|dependent| assignment.may_name(dependent));
                 let before = self.uid.replace(assignment.uid.clone());

@@ -480,8 +480,14 @@ fn answers_without_end_are_given_up() {
                 ),
             ] {
                 // By what it is, not since the time is up.
-                let error = Hostile::start(flood).await.leases(LONG).await;
+                let hostile = Hostile::start(flood).await;
+                let error = hostile.leases(LONG).await;
+                assert!(
+                    error.to_string().starts_with("cannot list the leases"),
+                    "{case}: {error}"
+                );
                 assert_ne!(error.reason(), "Timeout", "{case}: {error}");
+                assert!(hostile.sent() < GIB, "{case}");
             }
             // Any number of these may come before an answer.
             let interim = Flood {
@@ -492,6 +498,10 @@ fn answers_without_end_are_given_up() {
             };
             let hostile = Hostile::start(interim).await;
             let error = hostile.leases(Duration::from_secs(5)).await;
+            assert!(
+                error.to_string().starts_with("cannot list the leases"),
+                "{error}"
+            );
             assert_eq!(error.reason(), "Timeout", "{error}");
         });
     });

@@ -32,8 +32,7 @@ impl Observer {
     /// then, and something new is known of the state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
         let now = Instant::now();
-        if self.watch.wants_facts() && self.facts_due <= now && now + self.lead(Look::Nodes) <= due
-        {
+        if self.facts_due <= now && self.facts_from(now, due).is_some() {
             self.facts_at_leisure(due).await;
         }
         loop {
@@ -56,9 +55,7 @@ impl Observer {
             let at = next.map(|(at, look)| (self.looks.after(at), look));
             let at = at.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
             let at = at.map(|(at, _)| at);
-            let facts = self.looks.after(self.facts_due).max(now);
-            let facts = (self.watch.wants_facts() && facts + self.lead(Look::Nodes) <= due)
-                .then_some(facts);
+            let facts = self.facts_from(self.looks.after(self.facts_due).max(now), due);
             tokio::select! {
                 // Leases go before.
                 biased;
@@ -72,6 +69,11 @@ impl Observer {
                 }
             }
         }
+    }
+
+    /// That moment, if facts are wanted, and those that are read then come before the leases are.
+    fn facts_from(&self, at: Instant, due: Instant) -> Option<Instant> {
+        (self.watch.wants_facts() && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
     async fn facts_at_leisure(&mut self, due: Instant) {

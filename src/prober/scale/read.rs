@@ -22,6 +22,16 @@ enum Read<T> {
     Nowhere(ScaleError),
 }
 
+impl<T> Read<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Read<U> {
+        match self {
+            Self::Found(found) => Read::Found(change(found)),
+            Self::Absent => Read::Absent,
+            Self::Nowhere(error) => Read::Nowhere(error),
+        }
+    }
+}
+
 impl Scaler {
     /// The dependent as it is; `None` if the seed says by its name that it does not exist.
     pub(super) async fn observe(
@@ -52,40 +62,45 @@ impl Scaler {
             Family::Apps => {
                 let object = target.request.get(name, &GetParams::default());
                 let object = self.get::<Workload>("get", &target.kind, name, object);
-                Ok(match object.await? {
-                    Read::Found(object) => Read::Found(observed_workload(object)),
-                    Read::Absent => Read::Absent,
-                    Read::Nowhere(error) => Read::Nowhere(error),
-                })
+                Ok(object.await?.map(observed_workload))
             }
-            Family::Scalable | Family::Unscalable => {
-                let object = target.request.get_metadata(name, &GetParams::default());
-                let object = self.get::<PartialObjectMeta>("get", METADATA, name, object);
-                let object = match object.await {
-                    // With the right to it, it could not be scaled either.
-                    Err(ScaleError::Forbidden { .. }) if target.family == Family::Unscalable => {
-                        return Err(Refusal::NotScalable.into());
-                    }
-                    object => object?,
-                };
-                let object = match object {
-                    Read::Found(object) => object,
-                    Read::Absent => return Ok(Read::Absent),
-                    Read::Nowhere(error) => return Ok(Read::Nowhere(error)),
-                };
-                if target.family == Family::Unscalable {
-                    return Ok(Read::Found(observed_unscalable(object)));
-                }
-                let scale = target.request.get_subresource("scale", name);
-                match self.send::<Scale>(SCALE, scale).await {
-                    Ok(scale) => Ok(Read::Found(observed_scalable(object, &scale))),
-                    // The object was there a moment ago: it is gone, or cannot be scaled any more.
-                    Err(failure) if failure.code() == Some(404) => {
-                        Ok(Read::Nowhere(failure.explain("get scale")))
-                    }
-                    Err(failure) => Err(failure.explain("get scale")),
-                }
+            Family::Scalable => match self.get_metadata(target).await? {
+                Read::Found(object) => self.get_scale(target, object).await,
+                Read::Absent => Ok(Read::Absent),
+                Read::Nowhere(error) => Ok(Read::Nowhere(error)),
+            },
+            Family::Unscalable => match self.get_metadata(target).await {
+                // With the right to it, it could not be scaled either.
+                Err(ScaleError::Forbidden { .. }) => Err(Refusal::NotScalable.into()),
+                object => Ok(object?.map(observed_unscalable)),
+            },
+        }
+    }
+
+    async fn get_metadata(
+        &self,
+        target: &Target<'_>,
+    ) -> Result<Read<PartialObjectMeta>, ScaleError> {
+        let name = &target.dependent.name;
+        let object = target.request.get_metadata(name, &GetParams::default());
+        self.get("get", METADATA, name, object).await
+    }
+
+    async fn get_scale(
+        &self,
+        target: &Target<'_>,
+        object: PartialObjectMeta,
+    ) -> Result<Read<Observed>, ScaleError> {
+        let scale = target
+            .request
+            .get_subresource("scale", &target.dependent.name);
+        match self.send::<Scale>(SCALE, scale).await {
+            Ok(scale) => Ok(Read::Found(observed_scalable(object, &scale))),
+            // The object was there a moment ago: it is gone, or cannot be scaled any more.
+            Err(failure) if failure.code() == Some(404) => {
+                Ok(Read::Nowhere(failure.explain("get scale")))
             }
+            Err(failure) => Err(failure.explain("get scale")),
         }
     }
 

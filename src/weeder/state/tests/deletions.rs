@@ -178,7 +178,6 @@ fn a_lost_answer_counts_if_the_pod_went(
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     bench.show(&watch, weed("p"));
     let deletion = bench.next().unwrap();
-    let lost = || Err(DeletionError::Unanswered("no answer".to_owned()));
     let gone = |bench: &mut Bench| {
         bench
             .state
@@ -208,15 +207,22 @@ fn a_lost_answer_counts_if_the_pod_went(
     assert_eq!(bench.state.sizes(), Sizes::default());
 }
 
-#[test]
-fn a_pod_whose_second_deletion_is_answered_counts_once() {
+fn lost() -> Result<(), DeletionError> {
+    Err(DeletionError::Unanswered("no answer".to_owned()))
+}
+
+/// A pod was to be deleted, and nobody knows if it was.
+fn after_a_lost_answer() -> (Bench, PodWatch) {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     bench.show(&watch, weed("p"));
     let deletion = bench.next().unwrap();
-    bench.end(
-        deletion,
-        Err(DeletionError::Unanswered("no answer".to_owned())),
-    );
+    bench.end(deletion, lost());
+    (bench, watch)
+}
+
+#[test]
+fn a_pod_whose_second_deletion_is_answered_counts_once() {
+    let (mut bench, watch) = after_a_lost_answer();
     bench.pass(SECOND);
     let again = bench.next().unwrap();
     bench.end(again, Ok(()));
@@ -226,13 +232,7 @@ fn a_pod_whose_second_deletion_is_answered_counts_once() {
 
 #[test]
 fn a_pod_that_goes_while_it_is_asked_for_again_counts_once() {
-    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    bench.show(&watch, weed("p"));
-    let deletion = bench.next().unwrap();
-    bench.end(
-        deletion,
-        Err(DeletionError::Unanswered("no answer".to_owned())),
-    );
+    let (mut bench, watch) = after_a_lost_answer();
     bench.pass(SECOND);
     let again = bench.next().unwrap();
     bench.show(&watch, pod("ns", "p", 2, terminating));
@@ -243,13 +243,7 @@ fn a_pod_that_goes_while_it_is_asked_for_again_counts_once() {
 
 #[test]
 fn a_pod_that_a_new_list_shows_well_is_not_taken_for_gone() {
-    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    bench.show(&watch, weed("p"));
-    let deletion = bench.next().unwrap();
-    bench.end(
-        deletion,
-        Err(DeletionError::Unanswered("no answer".to_owned())),
-    );
+    let (mut bench, watch) = after_a_lost_answer();
     bench.list(
         &watch,
         vec![pod("ns", "p", 2, |it| it["status"] = json!({}))],
