@@ -26,7 +26,7 @@ use serde_json::json;
 use support::{Call, EVER, Failure, INTERVAL, Stage, delayed, info, put_workload, run};
 use tokio::{
     task::yield_now,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 /// Whoever shuts the guard down learns what its last request did.
@@ -473,6 +473,41 @@ fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
                 next_asked(&stage, held_up).await,
                 "GET deployments/first in acts",
                 "{aim:?} {before:?}"
+            );
+        });
+    }
+}
+
+/// However many wait for pods that are long in going, or in becoming ready.
+#[test]
+fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
+    for (aim, before) in [
+        (Aim::Protect, Protection::None),
+        (Aim::Restore, Protection::Active),
+    ] {
+        run(async move {
+            let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+            stage.seed.follow("first", false);
+            let seed = scarce(&stage);
+            let _waiting = acting(&stage, &seed, "waits", aim, before);
+            if aim == Aim::Restore {
+                stage
+                    .seed
+                    .change("deployments", "waits", "first", |object| {
+                        object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
+                        object["spec"]["replicas"] = json!(0);
+                    });
+            }
+            stage.until_asked("PATCH deployments/first").await;
+            let held_up = hold_up(&seed).await;
+            // The effect is looked for.
+            sleep(Duration::from_secs(2)).await;
+            let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
+            stage.seed.forget_calls();
+            assert_eq!(
+                next_asked(&stage, held_up).await,
+                "GET deployments/first in acts",
+                "{aim:?}"
             );
         });
     }

@@ -44,7 +44,7 @@ pub(super) struct ClientArgs {
 pub(super) struct ScaleArgs {
     /// Requests per second in the long run, to dependents and for what scaling one cluster waits
     /// for; 0.001 to 100000
-    #[arg(long, env = "DWD_SCALE_QPS", value_name = "RATE", default_value_t = 50.0, value_parser = qps)]
+    #[arg(long, env = "DWD_SCALE_QPS", value_name = "RATE", default_value_t = 200.0, value_parser = qps)]
     scale_qps: f64,
 
     /// The same, at once; at least 1
@@ -52,7 +52,7 @@ pub(super) struct ScaleArgs {
         long,
         env = "DWD_SCALE_BURST",
         value_name = "COUNT",
-        default_value = "100"
+        default_value = "400"
     )]
     scale_burst: NonZeroU32,
 }

@@ -263,10 +263,11 @@ impl Flow {
         let memory = memory.copied().unwrap_or_default();
         let waited = self.waited.get(&dependent.reference).copied();
         let mut settling = Settling::new(dependent.clone(), self.aim, self.restore, memory, waited);
+        let mut scaler = self.scaler.clone();
         let mut pause = FIRST_LOOK;
         let mut uid = None;
         while self.warrant.holds() {
-            let (step, found) = match self.look_and_act(&settling).await {
+            let (step, found) = match self.look_and_act(&scaler, &settling).await {
                 Ok(Applied::Done(step, found)) => (step, found),
                 Ok(Applied::Stopped(begun)) => {
                     if let Some(step) = begun {
@@ -289,6 +290,8 @@ impl Flow {
                 Onward::AtOnce => {}
                 Onward::After(delay) => self.pause(delay).await,
                 Onward::Look { written, deadline } => {
+                    // Whoever has yet to write something goes before who waits for its effect.
+                    scaler = scaler.at_leisure();
                     if written {
                         pause = FIRST_LOOK;
                     }
@@ -302,12 +305,16 @@ impl Flow {
         Ending::Stopped
     }
 
-    async fn look_and_act(&self, settling: &Settling) -> Result<Applied, Unapplied> {
+    async fn look_and_act(
+        &self,
+        scaler: &Scaler,
+        settling: &Settling,
+    ) -> Result<Applied, Unapplied> {
         let reference = &settling.dependent.reference;
         let decide = |found: Option<&Observed>| settling.decide(found);
         if settling.only_looks() {
             let looked_at = async {
-                let read = self.scaler.read(reference);
+                let read = scaler.read(reference);
                 let Some(found) = self.warrant.during(read).await else {
                     return Ok(Applied::Stopped(None));
                 };
@@ -320,7 +327,7 @@ impl Flow {
                 uid: None,
             })
         } else {
-            self.scaler.apply(reference, &self.warrant, decide).await
+            scaler.apply(reference, &self.warrant, decide).await
         }
     }
 

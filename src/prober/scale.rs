@@ -172,6 +172,15 @@ impl Scaler {
         }
     }
 
+    /// The same, whose reads let urgent requests go before them.
+    #[must_use]
+    pub fn at_leisure(self) -> Self {
+        Self {
+            seed: self.seed.leisurely(),
+            ..self
+        }
+    }
+
     /// Reads a dependent; `None` if it does not exist.
     ///
     /// # Errors

@@ -234,6 +234,16 @@ impl Seed {
         }
     }
 
+    /// The same seed and the same budget, for requests that let the [urgent](Self::urgent) ones go
+    /// before them.
+    #[must_use]
+    pub fn leisurely(self) -> Self {
+        Self {
+            urgent: false,
+            ..self
+        }
+    }
+
     /// The same seed and the same budget; of its requests that are not urgent, few are under way at once,
     /// whatever its burst. Not for what is done to clusters: one that hangs would hold up the others.
     #[must_use]
