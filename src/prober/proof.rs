@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::moment::Moment;
+use super::{moment::Moment, schedule::READS_PER_PERIOD};
 
 /// How long the silence must have been watched, in renewal periods.
 const PERIODS: f64 = 1.5;
@@ -46,8 +46,8 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Revision {
     number: u64,
-    /// Start of the first read that showed it.
-    first_seen: Moment,
+    /// It was written later than this: the start of the last read that showed less, if there was one.
+    after: Moment,
     /// Start of the last read that showed it.
     last_seen: Moment,
     /// Start of the last consistent read that showed it.
@@ -190,7 +190,7 @@ impl Proof {
             known => {
                 let before = known.replace(Revision {
                     number,
-                    first_seen: started,
+                    after: known.map_or(started, |before| before.last_seen),
                     last_seen: started,
                     confirmed,
                     rose: known.and_then(|before| before.confirmed),
@@ -198,8 +198,9 @@ impl Proof {
                 let Some(before) = before else {
                     return Writes::Unseen;
                 };
-                let quiet = before.last_seen.since(before.first_seen);
-                if quiet > Self::write_window(period) {
+                // That it was shown late is no write: reads may have been an interval apart.
+                let quiet = before.last_seen.since(before.after);
+                if quiet > Self::write_window(period) + period / READS_PER_PERIOD {
                     Writes::Resumed
                 } else {
                     Writes::Noticed
@@ -276,6 +277,8 @@ mod tests {
     #[case::noticed_before_a_failure([Cached(0, 1), Cached(9, 2), Failed, Read(10, 2), Read(13, 3)], 13, pending(28))]
     #[case::noticed_after_a_failure([Cached(0, 1), Failed, Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(28))]
     #[case::resumed_by_a_cached_list([Cached(0, 1), Cached(20, 1), Cached(29, 2), Read(30, 2), Read(33, 3)], 33, pending(48))]
+    #[case::written_long_before_a_cached_list([Cached(-1, 1), Cached(10, 2), Read(10, 2)].into_iter().chain(idle(13, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
+    #[case::written_long_before_the_first_read([Cached(-1, 1)].into_iter().chain(idle(10, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
     #[case::first_sign_may_still_come(idle(0, 15, 1), 15, pending(30))]
     #[case::an_older_revision_is_no_write([Read(0, 5), Read(3, 4), Read(6, 5)], 6, pending(21))]
     #[case::a_short_pause_of_writes(busy(0, 3).chain(idle(6, 18, 1_003)).chain([Read(21, 1_004)]), 21, None)]

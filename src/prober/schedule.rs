@@ -14,7 +14,7 @@ const MOST_DOUBLINGS: u32 = 12;
 /// that wait for a sign of writes before the proof can begin.
 const COUNTING: Duration = Duration::from_secs(1);
 /// Reads of a suspect cluster are at most a third of a renewal period apart.
-const READS_PER_PERIOD: u32 = 3;
+pub const READS_PER_PERIOD: u32 = 3;
 /// What a server that asks for less load without saying for how long gets.
 const THROTTLED: Duration = Duration::from_secs(10);
 
