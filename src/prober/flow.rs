@@ -290,12 +290,16 @@ impl Flow {
                 Onward::AtOnce => {}
                 Onward::After(delay) => self.pause(delay).await,
                 Onward::Look { written, deadline } => {
-                    // Whoever has yet to write something goes before who waits for its effect.
-                    scaler = scaler.at_leisure();
                     if written {
                         pause = FIRST_LOOK;
                     }
                     let left = deadline.saturating_duration_since(Instant::now());
+                    // Whoever has yet to write something goes before who waits for its effect, as long
+                    // as there is time for that.
+                    scaler = self.scaler.clone();
+                    if pause < left {
+                        scaler = scaler.at_leisure();
+                    }
                     self.pause(pause.min(left)).await;
                     pause = (pause * 3 / 2).min(SELDOM);
                 }

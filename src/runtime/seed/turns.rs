@@ -19,6 +19,8 @@ pub(super) struct Turns {
     // the first of each does.
     urgent: Mutex<()>,
     leisurely: Mutex<()>,
+    /// For the first of the urgent ones, and whoever they have overtaken for long enough.
+    front: Mutex<()>,
     /// How many urgent ones wait.
     waiting: watch::Sender<usize>,
     /// How many urgent ones have had their turn.
@@ -37,6 +39,7 @@ impl Turns {
             limiter: RateLimiter::direct(quota),
             urgent: Mutex::default(),
             leisurely: Mutex::default(),
+            front: Mutex::default(),
             waiting: watch::Sender::new(0),
             served: watch::Sender::new(0),
         })
@@ -45,13 +48,14 @@ impl Turns {
     /// Waits for the turn of a request that goes before those that are not urgent.
     pub(super) async fn urgent(&self) {
         let _waiting = Waiting::new(&self.waiting);
+        let _first = self.urgent.lock().await;
         self.next().await;
         self.served
             .send_modify(|served| *served = served.saturating_add(1));
     }
 
     async fn next(&self) {
-        let _first = self.urgent.lock().await;
+        let _next = self.front.lock().await;
         self.limiter.until_ready().await;
     }
 
@@ -101,8 +105,10 @@ mod tests {
     use std::{cell::RefCell, num::NonZeroU32, pin::pin};
 
     use futures::{
+        StreamExt as _,
         future::{LocalBoxFuture, join_all},
         join, poll,
+        stream::FuturesUnordered,
     };
     use tokio::time::timeout;
 
@@ -187,26 +193,25 @@ mod tests {
 
     /// However many urgent ones there are, what is said of them is said meanwhile.
     #[tokio::test]
-    async fn one_that_can_wait_has_its_turn_among_urgent_ones_that_do_not_end() {
+    async fn one_that_can_wait_has_its_turn_among_many_urgent_ones() {
         let turns = turns();
         let mut patient = turns.waiting(false).await;
         let mut overtaken = 0;
-        let mut urgent = turns.waiting(true).await;
+        let mut urgent = FuturesUnordered::new();
+        for _ in 0..50 {
+            urgent.push(turns.waiting(true).await);
+        }
         in_time(async {
             loop {
                 tokio::select! {
                     biased;
                     () = &mut patient => break,
-                    () = &mut urgent => {
-                        overtaken += 1;
-                        // The next one asks before anybody else is served.
-                        urgent = turns.waiting(true).await;
-                    }
+                    Some(()) = urgent.next() => overtaken += 1,
                 }
             }
         })
         .await;
-        // One more may have asked before it.
+        // One more may have been the next one already.
         assert!(overtaken <= MAX_OVERTAKEN + 1, "{overtaken}");
     }
 
