@@ -541,6 +541,25 @@ async fn what_is_to_be_pasted_names_the_group() {
     assert!(table.contains(command), "{table}");
 }
 
+/// Nothing is owed to it, so that no other waits for it.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_scaled_and_was_never_taken_is_passed() {
+    let seed = new_seed();
+    seed.serve_etcds_without_scale(&["v1alpha1"]);
+    put_workload(&seed, "Etcd", "a", "main", 3);
+    put_taken(&seed, "Deployment", "a", "kcm", Some("3"));
+    let dependents = [
+        entry("Etcd", "main", 0, None),
+        entry("Deployment", "kcm", 1, Some(3)),
+    ];
+    put_health(&seed, "a", "p", &dependents);
+    let table = look_at_a(&seed).await.cases[0].table();
+    assert!(!table.contains("once what is refused"), "{table}");
+    restore(&restorer(&seed), &a()).await;
+    let replicas = &seed.get("deployments", "a", "kcm").unwrap()["spec"]["replicas"];
+    assert_eq!(*replicas, 3);
+}
+
 /// An annotation may have 256 KiB.
 #[tokio::test(start_paused = true)]
 async fn a_long_record_is_told_in_short() {

@@ -8,7 +8,7 @@ use super::{Asked, SetBy};
 use crate::{
     api::{DependentRef, DependentStatus, Restore},
     cluster::Dependent,
-    prober::plan::{Aim, Memory, Observed, Record, Refusal, Settled, Step, step},
+    prober::plan::{Aim, Family, Memory, Observed, Record, Refusal, Settled, Step, step},
 };
 
 /// Where a dependent is.
@@ -124,7 +124,9 @@ impl Wanted<'_> {
         let (state, message) = self.state(optional, found, memory);
         DependentAccount {
             state,
-            replicas: found.map(|found| found.replicas),
+            replicas: found
+                .filter(|found| has_scale(found))
+                .map(|found| found.replicas),
             owed: owed(found, memory),
             marked: found.map(|found| found.marked),
             recorded_replicas: found.and_then(record),
@@ -216,6 +218,11 @@ impl Wanted<'_> {
                 DependentState::ScaledUpByOthers,
                 "it carries the mark, and somebody else scaled it up".to_owned(),
             ),
+            Settled::Released if !found.is_none_or(has_scale) => (
+                DependentState::MarkRemoved,
+                "it was scaled to zero, and somebody else has seen to it since its kind has no scale"
+                    .to_owned(),
+            ),
             _ if replicas == 0 && memory.owed => (
                 DependentState::MarkRemoved,
                 "it was scaled to zero, and somebody else removed the mark: it is not restored"
@@ -251,6 +258,11 @@ fn refused(refusal: &Refusal) -> (DependentState, String) {
         Refusal::NotScalable => DependentState::Unread,
     };
     (state, refusal.to_string())
+}
+
+/// Where there is none, nobody knows the replicas.
+fn has_scale(found: &Observed) -> bool {
+    found.family != Family::Unscalable
 }
 
 fn record(found: &Observed) -> Option<i32> {
@@ -304,6 +316,7 @@ impl DependentAccount {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
@@ -334,5 +347,46 @@ mod tests {
         });
         assert_eq!(account.kubectl_name(), expected);
         assert_eq!(account.state, DependentState::Missing);
+    }
+
+    /// Whoever looks at it knows more than the seed tells.
+    #[test]
+    fn replicas_of_what_has_no_scale_are_not_guessed() {
+        let reference = DependentRef {
+            api_version: "druid.gardener.cloud/v1alpha1".to_owned(),
+            kind: "Etcd".to_owned(),
+            name: "a".to_owned(),
+        };
+        let taken = json!({
+            "ref": reference, "owed": true, "recordedReplicas": 3,
+            "level": 0, "initialDelay": "0s", "timeout": "30s",
+        });
+        let taken: DependentStatus = serde_json::from_value(taken).unwrap();
+        let wanted = Wanted {
+            aim: Aim::Restore,
+            restore: Restore::Marked,
+            named: &[],
+            recorded: &[taken],
+            held: false,
+        };
+        let found = Observed {
+            family: Family::Unscalable,
+            uid: None,
+            resource_version: "7".to_owned(),
+            replicas: 0,
+            marked: false,
+            record: Record::Replicas(3),
+            ignored: false,
+            any_left: false,
+            running: false,
+        };
+        let account = wanted.account(&Asked {
+            reference,
+            found: Ok(Some(found)),
+            set_by: None,
+        });
+        assert_eq!(account.state, DependentState::MarkRemoved);
+        assert_eq!(account.replicas, None);
+        assert!(account.message.contains("has seen to it"), "{account:?}");
     }
 }

@@ -226,7 +226,7 @@ pub fn step(
             Step::Release
         } else {
             Step::Nothing(Settled::Ignored {
-                at_zero: found.replicas == 0,
+                at_zero: found.replicas == 0 && found.family != Family::Unscalable,
             })
         });
     }
@@ -244,6 +244,10 @@ fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, Refusal
         // Whoever has removed the mark has seen to the replicas.
         Aim::Restore | Aim::Look if memory.owed && !found.marked => {
             Ok(Step::Nothing(Settled::Released))
+        }
+        // Who has scaled it down ended before that was told.
+        Aim::Look if found.marked && !memory.owed => {
+            Ok(Step::Nothing(Settled::Seen { marked: true }))
         }
         Aim::Protect | Aim::Restore | Aim::Look => Err(Refusal::NotScalable),
     }

@@ -181,7 +181,7 @@ impl Case {
                 Ok(Step::ScaleDown { .. }) => String::new(),
                 Err(refusal) => format!("refused: {refusal}"),
             },
-            stops: plan.is_err(),
+            stops: plan.is_err() && memory.owed,
             number,
             plan,
             dependent,

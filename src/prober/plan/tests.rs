@@ -107,6 +107,7 @@ fn scaling_down(
 #[case::looked_at(Aim::Look, true, OWED, Err(Refusal::NotScalable))]
 #[case::never_taken(Aim::Restore, false, FRESH, Err(Refusal::NotScalable))]
 #[case::never_taken_and_looked_at(Aim::Look, false, FRESH, Err(Refusal::NotScalable))]
+#[case::taken_unknown_to_us(Aim::Look, true, FRESH, nothing(Settled::Seen { marked: true }))]
 #[case::restored_by_hand(Aim::Restore, false, OWED, nothing(Settled::Released))]
 #[case::restored_by_hand_and_looked_at(Aim::Look, false, OWED, nothing(Settled::Released))]
 #[case::let_go(Aim::Release, true, OWED, Ok(Step::Release))]
@@ -181,6 +182,7 @@ fn an_unmarked_zero_is_touched_under_any_alone(
 #[case::marked_and_unreadable(ignored(marked(0, Some("many"))), Ok(Step::Release))]
 #[case::at_zero(ignored(recorded(0, "3")), nothing(Settled::Ignored { at_zero: true }))]
 #[case::up(ignored(found(3)), nothing(Settled::Ignored { at_zero: false }))]
+#[case::without_a_scale(Observed { family: Family::Unscalable, ..ignored(found(0)) }, nothing(Settled::Ignored { at_zero: false }))]
 fn hands_off_what_is_to_be_ignored(
     #[case] found: Observed,
     #[case] expected: Result<Step, Refusal>,

@@ -70,8 +70,11 @@ impl Scaler {
                 Read::Nowhere(error) => Ok(Read::Nowhere(error)),
             },
             Family::Unscalable => match self.get_metadata(target).await {
-                // With the right to it, it could not be scaled either.
-                Err(ScaleError::Forbidden { .. }) => Err(Refusal::NotScalable.into()),
+                // Only with the right to read it is seen what somebody has done about its mark.
+                Err(ScaleError::Forbidden { verb, message }) => Err(ScaleError::Forbidden {
+                    verb,
+                    message: format!("{message}; {}", Refusal::NotScalable),
+                }),
                 object => Ok(object?.map(observed_unscalable)),
             },
         }
