@@ -13,7 +13,7 @@ mod support;
 use std::{num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::{
-    api::{ClusterHealthStatus, Protection},
+    api::{Action, ClusterHealthStatus, Protection},
     prober::{
         guard::{Guard, Order},
         plan::{Aim, IGNORE, MARK, RECORD},
@@ -42,6 +42,25 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
         release.send(()).unwrap();
         stage.guard.shut_down().await;
         stage.assert_down("deployments", "first", "shut down");
+    });
+}
+
+/// It ended before it told anybody.
+#[test]
+fn what_an_operator_did_that_ended_is_told_by_the_next() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        stage.act(Aim::Protect).await;
+        let seed = stage.seed.unlimited();
+        stage.guard = Guard::new("a".into(), seed, Resources::default(), None);
+        stage.guard.adopt(&stage.settings.dependents);
+        stage
+            .guard
+            .act(stage.order(Aim::Protect), || "silent".to_owned());
+        stage.follow().await;
+        let last = stage.guard.last_action().unwrap();
+        assert_eq!(last.action, Action::ScaledDown);
+        assert_eq!(last.message, "scaled to zero: first; silent");
     });
 }
 

@@ -53,6 +53,12 @@ impl Account {
         }
     }
 
+    /// Takes down that this dependent was found at zero by us, which nobody has told: whoever scaled it
+    /// ended before.
+    pub(super) fn found_down(&mut self, name: &str, why: &str) {
+        self.set(Action::ScaledDown, "scaled to zero", name, why);
+    }
+
     /// Takes down what is to be told of the dependent of this event.
     pub(super) fn tell(&mut self, event: &FlowEvent, what: Deed, why: &str) {
         self.news.push(DependentNews {
@@ -76,6 +82,10 @@ impl Account {
                 "mark removed and replicas left as they are",
             ),
         };
+        self.set(action, did, name, why);
+    }
+
+    fn set(&mut self, action: Action, did: &str, name: &str, why: &str) {
         let last = self.last_action.as_ref();
         if last.is_none_or(|last| last.action != action) {
             self.acted_on.clear();

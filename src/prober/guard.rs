@@ -17,7 +17,7 @@ use super::{
     ledger::Ledger,
     log,
     metrics::{Flowing, ProberMetrics, Protecting},
-    plan::{Aim, Step},
+    plan::{Aim, Settled, Step},
     scale::{Resources, Scaler},
     since::Since,
     warrant::{Grant, grant},
@@ -309,6 +309,11 @@ impl Guard {
         }
         if let (What::Did(step, found), Some((aim, why))) = (&event.what, running) {
             self.account.did(event, aim, (*step, found.as_ref()), why);
+        }
+        if let (What::Settled(Settled::Down, _), None, Some((_, why))) =
+            (&event.what, owed, running)
+        {
+            self.account.found_down(&dependent.name, why);
         }
         let reason = before.map(|before| before.reason);
         if let Some(problem) = problem.filter(|problem| reason != Some(problem.reason)) {
