@@ -21,6 +21,7 @@ use dependency_watchdog::{
 };
 use serde_json::json;
 use support::{Exposition, Failure, Garden, LONG, Read, World, put_pod, put_slice, weed_policy};
+use tokio::runtime::Handle;
 
 const P: &str = "dependency_watchdog_";
 const SECOND: Duration = Duration::from_secs(1);
@@ -202,6 +203,10 @@ async fn a_run_is_counted_as_it_was() {
     assert_eq!(value("leader", &[]), 1.0);
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     assert_eq!(value("build_info", &version), 1.0);
+    // One for each cluster at least; those of the scripted servers are in the same runtime.
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    assert!(tasks >= 2);
+    assert_eq!(value("tasks", &[]), tasks as f64);
 
     // What is registered is what is shown.
     for described in run.registry.descriptions() {

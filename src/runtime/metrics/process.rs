@@ -1,7 +1,9 @@
-//! What the process uses, as Prometheus names it for every program. Where there is no `/proc`,
-//! nothing is shown.
+//! What the process uses: as Prometheus names it for every program, nothing of which is shown where there is
+//! no `/proc`, and its tasks.
 
 use std::{fs, time::SystemTime};
+
+use tokio::runtime::Handle;
 
 use super::{Computed, Registry};
 
@@ -48,6 +50,18 @@ pub fn register(registry: &mut Registry) {
         "When the process started, in seconds since 1970",
         Computed::gauge(move || started),
     );
+    registry.register(
+        "tasks",
+        &[],
+        "Tasks of the asynchronous runtime that have not ended",
+        Computed::gauge(tasks),
+    );
+}
+
+/// Of the runtime in which it is asked for.
+fn tasks() -> Option<f64> {
+    let runtime = Handle::try_current().ok()?;
+    Some(runtime.metrics().num_alive_tasks() as f64)
 }
 
 /// A number of `/proc/self/status`.
@@ -85,11 +99,29 @@ fn max_fds() -> Option<f64> {
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
 
+    /// One that is left behind is told, too.
+    #[tokio::test]
+    async fn tasks_are_counted_until_they_end() {
+        assert_eq!(tasks(), Some(0.0));
+        let (end, ended) = oneshot::channel::<()>();
+        let task = tokio::spawn(ended);
+        drop(tokio::spawn(std::future::pending::<()>()));
+        assert_eq!(tasks(), Some(2.0));
+        drop(end);
+        let _ = task.await;
+        assert_eq!(tasks(), Some(1.0));
+        let elsewhere = std::thread::spawn(tasks).join().unwrap();
+        assert_eq!(elsewhere, None, "there is no runtime");
+    }
+
     #[test]
+    #[cfg(target_os = "linux")]
     fn the_process_is_measured() {
         assert!(status("VmRSS").unwrap() > 100.0);
         assert!(status("Threads").unwrap() >= 1.0);
