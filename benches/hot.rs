@@ -22,12 +22,18 @@ use dependency_watchdog::{
     shoot::LeaseList,
 };
 use divan::{Bencher, counter::BytesCount};
+use jiff::Timestamp;
 use serde_json::json;
 
 /// As many nodes as Kubernetes supports in one cluster.
 const LEASES: i64 = 5_000;
 /// Ten times as many clusters as a seed is meant to host.
 const CLUSTERS: usize = 10_000;
+/// Nodes of each of these.
+const FEW_LEASES: i64 = 5;
+/// From one cluster to the one that is asked next. Prime to their number, so that each has its turn, and so
+/// long that memory is not met in its order.
+const STRIDE: usize = 3_571;
 /// The `Date` of the first list, in seconds since the Unix epoch.
 const DATE: i64 = 1_800_000_000;
 /// How many lists follow each other: kubelets renew between any two of them.
@@ -48,16 +54,31 @@ const RULES: Rules = Rules {
 };
 
 /// The bodies of successive lists of leases, as a kube-apiserver encodes what kubelets renew.
-static LEASE_LISTS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| (0..LISTS).map(leases).collect());
+static LEASE_LISTS: LazyLock<Vec<Vec<u8>>> =
+    LazyLock::new(|| (0..LISTS).map(|number| leases(number, 0, LEASES)).collect());
 
 fn main() {
     divan::main();
 }
 
+/// How a list of leases is written: in protobuf, unless what serves it knows JSON alone.
+#[derive(Clone, Copy, Debug)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
 /// One list of leases, from its bytes.
-#[divan::bench]
-fn decode_5000_leases(bencher: Bencher<'_, '_>) {
-    let body = LEASE_LISTS.first().unwrap();
+#[divan::bench(args = [Encoding::Protobuf, Encoding::Json])]
+fn decode_5000_leases(bencher: Bencher<'_, '_>, encoding: Encoding) {
+    let binary = LEASE_LISTS.first().unwrap();
+    let text = leases_in_json(0, 0, LEASES);
+    let decoded = |body: &[u8]| LeaseList::decode(body).unwrap();
+    assert_eq!(decoded(&text), decoded(binary), "they are the same");
+    let body = match encoding {
+        Encoding::Protobuf => binary,
+        Encoding::Json => &text,
+    };
     bencher
         .counter(BytesCount::of_slice(body))
         .bench(|| LeaseList::decode(black_box(body)).unwrap());
@@ -85,17 +106,26 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
         });
 }
 
-/// When each of many clusters is read next.
+/// When each of many clusters is read next. Each has its own memory, most of which no cache holds when it is
+/// its turn.
 #[divan::bench]
 fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
-    let list = LeaseList::decode(&leases(0)).unwrap();
-    let mut watch = Watch::new(RULES);
-    watch.observe(&snapshot(&list, 0));
-    watch.learn(Roster::default(), moment(0));
+    let watch = |shoot| {
+        let list = LeaseList::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
+        let mut watch = Watch::new(RULES);
+        watch.observe(&snapshot(&list, 0));
+        watch.learn(Roster::default(), moment(0));
+        watch
+    };
+    let watches: Vec<Watch> = (0..CLUSTERS).map(watch).collect();
     let next = || {
-        let draws = (0..CLUSTERS).map(|number| number as f64 / CLUSTERS as f64);
-        draws
-            .map(|draw| watch.next(moment(0), black_box(draw)).at)
+        let turns = (0..CLUSTERS).map(|turn| turn * STRIDE % CLUSTERS);
+        turns
+            .filter_map(|place| {
+                let draw = place as f64 / CLUSTERS as f64;
+                let watch = watches.get(place)?;
+                Some(watch.next(moment(0), black_box(draw)).at)
+            })
             .min()
     };
     bencher.bench(next);
@@ -133,54 +163,118 @@ fn change_the_policy_of_10000_clusters(bencher: Bencher<'_, '_>) {
         .bench_local_values(|policy| index.apply_policy(policy).len());
 }
 
-/// The list with this number, ten seconds after the one before, in protobuf.
-fn leases(number: i64) -> Vec<u8> {
-    let at = jiff::Timestamp::from_second(DATE + 10 * number).unwrap();
-    let version = 1_000_000 + 10_000 * number;
-    let lease = |node: i64| {
-        // Each renews at its own moment of the ten seconds, and is under way for a while.
-        let written = at - Duration::from_micros(2_000 * node.unsigned_abs());
-        let renewed = written - Duration::from_millis(3);
-        let stamp = jiff::Timestamp::from_second(written.as_second()).unwrap();
-        let name = format!("shoot--bench--s0001-worker-z1-5d7f9-{node:05}");
-        let owner = format!("00000001-0000-4000-8000-{node:012x}");
-        let owned = format!(
-            r#"{{"f:metadata":{{"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{owner}\"}}":{{}}}}}},"f:spec":{{"f:holderIdentity":{{}},"f:leaseDurationSeconds":{{}},"f:renewTime":{{}}}}}}"#
-        );
-        let owner = [(1, "Node"), (3, &name), (4, &owner), (5, "v1")];
+/// A lease in the list with a number.
+struct Renewed {
+    name: String,
+    node: i64,
+    version: i64,
+    created: Timestamp,
+    renewed: Timestamp,
+    /// When the server saw it, in whole seconds.
+    stamp: Timestamp,
+}
+
+/// What a kubelet owns of it.
+fn owned(uid: &str) -> String {
+    format!(
+        r#"{{"f:metadata":{{"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{uid}\"}}":{{}}}}}},"f:spec":{{"f:holderIdentity":{{}},"f:leaseDurationSeconds":{{}},"f:renewTime":{{}}}}}}"#
+    )
+}
+
+impl Renewed {
+    /// The leases of this shoot in the list with this number, ten seconds after the one before.
+    fn all(number: i64, shoot: usize, count: i64) -> impl Iterator<Item = Self> {
+        let at = Timestamp::from_second(DATE + 10 * number).unwrap();
+        (0..count).map(move |node| {
+            // Each renews at its own moment of the ten seconds, and is under way for a while.
+            let written = at - Duration::from_micros(2_000 * node.unsigned_abs());
+            Self {
+                name: format!("shoot--bench--s{shoot:04}-worker-z1-5d7f9-{node:05}"),
+                node,
+                version: version(number) + node,
+                created: at,
+                renewed: written - Duration::from_millis(3),
+                stamp: Timestamp::from_second(written.as_second()).unwrap(),
+            }
+        })
+    }
+
+    fn uid(&self) -> String {
+        format!("00000001-0001-4000-8000-{:012x}", self.node)
+    }
+
+    /// The UID of its Node.
+    fn owner(&self) -> String {
+        format!("00000001-0000-4000-8000-{:012x}", self.node)
+    }
+
+    fn protobuf(&self) -> Vec<u8> {
+        let (name, owner) = (&self.name, self.owner());
+        let references = [(1, "Node"), (3, name), (4, &owner), (5, "v1")];
         let manager = [
             texts(&[(1, "kubelet"), (2, "Update"), (3, "coordination.k8s.io/v1")]),
-            field(4, time(stamp)),
+            field(4, time(self.stamp)),
             field(6, "FieldsV1"),
-            field(7, field(1, owned)),
+            field(7, field(1, owned(&owner))),
             field(8, ""),
         ];
         let metadata = [
-            texts(&[(1, &name), (2, ""), (3, "kube-node-lease"), (4, "")]),
-            field(5, format!("00000001-0001-4000-8000-{node:012x}")),
-            field(6, (version + node).to_string()),
+            texts(&[(1, name), (2, ""), (3, "kube-node-lease"), (4, "")]),
+            field(5, self.uid()),
+            field(6, self.version.to_string()),
             number_field(7, 0),
-            field(8, time(at)),
-            field(13, texts(&owner)),
+            field(8, time(self.created)),
+            field(13, texts(&references)),
             field(17, manager.concat()),
         ];
         let spec = [
-            field(1, &name),
+            field(1, name),
             number_field(2, 40),
-            field(4, time(renewed)),
+            field(4, time(self.renewed)),
         ];
         [field(1, metadata.concat()), field(2, spec.concat())].concat()
-    };
-    let newest = (version + 10_000).to_string();
+    }
+
+    /// With its fields in the order in which a kube-apiserver writes them.
+    fn json(&self) -> String {
+        let (name, node, uid, version) = (&self.name, self.owner(), self.uid(), self.version);
+        let (created, renewed, stamp) = (self.created, self.renewed, self.stamp);
+        let owned = owned(&node);
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"kube-node-lease","uid":"{uid}","resourceVersion":"{version}","creationTimestamp":"{created}","ownerReferences":[{{"apiVersion":"v1","kind":"Node","name":"{name}","uid":"{node}"}}],"managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"coordination.k8s.io/v1","time":"{stamp}","fieldsType":"FieldsV1","fieldsV1":{owned}}}]}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"{renewed:.6}"}}}}"#
+        )
+    }
+}
+
+/// The resourceVersion of the first lease in the list with this number; that of the list is later.
+fn version(number: i64) -> i64 {
+    1_000_000 + 10_000 * number
+}
+
+/// The list of a shoot with this number, in protobuf.
+fn leases(number: i64, shoot: usize, count: i64) -> Vec<u8> {
+    let newest = version(number + 1).to_string();
     let mut list = field(1, texts(&[(1, ""), (2, &newest), (3, "")]));
-    list.extend((0..LEASES).flat_map(|node| field(2, lease(node))));
+    list.extend(Renewed::all(number, shoot, count).flat_map(|it| field(2, it.protobuf())));
     let kind = texts(&[(1, "coordination.k8s.io/v1"), (2, "LeaseList")]);
     let body = [field(1, kind), field(2, list), field(3, ""), field(4, "")];
     [b"k8s\0", &*body.concat()].concat()
 }
 
+/// The same in JSON.
+fn leases_in_json(number: i64, shoot: usize, count: i64) -> Vec<u8> {
+    let items: Vec<String> = Renewed::all(number, shoot, count)
+        .map(|it| it.json())
+        .collect();
+    let (newest, items) = (version(number + 1), items.join(","));
+    format!(
+        r#"{{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{{"resourceVersion":"{newest}"}},"items":[{items}]}}"#
+    )
+    .into_bytes()
+}
+
 /// A time as a message.
-fn time(at: jiff::Timestamp) -> Vec<u8> {
+fn time(at: Timestamp) -> Vec<u8> {
     let nanos = at.subsec_nanosecond().unsigned_abs();
     let seconds = at.as_second().unsigned_abs();
     [number_field(1, seconds), number_field(2, nanos.into())].concat()
