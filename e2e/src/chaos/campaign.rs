@@ -37,6 +37,14 @@ pub struct Settings {
     pub parallel: usize,
 }
 
+impl Settings {
+    /// Whether it is the whole campaign or the sample, so that each fault at a write to a dependent has to
+    /// happen. Of a part that somebody has picked that is not asked: it may hold none.
+    pub fn are_thorough(&self) -> bool {
+        self.kinds.is_empty() && self.points.is_none() && self.only.is_empty()
+    }
+}
+
 /// A campaign that is prepared: it knows what an undisturbed run writes.
 pub struct Campaign {
     stage: Stage,

@@ -1,6 +1,7 @@
 //! What a campaign has come to.
 
 use super::{Point, point::is_to_a_dependent};
+use anyhow::{Result, ensure};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// What was tried, and what came of it.
@@ -13,6 +14,8 @@ pub struct Tally {
     pub unreached: Vec<(Point, String)>,
     /// How many runs there were.
     pub runs: usize,
+    /// How many faults at writes to dependents were tried.
+    at_dependents: usize,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +42,7 @@ impl Tally {
             let kind = self.kinds.entry(fault.to_string()).or_default();
             let reached = !unreached.contains(write);
             kind.tried += 1;
+            self.at_dependents += usize::from(is_to_a_dependent(write));
             kind.reached += usize::from(reached);
             if !problems.is_empty() {
                 kind.differing += 1;
@@ -65,13 +69,23 @@ impl Tally {
         self.kinds.values().map(|kind| kind.reached).sum()
     }
 
-    /// The faults at writes to dependents that did not happen. These are written in every run,
-    /// whereas which statuses and events are depends on the moment.
-    pub fn unreached_dependents(&self) -> Vec<String> {
+    /// Fails unless there were faults at writes to dependents, and all of them happened. These are
+    /// written in every run, whereas which statuses and events are depends on the moment.
+    pub fn ensure_dependents_reached(&self) -> Result<()> {
         let unreached = self.unreached.iter();
         let of_dependents = unreached.filter(|(_, write)| is_to_a_dependent(write));
         let told = of_dependents.map(|(point, write)| format!("{write} of {point}"));
-        told.collect()
+        let missed: Vec<String> = told.collect();
+        ensure!(
+            missed.is_empty(),
+            "faults at writes to dependents did not happen, so nothing is known of them: {}",
+            missed.join(", ")
+        );
+        ensure!(
+            self.at_dependents > 0,
+            "no fault at a write to a dependent was tried"
+        );
+        Ok(())
     }
 
     /// How many kinds of faults there were.
@@ -145,8 +159,9 @@ mod tests {
             (at_down.clone(), down.to_owned()),
         ];
         assert_eq!(tally.unreached, unreached);
-        let missed = tally.unreached_dependents();
-        assert_eq!(missed, [format!("{down} of {at_down}")]);
+        let missed = tally.ensure_dependents_reached().unwrap_err().to_string();
+        let expected = format!("nothing is known of them: {down} of {at_down}");
+        assert!(missed.ends_with(&expected), "{missed}");
         let table = tally.to_string();
         for row in [
             "| conflict | 1 | 0 | 0 | 0 | - | - |",
@@ -155,6 +170,29 @@ mod tests {
             "| all | 5 | 3 | 1 | 2 | 5.0 s | 5.0 s |",
         ] {
             assert!(table.contains(row), "{row} not in\n{table}");
+        }
+    }
+    #[test]
+    fn faults_at_dependents_have_to_be_tried_and_to_happen() {
+        let (down, status) = ("etcds/a:down#1", "clusterhealths:create#1");
+        let happens = |points: &[(&str, bool)]| {
+            let mut tally = Tally::default();
+            for (write, is_reached) in points {
+                let point = format!("lost@{write}").parse().unwrap();
+                let unreached = (!is_reached).then(|| (*write).to_owned());
+                let unreached = unreached.into_iter().collect();
+                tally.add(point, Duration::ZERO, unreached, Vec::new());
+            }
+            tally.ensure_dependents_reached().is_ok()
+        };
+        for (points, expected) in [
+            (&[][..], false),
+            (&[(status, true)], false),
+            (&[(down, true)], true),
+            (&[(down, true), (status, false)], true),
+            (&[(down, true), (down, false)], false),
+        ] {
+            assert_eq!(happens(points), expected, "{points:?}");
         }
     }
 }

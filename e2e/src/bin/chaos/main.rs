@@ -1,7 +1,8 @@
 //! The campaign of faults: whatever goes wrong at whatever write, the operator comes to the same end,
 //! and breaks no rule on the way. See docs/faults.md.
 //!
-//! It ends with 1 if any run differs, and then keeps the evidence.
+//! It ends with 1 if any run differs, or if a fault at a write to a dependent did not happen in the whole
+//! campaign or the sample, and then keeps the evidence.
 //!
 //!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
 //!   DWD_E2E_KEEP  keep files and logs, also when all went well
@@ -52,6 +53,20 @@ struct Cli {
     parallel: usize,
 }
 
+impl Cli {
+    fn settings(&self) -> Settings {
+        Settings {
+            seed: self.seed,
+            sample: self.sample,
+            kinds: self.kinds.clone(),
+            pairs: if self.sample { 0 } else { self.pairs },
+            points: self.points,
+            only: self.only.clone(),
+            parallel: self.parallel,
+        }
+    }
+}
+
 fn main() -> Result<ExitCode> {
     tracing_subscriber::fmt()
         // What clients and watches complain of is what this is about.
@@ -86,15 +101,8 @@ fn main() -> Result<ExitCode> {
 
 async fn campaign(root: &Path, cli: &Cli, tally: &Mutex<Tally>, started: Instant) -> Result<()> {
     let env = Env::prepare(root).await?;
-    let settings = Settings {
-        seed: cli.seed,
-        sample: cli.sample,
-        kinds: cli.kinds.clone(),
-        pairs: if cli.sample { 0 } else { cli.pairs },
-        points: cli.points,
-        only: cli.only.clone(),
-        parallel: cli.parallel,
-    };
+    let settings = cli.settings();
+    let thorough = settings.are_thorough();
     let campaign = Campaign::prepare(&env, "chaos", settings).await?;
     let points = campaign.points();
     if cli.list {
@@ -114,7 +122,12 @@ async fn campaign(root: &Path, cli: &Cli, tally: &Mutex<Tally>, started: Instant
             started.elapsed().as_secs_f64()
         );
     };
-    campaign.run(tally, told).await
+    campaign.run(tally, told).await?;
+    if thorough {
+        let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.ensure_dependents_reached()?;
+    }
+    Ok(())
 }
 
 /// The tally, and how to try again what differs.
@@ -137,4 +150,24 @@ fn tell(tally: &Tally, seed: u64, started: Instant) {
         tally.failures.len(),
         started.elapsed().as_secs()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_was_picked_is_not_thorough() {
+        for (args, expected) in [
+            (&["chaos"][..], true),
+            (&["chaos", "--sample"], true),
+            (&["chaos", "--pairs=0", "--seed=2"], true),
+            (&["chaos", "--points=3"], false),
+            (&["chaos", "--sample", "--kinds=lost"], false),
+            (&["chaos", "--only=lost@clusterhealths:create#1"], false),
+        ] {
+            let settings = Cli::parse_from(args).settings();
+            assert_eq!(settings.are_thorough(), expected, "{args:?}");
+        }
+    }
 }
