@@ -13,6 +13,8 @@ pub(crate) struct Sample {
     /// Bytes resident.
     pub(crate) memory: u64,
     pub(crate) threads: u64,
+    /// Of its runtime.
+    pub(crate) tasks: usize,
     pub(crate) files: usize,
     /// Connections to shoots, to the seed.
     pub(crate) to_shoots: usize,
@@ -36,6 +38,21 @@ const FILES_BESIDE: usize = 24;
 const TO_SEED: usize = 40;
 /// Beside a worker for each core: those that look up names and write, which come and go.
 const THREADS_BESIDE: u64 = 12;
+/// What is under way for a moment at a rest: looks at the Nodes and the readiness of shoots, lists of
+/// Machines, requests to the seed.
+const PASSING_TASKS: usize = 8;
+/// In one that leads: signals, the server of the endpoints, its listener, the answer that tells how many there
+/// are; the client's queue; statuses, deletions of ClusterHealths, rights, Secrets; and for each of four watches
+/// one more while its answer goes on.
+const TASKS_BESIDE: usize = 13 + PASSING_TASKS;
+
+impl Sample {
+    /// Tasks but for those that drive a connection to the seed each: bursts leave these open for a while.
+    /// Connections to shoots have none.
+    fn tasks_beside(&self) -> usize {
+        self.tasks.saturating_sub(self.to_seed)
+    }
+}
 
 /// What is too much at once: to each shoot one connection is kept, and while two requests are under way
 /// there is a second.
@@ -50,6 +67,11 @@ pub(crate) fn excess(sample: &Sample, shoots: usize, cores: u64) -> Vec<String> 
             sample.files.saturating_sub(connections),
             FILES_BESIDE,
         ),
+        (
+            "tasks of no cluster and no connection",
+            sample.tasks_beside().saturating_sub(shoots),
+            TASKS_BESIDE,
+        ),
     ];
     let over = bounds.into_iter().filter(|(_, value, most)| value > most);
     let over = over.map(|(what, value, most)| said(sample, what, value, most));
@@ -63,7 +85,7 @@ fn said(sample: &Sample, what: &str, value: impl Display, most: impl Display) ->
     format!("{name} has {value} {what} at rest {rest}, where {most} are enough")
 }
 
-/// What the memory of processes has come to.
+/// What the memory and the tasks of processes have come to.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Growth {
     /// How many lives of processes that led were long enough to be compared.
@@ -74,9 +96,10 @@ pub(crate) struct Growth {
     pub(crate) grown: Vec<String>,
 }
 
-/// Of each process, as long as it has the same role, the second rest is compared with the last. Before
-/// the second it has not yet met all there is. One that only waits does nothing that would leak: that it
-/// was compared says nothing.
+/// Of each process, as long as it has the same role, the memory at the second rest is compared with that at
+/// the last: before the second it has not yet met all there is. Tasks are compared from the first on, since
+/// nothing has to be met for them. One that only waits does nothing that would leak: that it was compared
+/// says nothing.
 pub(crate) fn growth(samples: &[Sample]) -> Growth {
     let mut lives: BTreeMap<(u32, bool), Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
@@ -85,6 +108,12 @@ pub(crate) fn growth(samples: &[Sample]) -> Growth {
     }
     let mut growth = Growth::default();
     for ((_, leads), life) in lives {
+        if let [first, .., last] = life.as_slice() {
+            let (before, after) = (first.tasks_beside(), last.tasks_beside());
+            let is_more = after > before + PASSING_TASKS;
+            let grown = is_more.then(|| grew(first, last, "tasks of no connection", before, after));
+            growth.grown.extend(grown);
+        }
         let [_, second, .., last] = life.as_slice() else {
             continue;
         };
@@ -93,18 +122,18 @@ pub(crate) fn growth(samples: &[Sample]) -> Growth {
             growth.legs = growth.legs.max(last.rest - second.rest);
         }
         if last.memory > most(second.memory) {
-            let mib = |bytes: u64| bytes as f64 / MIB as f64;
-            growth.grown.push(format!(
-                "{} has {:.1} MiB at rest {}, and had {:.1} at rest {}",
-                last.name,
-                mib(last.memory),
-                last.rest,
-                mib(second.memory),
-                second.rest
-            ));
+            let mib = |it: &Sample| format!("{:.1}", it.memory as f64 / MIB as f64);
+            let grown = grew(second, last, "MiB", mib(second), mib(last));
+            growth.grown.push(grown);
         }
     }
     growth
+}
+
+fn grew<T: Display>(earlier: &Sample, later: &Sample, what: &str, before: T, after: T) -> String {
+    let Sample { name, rest, .. } = later;
+    let since = earlier.rest;
+    format!("{name} has {after} {what} at rest {rest}, and had {before} at rest {since}")
 }
 
 #[cfg(test)]
@@ -119,6 +148,7 @@ mod tests {
             leads,
             memory: mib * MIB,
             threads: 4,
+            tasks: if leads { 33 } else { 20 },
             files: 40,
             to_shoots: if leads { 10 } else { 0 },
             to_seed: 10,
@@ -165,6 +195,40 @@ mod tests {
         assert_eq!(growth(&samples), Growth::default());
     }
 
+    /// Connections that a burst has left open count as little as what is under way.
+    #[test]
+    fn tasks_grow_by_no_more_than_is_under_way() {
+        // Tasks and connections to the seed at each rest.
+        for (rests, expected) in [
+            (&[(40, 5), (48, 5)][..], ""),
+            (
+                &[(40, 5), (49, 5)],
+                "44 tasks of no connection at rest 1, and had 35 at rest 0",
+            ),
+            (&[(40, 5), (90, 5), (48, 5)], ""),
+            (&[(40, 5), (80, 45)], ""),
+            (&[(80, 45), (49, 5)], "44 tasks"),
+            (&[(40, 5)], ""),
+        ] {
+            let samples: Vec<_> = rests
+                .iter()
+                .enumerate()
+                .map(|(rest, (tasks, to_seed))| {
+                    let sample = sample(rest, 1, true, 27);
+                    let (tasks, to_seed) = (*tasks, *to_seed);
+                    Sample {
+                        tasks,
+                        to_seed,
+                        ..sample
+                    }
+                })
+                .collect();
+            let grown = growth(&samples).grown.join("; ");
+            assert_eq!(grown.is_empty(), expected.is_empty(), "{rests:?}: {grown}");
+            assert!(grown.contains(expected), "{rests:?}: {grown}");
+        }
+    }
+
     /// What docs/soak.md says: of 150 events and 2,000 requests a leg, over three and over one.
     #[test]
     fn a_leak_is_found_as_small_as_is_said() {
@@ -187,12 +251,17 @@ mod tests {
     #[test]
     fn what_is_open_is_bounded() {
         type Spoil = fn(&mut Sample);
-        let cases: [(Spoil, &str); 5] = [
+        let cases: [(Spoil, &str); 7] = [
             (|_| {}, ""),
             (|it| it.to_shoots = 11, "11 connections to shoots"),
             (|it| it.to_seed = 41, "41 connections to the seed"),
             (|it| it.files = 45, "25 files that are no connections"),
             (|it| it.threads = 15, "15 threads"),
+            (|it| it.tasks = 10 + 10 + TASKS_BESIDE, ""),
+            (
+                |it| it.tasks = 10 + 10 + TASKS_BESIDE + 1,
+                "tasks of no cluster and no connection",
+            ),
         ];
         for (spoil, expected) in cases {
             let mut sample = sample(1, 1, true, 40);
@@ -204,5 +273,8 @@ mod tests {
         let mut follower = sample(1, 1, false, 10);
         (follower.to_shoots, follower.files) = (1, 30);
         assert_eq!(excess(&follower, 10, 2).len(), 1);
+        // It has no clusters.
+        follower.tasks = 10 + TASKS_BESIDE + 1;
+        assert_eq!(excess(&follower, 10, 2).len(), 2);
     }
 }

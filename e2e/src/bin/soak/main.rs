@@ -159,7 +159,7 @@ async fn soak(root: &Path, settings: &Settings, seed: u64) -> Result<()> {
     fs::write(root.join("history.json"), history)?;
     walked?;
     let grown = growth.grown.join("; ");
-    ensure!(grown.is_empty(), "memory is not flat: {grown}");
+    ensure!(grown.is_empty(), "more and more is used: {grown}");
     ensure!(
         growth.compared > 0,
         "no process has led for long enough to tell whether its memory is flat"

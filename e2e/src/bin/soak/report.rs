@@ -75,8 +75,8 @@ impl Report<'_> {
 fn rests(rests: &[Rest]) -> String {
     let mut text = String::from(
         "| rest | all well after, s | requests per shoot and minute | drill protected after, s \
-         | process | MiB | threads | files | to shoots | to the seed |\n\
-         |---|---:|---:|---:|---|---:|---:|---:|---:|---:|\n",
+         | process | MiB | threads | tasks | files | to shoots | to the seed |\n\
+         |---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|\n",
     );
     // So that it shows which of them are the same.
     let mut known: BTreeMap<u32, usize> = BTreeMap::new();
@@ -97,9 +97,10 @@ fn rests(rests: &[Rest]) -> String {
             };
             let _ = writeln!(
                 text,
-                "| {head} | {life} {role} | {:.1} | {} | {} | {} | {} |",
+                "| {head} | {life} {role} | {:.1} | {} | {} | {} | {} | {} |",
                 it.memory as f64 / 1024.0 / 1024.0,
                 it.threads,
+                it.tasks,
                 it.files,
                 it.to_shoots,
                 it.to_seed
@@ -123,6 +124,7 @@ mod tests {
             leads,
             memory: 30 * 1024 * 1024,
             threads: 5,
+            tasks: 42,
             files: 50,
             to_shoots: 9,
             to_seed: 7,
@@ -138,8 +140,8 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| 2 | 20 | 12.3 | 20 | 1 waits | 30.0 | 5 | 50 | 9 | 7 |",
-                "|  | | |  | 2 leads | 30.0 | 5 | 50 | 9 | 7 |"
+                "| 2 | 20 | 12.3 | 20 | 1 waits | 30.0 | 5 | 42 | 50 | 9 | 7 |",
+                "|  | | |  | 2 leads | 30.0 | 5 | 42 | 50 | 9 | 7 |"
             ]
         );
     }

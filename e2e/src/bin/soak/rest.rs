@@ -209,6 +209,7 @@ impl World {
                 leads: replica.leads().await,
                 memory: usage::memory(pid)?.resident,
                 threads: usage::threads(pid)?,
+                tasks: replica.metric("tasks").await? as usize,
                 files,
                 to_shoots: to_shoots.count(),
                 to_seed: peers.iter().filter(|it| **it == seed).count(),
