@@ -19,6 +19,7 @@ mod rest;
 mod rules;
 mod truth;
 mod versions;
+mod well;
 mod world;
 
 use anyhow::{Context as _, Result, anyhow, ensure};

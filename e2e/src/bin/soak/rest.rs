@@ -1,9 +1,17 @@
 //! A rest: all is made healthy and must come to be exactly as it was; then it is measured what the
 //! operator uses, and some fall silent, who must be protected.
 
-use crate::{event::Event, leaks::Sample, outages::Outages, rules, versions::names, world::World};
+use crate::{
+    event::Event,
+    leaks::Sample,
+    outages::Outages,
+    rules,
+    versions::names,
+    well::{ensure_health, ensure_policy},
+    world::{NAME, World},
+};
 use anyhow::{Context as _, Result, bail, ensure};
-use dependency_watchdog::api::{ClusterHealth, ClusterState, Protection};
+use dependency_watchdog::api::{ClusterHealth, ProbePolicy};
 use dependency_watchdog_e2e::{
     farm::{Count, now},
     usage,
@@ -155,21 +163,11 @@ impl World {
             "{} ClusterHealths",
             healths.len()
         );
-        for health in healths {
-            let name = health.name_any();
-            let status = health.status.unwrap_or_default();
-            let is_so = status.protection == Protection::None
-                && status.reason.as_deref() == Some("Healthy")
-                && status.state == Some(ClusterState::Online);
-            ensure!(
-                is_so,
-                "{name}: {:?}, {:?}, {:?}: {:?}",
-                status.state,
-                status.protection,
-                status.reason,
-                status.message
-            );
+        for health in &healths {
+            ensure_health(health)?;
         }
+        let policies: Api<ProbePolicy> = Api::all(self.client.clone());
+        ensure_policy(&policies.get(NAME).await?, self.shoots)?;
         let mut leaders = 0;
         for replica in self.replicas.both() {
             if !replica.leads().await {

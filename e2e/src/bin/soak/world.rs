@@ -28,6 +28,8 @@ use tokio::time::{Instant, sleep};
 
 /// The documented one; what a soak has otherwise is in [`Policy::spec`].
 const POLICY: &str = include_str!("../../../../docs/examples/probe-policy.yaml");
+/// Its name there.
+pub(crate) const NAME: &str = "shoots";
 /// Half of a real one's, so that twice as much happens.
 pub(crate) const LEASE: Duration = Duration::from_secs(20);
 /// Between two looks whether the operator runs.
@@ -373,9 +375,7 @@ impl World {
         let policies: Api<ProbePolicy> = Api::all(self.client.clone());
         let patch = json!({"spec": policy.spec()});
         let params = PatchParams::default();
-        policies
-            .patch("shoots", &params, &Patch::Merge(patch))
-            .await?;
+        policies.patch(NAME, &params, &Patch::Merge(patch)).await?;
         Ok(())
     }
 }
