@@ -1,5 +1,6 @@
 //! The seed: how it is found, and a budget of requests to it.
 
+mod kubeconfig;
 mod turns;
 
 use std::{
@@ -12,7 +13,7 @@ use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Client, Config,
     client::ClientBuilder,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{InferConfigError, KubeConfigOptions, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
 
@@ -49,17 +50,68 @@ pub enum ClientError {
         /// Its path.
         path: String,
         /// What is wrong with it.
-        source: kube::config::KubeconfigError,
+        source: KubeconfigError,
+    },
+    /// It cannot be parsed. What is wrong is not quoted: it may be a token.
+    #[error(
+        "the kubeconfig {path} cannot be read at line {line}, column {column}: it must be YAML or JSON of \
+         kind Config (v1)"
+    )]
+    KubeconfigMalformed {
+        /// Its path, or what is known of it.
+        path: String,
+        /// The line, from 1; 0 if unknown.
+        line: u64,
+        /// The column, from 1; 0 if unknown.
+        column: u64,
+    },
+    /// It is larger than any that is for a few clusters.
+    #[error(
+        "the kubeconfig {path} has more than {} MiB: give one of the seed alone, which `kubectl \
+         config view --minify --flatten` writes",
+        kubeconfig::MAX_BYTES / (1024 * 1024)
+    )]
+    KubeconfigTooLarge {
+        /// Its path.
+        path: String,
     },
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error(
         "no kubeconfig and no ServiceAccount was found; give --kubeconfig, set KUBECONFIG, or run \
          in a pod: {0}"
     )]
-    Infer(#[from] kube::config::InferConfigError),
+    Infer(InferConfigError),
     /// No client can be made of the configuration.
     #[error("no client can be made of the configuration: {0}")]
     Build(#[from] kube::Error),
+}
+
+impl ClientError {
+    fn unusable(path: &Path, source: KubeconfigError) -> Self {
+        let path = path.display().to_string();
+        match source {
+            KubeconfigError::Parse(error) => Self::malformed(path, &error),
+            source => Self::Kubeconfig { path, source },
+        }
+    }
+
+    fn not_inferred(error: InferConfigError) -> Self {
+        match error.source().and_then(|it| it.downcast_ref()) {
+            Some(KubeconfigError::Parse(error)) => {
+                Self::malformed("that kubectl would use".to_owned(), error)
+            }
+            _ => Self::Infer(error),
+        }
+    }
+
+    fn malformed(path: String, error: &serde_saphyr::Error) -> Self {
+        let location = error.location();
+        Self::KubeconfigMalformed {
+            path,
+            line: location.map_or(0, |at| at.line()),
+            column: location.map_or(0, |at| at.column()),
+        }
+    }
 }
 
 /// How many requests a client may send.
@@ -79,16 +131,15 @@ pub struct Budget {
 pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     let mut config = match kubeconfig {
         Some(path) => {
-            let unusable = |source| ClientError::Kubeconfig {
-                path: path.display().to_string(),
-                source,
-            };
-            let kubeconfig = Kubeconfig::read_from(path).map_err(unusable)?;
+            let kubeconfig = kubeconfig::read(path)?;
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
-                .map_err(unusable)?
+                .map_err(|source| ClientError::unusable(path, source))?
         }
-        None => Config::infer().await?,
+        None => {
+            kubeconfig::usable()?;
+            Config::infer().await.map_err(ClientError::not_inferred)?
+        }
     };
     // Whoever asks knows better when to ask again.
     config.default_retry = false;
