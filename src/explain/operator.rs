@@ -11,7 +11,7 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use super::{Refused, ask::last_owner, text::ago};
-use crate::{prober, weeder};
+use crate::{prober, runtime::leader::MAX_HOLDER, shoot::text::clean, weeder};
 
 /// How long a Lease holds that does not say so: the default of the operator.
 const LEASE_SECONDS: i32 = 15;
@@ -112,7 +112,7 @@ impl OperatorAccount {
         let renewed = renewed(lease);
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
-        let Some(holder) = holder else {
+        let Some(holder) = holder.map(|holder| clean(&holder, MAX_HOLDER)) else {
             return Self {
                 renewed,
                 ..without(

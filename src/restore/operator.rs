@@ -10,7 +10,11 @@ use kube::Api;
 use tokio::time::{Instant, sleep};
 
 use super::words;
-use crate::{prober::LEASE, runtime::seed::Seed};
+use crate::{
+    prober::LEASE,
+    runtime::{leader::MAX_HOLDER, seed::Seed},
+    shoot::text::clean,
+};
 
 /// From one look at the Lease to the next.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -76,6 +80,7 @@ pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
         let waited = start.elapsed();
         let holder = now.holder_identity.as_deref().unwrap_or_default();
         let vacant = holder.is_empty();
+        let holder = clean(holder, MAX_HOLDER);
         if vacant && waited >= Duration::from_secs(VACANT_SECONDS) {
             return Sight::Gone("no operator is seen: nobody holds its Lease".to_owned());
         }

@@ -24,12 +24,19 @@ use tokio_util::sync::CancellationToken;
 
 use self::view::{Claim, Record, View};
 use super::seed::{CallError, FIELD_MANAGER};
+use crate::shoot::text::clean;
 
 /// Retries are lengthened by up to this share, so that candidates do not keep step.
 const JITTER: f64 = 0.2;
 
 /// To give the Lease back may take this long: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest name of a host, in characters.
+const MAX_HOST: usize = 253;
+
+/// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
+pub(crate) const MAX_HOLDER: usize = 300;
 
 /// For how long a Lease holds, and how it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +175,7 @@ impl Elector {
         Self {
             leases: Api::namespaced(client, namespace),
             name: name.into(),
-            identity: identity(),
+            identity: identity(std::env::var("HOSTNAME").ok().as_deref()),
             times,
             view: View::default(),
             until: watch::Sender::new(None),
@@ -308,7 +315,7 @@ impl Elector {
         let claim = self.view.claim(&self.identity, record, Instant::now());
         let spec = found.as_ref().and_then(|lease| lease.spec.as_ref());
         let spec = match claim {
-            Claim::Wait(holder) => return Err(TryError::Held(holder)),
+            Claim::Wait(holder) => return Err(TryError::Held(clean(&holder, MAX_HOLDER))),
             Claim::Renew => LeaseSpec {
                 renew_time: Some(now()),
                 ..spec.cloned().unwrap_or_default()
@@ -379,9 +386,14 @@ impl Elector {
     }
 }
 
-/// Unlike any other, also of a process of the same pod.
-fn identity() -> String {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "dependency-watchdog".to_owned());
+/// Unlike any other, also of a process of the same pod. It is shown and logged wherever the Lease is, so
+/// of the name of the host no more is taken than a host can have.
+fn identity(host: Option<&str>) -> String {
+    let host = clean(host.unwrap_or_default(), MAX_HOST);
+    let host = match host.is_empty() {
+        true => "dependency-watchdog",
+        false => &host,
+    };
     format!("{host}_{:016x}", fastrand::u64(..))
 }
 

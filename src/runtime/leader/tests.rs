@@ -384,6 +384,38 @@ async fn to_give_the_lease_back_does_not_outlast_the_grace_of_the_pod() {
     );
 }
 
+/// It stands in the Lease, in logs and in what `explain` shows, whatever the environment says.
+#[test]
+fn an_identity_is_a_short_word_and_nobody_elses() {
+    for (host, begin) in [
+        (Some("prober-0"), "prober-0_"),
+        (Some("a\n\u{1b}[31m\u{202e}b"), "a [31m?b_"),
+        (Some(""), "dependency-watchdog_"),
+        (None, "dependency-watchdog_"),
+    ] {
+        let ours = identity(host);
+        assert!(ours.starts_with(begin), "{ours:?}");
+        assert_ne!(ours, identity(host));
+    }
+    let long = identity(Some(&"x".repeat(1_000_000)));
+    assert_eq!(long.chars().count(), MAX_HOST + 1 + 16);
+    assert!(long.chars().count() <= MAX_HOLDER, "it is shown whole");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_holds_the_lease_is_shown_in_a_line_that_ends() {
+    let server = Server::default();
+    let holder = "other\n\u{1b}[31m".to_owned() + &"x".repeat(100_000);
+    server.0.lock().unwrap().lease = Some(json!({
+        "metadata": {"resourceVersion": "1"},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
+    }));
+    let mut elector = Elector::new(server.client(), "garden", "lease", times());
+    let told = elector.try_once().await.unwrap_err().to_string();
+    assert!(told.starts_with("other [31mxxx"), "{told:?}");
+    assert!(told.chars().count() < MAX_HOLDER + 50, "{}", told.len());
+}
+
 #[test]
 fn times_must_fit_together() {
     let new = |lease, deadline, retry| {
