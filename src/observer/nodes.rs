@@ -2,7 +2,7 @@
 
 use super::view::NodeCounts;
 use crate::{
-    api::{ClusterHealthStatus, UnhealthyNode},
+    api::{ClusterHealthStatus, MAX_UNHEALTHY_NODES, UnhealthyNode},
     shoot::{MAX_NAME_BYTES, Node},
 };
 
@@ -12,6 +12,9 @@ const NOT_READY: &str = "NotReady";
 const PID_PRESSURE: &str = "PIDPressure";
 const MEMORY_PRESSURE: &str = "MemoryPressure";
 const DISK_PRESSURE: &str = "DiskPressure";
+
+/// All of these, from the worst.
+const PROBLEMS: [&str; 4] = [NOT_READY, PID_PRESSURE, MEMORY_PRESSURE, DISK_PRESSURE];
 
 /// So many nodes are named in a message.
 const NAMED: usize = 3;
@@ -45,24 +48,37 @@ impl NodeCounts {
         counts
     }
 
-    /// What was reported of them; `None` if nothing was. How many were not ready is told only by
-    /// those that were named.
+    /// What was reported of them; `None` if nothing was that can have been so. How many were not ready is
+    /// told only by those that were named.
     pub fn recalled(status: &ClusterHealthStatus) -> Option<Self> {
         let (well, all) = status.nodes.as_deref()?.split_once('/')?;
-        let some = |text: &Option<String>| {
-            let (some, _) = text.as_deref()?.split_once('/')?;
-            some.parse().ok()
-        };
-        let not_ready = |node: &&UnhealthyNode| node.problems.iter().any(|it| it == NOT_READY);
-        Some(Self {
-            all: all.parse().ok()?,
-            well: well.parse().ok()?,
-            not_ready: status.unhealthy_nodes.iter().filter(not_ready).count(),
+        let all: usize = all.parse().ok()?;
+        let count = |text: &str| text.parse().ok().filter(|some| *some <= all);
+        let some = |text: &Option<String>| count(text.as_deref()?.split_once('/')?.0);
+        let mut counts = Self {
+            all,
+            well: count(well)?,
             pid_pressure: some(&status.nodes_pid_pressure)?,
             memory_pressure: some(&status.nodes_memory_pressure)?,
             disk_pressure: some(&status.nodes_disk_pressure)?,
-            unhealthy: status.unhealthy_nodes.clone(),
-        })
+            ..Self::default()
+        };
+        // It may have been edited, under rules that no longer hold; it is reported again as it is here.
+        for node in status
+            .unhealthy_nodes
+            .iter()
+            .take(MAX_UNHEALTHY_NODES.min(all))
+        {
+            let known = |problem: &&str| node.problems.iter().any(|it| it == problem);
+            let problems = PROBLEMS.into_iter().filter(known);
+            counts.name(UnhealthyNode {
+                name: shown(&node.name).to_owned(),
+                problems: problems.map(str::to_owned).collect(),
+            });
+        }
+        let not_ready = |node: &&UnhealthyNode| node.problems.iter().any(|it| it == NOT_READY);
+        counts.not_ready = counts.unhealthy.iter().filter(not_ready).count();
+        Some(counts)
     }
 }
 
@@ -129,7 +145,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::api::MAX_UNHEALTHY_NODES;
 
     fn node(name: &str, conditions: &[&str]) -> Node {
         Node {
@@ -180,6 +195,41 @@ mod tests {
             troubles,
             ["5 of 5 nodes are not ready (a, b, c, and 2 more)"]
         );
+    }
+
+    #[test]
+    fn a_record_of_what_cannot_be_is_not_recalled() {
+        let recalled = |nodes: &str, pressed: &str| {
+            NodeCounts::recalled(&ClusterHealthStatus {
+                nodes: Some(nodes.to_owned()),
+                nodes_pid_pressure: Some(pressed.to_owned()),
+                nodes_memory_pressure: Some("0/3".to_owned()),
+                nodes_disk_pressure: Some("0/3".to_owned()),
+                unhealthy_nodes: vec![
+                    UnhealthyNode {
+                        name: "a\nb".to_owned(),
+                        problems: vec!["no\nword".to_owned(), NOT_READY.to_owned()],
+                    };
+                    MAX_UNHEALTHY_NODES + 1
+                ],
+                ..ClusterHealthStatus::default()
+            })
+        };
+        for (nodes, pressed) in [
+            ("4/3", "0/3"),
+            ("2/3", "4/3"),
+            ("-1/3", "0/3"),
+            ("3", "0/3"),
+        ] {
+            assert_eq!(recalled(nodes, pressed), None, "{nodes} {pressed}");
+        }
+        let counts = recalled("7/50", "0/50").unwrap();
+        assert_eq!((counts.all, counts.well), (50, 7));
+        assert_eq!(counts.unhealthy.len(), MAX_UNHEALTHY_NODES);
+        let all = |holds: fn(&UnhealthyNode) -> bool| counts.unhealthy.iter().all(holds);
+        assert!(all(
+            |it| it.name == "(not a name)" && it.problems == [NOT_READY]
+        ));
     }
 
     #[test]
