@@ -4,7 +4,9 @@ use kube::{api::ListParams, core::Request};
 use serde::Deserialize;
 
 use super::output::bounded;
-use crate::{api::ExecAction, runtime::seed::Seed, weeder::selector::Selector};
+use crate::{
+    api::ExecAction, runtime::seed::Seed, shoot::MAX_NAME_BYTES, weeder::selector::Selector,
+};
 
 const MAX_CAUSE: usize = 300;
 /// So many names of containers are told.
@@ -102,8 +104,8 @@ pub enum Missing {
     Container(String),
 }
 
-/// Of those that run and are not about to end, one that is ready before one that is not, then the
-/// first by name.
+/// Of those that run, are not about to end, and have a name that can be part of a path: one that is
+/// ready before one that is not, then the first by name.
 ///
 /// # Errors
 ///
@@ -130,7 +132,10 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
                 format!("pod {name} has no container {wanted}; it has {there}")
             })
         }
-        (None, [only]) => Ok(only),
+        (None, [only]) if is_name(&only.name) => Ok(only),
+        (None, [_]) => Err(format!(
+            "the container of pod {name} has no name that it can have"
+        )),
         (None, _) => {
             let there = names(containers);
             Err(format!(
@@ -138,11 +143,20 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
             ))
         }
     };
-    let container = container.map_err(Missing::Container)?;
+    let container = container.map_err(|why| Missing::Container(bounded(&why, MAX_CAUSE)))?;
     Ok(Chosen {
         pod: name.clone(),
         container: container.name.clone(),
     })
+}
+
+/// Whether an object can have this name: it becomes part of a path, and of messages.
+fn is_name(name: &str) -> bool {
+    let inner =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.starts_with(|it: char| it.is_ascii_alphanumeric())
+        && name.bytes().all(inner)
 }
 
 fn names(containers: &[Container]) -> String {
@@ -156,7 +170,9 @@ fn names(containers: &[Container]) -> String {
 
 impl Pod {
     fn is_running(&self) -> bool {
-        self.status.phase == "Running" && self.metadata.deletion_timestamp.is_none()
+        self.status.phase == "Running"
+            && self.metadata.deletion_timestamp.is_none()
+            && is_name(&self.metadata.name)
     }
 
     fn is_ready(&self) -> bool {
