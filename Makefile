@@ -77,10 +77,15 @@ model: need-cargo ## Explore the decisions further than the tests do: minutes an
 e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
 
+# The modules whose own properties parse.
+parsers = api:: checks::output checks::redirect convert:: gardener:: health::recall observer::nodes \
+	runtime::answers runtime::rights shoot:: validate:: yaml::
+
 .PHONY: fuzz
-fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once; ARGS=name picks some
+fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once, then those beside the code with CASES inputs (10000); ARGS=name picks some
 	DWD_FUZZ_SECONDS=$(or $(TIME),600) $(CARGO) test $(LOCKED) --workspace --test untrusted_input -- \
 		--nocapture --test-threads 64 --skip memory --skip table $(ARGS)
+	PROPTEST_CASES=$(or $(CASES),10000) $(CARGO) test $(LOCKED) --workspace --lib -- $(or $(ARGS),$(parsers))
 
 .PHONY: lint
 lint: need-cargo ## Check format, lints, documentation, licences and sources

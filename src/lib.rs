@@ -6,6 +6,8 @@
 //! ends.
 
 pub mod api;
+#[cfg(test)]
+mod cases;
 pub mod checks;
 pub mod cli;
 pub mod cluster;

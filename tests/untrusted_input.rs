@@ -13,6 +13,10 @@
 
 mod support;
 
+#[path = "untrusted_input/command_line.rs"]
+mod command_line;
+#[path = "untrusted_input/dependents.rs"]
+mod dependents;
 #[path = "untrusted_input/files.rs"]
 mod files;
 #[path = "untrusted_input/fuzz.rs"]
@@ -23,8 +27,12 @@ mod memory;
 mod mutate;
 #[path = "untrusted_input/objects.rs"]
 mod objects;
+#[path = "untrusted_input/pods.rs"]
+mod pods;
 #[path = "untrusted_input/protobuf/mod.rs"]
 mod protobuf;
+#[path = "untrusted_input/seed.rs"]
+mod seed;
 #[path = "untrusted_input/shoots.rs"]
 mod shoots;
 #[path = "untrusted_input/sockets.rs"]

@@ -415,7 +415,7 @@ fn pointers_lead_somewhere() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(crate::cases::fewer(96))]
 
     #[test]
     fn any_text_is_converted_or_refused(text in "\\PC*") {

@@ -156,7 +156,13 @@ impl Review {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::Response;
+    use kube::{Client, client::Body};
+    use proptest::{prelude::*, sample::select};
     use rstest::rstest;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -225,5 +231,51 @@ mod tests {
         };
         assert_eq!(review.news().map(|missing| missing.len()), told);
         assert_eq!(review.again(), again);
+    }
+
+    /// What may stand where it should not.
+    fn odd() -> impl Strategy<Value = Value> {
+        let odd = [
+            json!(null),
+            json!(true),
+            json!(false),
+            json!(1),
+            json!("true"),
+            json!([true]),
+            json!({"allowed": true}),
+            json!({"allowed": true, "denied": true, "reason": "r", "evaluationError": "e"}),
+            json!({"allowed": "true"}),
+            json!({"denied": false}),
+            json!({}),
+        ];
+        prop_oneof![4 => select(odd.to_vec()), 1 => "\\PC{0,20}".prop_map(Value::from)]
+    }
+
+    proptest! {
+        /// A right that is taken for granted without a word for it would be missed in an outage.
+        #[test]
+        fn a_right_is_granted_by_a_clear_word_alone(
+            field in select(vec!["status", "spec", "metadata", "allowed"]),
+            status in odd(),
+            garbage in prop::option::weighted(0.2, prop::collection::vec(any::<u8>(), 0..30)),
+        ) {
+            let mut review = json!({"kind": "SelfSubjectAccessReview", "metadata": {}, "spec": {}});
+            review[field] = status.clone();
+            let clear = field == "status" && status["allowed"] == true && garbage.is_none();
+            let body = garbage.unwrap_or_else(|| review.to_string().into_bytes());
+            let service = tower::service_fn(move |_: http::Request<Body>| {
+                let answer = Response::new(Body::from(body.clone()));
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let granted = runtime.block_on(async {
+                let seed = Seed::unlimited(Client::new(service, "default"));
+                pods().is_granted(&seed).await
+            });
+            prop_assert_eq!(matches!(granted, Ok(true)), clear, "{:?}", granted);
+            if let Err(error) = granted {
+                prop_assert!(error.to_string().chars().count() < 1_100, "{}", error);
+            }
+        }
     }
 }

@@ -317,7 +317,7 @@ fn no_keyword_of_the_definitions_is_unknown() {
 
 // Each begins by compiling the rules, so that fewer cases have to do.
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::cases::fewer(48))]
 
     #[test]
     fn any_text_is_validated(text in "\\PC*") {

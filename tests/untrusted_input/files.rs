@@ -1,9 +1,12 @@
 //! Files and Secrets: kubeconfigs, configurations for `convert`, policies for `check`.
 
+use std::{env, fs, process};
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use dependency_watchdog::{convert::convert, shoot::parse, validate::Checker, yaml};
-use proptest::{prelude::*, test_runner::TestCaseResult};
+use dependency_watchdog::{convert::convert, runtime::seed, shoot::parse, validate::Checker, yaml};
+use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::{
     fuzz::fuzzed,
@@ -125,6 +128,40 @@ fuzzed!(
     text(vec![serde_saphyr::to_string(&kubeconfig()).unwrap()], YAML),
     |text| is_parsed_or_refused(text.as_bytes())
 );
+
+/// As editors of some systems begin a file: UTF-16 of either order, and UTF-8.
+const MARKS: [&[u8]; 4] = [b"", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"];
+
+#[test]
+fn any_kubeconfig_of_the_seed_is_used_or_refused() {
+    let runtime = Runtime::new().unwrap();
+    let path = env::temp_dir().join(format!("kubeconfig-of-the-seed-{}", process::id()));
+    crate::fuzz::fuzz(
+        file!(),
+        "any_kubeconfig_of_the_seed_is_used_or_refused",
+        300,
+        (
+            select(&MARKS[..]),
+            bytes(vec![kubeconfig()], 4),
+            any::<bool>(),
+        ),
+        |(mark, bytes, wide)| {
+            let text: Vec<u8> = match wide {
+                true => bytes.iter().flat_map(|byte| [*byte, 0]).collect(),
+                false => bytes,
+            };
+            fs::write(&path, [mark, &text].concat()).unwrap();
+            if let Err(error) = runtime.block_on(seed::config(Some(&path))) {
+                let told = error.to_string();
+                prop_assert!(told.contains(&path.display().to_string()), "{}", told);
+                prop_assert!(!told.contains(TOKEN), "{}", told);
+                prop_assert!(told.chars().count() <= 2_000, "{}", told);
+            }
+            Ok(())
+        },
+    );
+    fs::remove_file(&path).unwrap();
+}
 
 /// What runs, reads or trusts more than the kubeconfig itself.
 const REFUSED: [&str; 8] = [

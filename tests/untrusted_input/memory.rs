@@ -18,8 +18,10 @@ use dependency_watchdog::{
     prober::{
         candidates::{Exclusion, PoolConditions, Roster, Standing},
         heartbeat::{Heartbeats, LeaseSnapshot},
+        instruments::Instruments,
         moment::Moment,
     },
+    runtime::admin::{Admin, Endpoints},
     shoot::{
         Consistency, KubeconfigError, LeaseList, MAX_ITEMS, MAX_KUBECONFIG_BYTES, MAX_LEASES_BYTES,
         MAX_NODES_BYTES, Node, ReadError, Shoot, parse,
@@ -29,8 +31,12 @@ use dependency_watchdog::{
 };
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, runtime::Runtime};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     protobuf::varint,
@@ -665,4 +671,46 @@ fn a_gigabyte_on_the_standard_input_is_not_kept() {
         );
         assert!(sent < GIB, "{command} has read all of it");
     }
+}
+
+/// Whoever reaches the ports for metrics and health may send whatever they like.
+#[test]
+fn a_gigabyte_for_the_endpoints_is_not_kept() {
+    alone("a_gigabyte_for_the_endpoints_is_not_kept", 60, || {
+        block_on(async {
+            let (instruments, registry) = Instruments::new(false);
+            let endpoints = Endpoints {
+                registry,
+                pulses: instruments.common.pulses,
+                checks: instruments.common.checks,
+            };
+            let here = "127.0.0.1:0".parse().unwrap();
+            let admin = Admin::bind(&here, &here, endpoints).await.unwrap();
+            let address = admin.addresses()[0];
+            let _serving =
+                AbortOnDropHandle::new(tokio::spawn(admin.run(CancellationToken::new())));
+            let begin = "GET /metrics HTTP/1.1\r\nHost: x\r\n";
+            let chunked = format!("{begin}Transfer-Encoding: chunked\r\n\r\n");
+            let body = format!("{begin}Content-Length: {GIB}\r\n\r\n");
+            for (case, start, again) in [
+                ("a path", "GET /", "x"),
+                ("a header", &*format!("{begin}X: "), "x"),
+                ("headers", begin, "X: y\r\n"),
+                ("a body", &*body, "x"),
+                ("chunks", &*chunked, "1\r\nx\r\n"),
+                ("the extension of a chunk", &*format!("{chunked}1;"), "x"),
+                ("empty lines", "", "\r\n"),
+                ("nothing that is HTTP", "", "\0"),
+            ] {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(start.as_bytes()).await.unwrap();
+                let piece = again.repeat(64 * 1024 / again.len());
+                let mut sent = 0;
+                while sent < GIB && stream.write_all(piece.as_bytes()).await.is_ok() {
+                    sent += piece.len() as u64;
+                }
+                assert!(sent < GIB, "{case}: all of it was taken");
+            }
+        });
+    });
 }

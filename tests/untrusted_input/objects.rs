@@ -1,12 +1,17 @@
 //! Objects of the seed that others write: Clusters with their Shoots, Machines, EndpointSlices,
 //! Pods; policies that no rule of the API server has seen; records of ours that were edited.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use dependency_watchdog::{
-    api::{ClusterHealth, DependentStatus, GROUP, ProbePolicy, WeedPolicy},
+    api::{
+        ClusterHealth, ClusterHealthStatus, DependentStatus, GROUP, MAX_UNHEALTHY_NODES,
+        ObserverSettings, ProbePolicy, ProbePolicyStatus, WeedPolicy,
+    },
     cluster::{Index, eligibility},
     gardener::{Cluster, Machine},
+    health::conditions::{Wanted, conditions},
+    observer::{NodeCounts, observation::Observation},
     prober::{ledger::Ledger, plan::Aim},
     validate::Checker,
     weeder::{
@@ -15,12 +20,14 @@ use dependency_watchdog::{
         slice::EndpointSlice,
     },
 };
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     core::{DeserializeGuard, ObjectList},
     runtime::watcher::Event,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{fuzz::fuzzed, mutate::changed};
 
@@ -44,11 +51,11 @@ fn of_kind(text: &str, kind: &str) -> Vec<Value> {
     documents
 }
 
-fn clusters() -> Vec<Value> {
+pub(crate) fn clusters() -> Vec<Value> {
     of_kind(include_str!("../../docs/examples/cluster.yaml"), "Cluster")
 }
 
-fn probe_policies() -> Vec<Value> {
+pub(crate) fn probe_policies() -> Vec<Value> {
     let plain = include_str!("../../docs/examples/probe-policy.yaml");
     let checks = include_str!("../../docs/examples/checks.yaml");
     [
@@ -58,14 +65,14 @@ fn probe_policies() -> Vec<Value> {
     .concat()
 }
 
-fn weed_policies() -> Vec<Value> {
+pub(crate) fn weed_policies() -> Vec<Value> {
     of_kind(
         include_str!("../../docs/examples/weed-policy.yaml"),
         "WeedPolicy",
     )
 }
 
-fn healths() -> Vec<Value> {
+pub(crate) fn healths() -> Vec<Value> {
     let dependent = |name: &str| {
         json!({
             "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
@@ -310,6 +317,106 @@ fuzzed!(
         }
         ledger.adopt(&[]);
         prop_assert!(is_kept(&ledger, &owed), "what is owed is forgotten");
+        Ok(())
+    }
+);
+
+/// The part of a record that is about the state of the cluster.
+fn observed() -> Vec<Value> {
+    let check = |name: &str, role: Value| {
+        json!({
+            "name": name, "role": role, "type": "HttpGet", "hash": "1", "result": "Failing",
+            "since": "2026-11-20T11:02:33Z", "message": "m",
+        })
+    };
+    let mut status = healths()[0]["status"].clone();
+    for (field, value) in [
+        ("state", json!("UNHEALTHY")),
+        ("stateMessage", json!("1 of 3 nodes is not ready")),
+        ("nodes", json!("1/3")),
+        ("nodesPidPressure", json!("1/3")),
+        ("nodesMemoryPressure", json!("0/3")),
+        ("nodesDiskPressure", json!("0/3")),
+        (
+            "unhealthyNodes",
+            json!([
+                {"name": "a", "problems": ["NotReady"]}, {"name": "b", "problems": ["PIDPressure"]},
+            ]),
+        ),
+        (
+            "checks",
+            json!([check("a", json!("Gate")), check("b", Value::Null)]),
+        ),
+    ] {
+        status[field] = value;
+    }
+    vec![status]
+}
+
+fuzzed!(
+    /// It is shown again, until the nodes are seen.
+    any_state_of_an_earlier_run_is_recalled_within_its_bounds,
+    300,
+    changed(observed(), 4),
+    |status| {
+        let Ok(status) = serde_json::from_str::<ClusterHealthStatus>(&status.text) else {
+            return Ok(());
+        };
+        let settings: ObserverSettings = serde_json::from_value(json!({})).unwrap();
+        let now = Instant::now();
+        let observation = Observation::new(Arc::new(settings), Some(&status), now, 0.5);
+        let Some(counts) = observation.view().nodes else {
+            return Ok(());
+        };
+        prop_assert!(counts.unhealthy.len() <= MAX_UNHEALTHY_NODES.min(counts.all));
+        let NodeCounts { pid_pressure, memory_pressure, disk_pressure, .. } = counts;
+        for some in [counts.well, counts.not_ready, pid_pressure, memory_pressure, disk_pressure] {
+            prop_assert!(some <= counts.all, "{:?}", counts);
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-. ()".contains(c);
+        for node in &counts.unhealthy {
+            prop_assert!(node.name.len() <= 253 && node.name.chars().all(plain), "{:?}", node);
+            prop_assert!(node.problems.len() <= 4, "{:?}", node);
+        }
+        Ok(())
+    }
+);
+
+fuzzed!(
+    any_status_of_a_policy_is_followed_by_one_that_holds,
+    300,
+    changed(
+        vec![json!({
+            "observedGeneration": 3, "clusters": {"selected": 1, "protected": 1},
+            "protectedClusters": ["shoot--a--b"],
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "AsExpected", "message": "m",
+                 "observedGeneration": 3, "lastTransitionTime": "2026-11-20T11:02:33Z"},
+                {"type": "Protecting", "status": "True", "reason": "r", "message": "m",
+                 "observedGeneration": 3, "lastTransitionTime": "2026-11-20T11:02:33Z"},
+            ],
+        })],
+        4
+    ),
+    |status| {
+        let Ok(before) = serde_json::from_str::<ProbePolicyStatus>(&status.text) else {
+            return Ok(());
+        };
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let ready = || Wanted::new("Ready", true, "AsExpected", "all is well");
+        let after = conditions(vec![ready()], &before.conditions, Some(4), now);
+        // Nothing of it stays but since when the same has held.
+        let [condition] = &after[..] else {
+            return Err(TestCaseError::fail("one was wanted"));
+        };
+        let held = before
+            .conditions
+            .iter()
+            .filter(|it| it.type_ == "Ready" && it.status == "True");
+        let since: Vec<_> = held.map(|it| it.last_transition_time.0).collect();
+        let stands = condition.last_transition_time.0;
+        prop_assert!(stands == now || since.contains(&stands), "{:?}", condition);
+        prop_assert_eq!(&*condition.message, "all is well");
         Ok(())
     }
 );

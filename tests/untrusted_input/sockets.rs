@@ -1,33 +1,34 @@
-//! What comes over sockets: answers of HTTP from a shoot and of one who is checked, and what the API
-//! server tells of a command.
+//! What comes over sockets: answers of HTTP from a shoot and of one who is checked, what the API server
+//! tells of a command, and what is asked of the endpoints for metrics and health.
 
 use std::{
     fmt::Display,
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use dependency_watchdog::{
-    api::DependentRef,
     checks::{CheckMetrics, outcome::Said},
-    prober::{
-        plan::{Record, parse_bool},
-        scale::{Resources, Scaler},
-    },
-    runtime::seed::Seed,
+    prober::instruments::Instruments,
+    runtime::admin::{Admin, Endpoints},
     shoot::{Consistency, ReadError, Shoot, parse},
 };
 use futures::SinkExt as _;
-use kube::{Client, Config};
 use proptest::{prelude::*, sample::select};
-use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, runtime::Runtime};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+    time::timeout,
+};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    mutate::{changed, text},
+    mutate::{changed, garbled, text},
     shoots::leases,
     support::{
         Activity, Target, acceptor, api, authority, check, exit, gone, head, kubeconfig, runner,
@@ -330,101 +331,69 @@ fn whatever_is_told_of_a_command_is_a_result() {
     );
 }
 
-fn deployments() -> Vec<Value> {
-    let mark = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
-    let deployment = |replicas: i32, annotations: Value| {
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {
-                "name": "kcm", "namespace": "shoot--a--b", "uid": "u", "resourceVersion": "7",
-                "generation": 3, "annotations": annotations,
-            },
-            "spec": {"replicas": replicas, "selector": {}},
-            "status": {"observedGeneration": 3, "replicas": replicas, "readyReplicas": replicas},
-        })
-    };
-    let taken = json!({mark: "", "dependency-watchdog.gardener.cloud/replicas": "3"});
-    let ignored = json!({"dependency-watchdog.gardener.cloud/ignore-scaling": "T"});
+fn requests() -> Vec<String> {
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
     vec![
-        deployment(3, json!({})),
-        deployment(0, taken),
-        deployment(1, ignored),
+        get("/metrics"),
+        get("/healthz?verbose"),
+        get("http://x/readyz"),
+        get("/%2e%2e//metrics#\u{e9}"),
+        "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello".to_owned(),
+        "GET /readyz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+            .to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n".to_owned(),
+        "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".to_owned(),
     ]
 }
 
-/// What is read of a dependent is what stands there: another number would be recorded, and restored.
+/// All that comes back; nothing more is sent, and one that is `over` says so.
+async fn sent_back(to: SocketAddr, request: &[u8], over: bool) -> Vec<u8> {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    // It may be closed before all of it was sent.
+    let _ = stream.write_all(request).await;
+    if over {
+        let _ = stream.shutdown().await;
+    }
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
 #[test]
-fn whatever_a_dependent_says_is_read_as_it_stands_or_told() {
+fn any_request_to_the_endpoints_is_answered_or_closed() {
     let runtime = Runtime::new().unwrap();
-    let answer: Arc<Mutex<String>> = Arc::default();
-    let shared = answer.clone();
-    let server = runtime.block_on(Target::start(&Activity::default(), move |mut stream| {
-        let answer = shared.clone();
-        async move {
-            loop {
-                if head(&mut stream).await.is_empty() {
-                    return;
-                }
-                let body = answer.lock().unwrap().clone();
-                let length = body.len();
-                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
-                let _ = stream.write_all(answer.as_bytes()).await;
-            }
-        }
-    }));
-    let scaler = {
-        let _in_runtime = runtime.enter();
-        let mut config = Config::new(format!("http://{}", server.address).parse().unwrap());
-        config.default_retry = false;
-        let seed = Seed::unlimited(Client::try_from(config).unwrap());
-        Scaler::new(seed, "shoot--a--b".into(), Resources::default())
+    let (instruments, registry) = Instruments::new(false);
+    let endpoints = Endpoints {
+        registry,
+        pulses: instruments.common.pulses.clone(),
+        checks: instruments.common.checks.clone(),
     };
-    let dependent = DependentRef {
-        api_version: "apps/v1".to_owned(),
-        kind: "Deployment".to_owned(),
-        name: "kcm".to_owned(),
-    };
+    let here = "127.0.0.1:0".parse().unwrap();
+    let admin = runtime
+        .block_on(Admin::bind(&here, &here, endpoints))
+        .unwrap();
+    let address = admin.addresses()[0];
+    let _serving = AbortOnDropHandle::new(runtime.spawn(admin.run(CancellationToken::new())));
     crate::fuzz::fuzz(
         file!(),
-        "whatever_a_dependent_says_is_read_as_it_stands_or_told",
+        "any_request_to_the_endpoints_is_answered_or_closed",
         200,
-        changed(deployments(), 3),
-        |changed| {
-            answer.lock().unwrap().clone_from(&changed.text);
-            let read = runtime.block_on(scaler.read(&dependent));
-            let observed = match read {
-                Ok(observed) => observed.expect("there is one"),
-                Err(error) => {
-                    prop_assert!(error.to_string().chars().count() < 2_000, "{}", error);
-                    return Ok(());
-                }
-            };
-            // What is passed over may be a number that is too large.
-            let Ok(stands) = serde_json::from_str::<Value>(&changed.text) else {
-                return Ok(());
-            };
-            if changed.repeats {
-                return Ok(());
-            }
-            let replicas = match &stands["spec"]["replicas"] {
-                Value::Null => Some(1),
-                number => number.as_i64(),
-            };
-            prop_assert_eq!(Some(i64::from(observed.replicas)), replicas);
-            let annotation = |name: &str| {
-                let name = format!("dependency-watchdog.gardener.cloud/{name}");
-                stands["metadata"]["annotations"][name]
-                    .as_str()
-                    .map(str::to_owned)
-            };
-            let marked = annotation("meltdown-protection-active").is_some();
-            prop_assert_eq!(observed.marked, marked);
-            prop_assert_eq!(
-                observed.record,
-                Record::parse(annotation("replicas").as_deref())
+        garbled(text(requests(), HTTP).prop_map(String::into_bytes)),
+        |request| {
+            let answer =
+                runtime.block_on(async { timeout(LONG, sent_back(address, &request, true)).await });
+            let answer = answer.expect("it is neither answered nor closed");
+            let shown = String::from_utf8_lossy(&answer);
+            prop_assert!(
+                answer.is_empty() || shown.starts_with("HTTP/1."),
+                "{}",
+                shown
             );
-            let ignored = annotation("ignore-scaling").and_then(|text| parse_bool(&text));
-            prop_assert_eq!(observed.ignored, ignored.unwrap_or(false));
+            // One answer: what follows a request is not read as another.
+            prop_assert!(shown.matches("HTTP/1.").count() <= 1, "{}", shown);
+            let plain = runtime.block_on(sent_back(address, requests()[1].as_bytes(), false));
+            prop_assert!(plain.starts_with(b"HTTP/1.1 200 OK"), "it serves others");
             Ok(())
         },
     );

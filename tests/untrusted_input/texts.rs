@@ -1,8 +1,7 @@
-//! Short texts: durations, annotations, feature gates, redirections, what commands write, arguments.
+//! Short texts: durations, annotations, feature gates, redirections, what commands write.
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::collections::BTreeMap;
 
-use clap::Parser as _;
 use dependency_watchdog::{
     api::{Duration, LabelSelector, Scheme},
     checks::{
@@ -11,10 +10,9 @@ use dependency_watchdog::{
         redirect::{Next, Place},
         resolve::Target,
     },
-    cli::Cli,
     prober::plan::{Record, parse_bool},
 };
-use proptest::{prelude::*, sample::select};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
@@ -242,57 +240,6 @@ fuzzed!(
         let all = labels(&[("stage", "live"), ("tier", "a")]);
         prop_assert!(!selector.is_empty() || selector.matches(&all));
         selector.matches(&labels(&[("skip", ""), ("x", "y")]));
-        Ok(())
-    }
-);
-
-const ARGUMENTS: &[&str] = &[
-    "prober",
-    "weeder",
-    "check",
-    "convert",
-    "explain",
-    "restore",
-    "--all",
-    "-f",
-    "-",
-    "--kube-api-qps",
-    "--kube-api-qps=0",
-    "--kube-api-burst=-1",
-    "--scale-qps=NaN",
-    "--scale-burst=99999999999999999999",
-    "--concurrent-reconciles=0",
-    "--leader-elect-lease-duration=1h-5m",
-    "--metrics-bind-addr=:99999",
-    "--health-bind-addr=[::]:0",
-    "--enable-leader-election=maybe",
-    "--config-file",
-    "--feature-gates",
-    "--feature-gates=ExecProbeTimeout",
-    "--leader-election-namespace=..",
-    "shoot--a--b",
-    "",
-    "=",
-    "--",
-    "\u{202e}",
-    "--kubeconfig",
-    "1e400",
-    "inf",
-    "--leader-elect-renew-deadline=9999999999999999h",
-];
-
-fuzzed!(
-    any_arguments_are_taken_or_refused,
-    150,
-    prop::collection::vec(select(ARGUMENTS), 0..7),
-    |arguments| {
-        let arguments = ["dependency-watchdog"]
-            .iter()
-            .chain(&arguments)
-            .map(OsString::from);
-        if let Err(error) = Cli::try_parse_from(arguments) {
-            prop_assert!(!error.to_string().is_empty());
-        }
         Ok(())
     }
 );
