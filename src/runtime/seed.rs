@@ -45,7 +45,7 @@ const MAX_REFUSAL: usize = 1_000;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The kubeconfig cannot be used.
-    #[error("the kubeconfig {path} cannot be used: {source}")]
+    #[error("the kubeconfig {path} cannot be used: {}", clean(&source.to_string(), MAX_REFUSAL))]
     Kubeconfig {
         /// Its path.
         path: String,
@@ -78,7 +78,8 @@ pub enum ClientError {
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error(
         "no kubeconfig and no ServiceAccount was found; give --kubeconfig, set KUBECONFIG, or run \
-         in a pod: {0}"
+         in a pod: {}",
+        clean(&.0.to_string(), MAX_REFUSAL)
     )]
     Infer(InferConfigError),
     /// No client can be made of the configuration.

@@ -3,7 +3,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
@@ -20,7 +20,7 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::{Client, client::Body};
 use prometheus_client::metrics::counter::Counter;
-use proptest::prelude::*;
+use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -227,7 +227,7 @@ fn namespace() -> Value {
 const CLUSTER: &str = "shoot--a--b";
 
 /// What is asked for, by its plural, and the objects that there are.
-fn kinds() -> Vec<(&'static str, Vec<Value>)> {
+static KINDS: LazyLock<Vec<(&str, Vec<Value>)>> = LazyLock::new(|| {
     let mut clusters = clusters();
     clusters[0]["metadata"]["name"] = json!(CLUSTER);
     vec![
@@ -239,12 +239,11 @@ fn kinds() -> Vec<(&'static str, Vec<Value>)> {
         ("deployments", vec![deployment()]),
         ("namespaces", vec![namespace()]),
     ]
-}
+});
 
 /// An object of one kind, with changes.
 fn one_odd() -> impl Strategy<Value = (&'static str, String)> {
-    (0..kinds().len()).prop_flat_map(|place| {
-        let (plural, objects) = kinds().swap_remove(place);
+    select(&KINDS[..]).prop_flat_map(|(plural, objects)| {
         changed(objects, 4).prop_map(move |it| (plural, it.text))
     })
 }
@@ -272,23 +271,21 @@ fuzzed!(
         let answer = move |request: &Request<()>, _| {
             let path = request.uri().path().trim_start_matches('/').to_owned();
             let parts: Vec<&str> = path.split('/').collect();
-            let place = kinds()
-                .iter()
-                .rposition(|(plural, _)| parts.contains(plural));
-            let Some((plural, objects)) = place.map(|place| kinds().swap_remove(place)) else {
+            let kind = KINDS.iter().rfind(|(plural, _)| parts.contains(plural));
+            let Some((plural, objects)) = kind else {
                 let mut version = Response::new(b"{}".to_vec());
                 if let Ok(date) = HeaderValue::from_str(&date) {
                     version.headers_mut().insert("Date", date);
                 }
                 return version;
             };
-            let first = match odd == plural {
+            let first = match odd == *plural {
                 true => object.clone(),
                 false => objects[0].to_string(),
             };
             // One by its name, or a list of all.
             Response::new(
-                match parts.last() == Some(&plural) {
+                match parts.last() == Some(plural) {
                     true => format!(r#"{{"kind": "List", "metadata": {{}}, "items": [{first}]}}"#),
                     false => first,
                 }

@@ -121,6 +121,12 @@ mod tests {
     #[test]
     fn what_cannot_be_parsed_is_not_quoted() {
         let path = env::temp_dir().join(format!("kubeconfig-odd-{}", std::process::id()));
+        // The name of a context may be of any length.
+        let long = format!("current-context: {}", "x".repeat(100_000));
+        fs::write(&path, long).unwrap();
+        let config = tokio::runtime::Runtime::new().unwrap();
+        let error = config.block_on(super::super::config(Some(&path)));
+        assert!(error.unwrap_err().to_string().len() < 1_200);
         for text in ["users:\n- user: {token: hush\n", "users: hush", "hush"] {
             fs::write(&path, text).unwrap();
             let error = read(&path).unwrap_err().to_string();
