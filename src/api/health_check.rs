@@ -20,7 +20,7 @@ pub(super) const MAX_THRESHOLD: i32 = 100;
 const ACTION_MESSAGE: &str = "must have exactly one of exec, httpGet and tcpSocket";
 
 /// What hangs on a check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CheckRole {
     /// Nothing: its result is reported.
     #[default]

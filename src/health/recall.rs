@@ -1,6 +1,8 @@
 //! What checks had come to when an earlier run ended: it stands until they have been run, since a
 //! restart alone is not worth a write for each cluster.
 
+use std::collections::HashSet;
+
 use crate::api::{CheckResult, CheckStatus};
 
 /// What an earlier run has left, of the checks that have not come to anything else.
@@ -8,9 +10,17 @@ use crate::api::{CheckResult, CheckStatus};
 pub(super) struct Recalled(Vec<CheckStatus>);
 
 impl Recalled {
-    /// What a status says of them.
+    /// What a status says of them. Of one that somebody has edited: what it says first of a check that it
+    /// names twice, or it would answer itself.
     pub(super) fn new(checks: &[CheckStatus]) -> Self {
-        Self(checks.to_vec())
+        let mut seen = HashSet::new();
+        let mut kept = Vec::new();
+        for check in checks {
+            if seen.insert((&check.name, check.role, check.r#type, &check.hash)) {
+                kept.push(check.clone());
+            }
+        }
+        Self(kept)
     }
 
     /// Puts it in for those that have not been run yet; those that have come to the same have done so
@@ -85,6 +95,16 @@ mod tests {
             filled_in(&mut recalled, since(Unknown, 9)),
             since(Unknown, 9)
         );
+    }
+
+    /// By the second, a check that cannot be run would pass.
+    #[test]
+    fn what_is_said_twice_is_said_once() {
+        for first in [since(Unknown, 1), check("a", Unknown)] {
+            let mut recalled = Recalled::new(&[first, since(Passing, 1)]);
+            let told = filled_in(&mut recalled, since(Unknown, 9));
+            assert_eq!(told.result, Unknown);
+        }
     }
 
     #[test]
