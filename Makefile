@@ -82,10 +82,10 @@ parsers = api:: checks::output checks::redirect convert:: gardener:: health::rec
 	runtime::answers runtime::rights shoot:: validate:: yaml::
 
 .PHONY: fuzz
-fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once, then those beside the code with CASES inputs (10000); ARGS=name picks some
+fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once, then those beside the code with CASES inputs (5000); ARGS=name picks some
 	DWD_FUZZ_SECONDS=$(or $(TIME),600) $(CARGO) test $(LOCKED) --workspace --test untrusted_input -- \
 		--nocapture --test-threads 64 --skip memory --skip table $(ARGS)
-	PROPTEST_CASES=$(or $(CASES),10000) $(CARGO) test $(LOCKED) --workspace --lib -- $(or $(ARGS),$(parsers))
+	PROPTEST_CASES=$(or $(CASES),5000) $(CARGO) test $(LOCKED) --workspace --lib -- $(or $(ARGS),$(parsers))
 
 .PHONY: lint
 lint: need-cargo ## Check format, lints, documentation, licences and sources
