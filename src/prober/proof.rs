@@ -46,7 +46,7 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Revision {
     number: u64,
-    /// It was written later than this: the start of the last read that showed less, if there was one.
+    /// It was written later than this, as far as reads tell: the start of the last that showed less.
     after: Moment,
     /// Start of the last read that showed it.
     last_seen: Moment,
@@ -198,9 +198,10 @@ impl Proof {
                 let Some(before) = before else {
                     return Writes::Unseen;
                 };
-                // That it was shown late is no write: reads may have been an interval apart.
+                // Reads may have been an interval apart: it was written at any time of that.
                 let quiet = before.last_seen.since(before.after);
-                if quiet > Self::write_window(period) + period / READS_PER_PERIOD {
+                let unseen = started.since(before.last_seen);
+                if quiet.max(unseen) > Self::write_window(period) + period / READS_PER_PERIOD {
                     Writes::Resumed
                 } else {
                     Writes::Noticed
@@ -279,6 +280,7 @@ mod tests {
     #[case::resumed_by_a_cached_list([Cached(0, 1), Cached(20, 1), Cached(29, 2), Read(30, 2), Read(33, 3)], 33, pending(48))]
     #[case::written_long_before_a_cached_list([Cached(-1, 1), Cached(10, 2), Read(10, 2)].into_iter().chain(idle(13, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
     #[case::written_long_before_the_first_read([Cached(-1, 1)].into_iter().chain(idle(10, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
+    #[case::noticed_after_a_long_interval([Cached(0, 1), Cached(30, 2), Read(30, 2), Read(31, 3)], 31, pending(46))]
     #[case::first_sign_may_still_come(idle(0, 15, 1), 15, pending(30))]
     #[case::an_older_revision_is_no_write([Read(0, 5), Read(3, 4), Read(6, 5)], 6, pending(21))]
     #[case::a_short_pause_of_writes(busy(0, 3).chain(idle(6, 18, 1_003)).chain([Read(21, 1_004)]), 21, None)]
@@ -333,6 +335,8 @@ mod tests {
         let silent = proof(&[Read(0, 1), Read(3, 1)]);
         assert!(silent.awaits_write());
         assert_eq!(silent.complete_at(PERIOD), None);
+        let seldom = proof(&[Cached(0, 1), Cached(30, 2), Read(30, 2)]);
+        assert!(seldom.awaits_write(), "it is read again soon");
         let written = proof(&[Read(0, 1), Read(3, 1), Read(6, 2)]);
         assert!(!written.awaits_write());
         assert_eq!(written.complete_at(PERIOD), Some(at(21)));
