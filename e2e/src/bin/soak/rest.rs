@@ -55,6 +55,7 @@ impl World {
         let well = wait::seldom(WELL, "all to be as people want it", async || {
             self.attend()?;
             self.is_well().await?;
+            self.nothing_hangs().await?;
             Ok(Look::Met(()))
         })
         .await;
@@ -182,6 +183,16 @@ impl World {
             }
         }
         ensure!(leaders == 1, "{leaders} lead");
+        Ok(())
+    }
+
+    /// Fails while a probe is under way: it may hang since its API server was dead, and what was found
+    /// before it stands until it is given up.
+    async fn nothing_hangs(&self) -> Result<()> {
+        for replica in self.replicas.both() {
+            let probes = replica.metric("probes_in_flight").await?;
+            ensure!(probes == 0.0, "{probes} probes of {}", replica.name());
+        }
         Ok(())
     }
 
