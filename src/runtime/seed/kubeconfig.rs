@@ -47,10 +47,10 @@ pub(super) fn usable() -> Result<(), ClientError> {
     if paths.is_empty() {
         paths.extend(env::home_dir().map(|home| home.join(".kube/config")));
     }
-    // That one is not there is no error: a ServiceAccount may be.
+    // That one is not there, or may not be read, is no error: a ServiceAccount may be.
     paths
         .iter()
-        .filter(|path| path.is_file())
+        .filter(|path| path.is_file() && File::open(path).is_ok())
         .try_for_each(|path| is_regular(path).map(drop))
 }
 
