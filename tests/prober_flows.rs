@@ -60,7 +60,7 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
         stage.follow().await;
         let last = stage.guard.last_action().unwrap();
         assert_eq!(last.action, Action::ScaledDown);
-        assert_eq!(last.message, "scaled to zero: first; silent");
+        assert_eq!(last.message, "found scaled to zero: first; silent");
     });
 }
 

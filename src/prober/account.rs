@@ -56,7 +56,7 @@ impl Account {
     /// Takes down that this dependent was found at zero by us, which nobody has told: whoever scaled it
     /// ended before.
     pub(super) fn found_down(&mut self, name: &str, why: &str) {
-        self.set(Action::ScaledDown, "scaled to zero", name, why);
+        self.set(Action::ScaledDown, "found scaled to zero", name, why);
     }
 
     /// Takes down what is to be told of the dependent of this event.

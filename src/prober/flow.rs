@@ -65,7 +65,7 @@ pub enum What {
     /// There is nothing to do any more.
     Settled(Settled, Option<Observed>),
     /// There is nothing to write any more, and what was written has not come about yet.
-    Waiting(Aim),
+    Waiting(Aim, Option<Observed>),
     /// It was not there in time; the flow goes on without it.
     Late(Duration),
     /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
@@ -179,7 +179,11 @@ impl Settling {
                 told.push(What::Settled(settled, found));
                 return (told, Onward::Ended(Ending::Complete));
             }
-            Step::Wait => {}
+            Step::Wait => {
+                if self.deadline.is_none() && self.waited.is_none() {
+                    told.push(What::Waiting(self.aim, found));
+                }
+            }
             // It was only looked at: what scales comes after the delay, the rest at once.
             Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
                 return (told, Onward::After(self.delay.take().unwrap_or_default()));
@@ -198,10 +202,6 @@ impl Settling {
             (Some(deadline), ..) => deadline,
             // However often flows fail and are begun anew meanwhile.
             (None, Step::Wait, Some(since)) => since + self.timeout,
-            (None, Step::Wait, None) => {
-                told.push(What::Waiting(self.aim));
-                now + self.timeout
-            }
             (None, ..) => now + self.timeout,
         };
         self.deadline = Some(deadline);

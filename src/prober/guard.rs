@@ -310,9 +310,11 @@ impl Guard {
         if let (What::Did(step, found), Some((aim, why))) = (&event.what, running) {
             self.account.did(event, aim, (*step, found.as_ref()), why);
         }
-        if let (What::Settled(Settled::Down, _), None, Some((_, why))) =
-            (&event.what, owed, running)
-        {
+        let is_down = matches!(
+            event.what,
+            What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
+        );
+        if let (true, None, Some((_, why))) = (is_down, owed, running) {
             self.account.found_down(&dependent.name, why);
         }
         let reason = before.map(|before| before.reason);

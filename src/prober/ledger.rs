@@ -195,11 +195,11 @@ impl Ledger {
             _ => None,
         });
         // What is waited for may be marked without being known to be owed.
-        entry.looked_at |= !matches!(what, What::Failed(..) | What::Waiting(_));
+        entry.looked_at |= !matches!(what, What::Failed(..) | What::Waiting(..));
         match what {
             What::Did(Step::ScaleDown { .. }, _) => entry.waiting = Some((Aim::Protect, now)),
             What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
-            What::Waiting(aim) => entry.waiting = Some((*aim, now)),
+            What::Waiting(aim, _) => entry.waiting = Some((*aim, now)),
             What::Settled(..) => entry.waiting = None,
             What::Did(..) | What::Late(_) | What::Failed(..) | What::Interrupted(_) => {}
         }
@@ -236,7 +236,11 @@ impl Ledger {
                 });
             }
             What::Interrupted(step) => entry.memory = begin(*step, entry.memory),
-            What::Waiting(_) => {}
+            // What is to be gone carries the mark already.
+            What::Waiting(Aim::Protect, found) => {
+                entry.memory = settle(Settled::Down, found.as_ref(), entry.memory);
+            }
+            What::Waiting(..) => {}
         }
         if entry.is_forgettable() {
             self.0.remove(reference);

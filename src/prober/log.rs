@@ -63,7 +63,7 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
             let replicas = found.as_ref().map(|found| found.replicas);
             tracing::info!(cluster, %dependent, %step, replicas, why, "wrote");
         }
-        What::Waiting(_) => tracing::debug!(cluster, %dependent, "waiting"),
+        What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),
         What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
         What::Late(_) | What::Failed(..) if known => {
             tracing::debug!(cluster, %dependent, "not scaled, as before");

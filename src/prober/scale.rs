@@ -57,6 +57,8 @@ pub enum ScaleError {
         verb: &'static str,
         /// What the server said.
         message: String,
+        /// Whether the kind could be scaled by whoever has the rights.
+        scalable: bool,
     },
     /// Somebody else changed it again and again while it was being decided on.
     #[error("it was changed by somebody else {CONFLICTS} times in a row while being scaled")]
@@ -76,7 +78,13 @@ impl ScaleError {
     pub fn is_about_the_kind(&self) -> bool {
         matches!(
             self,
-            Self::UnknownKind(_) | Self::ClusterScoped | Self::Refused(Refusal::NotScalable)
+            Self::UnknownKind(_)
+                | Self::ClusterScoped
+                | Self::Refused(Refusal::NotScalable)
+                | Self::Forbidden {
+                    scalable: false,
+                    ..
+                }
         )
     }
 
@@ -418,7 +426,11 @@ impl Failure {
         let message = match self {
             Self::Call(CallError::Refused(status)) if status.code == 403 => {
                 let message = status.message;
-                return ScaleError::Forbidden { verb, message };
+                return ScaleError::Forbidden {
+                    verb,
+                    message,
+                    scalable: true,
+                };
             }
             Self::Call(error) => error.to_string(),
             Self::Build(error) => error.to_string(),

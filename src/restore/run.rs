@@ -138,7 +138,7 @@ impl Account {
             {
                 self.leave(reference, words::scale(error))
             }
-            What::Waiting(_) | What::Failed(..) => None,
+            What::Waiting(..) | What::Failed(..) => None,
             What::Interrupted(_) => self.leave(
                 reference,
                 "stopped in the middle; the next run completes it".to_owned(),

@@ -16,7 +16,7 @@ pub(super) fn call(tried: &str, error: &CallError) -> String {
 /// Why a dependent could not be read or scaled.
 pub(super) fn scale(error: &ScaleError) -> String {
     match error {
-        ScaleError::Forbidden { verb, message } => forbidden(&format!("{verb} it"), message),
+        ScaleError::Forbidden { verb, message, .. } => forbidden(&format!("{verb} it"), message),
         error => error.to_string(),
     }
 }

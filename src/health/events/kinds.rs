@@ -117,7 +117,7 @@ mod tests {
     #[case::unreadable(Refusal::UnreadableRecord(String::new()).into())]
     #[case::unknown(ScaleError::UnknownKind(String::new()))]
     #[case::not_scalable(ScaleError::ClusterScoped)]
-    #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new() })]
+    #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new(), scalable: true })]
     #[case::conflicts(ScaleError::Conflicts)]
     #[case::failed(ScaleError::Request { verb: "", message: String::new() })]
     fn each_failure_has_a_kind(#[case] error: ScaleError) {

@@ -381,7 +381,7 @@ fn how_long_it_is_waited_for() {
         (vec![lost(), late()], None, None),
         (vec![down(), lost(), late()], Some(0), None),
         (
-            vec![lost(), What::Waiting(Aim::Protect), lost()],
+            vec![lost(), What::Waiting(Aim::Protect, None), lost()],
             Some(1),
             None,
         ),
@@ -389,7 +389,7 @@ fn how_long_it_is_waited_for() {
         (vec![down(), up(), lost()], None, Some(1)),
         (vec![down(), gone(), lost()], None, None),
         (
-            vec![down(), gone(), What::Waiting(Aim::Restore)],
+            vec![down(), gone(), What::Waiting(Aim::Restore, None)],
             None,
             Some(2),
         ),
@@ -404,9 +404,14 @@ fn how_long_it_is_waited_for() {
             assert_eq!(since, second.map(at), "{aim:?} {whats:?}");
         }
     }
-    // A mark on it may still be unknown.
-    let mut ledger = Ledger::default();
-    ledger.adopt(std::slice::from_ref(&a));
-    note(&mut ledger, &a, &What::Waiting(Aim::Protect));
-    assert!(!ledger.is_looked_at());
+    // What is waited for to go is marked, whoever did that; what is waited for to come may be, too.
+    for (aim, owes) in [(Aim::Protect, true), (Aim::Restore, false)] {
+        let mut ledger = Ledger::default();
+        ledger.adopt(std::slice::from_ref(&a));
+        note(&mut ledger, &a, &What::Waiting(aim, None));
+        assert!(!ledger.is_looked_at());
+        assert_eq!(ledger.owes(), owes);
+        note(&mut ledger, &a, &What::Late(Duration::from_secs(30)));
+        assert_eq!(ledger.owes(), owes);
+    }
 }

@@ -71,9 +71,10 @@ impl Scaler {
             },
             Family::Unscalable => match self.get_metadata(target).await {
                 // Only with the right to read it is seen what somebody has done about its mark.
-                Err(ScaleError::Forbidden { verb, message }) => Err(ScaleError::Forbidden {
+                Err(ScaleError::Forbidden { verb, message, .. }) => Err(ScaleError::Forbidden {
                     verb,
                     message: format!("{message}; {}", Refusal::NotScalable),
+                    scalable: false,
                 }),
                 object => Ok(object?.map(observed_unscalable)),
             },

@@ -212,6 +212,7 @@ fn what_was_given_up_and_refuses_is_not_forgotten() {
     let forbidden = ScaleError::Forbidden {
         verb: "patch",
         message: String::new(),
+        scalable: true,
     };
     for error in [
         ScaleError::Refused(Refusal::UnreadableRecord("x".to_owned())),
