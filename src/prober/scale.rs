@@ -99,7 +99,11 @@ impl ScaleError {
             Self::Refused(Refusal::Missing) => "DependentMissing",
             Self::Refused(Refusal::UnreadableRecord(_)) => "RecordUnreadable",
             Self::UnknownKind(_) => "KindUnknown",
-            Self::ClusterScoped | Self::Refused(Refusal::NotScalable) => "NotScalable",
+            Self::ClusterScoped
+            | Self::Refused(Refusal::NotScalable)
+            | Self::Forbidden {
+                scalable: false, ..
+            } => "NotScalable",
             Self::Forbidden { .. } => "ScalingForbidden",
             Self::Conflicts => "ScalingConflicts",
             Self::Request { .. } => "ScalingFailed",
