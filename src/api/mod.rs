@@ -45,7 +45,9 @@ pub use probe_policy::{
     ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
     Restore,
 };
-pub(crate) use selector::{KEY_MESSAGE, VALUE_MESSAGE, is_label_key, is_label_value};
+pub(crate) use selector::{
+    KEY_MESSAGE, VALUE_MESSAGE, is_dns_subdomain, is_label_key, is_label_value,
+};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use weed_policy::{
     DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, ServiceCounts,

@@ -204,7 +204,7 @@ pub(crate) fn is_label_value(value: &str) -> bool {
 }
 
 /// Whether a text is a DNS subdomain by RFC 1123, as names and label prefixes must be.
-pub(super) fn is_dns_subdomain(text: &str) -> bool {
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         label
             .bytes()

@@ -5,7 +5,9 @@ use serde::Deserialize;
 
 use super::output::bounded;
 use crate::{
-    api::ExecAction, runtime::seed::Seed, shoot::MAX_NAME_BYTES, weeder::selector::Selector,
+    api::{ExecAction, is_dns_subdomain},
+    runtime::seed::Seed,
+    weeder::selector::Selector,
 };
 
 const MAX_CAUSE: usize = 300;
@@ -132,7 +134,7 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
                 format!("pod {name} has no container {wanted}; it has {there}")
             })
         }
-        (None, [only]) if is_name(&only.name) => Ok(only),
+        (None, [only]) if is_dns_subdomain(&only.name) => Ok(only),
         (None, [_]) => Err(format!(
             "the container of pod {name} has no name that it can have"
         )),
@@ -150,15 +152,6 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
     })
 }
 
-/// Whether an object can have this name: it becomes part of a path, and of messages.
-fn is_name(name: &str) -> bool {
-    let inner =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-    (1..=MAX_NAME_BYTES).contains(&name.len())
-        && name.starts_with(|it: char| it.is_ascii_alphanumeric())
-        && name.bytes().all(inner)
-}
-
 fn names(containers: &[Container]) -> String {
     let names: Vec<&str> = containers
         .iter()
@@ -172,7 +165,8 @@ impl Pod {
     fn is_running(&self) -> bool {
         self.status.phase == "Running"
             && self.metadata.deletion_timestamp.is_none()
-            && is_name(&self.metadata.name)
+            // It becomes part of a path, and of messages.
+            && is_dns_subdomain(&self.metadata.name)
     }
 
     fn is_ready(&self) -> bool {

@@ -8,7 +8,7 @@ use super::{Asked, SetBy};
 use crate::{
     api::{DependentRef, DependentStatus, Restore},
     cluster::Dependent,
-    prober::plan::{Aim, Family, Memory, Observed, Record, Refusal, Settled, Step, step},
+    prober::plan::{Aim, Memory, Observed, Record, Refusal, Settled, Step, step},
 };
 
 /// Where a dependent is.
@@ -125,7 +125,7 @@ impl Wanted<'_> {
         DependentAccount {
             state,
             replicas: found
-                .filter(|found| has_scale(found))
+                .filter(|found| found.has_scale())
                 .map(|found| found.replicas),
             owed: owed(found, memory),
             marked: found.map(|found| found.marked),
@@ -218,7 +218,7 @@ impl Wanted<'_> {
                 DependentState::ScaledUpByOthers,
                 "it carries the mark, and somebody else scaled it up".to_owned(),
             ),
-            Settled::Released if !found.is_none_or(has_scale) => (
+            Settled::Released if !found.is_none_or(Observed::has_scale) => (
                 DependentState::MarkRemoved,
                 "it was scaled to zero, and somebody else has seen to it since its kind has no scale"
                     .to_owned(),
@@ -258,11 +258,6 @@ fn refused(refusal: &Refusal) -> (DependentState, String) {
         Refusal::NotScalable => DependentState::Unread,
     };
     (state, refusal.to_string())
-}
-
-/// Where there is none, nobody knows the replicas.
-fn has_scale(found: &Observed) -> bool {
-    found.family != Family::Unscalable
 }
 
 fn record(found: &Observed) -> Option<i32> {
@@ -319,6 +314,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::prober::plan::Family;
 
     #[rstest]
     #[case("apps/v1", "Deployment", "deployment/a")]

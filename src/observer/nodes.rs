@@ -2,8 +2,8 @@
 
 use super::view::NodeCounts;
 use crate::{
-    api::{ClusterHealthStatus, MAX_UNHEALTHY_NODES, UnhealthyNode},
-    shoot::{MAX_NAME_BYTES, Node},
+    api::{ClusterHealthStatus, MAX_UNHEALTHY_NODES, UnhealthyNode, is_dns_subdomain},
+    shoot::Node,
 };
 
 /// A node that is not ready, or has not said that it is.
@@ -14,7 +14,7 @@ const MEMORY_PRESSURE: &str = "MemoryPressure";
 const DISK_PRESSURE: &str = "DiskPressure";
 
 /// All of these, from the worst.
-const PROBLEMS: [&str; 4] = [NOT_READY, PID_PRESSURE, MEMORY_PRESSURE, DISK_PRESSURE];
+const PRESSURES: [&str; 3] = [PID_PRESSURE, MEMORY_PRESSURE, DISK_PRESSURE];
 
 /// So many nodes are named in a message.
 const NAMED: usize = 3;
@@ -70,7 +70,7 @@ impl NodeCounts {
             .take(MAX_UNHEALTHY_NODES.min(all))
         {
             let known = |problem: &&str| node.problems.iter().any(|it| it == problem);
-            let problems = PROBLEMS.into_iter().filter(known);
+            let problems = [NOT_READY].into_iter().chain(PRESSURES).filter(known);
             counts.name(UnhealthyNode {
                 name: shown(&node.name).to_owned(),
                 problems: problems.map(str::to_owned).collect(),
@@ -85,16 +85,14 @@ impl NodeCounts {
 /// What is wrong with a node, in the words of a ClusterHealth.
 fn problems(node: &Node) -> Vec<&'static str> {
     let is_true = |condition: &str| node.true_conditions.iter().any(|it| it == condition);
-    let pressures = [PID_PRESSURE, MEMORY_PRESSURE, DISK_PRESSURE];
     let not_ready = (!is_true("Ready")).then_some(NOT_READY);
-    let pressures = pressures.into_iter().filter(|it| is_true(it));
+    let pressures = PRESSURES.into_iter().filter(|it| is_true(it));
     not_ready.into_iter().chain(pressures).collect()
 }
 
 /// The name of a node, if it is one that an object can have: the shoot may say anything.
 fn shown(name: &str) -> &str {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-    if name.len() <= MAX_NAME_BYTES && name.bytes().all(allowed) {
+    if is_dns_subdomain(name) {
         name
     } else {
         "(not a name)"

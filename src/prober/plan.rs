@@ -81,6 +81,12 @@ pub enum Record {
 }
 
 impl Observed {
+    /// Whether the seed serves its scale. Where it serves none, nobody knows the replicas.
+    #[must_use]
+    pub fn has_scale(&self) -> bool {
+        self.family != Family::Unscalable
+    }
+
     /// As it counts for one who overrules the operator, and has it ignored meanwhile: what that one
     /// has set keeps nothing from being restored. At zero without a mark it is somebody's decision.
     #[must_use]
@@ -213,7 +219,7 @@ pub fn step(
             Err(Refusal::Missing)
         };
     };
-    if found.family == Family::Unscalable && !found.ignored {
+    if !found.has_scale() && !found.ignored {
         return step_mark(aim, found, memory);
     }
     if aim == Aim::Look {
@@ -226,7 +232,7 @@ pub fn step(
             Step::Release
         } else {
             Step::Nothing(Settled::Ignored {
-                at_zero: found.replicas == 0 && found.family != Family::Unscalable,
+                at_zero: found.replicas == 0 && found.has_scale(),
             })
         });
     }
