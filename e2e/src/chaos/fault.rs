@@ -136,12 +136,6 @@ impl Fault {
         }
     }
 
-    /// Whether it is worth trying at every write. The others have little to do with what is written,
-    /// and are tried at the writes to dependents.
-    pub(crate) fn is_about_the_write(self) -> bool {
-        self.course() == Course::Answer || self == Self::StaleStart
-    }
-
     /// Whether all that it does is to answer the write badly, so that others can happen in the same
     /// run without changing what it is like.
     pub(crate) fn is_mere_answer(self) -> bool {
