@@ -74,8 +74,8 @@ struct Settings {
     /// How many of a hundred API servers die before the outage
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(..=50))]
     dead: u8,
-    /// How long to measure with the dead among the living
-    #[arg(long, default_value = "120s", value_parser = duration)]
+    /// How long to measure with the dead among the living; as long as before compares the same
+    #[arg(long, default_value = "300s", value_parser = duration)]
     measure_dead: Duration,
     /// How many shoots fall silent at once
     #[arg(long, default_value_t = 20)]

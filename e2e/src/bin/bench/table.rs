@@ -56,8 +56,12 @@ fn growth(growths: &[Growth]) -> Vec<String> {
         row("---", heads.map(|_| "---:")),
     ];
     lines.extend(growths.iter().map(|it| {
-        let cells = [it.cores * 1000.0, it.resident / KIB, it.to_operator / KIB];
-        row(&it.what, cells.map(|value| format!("{value:.4}")))
+        let cells = [
+            format!("{:.4}", it.cores * 1000.0),
+            hundredths(it.resident / KIB),
+            tenths(it.to_operator / KIB),
+        ];
+        row(&it.what, cells)
     }));
     lines.push(String::new());
     lines
@@ -308,7 +312,7 @@ mod tests {
             rows.iter().all(|row| row.matches('|').count() == 4),
             "{text}"
         );
-        let expected = "| a shoot of 100 nodes (50 → 300) | 0.0000 | 0.0000 | 0.0000 |";
+        let expected = "| a shoot of 100 nodes (50 → 300) | 0.0000 | 0.00 | 0.0 |";
         assert_eq!(growth.last(), Some(&expected), "{text}");
         for expected in [
             "| shoots × nodes | 50 × 100 | 300 × 100 |",
