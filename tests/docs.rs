@@ -23,7 +23,7 @@ use regex::Regex;
 /// Where documents are: here, and in all folders of these.
 const FOLDERS: [&str; 6] = ["charts", "crds", "docs", "e2e", "hack", "manifests"];
 /// A backticked path that begins like this is one from the root.
-const ROOTS: &str = r"`((?:\.ci|charts|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
+const ROOTS: &str = r"`((?:\.ci|benches|charts|crds|docs|e2e|hack|manifests|src|tests)/[\w./-]+)`";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,10 +1,11 @@
-//! What docs/invariants.md names is there, and what the model checks is stated there.
+//! The tests that the documentation names are there, and what the model checks is stated in
+//! docs/invariants.md.
 
 use std::{collections::BTreeSet, fs};
 
 use regex::Regex;
 
-use super::root;
+use super::{documents, root};
 
 fn text(path: &str) -> String {
     let path = root().join(path);
@@ -12,11 +13,11 @@ fn text(path: &str) -> String {
 }
 
 #[test]
-fn what_checks_an_invariant_exists() {
+fn tests_that_are_named_exist() {
     let check = Regex::new(r"`((?:src|tests|e2e)/[\w./-]+\.rs)::(\w+)`").unwrap();
-    let document = text("docs/invariants.md");
+    let documents: Vec<String> = documents().into_iter().map(|(_, text)| text).collect();
     let mut seen = 0;
-    for check in check.captures_iter(&document) {
+    for check in check.captures_iter(&documents.concat()) {
         let (path, name) = (&check[1], &check[2]);
         let text = text(path);
         let function = Regex::new(&format!(r"(?m)^ *(?:async )?fn {name}\(")).unwrap();
