@@ -17,14 +17,12 @@ use std::{
 use kube::{core::DeserializeGuard, runtime::watcher::Event};
 
 use super::{
-    eligibility::{Eligibility, Skip, eligibility},
-    selection::{Brake, Policy, Rules, name, select},
-    settings::{Dependent, Settings, SettingsError},
+    assignment::{Assignment, Selected},
+    eligibility::eligibility,
+    selection::{Policy, Rules, name, select},
+    settings::{Settings, SettingsError},
 };
-use crate::{
-    api::{DependentRef, ProbePolicy},
-    gardener::Cluster,
-};
+use crate::{api::ProbePolicy, gardener::Cluster};
 
 /// The names of the clusters whose assignment is another than before, those that came or went
 /// included.
@@ -41,47 +39,6 @@ pub struct Index {
     cluster_list: Vec<Cluster>,
     /// By cluster, the policy that applied last before this process began.
     recalled: BTreeMap<Arc<str>, Arc<str>>,
-}
-
-/// What the objects say of one cluster. What was (a protection, a delay since it became eligible)
-/// is not known here.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Assignment {
-    /// The Cluster's `metadata.uid`, for owner references.
-    pub uid: Arc<str>,
-    /// Whether it is probed at all, whichever policy applies.
-    pub eligibility: Eligibility,
-    /// The policy that applies; `None` if no valid one selects the cluster.
-    pub selected: Option<Selected>,
-    /// If none does, the one that did last, as it is now. By its settings the cluster is let go.
-    pub former: Option<Selected>,
-}
-
-/// The policy that applies to a cluster.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Selected {
-    /// The name of the policy.
-    pub policy: Arc<str>,
-    /// What it holds back, also where there are no settings.
-    pub brake: Brake,
-    /// The settings for the cluster. They are there for a skipped cluster too, since it may have
-    /// to be restored by them.
-    pub settings: Result<Arc<Settings>, SettingsError>,
-    /// The policies that select the cluster as well, in vain, by falling precedence.
-    pub outranked: Vec<Arc<str>>,
-}
-
-/// What an [`Assignment`] comes to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Decision<'a> {
-    /// No policy applies.
-    Unselected,
-    /// A policy applies, but the cluster is in a state in which none is probed.
-    Skipped(&'a Skip),
-    /// A policy applies, but what the cluster overrides cannot be understood.
-    Invalid(&'a SettingsError),
-    /// The cluster is probed with these settings.
-    Probed(&'a Arc<Settings>),
 }
 
 /// A policy, and the clusters that it selects.
@@ -116,42 +73,6 @@ struct Kind<T> {
     objects: BTreeMap<Arc<str>, T>,
     /// Whether a list has been complete once.
     listed: bool,
-}
-
-impl Assignment {
-    /// The dependents of the policy that applies, as far as it is known how it does.
-    pub fn dependents(&self) -> &[Dependent] {
-        let settings = self.selected.as_ref().map(|selected| &selected.settings);
-        match settings {
-            Some(Ok(settings)) => &settings.dependents,
-            _ => &[],
-        }
-    }
-
-    /// Whether the policy that applies names this dependent. Which it names is not known if it is not
-    /// known how it does.
-    pub fn may_name(&self, dependent: &DependentRef) -> bool {
-        let Some(selected) = &self.selected else {
-            return false;
-        };
-        let named = |settings: &Arc<Settings>| {
-            let mut dependents = settings.dependents.iter();
-            dependents.any(|it| it.reference == *dependent)
-        };
-        selected.settings.as_ref().map_or(true, named)
-    }
-
-    /// What is to be done with the cluster.
-    pub fn decision(&self) -> Decision<'_> {
-        let Some(selected) = &self.selected else {
-            return Decision::Unselected;
-        };
-        match (&self.eligibility, &selected.settings) {
-            (Eligibility::Skipped(skip), _) => Decision::Skipped(skip),
-            (Eligibility::Probed, Err(error)) => Decision::Invalid(error),
-            (Eligibility::Probed, Ok(settings)) => Decision::Probed(settings),
-        }
-    }
 }
 
 impl Index {

@@ -3,13 +3,15 @@
 //! All of it is a function of the Cluster and ProbePolicy objects alone: no client, no clock, no
 //! memory of what was before.
 
+mod assignment;
 mod eligibility;
 mod index;
 mod selection;
 mod settings;
 
+pub use assignment::{Assignment, Decision, Selected};
 pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
-pub use index::{Assignment, Changed, Decision, Index, PolicyView, Selected};
+pub use index::{Changed, Index, PolicyView};
 pub use selection::{Brake, Policy, Rules, Selection, select};
 pub use settings::{
     DEFAULT_NODE_CONDITIONS, Dependent, Scale, Settings, SettingsError, Template, TemplateError,
