@@ -25,7 +25,7 @@ use super::{
     output::{Tail, bounded},
     pods::Chosen,
 };
-use crate::runtime::seed::{CallError, Seed};
+use crate::runtime::seed::{CallError, Seed, is_for_lack_of_rights};
 
 /// Channels, of which the number precedes each message.
 const STDOUT: u8 = 1;
@@ -120,12 +120,12 @@ fn not_run(chosen: &Chosen, why: &str) -> Outcome {
 }
 
 fn refusal(status: &kube::core::Status) -> String {
-    let remedy = match status.code {
-        403 => {
+    let remedy = match is_for_lack_of_rights(status) {
+        true => {
             "; grant get and create on pods/exec to the operator's ServiceAccount, in the namespaces \
              of the control planes, as manifests/examples/exec-checks does"
         }
-        _ => "",
+        false => "",
     };
     format!(
         "{} ({}){remedy}",

@@ -29,7 +29,7 @@ use crate::{
         plan::Observed,
         scale::{Resources, ScaleError, Scaler},
     },
-    runtime::seed::{CallError, Seed},
+    runtime::seed::{CallError, Seed, is_for_lack_of_rights, told},
     weeder,
 };
 
@@ -152,7 +152,9 @@ impl fmt::Display for Refused {
 impl From<CallError> for Refused {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Refused(status) if status.code == 403 => Self::Forbidden(status.message),
+            CallError::Refused(status) if is_for_lack_of_rights(&status) => {
+                Self::Forbidden(told(&status))
+            }
             CallError::Refused(status) if status.code == 404 => Self::NotServed,
             error => Self::Failed(error.to_string()),
         }

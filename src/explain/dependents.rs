@@ -124,9 +124,7 @@ impl Wanted<'_> {
         let (state, message) = self.state(optional, found, memory);
         DependentAccount {
             state,
-            replicas: found
-                .filter(|found| found.has_scale())
-                .map(|found| found.replicas),
+            replicas: found.and_then(Observed::known_replicas),
             owed: owed(found, memory),
             marked: found.map(|found| found.marked),
             recorded_replicas: found.and_then(record),
@@ -218,6 +216,9 @@ impl Wanted<'_> {
                 DependentState::ScaledUpByOthers,
                 "it carries the mark, and somebody else scaled it up".to_owned(),
             ),
+            Settled::Released if !memory.owed && !found.is_none_or(Observed::has_scale) => {
+                (DependentState::Unread, Refusal::NotScalable.to_string())
+            }
             Settled::Released if !found.is_none_or(Observed::has_scale) => (
                 DependentState::MarkRemoved,
                 "it was scaled to zero, and somebody else has seen to it since its kind has no scale"
@@ -346,20 +347,27 @@ mod tests {
     }
 
     /// Whoever looks at it knows more than the seed tells.
-    #[test]
-    fn replicas_of_what_has_no_scale_are_not_guessed() {
+    #[rstest]
+    #[case::taken(Aim::Restore, true, DependentState::MarkRemoved, "has seen to it")]
+    #[case::never_taken(Aim::Release, false, DependentState::Unread, "has no scale")]
+    fn replicas_of_what_has_no_scale_are_not_guessed(
+        #[case] aim: Aim,
+        #[case] owed: bool,
+        #[case] state: DependentState,
+        #[case] message: &str,
+    ) {
         let reference = DependentRef {
             api_version: "druid.gardener.cloud/v1alpha1".to_owned(),
             kind: "Etcd".to_owned(),
             name: "a".to_owned(),
         };
         let taken = json!({
-            "ref": reference, "owed": true, "recordedReplicas": 3,
+            "ref": reference, "owed": owed, "recordedReplicas": 3,
             "level": 0, "initialDelay": "0s", "timeout": "30s",
         });
         let taken: DependentStatus = serde_json::from_value(taken).unwrap();
         let wanted = Wanted {
-            aim: Aim::Restore,
+            aim,
             restore: Restore::Marked,
             named: &[],
             recorded: &[taken],
@@ -381,8 +389,8 @@ mod tests {
             found: Ok(Some(found)),
             set_by: None,
         });
-        assert_eq!(account.state, DependentState::MarkRemoved);
+        assert_eq!(account.state, state);
         assert_eq!(account.replicas, None);
-        assert!(account.message.contains("has seen to it"), "{account:?}");
+        assert!(account.message.contains(message), "{account:?}");
     }
 }

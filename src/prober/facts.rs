@@ -24,11 +24,13 @@ use super::evidence::EvidenceError;
 use crate::{
     gardener::Machine,
     runtime::seed::Seed,
-    shoot::{Consistency, Node, ReadError, Shoot},
+    shoot::{Consistency, Node, ReadError, Shoot, text::clean},
 };
 
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
+/// So much is told of what another list calls itself, in characters.
+const MAX_KIND: usize = 100;
 /// So many lists of Nodes are read at once: one can have 128 MiB, and a node takes 15 to 20 KB.
 const NODE_LISTS: usize = 16;
 /// And so many of shoots that do not finish theirs, or slowly. They may use up all their time, in
@@ -216,7 +218,8 @@ impl Reader {
         // Any object with items would do as a list, and one without Machines would take all nodes
         // out of the count: a silent cluster would look like one with nothing to protect.
         if list.types.kind != MACHINE_LIST {
-            let came = format!("kind {:?} came instead of {MACHINE_LIST}", list.types.kind);
+            let kind = clean(&list.types.kind, MAX_KIND);
+            let came = format!("kind {kind:?} came instead of {MACHINE_LIST}");
             return Err(error(came));
         }
         Ok(Some(list.items))

@@ -3,6 +3,7 @@
 
 use super::{
     flow::{FlowEvent, What},
+    plan::Observed,
     since::Since,
     verdict::{Doubt, Verdict},
 };
@@ -60,7 +61,7 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
     let dependent = &event.dependent.reference;
     match &event.what {
         What::Did(step, found) => {
-            let replicas = found.as_ref().map(|found| found.replicas);
+            let replicas = found.as_ref().and_then(Observed::known_replicas);
             tracing::info!(cluster, %dependent, %step, replicas, why, "wrote");
         }
         What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),

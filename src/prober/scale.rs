@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     api::DependentRef,
-    runtime::seed::{CallError, FIELD_MANAGER, Seed},
+    runtime::seed::{CallError, FIELD_MANAGER, Seed, is_for_lack_of_rights, told},
 };
 use kube::{
     api::{Patch, PatchParams, Request},
@@ -86,6 +86,11 @@ impl ScaleError {
                     ..
                 }
         )
+    }
+
+    /// Whether the dependent may be there, and carry a mark, for all that is known by this.
+    pub fn may_hide_a_mark(&self) -> bool {
+        matches!(self, Self::Forbidden { .. }) || !self.is_about_the_kind()
     }
 
     /// Whether it may come off the next time: it says nothing of the dependent itself.
@@ -428,11 +433,10 @@ impl Failure {
 
     fn explain(self, verb: &'static str) -> ScaleError {
         let message = match self {
-            Self::Call(CallError::Refused(status)) if status.code == 403 => {
-                let message = status.message;
+            Self::Call(CallError::Refused(status)) if is_for_lack_of_rights(&status) => {
                 return ScaleError::Forbidden {
                     verb,
-                    message,
+                    message: told(&status),
                     scalable: true,
                 };
             }

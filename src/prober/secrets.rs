@@ -21,7 +21,7 @@ use self::slim::{KEY, Secret};
 use crate::{
     runtime::{
         answers::LARGE_OBJECTS_PER_PAGE,
-        seed::{told, with_causes},
+        seed::{is_for_lack_of_rights, told, with_causes},
         watches::{Cause, patient},
     },
     shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
@@ -337,7 +337,7 @@ fn refusal(status: &Status, name: &str) -> String {
     let (message, code) = (told(status), status.code);
     let remedy = match code {
         401 => "; renew the operator's own credentials",
-        403 => {
+        _ if is_for_lack_of_rights(status) => {
             return format!(
                 "{message} ({code}); grant the operator the verbs list and watch on secrets, with \
                  {name} in resourceNames"

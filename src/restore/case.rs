@@ -42,7 +42,7 @@ pub struct Case {
 pub struct Row {
     /// What it is, and its place in the order.
     pub dependent: Dependent,
-    /// Its replicas; `None` if it does not exist or could not be read.
+    /// Its replicas; `None` if it does not exist, could not be read, or has no scale.
     pub replicas: Option<i32>,
     /// Whether it is not as it was before the operator took it, as far as is known.
     pub due: bool,
@@ -131,7 +131,7 @@ impl Case {
                 let memory = self.memory(reference);
                 return Row {
                     replicas: None,
-                    due: memory.owed || !error.is_about_the_kind(),
+                    due: memory.owed || error.may_hide_a_mark(),
                     number: memory.replicas,
                     stops: memory.owed || error.is_about_the_attempt(),
                     words: format!("refused: {}", words::scale(&error)),
@@ -160,7 +160,7 @@ impl Case {
         let number = recorded.or(memory.replicas.filter(|replicas| *replicas > 0));
         let due = !back && memory.owed;
         Row {
-            replicas: found.as_ref().map(|found| found.replicas),
+            replicas: found.as_ref().and_then(Observed::known_replicas),
             due,
             words: match &plan {
                 Ok(Step::ScaleUp { .. }) => source(recorded, number, dependent.up.initial_delay),

@@ -1,13 +1,18 @@
 //! How failures are told to the administrator who runs the command, not to who runs the operator.
 
-use crate::{prober::scale::ScaleError, runtime::seed::CallError};
+use crate::{
+    prober::scale::ScaleError,
+    runtime::seed::{CallError, is_for_lack_of_rights, told},
+};
 
 /// Why a request came to nothing; `tried` is a verb with its object, such as `list clusterhealths`.
 pub(super) fn call(tried: &str, error: &CallError) -> String {
     match error {
-        CallError::Refused(status) if status.code == 403 => forbidden(tried, &status.message),
+        CallError::Refused(status) if is_for_lack_of_rights(status) => {
+            forbidden(tried, &told(status))
+        }
         CallError::Refused(status) => {
-            format!("could not {tried}: {} ({})", status.message, status.code)
+            format!("could not {tried}: {} ({})", told(status), status.code)
         }
         error => format!("could not {tried}: {error}"),
     }

@@ -12,7 +12,7 @@ use self::turns::Turns;
 use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Client, Config,
-    client::ClientBuilder,
+    client::{AuthError, ClientBuilder},
     config::{InferConfigError, KubeConfigOptions, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
@@ -83,7 +83,7 @@ pub enum ClientError {
     )]
     Infer(InferConfigError),
     /// No client can be made of the configuration.
-    #[error("no client can be made of the configuration: {0}")]
+    #[error("no client can be made of the configuration: {}", with_causes(.0))]
     Build(#[from] kube::Error),
 }
 
@@ -195,6 +195,9 @@ pub(crate) fn with_causes(error: &kube::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
+        if let Some(failed) = error.downcast_ref().and_then(plugin) {
+            return failed;
+        }
         let words = error.to_string();
         if !text.contains(&words) {
             text.push_str(": ");
@@ -206,17 +209,37 @@ pub(crate) fn with_causes(error: &kube::Error) -> String {
     clean(&text, MAX_REFUSAL)
 }
 
+/// How the command failed by which a kubeconfig logs in. Neither its environment nor what it printed is
+/// quoted: each may hold a token.
+fn plugin(error: &AuthError) -> Option<String> {
+    let failed = match error {
+        AuthError::AuthExecRun { out, .. } => format!("ended with {}", out.status),
+        AuthError::AuthExecParse(_) => "printed something else than an ExecCredential".to_owned(),
+        _ => return None,
+    };
+    Some(format!(
+        "the command by which the kubeconfig logs in {failed}; run it by hand to see why"
+    ))
+}
+
 /// What the seed says of what it refuses, and what to do. It names the user, who is the prober or the
 /// weeder.
 pub(crate) fn refusal(status: &kube::core::Status) -> String {
-    let remedy = match status.code {
-        403 => {
+    let remedy = match is_for_lack_of_rights(status) {
+        true => {
             "; grant it to the operator's ServiceAccount, as manifests/prober/rbac.yaml or \
              manifests/weeder/rbac.yaml does"
         }
-        _ => "",
+        false => "",
     };
     format!("{} ({}){remedy}", told(status), status.code)
+}
+
+/// Whether more rights would help: not if a webhook denied it, nor if something before the API server did.
+pub(crate) fn is_for_lack_of_rights(status: &kube::core::Status) -> bool {
+    status.code == 403
+        && status.reason == "Forbidden"
+        && !status.message.starts_with("admission webhook ")
 }
 
 /// What a refusal says, in one line. Where a proxy refuses, it is a page of any length.

@@ -68,7 +68,7 @@ mod tests {
         let status = Status {
             code,
             details,
-            ..Status::failure("no", "Refused")
+            ..Status::failure("no", "Forbidden")
         };
         CallError::Refused(Box::new(status))
     }

@@ -12,7 +12,7 @@ use dependency_watchdog::{
     runtime::seed::Seed,
 };
 use kube::{Client, Config};
-use proptest::{prelude::*, test_runner::TestCaseResult};
+use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, runtime::Runtime};
 
@@ -28,15 +28,18 @@ const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
 /// A seed that answers each request for a path with this text; for others with a 404.
 struct Served {
     runtime: Runtime,
-    answers: Arc<Mutex<Vec<(&'static str, String)>>>,
+    answers: Answers,
     seed: Seed,
     _server: Target,
 }
 
+/// How a path ends, the status and the text of the answer.
+type Answers = Arc<Mutex<Vec<(&'static str, u16, String)>>>;
+
 impl Served {
     fn start() -> Self {
         let runtime = Runtime::new().unwrap();
-        let answers: Arc<Mutex<Vec<(&'static str, String)>>> = Arc::default();
+        let answers = Answers::default();
         let shared = answers.clone();
         let server = runtime.block_on(Target::start(&Activity::default(), move |mut stream| {
             let answers = shared.clone();
@@ -48,18 +51,13 @@ impl Served {
                     };
                     let found = {
                         let answers = answers.lock().unwrap();
-                        let found = answers.iter().find(|(end, _)| path.ends_with(end));
-                        found.map(|(_, body)| body.clone())
+                        let found = answers.iter().find(|(end, ..)| path.ends_with(end));
+                        found.map(|(_, code, body)| (*code, body.clone()))
                     };
-                    let code = if found.is_some() {
-                        "200 OK"
-                    } else {
-                        "404 Not Found"
-                    };
-                    let body = found.unwrap_or_default();
+                    let (code, body) = found.unwrap_or((404, String::new()));
                     let length = body.len();
                     let answer =
-                        format!("HTTP/1.1 {code}\r\nContent-Length: {length}\r\n\r\n{body}");
+                        format!("HTTP/1.1 {code} \r\nContent-Length: {length}\r\n\r\n{body}");
                     let _ = stream.write_all(answer.as_bytes()).await;
                 }
             }
@@ -83,6 +81,16 @@ impl Served {
         &self,
         dependent: &DependentRef,
         answers: Vec<(&'static str, String)>,
+    ) -> Result<Option<Observed>, ScaleError> {
+        let answers = answers.into_iter().map(|(end, text)| (end, 200, text));
+        self.read_as(dependent, answers.collect())
+    }
+
+    /// The same, with statuses.
+    fn read_as(
+        &self,
+        dependent: &DependentRef,
+        answers: Vec<(&'static str, u16, String)>,
     ) -> Result<Option<Observed>, ScaleError> {
         *self.answers.lock().unwrap() = answers;
         let scaler = Scaler::new(
@@ -166,6 +174,42 @@ fn whatever_a_dependent_says_is_read_as_it_stands_or_told() {
             };
             prop_assert_eq!(Some(i64::from(observed.replicas)), replicas);
             says(&observed, &stands)
+        },
+    );
+}
+
+/// By the API server, or by whatever stands before it.
+#[test]
+fn a_refusal_to_show_a_dependent_is_told_in_a_line() {
+    let served = Served::start();
+    let dependent = reference("apps/v1", "Deployment", "kcm");
+    let says = |message: &str, reason: &str| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": 403,
+            "details": {"name": "kcm", "kind": "deployments"},
+        })
+    };
+    let refusals = vec![
+        says(
+            "deployments.apps \"kcm\" is forbidden: no\nright",
+            "Forbidden",
+        ),
+        says(&"no\n".repeat(5_000), "Forbidden"),
+    ];
+    let text = prop_oneof![
+        changed(refusals, 3).prop_map(|changed| changed.text),
+        "(?s).{0,80}",
+        "[<>a-z\n]{1,20}".prop_map(|page| page.repeat(1_000)),
+    ];
+    crate::fuzz::fuzz(
+        file!(),
+        "a_refusal_to_show_a_dependent_is_told_in_a_line",
+        100,
+        (select(vec![400, 401, 403, 403, 409, 429, 500, 503]), text),
+        |(code, text)| match served.read_as(&dependent, vec![("/kcm", code, text)]) {
+            Ok(observed) => Err(TestCaseError::fail(format!("{observed:?}"))),
+            Err(error) => is_told(&error),
         },
     );
 }

@@ -49,8 +49,8 @@ pub enum Deed {
     },
     /// The mark was removed, and it was left with so many replicas.
     Released {
-        /// What it has.
-        replicas: i32,
+        /// What it has; `None` where the seed serves no scale, so that nobody knows.
+        replicas: Option<i32>,
         /// Since it says `ignore-scaling`.
         ignored: bool,
     },
@@ -65,7 +65,7 @@ impl Deed {
             Step::ScaleDown { from } => Some(Self::ScaledDown { from }),
             Step::ScaleUp { to } => Some(Self::ScaledUp { to }),
             Step::DropMark | Step::Release => Some(Self::Released {
-                replicas: found.map_or(0, |found| found.replicas),
+                replicas: found.and_then(Observed::known_replicas),
                 ignored: found.is_some_and(|found| found.ignored),
             }),
             Step::Wait | Step::Nothing(_) => None,
@@ -140,7 +140,11 @@ pub(in crate::health) fn event(
             } else {
                 &why
             };
-            let note = format!("mark removed{by}, replicas left at {replicas}{cause}");
+            let left = match replicas {
+                Some(replicas) => format!("replicas left at {replicas}"),
+                None => "replicas left as they are".to_owned(),
+            };
+            let note = format!("mark removed{by}, {left}{cause}");
             (&RELEASED, note)
         }
         Deed::Trouble(problem) => {
@@ -192,11 +196,15 @@ mod tests {
         "scaled from 0 to 2 replicas for policy shoots: 0 of 3 are expired"
     )]
     #[case::released(
-        Deed::Released { replicas: 0, ignored: false }, "the Cluster is gone", &RELEASED,
+        Deed::Released { replicas: Some(0), ignored: false }, "the Cluster is gone", &RELEASED,
         "mark removed for policy shoots, replicas left at 0: the Cluster is gone"
     )]
+    #[case::released_without_a_scale(
+        Deed::Released { replicas: None, ignored: false }, "the Cluster is gone", &RELEASED,
+        "mark removed for policy shoots, replicas left as they are: the Cluster is gone"
+    )]
     #[case::ignored(
-        Deed::Released { replicas: 1, ignored: true }, "3 of 3 are expired", &RELEASED,
+        Deed::Released { replicas: Some(1), ignored: true }, "3 of 3 are expired", &RELEASED,
         "mark removed for policy shoots, replicas left at 1: it says ignore-scaling"
     )]
     #[case::trouble(

@@ -123,10 +123,12 @@ impl Entry {
     }
 
     /// Whether its replicas are owed even if that is hopeless: a policy still names it, or the seed serves
-    /// its kind, so that it is there. If nothing is known to be owed, nothing is lost.
+    /// its kind, so that it is there. If nothing is known to be owed, nothing is lost, unless nobody could
+    /// look for a mark.
     fn stays_owed(&self, error: &ScaleError) -> bool {
         let nowhere = matches!(error, ScaleError::UnknownKind(_));
-        self.memory.owed && (self.named || !nowhere)
+        let known = self.memory.owed && (self.named || !nowhere);
+        known || !self.looked_at && error.may_hide_a_mark()
     }
 
     /// Nothing is owed to it any more. If something was, that is told, for a while.

@@ -73,7 +73,8 @@ impl Scaler {
                 // Only with the right to read it is seen what somebody has done about its mark.
                 Err(ScaleError::Forbidden { verb, message, .. }) => Err(ScaleError::Forbidden {
                     verb,
-                    message: format!("{message}; {}", Refusal::NotScalable),
+                    // What comes last may be cut off.
+                    message: format!("{}; {message}", Refusal::NotScalable),
                     scalable: false,
                 }),
                 object => Ok(object?.map(observed_unscalable)),

@@ -87,7 +87,7 @@ fn trouble_names_the_remedy() {
         (500, "they said (500)"),
     ] {
         let status: Box<Status> = serde_json::from_value(json!({
-            "status": "Failure", "message": "they said", "reason": "r", "code": code,
+            "status": "Failure", "message": "they said", "reason": "Forbidden", "code": code,
         }))
         .unwrap();
         let told = problem(&watcher::Error::WatchError(status), "dwd");

@@ -6,6 +6,7 @@ use std::{
 use futures::future::join_all;
 use http::{Request, Response};
 use kube::client::Body;
+use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -113,6 +114,57 @@ async fn few_requests_are_under_way_at_once() {
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         assert_eq!(began.elapsed(), second * expected);
     }
+}
+
+/// Neither when a client is made, nor when a token is to be renewed.
+#[rstest]
+#[case::it_fails("echo s3cret; echo s3cret >&2; exit 3", "ended with exit status: 3")]
+#[case::it_prints_something("echo 's3cret: [s3cret'", "printed something else")]
+#[tokio::test]
+async fn what_a_command_prints_to_log_in_is_not_told(#[case] script: &str, #[case] why: &str) {
+    let kubeconfig = serde_json::json!({
+        "current-context": "seed",
+        "contexts": [{"name": "seed", "context": {"cluster": "seed", "user": "seed"}}],
+        "clusters": [{"name": "seed", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "seed", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "sh",
+            "args": ["-c", script],
+            "env": [{"name": "TOKEN", "value": "s3cret"}],
+            "interactiveMode": "Never",
+        }}}],
+    });
+    let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let failed = client(config.unwrap(), &RequestMetrics::default()).err();
+    let Some(ClientError::Build(error)) = failed else {
+        panic!("{failed:?}");
+    };
+    let kube::Error::Auth(renewed) = error else {
+        panic!("{error:?}");
+    };
+    let told = ClientError::Build(kube::Error::Service(Box::new(renewed))).to_string();
+    assert!(told.contains(why) && !told.contains("s3cret"), "{told}");
+}
+
+/// More rights do not help if a webhook denied it, or something that is no API server.
+#[rstest]
+#[case::rights(
+    "deployments.apps \"a\" is forbidden: User \"u\" cannot patch",
+    "Forbidden",
+    true
+)]
+#[case::webhook("admission webhook \"w\" denied the request: no", "Forbidden", false)]
+#[case::something_else("<html>no</html>", "Failed to parse error data", false)]
+fn rights_are_to_be_granted_only_if_that_helps(
+    #[case] message: &str,
+    #[case] reason: &str,
+    #[case] expected: bool,
+) {
+    let status = kube::core::Status::failure(message, reason).with_code(403);
+    let told = refusal(&status);
+    assert!(told.contains(message), "{told}");
+    assert_eq!(told.contains("grant it"), expected, "{told}");
 }
 
 #[test]

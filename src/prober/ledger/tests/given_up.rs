@@ -12,10 +12,12 @@ enum Met {
     Held,
     /// The kind cannot be scaled.
     NoScale,
+    /// Nor may it be read.
+    Unseen,
     /// Nothing that says anything of the dependent.
     Conflict,
 }
-use Met::{Conflict, Held, NoScale, Nowhere};
+use Met::{Conflict, Held, NoScale, Nowhere, Unseen};
 
 /// Who wants the dependent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +40,11 @@ fn meets(
         let error = match met {
             Nowhere | Held => ScaleError::UnknownKind("v1 A".to_owned()),
             NoScale => ScaleError::Refused(Refusal::NotScalable),
+            Unseen => ScaleError::Forbidden {
+                verb: "get",
+                message: String::new(),
+                scalable: false,
+            },
             Conflict => ScaleError::Conflicts,
         };
         let now = start + Duration::from_secs(second);
@@ -250,5 +257,23 @@ fn what_was_never_seen_is_given_up_without_a_word(
     assert!(!ledger.is_looked_at());
     assert_eq!(meets(&mut ledger, start, each([120], met)), None);
     assert!(ledger.is_looked_at());
+    assert_eq!(names(&ledger), [""; 0]);
+}
+
+/// There may be a mark on it, and that is told until somebody can see.
+#[test]
+fn what_nobody_may_read_is_not_given_up() {
+    let mut ledger = Ledger::default();
+    ledger.adopt(&[dependent("a", 1)]);
+    ledger.adopt(&[]);
+    let met = each([0, 60, 120, 600], Unseen);
+    assert_eq!(meets(&mut ledger, Instant::now(), met), Some("NotScalable"));
+    assert!(!ledger.is_looked_at());
+    assert_eq!(names(&ledger), ["a"]);
+    note(
+        &mut ledger,
+        &dependent("a", 1),
+        &What::Settled(Settled::Up, None),
+    );
     assert_eq!(names(&ledger), [""; 0]);
 }
