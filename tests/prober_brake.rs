@@ -7,10 +7,11 @@ mod support;
 
 use std::time::Duration;
 
+use dependency_watchdog::prober::{guard::Guard, plan::Aim, scale::Resources};
 use serde_json::{Value, json};
 use support::{
-    INTERVAL, LONG, World, assert_kept, assert_released, assert_restored, change_policy,
-    change_shoot, condition, deleting, protected, run, unreadable_grace,
+    INTERVAL, LONG, Stage, World, assert_kept, assert_released, assert_restored, change_policy,
+    change_shoot, condition, deleting, info, protected, run, undecodable, unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -55,6 +56,90 @@ fn with_the_flag_dry_run_nothing_is_scaled_either_way() {
         world.clock.pass(LONG).await;
         assert_kept(&world);
     });
+}
+
+/// Another operator protects `a`. This one runs with --dry-run beside it, and has looked at nothing.
+async fn rehearsal() -> World {
+    let mut world = protected().await;
+    world.stop().await;
+    world.seed.delete("clusterhealths", "", "a");
+    world.seed.forget_calls();
+    world.dry_run = true;
+    world.start();
+    world.reason("a", "Outage").await;
+    world
+}
+
+/// Nobody is left who could say that nothing is to be written, but the flag.
+#[test]
+fn a_rehearsal_writes_nothing_whatever_becomes_of_its_policy() {
+    let policies: [fn(&World); 2] = [
+        |world| world.seed.delete("probepolicies", "", "p"),
+        |world| change_policy(world, "p", undecodable),
+    ];
+    let clusters: [fn(&World); 5] = [
+        |world| world.shoot("a").renew(),
+        |world| {
+            change_shoot(world, |shoot| {
+                shoot["spec"]["provider"]["workers"] = json!([])
+            })
+        },
+        |world| change_shoot(world, deleting),
+        |world| {
+            let asleep = json!({"enabled": true});
+            change_shoot(world, |shoot| shoot["spec"]["hibernation"] = asleep.clone());
+        },
+        |world| world.seed.delete("clusters", "", "a"),
+    ];
+    for of_policy in policies {
+        for of_cluster in clusters {
+            run(async move {
+                let world = rehearsal().await;
+                of_policy(&world);
+                world.clock.pass(INTERVAL * 2).await;
+                of_cluster(&world);
+                world.clock.pass(LONG * 3).await;
+                assert_kept(&world);
+                assert_eq!(world.seed.writes().len(), 0);
+            });
+        }
+    }
+}
+
+/// It tells what it finds, and why it stays so.
+#[tokio::test]
+async fn a_rehearsal_without_a_policy_tells_why_marks_stay() {
+    let world = rehearsal().await;
+    world.seed.delete("probepolicies", "", "p");
+    world.shoot("a").renew();
+    let status = world.protection("a", "Active").await;
+    assert_eq!(condition(&status, "Protecting")["reason"], "DryRun");
+}
+
+/// Whoever decided to write, and however often.
+#[test]
+fn a_dry_run_has_no_way_to_write() {
+    for aim in [Aim::Protect, Aim::Restore, Aim::Release] {
+        run(async move {
+            let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+            if aim != Aim::Protect {
+                stage.act(Aim::Protect).await;
+                stage.seed.forget_calls();
+            }
+            let before = stage.object("deployments", "first");
+            let seed = stage.seed.unlimited();
+            let guard = Guard::new("a".into(), seed, Resources::default(), None);
+            stage.guard = guard.dry_run(true);
+            stage.guard.adopt(&stage.settings.dependents);
+            stage.act(aim).await;
+            assert_eq!(stage.object("deployments", "first"), before, "{aim:?}");
+            assert_eq!(stage.seed.writes().len(), 0, "{aim:?}");
+            let problems = stage.problems();
+            assert!(problems[0].message.contains("--dry-run"), "{problems:?}");
+            let reads = stage.seed.briefs();
+            assert!(reads.len() < 5, "it was not tried again: {reads:?}");
+        });
+    }
 }
 
 #[test]

@@ -155,6 +155,7 @@ impl Account {
             last: None,
             engaged,
             looked_at: true,
+            dry_run: false,
         };
         let stance = presence
             .as_ref()

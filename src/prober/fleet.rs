@@ -135,6 +135,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         shared: Shared {
             evidence: Evidence::new(seed.clone(), &scale, watches.restarts("Secrets")),
             scale,
+            dry_run,
             resources,
             looks: Means::new(instruments.prober.durations(), checks.clone()),
             checks,

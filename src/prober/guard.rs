@@ -37,6 +37,7 @@ pub struct Guard {
     cluster: Arc<str>,
     scale: Seed,
     resources: Resources,
+    dry_run: bool,
     agenda: Agenda,
     /// The protection that was told last.
     told: Protection,
@@ -74,6 +75,7 @@ impl Guard {
             cluster,
             scale,
             resources,
+            dry_run: false,
             protected_since: owing.map(|known| {
                 let since = known.protected_since.as_ref();
                 since.map_or_else(Since::now, |since| Since::of(since.0))
@@ -96,6 +98,12 @@ impl Guard {
             metrics,
             ..self
         }
+    }
+
+    /// The same, which in a dry run has no way to write.
+    #[must_use]
+    pub fn dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
     }
 
     /// The dependents and what they are owed.
@@ -256,12 +264,16 @@ impl Guard {
         self.tell_protection();
         let (sender, events) = mpsc::unbounded_channel();
         let (grant, warrant) = grant(order.valid_until);
+        let scaler = Scaler::new(
+            self.seed(order.aim),
+            self.cluster.clone(),
+            self.resources.clone(),
+        );
         let flow = Flow {
-            scaler: Scaler::new(
-                self.seed(order.aim),
-                self.cluster.clone(),
-                self.resources.clone(),
-            ),
+            scaler: match self.dry_run {
+                true => scaler.dry_run(),
+                false => scaler,
+            },
             dependents: self.agenda.ledger.dependents(order.aim),
             aim: order.aim,
             restore: order.restore,

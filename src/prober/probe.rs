@@ -47,6 +47,8 @@ pub struct Shared {
     pub evidence: Evidence,
     /// Reads and writes dependents on the seed, on a budget of its own.
     pub scale: Seed,
+    /// Whether no dependent is written, whatever policies say.
+    pub dry_run: bool,
     /// The kinds of dependents that have been looked up.
     pub resources: Resources,
     /// Makes the runs of the policies' checks.
@@ -129,7 +131,8 @@ impl Probe {
             shared.resources.clone(),
             known,
         )
-        .measured(shared.metrics.clone());
+        .measured(shared.metrics.clone())
+        .dry_run(shared.dry_run);
         if known.is_none()
             && let Presence::There(assignment) = &*presence.borrow()
             && let policy = assignment.selected.as_ref().or(assignment.former.as_ref())
@@ -241,6 +244,7 @@ impl Probe {
             last: self.last.as_ref(),
             engaged: self.guard.is_engaged(),
             looked_at: self.guard.ledger().is_looked_at(),
+            dry_run: self.shared.dry_run,
         };
         let stance = Stance::new(&presence, known);
         match &stance {

@@ -63,6 +63,9 @@ pub enum ScaleError {
     /// Somebody else changed it again and again while it was being decided on.
     #[error("it was changed by somebody else {CONFLICTS} times in a row while being scaled")]
     Conflicts,
+    /// It would have to be written, and the process runs with `--dry-run`.
+    #[error("it is not written to, since the operator runs with --dry-run")]
+    DryRun,
     /// A request failed.
     #[error("{verb} failed: {message}")]
     Request {
@@ -111,7 +114,7 @@ impl ScaleError {
             } => "NotScalable",
             Self::Forbidden { .. } => "ScalingForbidden",
             Self::Conflicts => "ScalingConflicts",
-            Self::Request { .. } => "ScalingFailed",
+            Self::DryRun | Self::Request { .. } => "ScalingFailed",
         }
     }
 }
@@ -142,8 +145,9 @@ pub struct Unapplied {
 pub struct Scaler {
     /// For what is read.
     seed: Seed,
-    /// For what is written, which is always urgent: something is owed, or has to be taken.
-    writes: Seed,
+    /// For what is written, which is always urgent: something is owed, or has to be taken. In a dry
+    /// run there is no way to write.
+    writes: Option<Seed>,
     namespace: Arc<str>,
     resources: Resources,
     /// What is restored is taken out of the operator's hands.
@@ -171,7 +175,7 @@ impl Scaler {
     /// urgently.
     pub fn new(seed: Seed, namespace: Arc<str>, resources: Resources) -> Self {
         Self {
-            writes: seed.urgent(),
+            writes: Some(seed.urgent()),
             seed,
             namespace,
             resources,
@@ -185,6 +189,15 @@ impl Scaler {
     pub fn overruling(self) -> Self {
         Self {
             overruling: true,
+            ..self
+        }
+    }
+
+    /// The same, for a dry run: what would have to be written is refused.
+    #[must_use]
+    pub fn dry_run(self) -> Self {
+        Self {
+            writes: None,
             ..self
         }
     }
@@ -258,7 +271,10 @@ impl Scaler {
                     attempt.decide(decide(found.as_ref())?, found);
                 }
                 Turn::Write(write) => {
-                    if !warrant.turn(&self.writes, attempt.is_half_written()).await {
+                    let Some(writes) = &self.writes else {
+                        return Err(ScaleError::DryRun);
+                    };
+                    if !warrant.turn(writes, attempt.is_half_written()).await {
                         return stopped;
                     }
                     match self.write(&target, write, attempt).await {

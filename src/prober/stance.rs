@@ -9,8 +9,9 @@
 //!   removed, as gardenlet then scales the control plane itself;
 //! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
 //!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
-//! - the policy is suspended, or in DryRun: marks stay, and so they do while nothing is known (its
-//!   Shoot or its own settings cannot be read, it is being created or restored).
+//! - the policy is suspended, or in DryRun, or the process runs with `--dry-run`: marks stay, and so
+//!   they do while nothing is known (its Shoot or its own settings cannot be read, it is being created
+//!   or restored).
 
 use std::sync::Arc;
 
@@ -61,6 +62,19 @@ pub struct Known<'a> {
     pub engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
     pub looked_at: bool,
+    /// The process runs with `--dry-run`. It holds back whatever policies say, and where there is none
+    /// to say anything.
+    pub dry_run: bool,
+}
+
+impl Known<'_> {
+    /// What is held back where a policy holds this back.
+    fn brake(&self, policy: Brake) -> Brake {
+        Brake {
+            dry_run: policy.dry_run || self.dry_run,
+            ..policy
+        }
+    }
 }
 
 const SUSPENDED: &str = "the policy is suspended";
@@ -74,12 +88,13 @@ impl Stance {
     pub fn new(presence: &Presence, known: Known<'_>) -> Self {
         let assignment = match presence {
             Presence::There(assignment) => assignment,
-            Presence::Gone(brake) => return Self::gone(*brake, known),
+            Presence::Gone(brake) => return Self::gone(known.brake(*brake), known),
         };
         match (assignment.decision(), &assignment.selected) {
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
-                Self::skipped(skip, selected.brake, settings.or(known.last), known)
+                let brake = known.brake(selected.brake);
+                Self::skipped(skip, brake, settings.or(known.last), known)
             }
             (_, Some(selected)) if selected.brake.suspend => {
                 let finding = Finding::Skipped {
@@ -132,6 +147,7 @@ impl Stance {
     fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {
         let former = assignment.former.as_ref();
         let brake = former.map(|former| former.brake).unwrap_or_default();
+        let brake = known.brake(brake);
         let settings = match former.map(|former| &former.settings) {
             Some(Ok(settings)) => Ok(settings.clone()),
             // Its last valid settings are as good as those of one that is gone.

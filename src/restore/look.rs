@@ -284,6 +284,7 @@ fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
         last: None,
         engaged: true,
         looked_at: true,
+        dry_run: false,
     };
     let stance = Stance::new(&Presence::There(Box::new(assignment)), owed);
     if let Stance::Settle(Aim::Release, Finding::Skipped { message, .. }) = stance {

@@ -166,6 +166,7 @@ impl Operator {
             last: last.as_ref(),
             engaged: self.agenda.is_engaged(),
             looked_at: self.agenda.ledger.is_looked_at(),
+            dry_run: false,
         };
         let stance = match Stance::new(&presence, known) {
             Stance::Settle(_, finding) if bounds.flaw == Flaw::KeepsMarks => Stance::Idle(finding),

@@ -48,6 +48,11 @@ pub fn truncate(policy: &mut Value) {
     infos.unwrap().truncate(1);
 }
 
+/// A policy with a value that a later version has brought, and this one cannot decode.
+pub fn undecodable(policy: &mut Value) {
+    policy["spec"]["restore"] = json!("Later");
+}
+
 /// A Shoot that is being deleted.
 pub fn deleting(shoot: &mut Value) {
     shoot["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");

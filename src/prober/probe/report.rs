@@ -38,7 +38,7 @@ impl Probe {
             return;
         };
         let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
-        let dry_run = responsible.is_some_and(|it| it.brake.dry_run);
+        let dry_run = self.shared.dry_run || responsible.is_some_and(|it| it.brake.dry_run);
         let ledger = self.guard.ledger();
         let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
         let policy = self.policy.as_ref();

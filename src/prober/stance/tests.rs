@@ -78,6 +78,7 @@ const NOTHING_OWED: Known<'_> = Known {
     last: None,
     engaged: false,
     looked_at: true,
+    dry_run: false,
 };
 const NEVER_LOOKED: Known<'_> = Known {
     looked_at: false,
@@ -305,6 +306,42 @@ fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] ex
         panic!("not let go");
     };
     assert_eq!(settings.mode, expected);
+}
+
+/// Nobody but the flag says so: the policy is gone, or says nothing of it.
+#[rstest]
+#[case::probed(Eligibility::Probed, "let go by old")]
+#[case::no_workers(
+    Eligibility::Skipped(Skip::NoWorkers),
+    "hold, NoWorkers: the mode is DryRun"
+)]
+#[case::deleting(
+    Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
+    "hold, Deleting: the mode is DryRun"
+)]
+#[case::going_to_sleep(
+    Eligibility::Skipped(Skip::Hibernated { asleep: false }),
+    "hold, Hibernated: the mode is DryRun"
+)]
+fn a_dry_run_holds_back_without_a_policy(
+    #[case] eligibility: Eligibility,
+    #[case] expected: &str,
+    #[values(None, policy(FREE, Err(not_valid())))] former: Option<Selected>,
+) {
+    let last = Arc::new(settings("old"));
+    let known = Known {
+        last: Some(&last),
+        dry_run: true,
+        ..OWING
+    };
+    let there = Presence::There(Box::new(assignment(None, former, eligibility)));
+    let stance = Stance::new(&there, known);
+    assert_eq!(brief(&stance), expected);
+    if let Some(settings) = stance.settings() {
+        assert_eq!(settings.mode, Mode::DryRun);
+    }
+    let gone = Stance::new(&Presence::Gone(FREE), known);
+    assert_eq!(brief(&gone), "hold, Gone: the mode is DryRun");
 }
 
 #[rstest]
