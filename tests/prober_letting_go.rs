@@ -65,6 +65,31 @@ const KEPT: [(&str, Change); 3] = [
     }),
 ];
 
+/// What leaves no record of `a`: there is none, or one that was never written, or that only a later
+/// version can read.
+const NO_RECORD: [fn(&World); 4] = [
+    |world| world.seed.delete("clusterhealths", "", "a"),
+    |world| {
+        change_health(world, |health| {
+            health.as_object_mut().unwrap().remove("status");
+        });
+    },
+    |world| {
+        change_health(world, |health| {
+            health["status"] = json!({"protection": "None"})
+        })
+    },
+    |world| {
+        change_health(world, |health| {
+            health["status"]["protection"] = json!("Later")
+        })
+    },
+];
+
+fn change_health(world: &World, change: impl Fn(&mut Value)) {
+    world.seed.change("clusterhealths", "", "a", change);
+}
+
 #[test]
 fn gardenlet_decides_about_a_cluster_that_sleeps_or_goes() {
     for (reason, change) in RELEASED {
@@ -285,7 +310,7 @@ fn a_mark_that_no_record_knows_of_is_found() {
         run(async move {
             let mut world = protected().await;
             world.stop().await;
-            world.seed.change("clusterhealths", "", "a", |health| {
+            change_health(&world, |health| {
                 health["status"]["protection"] = json!("None");
                 for entry in health["status"]["dependents"].as_array_mut().unwrap() {
                     entry["owed"] = json!(false);
@@ -310,18 +335,59 @@ fn a_mark_that_no_record_knows_of_is_found() {
 fn a_mark_is_found_without_a_record_on_what_is_not_probed() {
     let (_, workers) = RESTORED[0];
     let (_, asleep) = RELEASED[3];
-    for (change, restored) in [(workers, true), (asleep, false)] {
+    for lose in NO_RECORD {
+        for (change, restored) in [(workers, true), (asleep, false)] {
+            run(async move {
+                let mut world = protected().await;
+                world.stop().await;
+                lose(&world);
+                change_shoot(&world, change);
+                world.start();
+                world.clock.pass(LONG).await;
+                match restored {
+                    true => assert_restored(&world),
+                    false => assert_released(&world),
+                }
+            });
+        }
+    }
+}
+
+/// It is held by what it protects, and selects nothing any more: nothing else tells what to look at.
+#[test]
+fn a_policy_that_is_deleted_waits_for_a_mark_without_a_record() {
+    for lose in NO_RECORD {
         run(async move {
             let mut world = protected().await;
             world.stop().await;
-            world.seed.delete("clusterhealths", "", "a");
-            change_shoot(&world, change);
+            lose(&world);
+            world.seed.ask_to_delete("probepolicies", "", "p");
             world.start();
             world.clock.pass(LONG).await;
-            match restored {
-                true => assert_restored(&world),
-                false => assert_released(&world),
-            }
+            assert_kept(&world);
+            assert_eq!(world.health("a")["protection"], "Active");
+            assert!(world.seed.get("probepolicies", "", "p").is_some());
+            world.shoot("a").renew();
+            world.clock.pass(LONG).await;
+            assert_restored(&world);
+            assert!(world.seed.get("probepolicies", "", "p").is_none());
+        });
+    }
+}
+
+/// Nor does anybody want it: it goes.
+#[test]
+fn an_empty_record_of_what_no_policy_selects_is_removed() {
+    for lose in &NO_RECORD[1..] {
+        run(async move {
+            let mut world = World::running(&["a"]).await;
+            world.reason("a", "Healthy").await;
+            world.stop().await;
+            lose(&world);
+            world.seed.delete("probepolicies", "", "p");
+            world.start();
+            world.clock.pass(LONG).await;
+            assert_eq!(world.seed.get("clusterhealths", "", "a"), None);
         });
     }
 }

@@ -45,6 +45,19 @@ async fn a_loop_that_ended_by_a_defect_is_started_again() {
     assert_restored(&world);
 }
 
+/// What it has left tells nothing: a mark may be there all the same.
+#[tokio::test]
+async fn a_loop_is_started_again_although_its_record_cannot_be_read() {
+    let world = protected().await;
+    end_by_a_defect(&world).await;
+    world.seed.change("clusterhealths", "", "a", |health| {
+        health["status"]["protection"] = json!("Later");
+    });
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
 /// A second loop of the cluster would work against the first.
 #[tokio::test]
 async fn a_loop_that_ended_by_a_defect_is_started_again_once() {

@@ -335,7 +335,7 @@ impl<T> Default for Kind<T> {
 }
 
 /// A policy that is being deleted and is held by something that it protects, which may be this
-/// cluster, although no record tells.
+/// cluster, although no record tells. Of several, the one that applied before they were deleted.
 fn held_by<'a>(
     policies: &'a BTreeMap<Arc<str>, Policy>,
     labels: &BTreeMap<String, String>,
@@ -343,11 +343,13 @@ fn held_by<'a>(
     let held = policies
         .values()
         .filter(|policy| policy.deleting && policy.held);
-    let selects = |policy: &&Policy| {
-        let rules = policy.rules.as_ref();
-        rules.is_ok_and(|rules| rules.selector.matches(labels))
-    };
-    held.filter(selects).map(|policy| &policy.name).next()
+    let selecting = held.filter_map(|policy| {
+        let rules = policy.rules.as_ref().ok()?;
+        let selects = rules.selector.matches(labels);
+        selects.then_some((policy, rules))
+    });
+    let first = selecting.min_by_key(|(policy, rules)| policy.rank(rules));
+    first.map(|(policy, _)| &policy.name)
 }
 
 /// The policy of this name, whether or not it selects the cluster; `None` if it is gone.

@@ -127,7 +127,7 @@ impl Policy {
     }
 
     /// The smallest applies. A policy without a creation time is not stored yet: the youngest.
-    fn rank<'a>(&'a self, rules: &Rules) -> impl Ord + use<'a> {
+    pub(super) fn rank<'a>(&'a self, rules: &Rules) -> impl Ord + use<'a> {
         let created = self.created.as_ref();
         (
             Reverse(rules.priority),

@@ -96,17 +96,20 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let Some(known) = stop.run_until_cancelled(known).await else {
         return;
     };
-    let recalled: BTreeMap<Arc<str>, ClusterHealthStatus> = known
+    let recalled: BTreeMap<Arc<str>, Option<ClusterHealthStatus>> = known
         .clusters
         .iter()
         .filter_map(|health| {
             let name = health.metadata.name.as_deref()?;
-            Some((Arc::from(name), health.status.clone().unwrap_or_default()))
+            Some((Arc::from(name), recall::record(health.status.clone())))
         })
         .collect();
     let policies = recalled
         .iter()
-        .filter_map(|(name, status)| Some((name.clone(), status.policy.as_deref()?.into())))
+        .filter_map(|(name, status)| {
+            let policy = status.as_ref()?.policy.as_deref()?;
+            Some((name.clone(), policy.into()))
+        })
         .collect();
     let (writer, reporter) = Writer::new(seed.clone(), known);
     let writer = writer.measured(
@@ -189,8 +192,8 @@ struct Fleet {
     reporter: Reporter,
     /// What is reviewed ahead.
     needs: watch::Sender<AllNeeds>,
-    /// What an earlier run has left in ClusterHealths.
-    recalled: BTreeMap<Arc<str>, ClusterHealthStatus>,
+    /// The ClusterHealths that an earlier run has left, with what they say.
+    recalled: BTreeMap<Arc<str>, Option<ClusterHealthStatus>>,
     /// What the index says goes to each loop.
     loops: BTreeMap<Arc<str>, watch::Sender<Presence>>,
     /// Clusters that are gone while their loops run, and the policy that was responsible last.
@@ -306,9 +309,10 @@ impl Fleet {
         }
         let known = self.recalled.remove(name);
         let wanted = |it: &Assignment| it.selected.is_some() || it.former.is_some();
-        // What is known of one that nobody selects may be a debt.
+        // What is known of one that nobody selects may be a debt; if nothing is, its ClusterHealth goes.
         if known.is_some() || assignment.as_ref().is_some_and(wanted) {
-            self.start(name, assignment, Recall::Known(known.map(Box::new)));
+            let known = known.flatten().map(Box::new);
+            self.start(name, assignment, Recall::Known(known));
         }
     }
 

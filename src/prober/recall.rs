@@ -71,14 +71,25 @@ async fn listed<K: Send + 'static>(
     listed
 }
 
+/// What a status tells of its cluster: nothing if it has never been written, as between the two requests
+/// that make one, or cannot be read. Each that is written gives a reason.
+///
+/// That nothing is owed is another thing to say: by that a mark would be forgotten.
+pub(super) fn record(status: Option<ClusterHealthStatus>) -> Option<ClusterHealthStatus> {
+    status.filter(|status| status.reason.is_some())
+}
+
 /// What the ClusterHealth of this name says, however long it takes to read.
 pub(super) async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
-    let api: Api<ClusterHealth> = Api::all(seed.client().clone());
+    let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.client().clone());
     // As a list, for which the right is there anyway.
     let this = ListParams::default().fields(&format!("metadata.name={name}"));
     loop {
         match seed.call(api.list(&this)).await {
-            Ok(found) => return found.items.into_iter().next()?.status,
+            Ok(found) => {
+                let DeserializeGuard(health) = found.items.into_iter().next()?;
+                return record(health.ok()?.status);
+            }
             Err(error) => {
                 tracing::warn!(cluster = name, %error, "its ClusterHealth could not be read");
                 sleep(AGAIN).await;

@@ -71,6 +71,29 @@ fn policy_of<'a>(index: &'a Index, cluster: &str) -> Option<&'a str> {
     Some(&*index.assignment(cluster)?.selected.as_ref()?.policy)
 }
 
+/// A policy that is being deleted, and held by something that it protects.
+fn held(name: &str, priority: i32, stage: Option<&str>) -> Policy {
+    let mut object = policy_json(name, priority, stage);
+    object["metadata"]["deletionTimestamp"] = json!(OLD);
+    object["metadata"]["finalizers"] = json!([crate::api::FINALIZER]);
+    parsed(object)
+}
+
+/// No record tells which of them it was.
+#[test]
+fn of_several_policies_that_are_being_deleted_the_one_that_applied_lets_go() {
+    let mut index = Index::default();
+    index.replace_policies([
+        held("other", 9, Some("dev")),
+        held("low", 0, None),
+        held("lower", -1, None),
+        held("top", 1, None),
+    ]);
+    index.replace_clusters([cluster("a", "live")]);
+    let assignment = index.assignment("a").unwrap();
+    assert_eq!(&*assignment.former.as_ref().unwrap().policy, "top");
+}
+
 #[test]
 fn a_selected_cluster_is_probed_with_the_settings_of_its_policy() {
     let index = index();
