@@ -11,7 +11,8 @@ use dependency_watchdog::prober::{guard::Guard, plan::Aim, scale::Resources};
 use serde_json::{Value, json};
 use support::{
     INTERVAL, LONG, Stage, World, assert_kept, assert_released, assert_restored, change_policy,
-    change_shoot, condition, deleting, info, protected, run, undecodable, unreadable_grace,
+    change_shoot, condition, deleting, info, is_marked, protected, run, undecodable,
+    unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -249,6 +250,62 @@ async fn a_suspended_policy_holds_back_although_it_has_a_mistake() {
     });
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
+    assert_kept(&world);
+}
+
+/// A value of a later version: what it holds back cannot be read either.
+#[test]
+fn a_policy_that_cannot_be_decoded_holds_back_and_says_so() {
+    let clusters: [fn(&mut Value); 3] = [
+        |_| (),
+        |shoot| shoot["spec"]["provider"]["workers"] = json!([]),
+        deleting,
+    ];
+    for is_suspended in [true, false] {
+        for change in clusters {
+            run(async move {
+                let world = match is_suspended {
+                    true => suspended().await,
+                    false => protected().await,
+                };
+                change_policy(&world, "p", undecodable);
+                world.clock.pass(INTERVAL).await;
+                change_shoot(&world, change);
+                world.shoot("a").renew();
+                world.clock.pass(LONG).await;
+                assert_kept(&world);
+                let status = world.health("a");
+                let message = &condition(&status, "Protecting")["message"];
+                let why = "the policy cannot be read, so it may be suspended";
+                assert!(message.as_str().unwrap().contains(why), "{message}");
+                let policy = world.seed.get("probepolicies", "", "p").unwrap();
+                assert_eq!(condition(&policy["status"], "Ready")["reason"], "Invalid");
+                let message = &condition(&policy["status"], "Protecting")["message"];
+                let why = "none is restored while the policy cannot be read";
+                assert!(message.as_str().unwrap().contains(why), "{message}");
+                // As it is read again, it counts.
+                change_policy(&world, "p", |policy| {
+                    policy["spec"]["restore"] = json!("Marked");
+                });
+                world.clock.pass(LONG).await;
+                if is_suspended {
+                    assert_kept(&world);
+                } else {
+                    assert_eq!(is_marked(&world), [false; 3]);
+                }
+            });
+        }
+    }
+}
+
+/// Nobody knows whether its marks may be removed.
+#[tokio::test]
+async fn a_policy_that_cannot_be_decoded_holds_back_what_is_gone() {
+    let world = protected().await;
+    change_policy(&world, "p", undecodable);
+    world.clock.pass(INTERVAL).await;
+    world.seed.delete("clusters", "", "a");
+    world.clock.pass(LONG * 2).await;
     assert_kept(&world);
 }
 

@@ -47,6 +47,8 @@ pub struct Brake {
     pub suspend: bool,
     /// `spec.mode` is `DryRun`: nothing is written.
     pub dry_run: bool,
+    /// It cannot be decoded, and may say either: nothing is probed or written.
+    pub unreadable: bool,
 }
 
 /// The rules of a valid policy.
@@ -80,6 +82,7 @@ impl Policy {
         let brake = Brake {
             suspend: object.spec.suspend,
             dry_run: object.spec.mode == Mode::DryRun,
+            unreadable: false,
         };
         Self::with(&object.metadata, brake, Rules::new(object))
     }
@@ -88,11 +91,12 @@ impl Policy {
     /// schema says.
     pub fn unreadable(object: &InvalidObject) -> Self {
         let error: String = object.error.chars().take(MAX_ERROR).collect();
-        Self::with(
-            &object.metadata,
-            Brake::default(),
-            Err(vec![format!("cannot be read: {error}")]),
-        )
+        let brake = Brake {
+            unreadable: true,
+            ..Brake::default()
+        };
+        let problems = vec![format!("cannot be read: {error}")];
+        Self::with(&object.metadata, brake, Err(problems))
     }
 
     fn with(metadata: &ObjectMeta, brake: Brake, rules: Result<Rules, Vec<String>>) -> Self {
@@ -277,6 +281,7 @@ mod tests {
             panic!("{:?}", policy.problems());
         };
         assert!(problem.starts_with("cannot be read: invalid type: string \"xxx"));
+        assert!(policy.brake.unreadable);
         assert!(problem.len() < 300);
         assert_eq!(chosen(&[policy]), [""; 0]);
     }

@@ -203,6 +203,10 @@ fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
 /// When the clusters are restored that are not let go yet.
 fn restored(brake: Brake) -> &'static str {
     match (brake.suspend, brake.dry_run) {
+        _ if brake.unreadable => {
+            "none is restored while the policy cannot be read: correct it, or have an operator of the \
+             version run that can"
+        }
         (false, false) => "each is restored when its leases are fresh",
         (true, false) => {
             "none is restored while the policy is suspended: set spec.suspend to false"

@@ -10,8 +10,8 @@
 //! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
 //!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
 //! - the policy is suspended, or in DryRun, or the process runs with `--dry-run`: marks stay, and so
-//!   they do while nothing is known (its Shoot or its own settings cannot be read, it is being created
-//!   or restored).
+//!   they do while nothing is known (the policy, its Shoot or its own settings cannot be read, it is
+//!   being created or restored).
 
 use std::sync::Arc;
 
@@ -80,6 +80,7 @@ impl Known<'_> {
 const SUSPENDED: &str = "the policy is suspended";
 const MARKS_STAY: &str = "marks stay until the policy goes on";
 const DRY_RUN: &str = "the mode is DryRun";
+const UNREADABLE: &str = "the policy cannot be read, so it may be suspended";
 const NO_SETTINGS: &str = "there is nothing valid by which it could be judged";
 const NO_STATE: &str = "the cluster is not in a state to be judged";
 
@@ -134,13 +135,12 @@ impl Stance {
             reason: "Gone",
             message: "the Cluster is gone".to_owned(),
         };
-        match brake {
+        match held(brake) {
             _ if !known.engaged && known.looked_at => Self::Forget,
             // What may be marked and is not known to be is not waited for.
-            Brake { suspend, dry_run } if !known.engaged && (suspend || dry_run) => Self::Forget,
-            Brake { suspend: true, .. } => Self::Hold(finding(), SUSPENDED),
-            Brake { dry_run: true, .. } => Self::Hold(finding(), DRY_RUN),
-            _ => Self::Bury,
+            Some(_) if !known.engaged => Self::Forget,
+            Some(why) => Self::Hold(finding(), why),
+            None => Self::Bury,
         }
     }
 
@@ -150,6 +150,8 @@ impl Stance {
         let brake = known.brake(brake);
         let settings = match former.map(|former| &former.settings) {
             Some(Ok(settings)) => Ok(settings.clone()),
+            // By the last ones it would act, which the policy may not want any more.
+            Some(Err(error)) if brake.unreadable => Err(invalid(error)),
             // Its last valid settings are as good as those of one that is gone.
             Some(Err(SettingsError::Policy { .. })) | None => known
                 .last
@@ -172,6 +174,7 @@ impl Stance {
                 Self::Hold(unselected(&suspended(former)), MARKS_STAY)
             }
             (Ok(settings), _) => Self::LetGo(settings),
+            (Err(finding), _) if brake.unreadable => Self::Hold(finding, UNREADABLE),
             (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
         }
     }
@@ -189,11 +192,8 @@ impl Stance {
         if !known.engaged && known.looked_at {
             return Self::Idle(finding);
         }
-        if brake.suspend {
-            return Self::at_rest(finding, SUSPENDED, known);
-        }
-        if brake.dry_run {
-            return Self::at_rest(finding, DRY_RUN, known);
+        if let Some(why) = held(brake) {
+            return Self::at_rest(finding, why, known);
         }
         match skip {
             Skip::NoWorkers => Self::Settle(Aim::Restore, finding),
@@ -217,6 +217,18 @@ impl Stance {
         } else {
             Self::Idle(finding)
         }
+    }
+}
+
+/// Why nothing is written, if so.
+fn held(brake: Brake) -> Option<&'static str> {
+    match brake {
+        Brake { suspend: true, .. } => Some(SUSPENDED),
+        Brake {
+            unreadable: true, ..
+        } => Some(UNREADABLE),
+        Brake { dry_run: true, .. } => Some(DRY_RUN),
+        _ => None,
     }
 }
 

@@ -299,17 +299,29 @@ fn what_is_not_selected_any_more_is_still_protected() {
 }
 
 #[rstest]
-#[case::nothing(false, false, "each is restored when its leases are fresh")]
-#[case::suspended(true, false, "set spec.suspend to false")]
-#[case::dry_run(false, true, "set spec.mode to Enforce")]
-#[case::both(true, true, "set spec.suspend to false and spec.mode to Enforce")]
+#[case::nothing(false, false, false, "each is restored when its leases are fresh")]
+#[case::suspended(true, false, false, "set spec.suspend to false")]
+#[case::dry_run(false, true, false, "set spec.mode to Enforce")]
+#[case::both(
+    true,
+    true,
+    false,
+    "set spec.suspend to false and spec.mode to Enforce"
+)]
+#[case::unreadable(false, false, true, "while the policy cannot be read")]
 fn a_policy_says_what_keeps_clusters_from_being_restored(
     #[case] suspend: bool,
     #[case] dry_run: bool,
+    #[case] unreadable: bool,
     #[case] expected: &str,
 ) {
+    let brake = Brake {
+        suspend,
+        dry_run,
+        unreadable,
+    };
     let kept = PolicyReport {
-        brake: Brake { suspend, dry_run },
+        brake,
         held: true,
         ..keeping(&["a"])
     };
@@ -322,7 +334,7 @@ fn a_policy_says_what_keeps_clusters_from_being_restored(
         let message = &condition(&status, kind).unwrap().message;
         assert!(message.contains(expected), "{message}");
         let restored = message.contains("is restored when");
-        assert_eq!(restored, !suspend && !dry_run, "{message}");
+        assert_eq!(restored, brake == Brake::default(), "{message}");
     }
 }
 

@@ -33,6 +33,7 @@ fn settings(policy: &str) -> Settings {
 const FREE: Brake = Brake {
     suspend: false,
     dry_run: false,
+    unreadable: false,
 };
 const SUSPEND: Brake = Brake {
     suspend: true,
@@ -40,6 +41,10 @@ const SUSPEND: Brake = Brake {
 };
 const DRY: Brake = Brake {
     dry_run: true,
+    ..FREE
+};
+const UNREAD: Brake = Brake {
+    unreadable: true,
     ..FREE
 };
 
@@ -214,6 +219,8 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
         };
         assert_eq!(of(SUSPEND, OWING), held("the policy is suspended"));
         assert_eq!(of(DRY, OWING), held("the mode is DryRun"));
+        let unread = held("the policy cannot be read, so it may be suspended");
+        assert_eq!(of(UNREAD, OWING), unread);
     }
     // Where nothing is owed there is nothing to settle.
     let rest = if selected {
@@ -250,6 +257,11 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     policy(SUSPEND, Err(not_valid())),
     Some("old"),
     "hold, Unselected: marks stay until the policy goes on"
+)]
+#[case::unreadable(
+    policy(UNREAD, Err(not_valid())),
+    Some("old"),
+    "hold, PolicyInvalid: the policy cannot be read, so it may be suspended"
 )]
 #[case::never_valid(
     policy(FREE, Err(not_valid())),
@@ -350,6 +362,12 @@ fn a_dry_run_holds_back_without_a_policy(
 #[case(FREE, NEVER_LOOKED, "bury")]
 #[case(SUSPEND, NEVER_LOOKED, "forget")]
 #[case(DRY, NEVER_LOOKED, "forget")]
+#[case(UNREAD, NEVER_LOOKED, "forget")]
+#[case(
+    UNREAD,
+    OWING,
+    "hold, Gone: the policy cannot be read, so it may be suspended"
+)]
 #[case(SUSPEND, OWING, "hold, Gone: the policy is suspended")]
 #[case(SUSPEND, NOTHING_OWED, "forget")]
 #[case(DRY, OWING, "hold, Gone: the mode is DryRun")]
