@@ -143,6 +143,28 @@ fn a_dry_run_has_no_way_to_write() {
     }
 }
 
+/// The connection of the watch is lost, and nobody says so, as when a load balancer has forgotten it.
+#[test]
+fn what_holds_back_is_heard_soon_whatever_became_of_the_watch() {
+    for (resource, reason) in [("probepolicies", "Suspended"), ("clusters", "Deleting")] {
+        run(async move {
+            let world = World::running(&["a"]).await;
+            world.reason("a", "Healthy").await;
+            world.seed.silence_watches(resource);
+            match resource {
+                "clusters" => change_shoot(&world, deleting),
+                _ => change_policy(&world, "p", |policy| {
+                    policy["spec"]["suspend"] = json!(true)
+                }),
+            }
+            world.clock.pass(INTERVAL).await;
+            assert_eq!(world.health("a")["reason"], "Healthy", "nothing was heard");
+            world.clock.pass(LONG + INTERVAL).await;
+            assert_eq!(world.health("a")["skipped"], reason);
+        });
+    }
+}
+
 #[test]
 fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
     for (field, on, off) in brakes() {

@@ -43,7 +43,7 @@ use crate::{
         pulse::Pulse,
         seed::Seed,
         timer::until,
-        watches::{WatchState, events},
+        watches::{WATCH_SECONDS, WatchState, events},
     },
 };
 
@@ -224,10 +224,11 @@ impl Fleet {
         let client = self.seed.client();
         let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
         let clusters: Api<Cluster> = Api::all(client.clone());
+        let heard_soon = watcher::Config::default().timeout(WATCH_SECONDS);
         // A Cluster embeds a cloud profile of hundreds of kilobytes.
-        let small_pages = watcher::Config::default().page_size(LARGE_OBJECTS_PER_PAGE);
+        let small_pages = heard_soon.clone().page_size(LARGE_OBJECTS_PER_PAGE);
         let dry_run = self.dry_run;
-        let policies = watcher(policies, watcher::Config::default()).modify(move |policy| {
+        let policies = watcher(policies, heard_soon).modify(move |policy| {
             if let Ok(policy) = &mut policy.0 {
                 policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
             }

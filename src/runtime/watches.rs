@@ -22,6 +22,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{metrics::Registry, readiness::Checks};
 
+/// A watch of what the operator has to hear of soon ends after this long, in seconds, and is taken up where
+/// it was, by one request: a connection that was lost in silence is found out soon enough for a window of
+/// minutes, and for whoever suspends a policy.
+pub(crate) const WATCH_SECONDS: u32 = 60;
 /// A watch that breaks is resumed; one that cannot be for longer than this is broken.
 const BROKEN: Duration = Duration::from_secs(60);
 /// A watch that works again says nothing until something changes. One that does not is tried

@@ -18,8 +18,8 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{pod::Pod, run::WATCH_SECONDS, scopes::PodWatch};
-use crate::runtime::watches::{Cause, patient};
+use super::{pod::Pod, scopes::PodWatch};
+use crate::runtime::watches::{Cause, WATCH_SECONDS, patient};
 
 /// A Pod has some ten kilobytes, of which little is kept.
 const PODS_PER_PAGE: u32 = 200;

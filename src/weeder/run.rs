@@ -43,15 +43,12 @@ use crate::{
         pulse::Pulse,
         seed::Seed,
         timer::until,
-        watches::{WatchState, events},
+        watches::{WATCH_SECONDS, WatchState, events},
     },
 };
 
 /// The name of the loop's pulse.
 const PULSE: &str = "weeder";
-/// A watch ends after this long, in seconds, and is taken up again: a connection that was lost in
-/// silence is found out soon enough for a window of minutes, and for whoever suspends a policy.
-pub(super) const WATCH_SECONDS: u32 = 60;
 /// Policies are reported at most this often.
 const REPORT: Duration = Duration::from_secs(1);
 /// For so long nothing is reported for a list of slices that is under way: mostly it takes a moment,
