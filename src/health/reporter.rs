@@ -83,6 +83,14 @@ impl Reporter {
         self.send(Update::ClusterHealth(Box::new(event)));
     }
 
+    /// One that tells nobody but a test, in words.
+    #[cfg(test)]
+    pub(crate) fn tapped() -> (Self, impl FnMut() -> Option<String>) {
+        let (sender, mut updates) = tokio::sync::mpsc::unbounded_channel();
+        let told = move || Some(format!("{:?}", updates.try_recv().ok()?));
+        (Self(sender), told)
+    }
+
     fn send(&self, update: Update) {
         // The writer ends only with the process.
         let _ = self.0.send(update);

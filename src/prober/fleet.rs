@@ -184,6 +184,18 @@ fn responsible(presence: &Presence) -> Option<Arc<str>> {
     policy.map(|policy| policy.policy.clone())
 }
 
+/// Tells a loop that its Cluster is gone, and only then the writer: until it has reported, a loop holds on
+/// to what it reports by, so that no report by what was before can follow, and bring the record back.
+fn tell_gone(
+    name: &Arc<str>,
+    brake: Brake,
+    running: &watch::Sender<Presence>,
+    reporter: &Reporter,
+) {
+    running.send_replace(Presence::Gone(brake));
+    reporter.cluster_gone(name);
+}
+
 struct Fleet {
     seed: Seed,
     dry_run: bool,
@@ -288,20 +300,18 @@ impl Fleet {
     fn assign(&mut self, name: &Arc<str>) {
         let assignment = self.index.assignment(name).cloned();
         if let Some(running) = self.loops.get(name) {
-            let presence = match assignment {
+            match assignment {
                 Some(assignment) => {
                     self.gone.remove(name);
-                    Presence::There(Box::new(assignment))
+                    running.send_replace(Presence::There(Box::new(assignment)));
                 }
                 None => {
                     if let Some(policy) = responsible(&running.borrow()) {
                         self.gone.insert(name.clone(), policy);
                     }
-                    self.reporter.cluster_gone(name);
-                    Presence::Gone(self.brake(name))
+                    tell_gone(name, self.brake(name), running, &self.reporter);
                 }
-            };
-            running.send_replace(presence);
+            }
             return;
         }
         // It is started again when it is time, by the assignment of then.
@@ -425,5 +435,39 @@ impl Fleet {
             *known = needs;
             changed
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    /// A loop is about to report, on another thread, and what it has seen is that the Cluster is there.
+    #[test]
+    fn no_report_follows_the_word_that_a_cluster_is_gone() {
+        let name: Arc<str> = "a".into();
+        for _ in 0..200 {
+            let (reporter, mut told) = Reporter::tapped();
+            let (running, presence) = watch::channel(Presence::Gone(Brake::default()));
+            let both = Barrier::new(2);
+            thread::scope(|scope| {
+                let seen = presence.borrow();
+                scope.spawn(|| {
+                    both.wait();
+                    tell_gone(&name, Brake::default(), &running, &reporter);
+                });
+                both.wait();
+                for _ in 0..100 {
+                    thread::yield_now();
+                }
+                reporter.exec_tolerated(&name, "report".to_owned(), String::new());
+                drop(seen);
+            });
+            let first = told().unwrap();
+            assert!(first.contains("report"), "{first} came first");
+            assert!(told().unwrap().contains("ClusterGone"));
+        }
     }
 }

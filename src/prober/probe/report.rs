@@ -32,6 +32,7 @@ impl Probe {
             _ => (None, vec![]),
         };
         self.counted.set(observed.as_ref().map(|view| view.state));
+        // Held on to until this is sent: see `tell_gone`.
         let presence = self.presence.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
         let Presence::There(assignment) = &*presence else {
