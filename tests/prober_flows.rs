@@ -306,6 +306,39 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
     });
 }
 
+/// The verdicts of an outage come every few seconds, for hours perhaps, and of a thousand clusters.
+#[test]
+fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
+    for (failure, reason, expected) in [
+        (Failure::Status(404), "DependentMissing", 5),
+        (Failure::Status(403), "ScalingForbidden", 5),
+        (Failure::Status(409), "ScalingFailed", 20),
+        (Failure::Status(503), "ScalingFailed", 20),
+    ] {
+        run(async move {
+            let mut stage = Stage::new(&[
+                info("Deployment", "first", 0),
+                info("Deployment", "second", 1),
+            ]);
+            let reads = |call: &Call| call.brief() == "GET deployments/second";
+            stage.seed.fail(failure, (0, usize::MAX), reads);
+            for _ in 0..20 {
+                stage.guard.act(stage.order(Aim::Protect), String::new);
+                stage.advance(Duration::from_secs(3)).await;
+            }
+            assert_eq!(stage.problems()[0].reason, reason);
+            let looks = stage.seed.calls().into_iter().filter(reads).count();
+            assert_eq!(looks, expected, "{failure:?}");
+            stage.seed.heal();
+            for _ in 0..5 {
+                stage.guard.act(stage.order(Aim::Protect), String::new);
+                stage.advance(Duration::from_secs(3)).await;
+            }
+            stage.assert_down("deployments", "second", "mended");
+        });
+    }
+}
+
 /// Nothing was taken from the one that is missing, so it keeps nobody at zero.
 #[test]
 fn a_restore_passes_what_it_owes_nothing() {
@@ -495,6 +528,31 @@ fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
             );
         });
     }
+}
+
+/// However many lack the same dependent, for as long as the outage lasts.
+#[test]
+fn whoever_takes_goes_before_all_who_were_refused() {
+    run(async {
+        let stage = Stage::new(&[info("Deployment", "first", 0)]);
+        let seed = scarce(&stage);
+        let mut refused = acting(&stage, &seed, "lacks", Aim::Protect, Protection::None);
+        stage.seed.delete("deployments", "lacks", "first");
+        while refused.is_engaged() {
+            refused.progress(INTERVAL).await;
+        }
+        assert_eq!(refused.protection(), Protection::ScalingDown);
+        sleep(INTERVAL).await;
+        let held_up = hold_up(&seed).await;
+        refused.act(stage.order(Aim::Protect), String::new);
+        assert!(refused.is_engaged(), "it is looked at again");
+        let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
+        stage.seed.forget_calls();
+        assert_eq!(
+            next_asked(&stage, held_up).await,
+            "GET deployments/first in acts"
+        );
+    });
 }
 
 /// However many wait for pods that are long in going, or in becoming ready.

@@ -26,7 +26,8 @@ const SELDOM: Duration = Duration::from_secs(60);
 const AT_FIRST: Duration = Duration::from_secs(90);
 /// ... and for this long from then on: etcd may have been restored to what it held in an outage.
 const FROM_THEN_ON: Duration = Duration::from_secs(3600);
-/// What no verdict asks for is tried again after this long if it did not succeed ...
+/// What no verdict asks for is tried again after this long if it did not succeed, and so is, at the
+/// latest, what the seed has refused in an outage ...
 const AGAIN: Duration = Duration::from_secs(10);
 /// ... and each try is over after this.
 const TRY: Duration = Duration::from_secs(3600);
@@ -92,8 +93,9 @@ pub struct Agenda {
     /// until then.
     restored: Option<Instant>,
     /// When the dependents are looked at again with this aim although nothing is known to be left
-    /// to do: each look costs requests to the seed, and there may be a thousand clusters.
-    look_again: Option<(Aim, Instant)>,
+    /// to do, or to be feasible: each look costs requests to the seed, and there may be a thousand
+    /// clusters. The flow before has ended like this.
+    look_again: Option<(Aim, Ending, Instant)>,
     under_way: Option<UnderWay>,
     next: Next,
 }
@@ -126,6 +128,19 @@ impl Agenda {
     pub fn is_engaged(&self) -> bool {
         let scales = |flow: &UnderWay| matches!(flow.aim, Aim::Protect | Aim::Restore);
         self.ledger.owes() || self.under_way.as_ref().is_some_and(scales)
+    }
+
+    /// Whether a flow of this aim has something to do that cannot wait, as far as is known.
+    pub fn is_urgent(&self, aim: Aim) -> bool {
+        match aim {
+            // What is down already, or was refused, is only looked at again.
+            Aim::Protect => {
+                let refused = matches!(self.look_again, Some((Aim::Protect, Ending::Refused, _)));
+                self.protection != Protection::Active && !refused
+            }
+            Aim::Restore | Aim::Release => self.ledger.owes(),
+            Aim::Look => false,
+        }
     }
 
     /// The aim of the flow that is under way.
@@ -274,7 +289,7 @@ impl Agenda {
         self.conclude(aim, ending, now);
         self.look_again = self
             .pause(aim, ending, interval)
-            .map(|pause| (aim, now + pause));
+            .map(|pause| (aim, ending, now + pause));
         if let Next::Standing {
             aim,
             due,
@@ -335,15 +350,15 @@ impl Agenda {
         wanted
             && self
                 .look_again
-                .is_none_or(|(aim, again)| aim != order.aim || now >= again)
+                .is_none_or(|(aim, _, again)| aim != order.aim || now >= again)
     }
 
     fn conclude(&mut self, aim: Aim, ending: Ending, now: Instant) {
         let owes = self.ledger.owes();
         match (aim, ending) {
             (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
-            // A flow that did not complete is taken up again by the next verdict.
-            (Aim::Protect, Ending::Stuck) => {}
+            // A flow that did not complete is taken up again.
+            (Aim::Protect, Ending::Stuck | Ending::Refused) => {}
             (Aim::Look, _) if owes && self.protection == Protection::None => {
                 self.protection = Protection::Active;
             }
@@ -363,14 +378,20 @@ impl Agenda {
         }
     }
 
-    /// How long a flow like the one that has ended is put off if nothing is known to be left to do.
+    /// How long a flow like the one that has ended is put off if nothing is known to be left to do, or
+    /// to be feasible.
     fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
         match (aim, ending) {
             // Somebody may scale up what is down.
             (Aim::Protect, Ending::Complete) => Some(interval),
+            // Verdicts come every few seconds, and somebody has to mend this first. What comes after
+            // it is not down yet, whatever the interval.
+            (Aim::Protect, Ending::Refused) => Some(interval.min(AGAIN)),
             // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
             // a healthy cluster's dependents from being looked at.
-            (Aim::Restore, Ending::Complete | Ending::Stuck) if !self.ledger.owes() => {
+            (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
+                if !self.ledger.owes() =>
+            {
                 Some(interval.max(SELDOM))
             }
             _ => None,

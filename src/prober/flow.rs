@@ -82,6 +82,9 @@ pub enum Ending {
     Complete,
     /// A level could not be completed; the next probe takes it up again.
     Stuck,
+    /// Nor could it, and to try at once would come to the same: a dependent, its kind or a right is
+    /// missing.
+    Refused,
     /// It was stopped.
     Stopped,
 }
@@ -217,8 +220,10 @@ impl Settling {
     pub fn failed(&self, error: &ScaleError, begun: Option<Step>) -> Ending {
         if begun.is_none() && !self.memory.owed && self.passes(error) {
             Ending::Complete
-        } else {
+        } else if error.is_about_the_attempt() {
             Ending::Stuck
+        } else {
+            Ending::Refused
         }
     }
 
@@ -237,7 +242,7 @@ impl Ending {
     /// What becomes of a flow of which the dependents of one level have ended like this; `None` if
     /// the next level follows.
     pub fn of_level(endings: &[Self]) -> Option<Self> {
-        let worst = [Self::Stopped, Self::Stuck];
+        let worst = [Self::Stopped, Self::Stuck, Self::Refused];
         worst.into_iter().find(|ending| endings.contains(ending))
     }
 }

@@ -238,13 +238,7 @@ impl Guard {
     /// The seed as a flow of this aim reads it: what changes nothing, as far as is known, lets go
     /// before it whatever does. A thousand healthy clusters may be looked at at once.
     fn seed(&self, aim: Aim) -> Seed {
-        let urgent = match aim {
-            // What is down already is only looked at again.
-            Aim::Protect => self.agenda.protection() != Protection::Active,
-            Aim::Restore | Aim::Release => self.agenda.ledger.owes(),
-            Aim::Look => false,
-        };
-        if urgent {
+        if self.agenda.is_urgent(aim) {
             self.scale.urgent()
         } else {
             self.scale.clone()

@@ -91,7 +91,7 @@ impl Restorer {
                 }
             };
             let (ending, ()) = tokio::join!(flow.run(), follow);
-            account.stuck = ending == Ending::Stuck;
+            account.stuck = matches!(ending, Ending::Stuck | Ending::Refused);
         }
         account.end()
     }

@@ -58,6 +58,58 @@ fn an_outage_is_acted_on_whatever_was_seen_back() {
     assert!(starts(&act(&mut agenda, Aim::Restore, now)));
 }
 
+/// An agenda whose flow to protect has ended like this.
+fn protecting(ending: Ending, interval: Duration, now: Instant) -> Agenda {
+    let mut agenda = Agenda::recall(None);
+    assert!(starts(&act(&mut agenda, Aim::Protect, now)));
+    agenda.ended(ending, interval, now);
+    agenda
+}
+
+#[rstest]
+#[case::what_failed_may_come_off_now(Ending::Stuck, 10, 0, true)]
+#[case::what_was_stopped_goes_on(Ending::Stopped, 10, 0, true)]
+#[case::what_is_refused_has_to_be_mended(Ending::Refused, 10, 9, false)]
+#[case::and_is_seen_as_soon_as_what_is_scaled_up(Ending::Refused, 10, 10, true)]
+#[case::which_is_not_long(Ending::Refused, 3600, 10, true)]
+#[case::and_may_be_shorter(Ending::Refused, 1, 1, true)]
+#[case::what_is_done_may_be_undone(Ending::Complete, 3600, 3600, true)]
+#[case::but_not_at_once(Ending::Complete, 3600, 3599, false)]
+fn an_outage_is_acted_on_again(
+    #[case] ending: Ending,
+    #[case] interval: u64,
+    #[case] after: u64,
+    #[case] expected: bool,
+) {
+    let now = Instant::now();
+    let mut agenda = protecting(ending, Duration::from_secs(interval), now);
+    let then = now + Duration::from_secs(after);
+    assert_eq!(starts(&act(&mut agenda, Aim::Protect, then)), expected);
+}
+
+/// Whoever was refused is not urgent: a thousand clusters may be, for as long as the outage lasts.
+#[test]
+fn what_is_news_is_not_held_up_by_what_was_refused() {
+    let now = Instant::now();
+    assert!(protecting(Ending::Stuck, INTERVAL, now).is_urgent(Aim::Protect));
+    let refused = || {
+        let agenda = protecting(Ending::Refused, INTERVAL, now);
+        assert!(!agenda.is_urgent(Aim::Protect));
+        agenda
+    };
+    // Another policy.
+    let mut agenda = refused();
+    assert_eq!(agenda.adopt(&[]), Move::Nothing);
+    assert!(agenda.is_urgent(Aim::Protect));
+    assert!(starts(&act(&mut agenda, Aim::Protect, now)));
+    // Another outage.
+    let mut agenda = refused();
+    assert!(starts(&act(&mut agenda, Aim::Restore, now)));
+    agenda.ended(Ending::Complete, INTERVAL, now);
+    assert!(agenda.is_urgent(Aim::Protect));
+    assert!(starts(&act(&mut agenda, Aim::Protect, now)));
+}
+
 #[test]
 fn another_aim_waits_until_the_flow_under_way_has_ended() {
     let now = Instant::now();
