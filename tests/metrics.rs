@@ -12,15 +12,22 @@ mod support;
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use dependency_watchdog::{
-    prober::instruments::Instruments,
+    prober::{
+        instruments::Instruments,
+        plan::{IGNORE, MARK, RECORD},
+    },
     runtime::{
         metrics::{Description, Registry},
         readiness::Checks,
     },
     weeder,
 };
-use serde_json::json;
-use support::{Exposition, Failure, Garden, LONG, Read, World, put_pod, put_slice, weed_policy};
+use rstest::rstest;
+use serde_json::{Value, json};
+use support::{
+    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, World, put_pod, put_slice,
+    weed_policy,
+};
 use tokio::runtime::Handle;
 
 const P: &str = "dependency_watchdog_";
@@ -338,6 +345,63 @@ async fn an_outage_that_was_left_alone_is_no_slow_reaction() {
     mode(&run, "Enforce");
     run.world.protection("a", "Active").await;
     assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
+    run.world.shoot("a").renew();
+    run.world.protection("a", "None").await;
+    run.world.shoot("a").silence(0);
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
+    assert!(run.value("reaction_seconds_sum", &[]).await < 1.0);
+}
+
+/// Somebody who ended before that was told has scaled it down.
+fn down(object: &mut Value) {
+    let replicas = object["spec"]["replicas"].to_string();
+    object["metadata"]["annotations"] = json!({MARK: "", RECORD: replicas});
+    object["spec"]["replicas"] = json!(0);
+}
+
+fn scaled_up(object: &mut Value) {
+    object["spec"]["replicas"] = json!(5);
+}
+
+fn ignored(object: &mut Value) {
+    object["metadata"]["annotations"] = json!({IGNORE: "true"});
+}
+
+fn not_ignored(object: &mut Value) {
+    object["metadata"]["annotations"] = json!({});
+}
+
+/// The outage had its reaction by then.
+#[rstest]
+#[case::they_scale_up_what_was_found_down(down, scaled_up)]
+#[case::they_do_not_have_it_ignored_any_more(ignored, not_ignored)]
+#[tokio::test]
+async fn what_people_do_long_after_a_scale_down_is_no_slow_reaction(
+    #[case] before: fn(&mut Value),
+    #[case] then: fn(&mut Value),
+) {
+    let mut run = Run::new(&["a"]).await;
+    let change = |run: &Run, change: fn(&mut Value)| {
+        for name in DEPENDENTS {
+            run.world.seed.change("deployments", "a", name, change);
+        }
+    };
+    change(&run, before);
+    run.world.shoot("a").silence(100);
+    run.world.start();
+    run.world.reason("a", "Outage").await;
+    run.world.clock.pass(10 * LONG).await;
+    assert!(run.world.seed.writes().is_empty());
+    change(&run, then);
+    let taken = || (run.world.replicas("a") == DOWN).then_some(());
+    run.world
+        .clock
+        .until("what has changed is taken", taken)
+        .await;
+    run.world.clock.pass(LONG).await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
+    // The next outage is measured.
     run.world.shoot("a").renew();
     run.world.protection("a", "None").await;
     run.world.shoot("a").silence(0);

@@ -47,8 +47,19 @@ pub struct Guard {
     metrics: Arc<ProberMetrics>,
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
-    /// When the outage was provable for which nothing has been written yet.
-    provable: Option<Instant>,
+    reaction: Reaction,
+}
+
+/// How far the reaction to the outage at hand has come, which is measured once.
+#[derive(Clone, Copy)]
+enum Reaction {
+    /// There is none, or it is not known when it was provable.
+    Unknown,
+    /// It was provable then, and nothing has been written yet.
+    Awaited(Instant),
+    /// What there was to write has been written. What is written later is for another reason, such as
+    /// somebody who scales up what is down.
+    Over,
 }
 
 struct Running {
@@ -86,7 +97,7 @@ impl Guard {
             flow: None,
             metrics: Arc::default(),
             protecting: None,
-            provable: None,
+            reaction: Reaction::Unknown,
         }
     }
 
@@ -139,7 +150,7 @@ impl Guard {
     /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
     /// list says nothing of this one.
     pub fn adopt(&mut self, dependents: &[Dependent]) {
-        self.provable = None;
+        self.await_no_reaction();
         let next = self.agenda.adopt(dependents);
         self.carry_out(next);
     }
@@ -152,11 +163,13 @@ impl Guard {
     /// Does what a verdict asks for. A flow of another aim, or one that is ending, is overtaken: it
     /// ends between two requests, and then this one starts. `why` is told with what is done.
     pub fn act(&mut self, order: Order, why: impl FnOnce() -> String) {
-        if order.aim != Aim::Protect {
-            self.provable = None;
-        } else if !self.agenda.ledger.owes() {
-            self.provable = self.provable.or(order.provable);
-        }
+        self.reaction = match (order.aim, self.reaction) {
+            (Aim::Protect, Reaction::Unknown) if !self.agenda.ledger.owes() => {
+                order.provable.map_or(Reaction::Unknown, Reaction::Awaited)
+            }
+            (Aim::Protect, reaction) => reaction,
+            (Aim::Restore | Aim::Release | Aim::Look, _) => Reaction::Unknown,
+        };
         let next = self.agenda.act(order, why, Instant::now());
         self.carry_out(next);
     }
@@ -170,23 +183,30 @@ impl Guard {
 
     /// Does this from then on until it is complete, with no verdict to ask for it.
     pub fn insist(&mut self, aim: Aim, why: String, from: Instant) {
-        self.provable = None;
+        self.reaction = Reaction::Unknown;
         let next = self.agenda.insist(aim, why, from);
         self.carry_out(next);
     }
 
     /// Scales nothing, but looks now and then at what it is owed: somebody else may pay it.
     pub fn hold(&mut self) {
-        self.provable = None;
+        self.reaction = Reaction::Unknown;
         let next = self.agenda.hold(Instant::now());
         self.carry_out(next);
     }
 
     /// Ends a flow under way between two requests; nothing follows it.
     pub fn stop(&mut self) {
-        self.provable = None;
+        self.await_no_reaction();
         let next = self.agenda.stop();
         self.carry_out(next);
+    }
+
+    /// What is written later is not measured from here. The outage may go on all the same.
+    fn await_no_reaction(&mut self) {
+        if let Reaction::Awaited(_) = self.reaction {
+            self.reaction = Reaction::Unknown;
+        }
     }
 
     /// Ends a flow under way, though not in the middle of a step: nobody may come to finish it. Waits
@@ -214,11 +234,15 @@ impl Guard {
         }
         // The flow has dropped its end: it is over.
         let ending = (&mut running.task).await;
+        let aim = running.aim;
         self.flow = None;
         let ending = ending.unwrap_or_else(|_| {
             self.agenda.ledger.distrust();
             Ending::Stuck
         });
+        if (aim, ending) == (Aim::Protect, Ending::Complete) {
+            self.reaction = Reaction::Over;
+        }
         self.agenda.ended(ending, interval, Instant::now());
         self.tell_protection();
         let next = self.agenda.go_on();
@@ -295,7 +319,8 @@ impl Guard {
             self.metrics.did(aim, &event.what);
         }
         if let What::Did(Step::ScaleDown { .. }, _) = &event.what
-            && let Some(provable) = self.provable.take()
+            && let Reaction::Awaited(provable) =
+                std::mem::replace(&mut self.reaction, Reaction::Over)
         {
             self.metrics.reacted(event.at.duration_since(provable));
         }
