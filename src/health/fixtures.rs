@@ -11,7 +11,7 @@ use crate::{
         DependentStatus, Mode, Protection, WeedPolicyStatus,
     },
     observer::{NodeCounts, View},
-    prober::{moment::Moment, verdict::Assessment},
+    prober::{ledger::Problem, moment::Moment, verdict::Assessment},
 };
 
 /// A report that says this and nothing else.
@@ -76,6 +76,15 @@ pub(super) fn view(state: ClusterState) -> View {
             well: 3,
             ..NodeCounts::default()
         }),
+    }
+}
+
+/// This Deployment is not where it should be.
+pub(super) fn problem(name: &str, reason: &'static str, message: &str) -> Problem {
+    Problem {
+        dependent: owed(name).r#ref,
+        reason,
+        message: message.to_owned(),
     }
 }
 

@@ -7,7 +7,10 @@ use super::report::{ClusterReport, Finding, HeldBack};
 use crate::{
     api::{CheckResult, CheckStatus},
     observer::View,
-    prober::verdict::{Doubt, Verdict},
+    prober::{
+        ledger::Problem,
+        verdict::{Doubt, Verdict},
+    },
 };
 
 /// Whether the second report says something that the first did not. Ages, counts, and when the
@@ -23,7 +26,7 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || said.last_action != report.last_action
         || !is_held_back_alike(said.held_back.as_ref(), report.held_back.as_ref())
         || said.dependents != report.dependents
-        || said.problems != report.problems
+        || !is_same_trouble(&said.problems, &report.problems)
         || !is_same(&said.finding, &report.finding)
 }
 
@@ -36,8 +39,9 @@ pub fn is_other_observation(said: &ClusterReport, report: &ClusterReport) -> boo
         || is_other_result(&said.checks, &report.checks)
 }
 
-/// Whether the same failure, of a probe or of a check, or the same state, is put into other words, such as another mistake in a
-/// kubeconfig that was just corrected. Numbers alone are none: they may be counters, ports or times.
+/// Whether the same failure, of a probe, of a check or to scale a dependent, or the same state, is put into
+/// other words, such as another mistake in a kubeconfig that was just corrected. Numbers alone are none:
+/// they may be counters, ports or times.
 pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
     let failure = match (&said.finding, &report.finding) {
         (Finding::Unread { message: said, .. }, Finding::Unread { message, .. })
@@ -56,8 +60,19 @@ pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
         (Some(said), Some(view)) => is_in_other_words(&said.message, &view.message),
         _ => false,
     };
+    let mut problems = said.problems.iter().zip(&report.problems);
+    let trouble = problems.any(|(said, it)| is_in_other_words(&said.message, &it.message));
     let mut checks = said.checks.iter().zip(&report.checks);
-    failure || held_back || state || checks.any(|(said, check)| is_unknown_otherwise(said, check))
+    let unknown = checks.any(|(said, check)| is_unknown_otherwise(said, check));
+    failure || held_back || state || trouble || unknown
+}
+
+/// Whether the same dependents are not where they should be, for the same reasons. What the seed says of
+/// that may be another each time.
+fn is_same_trouble(said: &[Problem], problems: &[Problem]) -> bool {
+    let mut pairs = said.iter().zip(problems);
+    said.len() == problems.len()
+        && pairs.all(|(said, it)| (said.reason, &said.dependent) == (it.reason, &it.dependent))
 }
 
 /// Whether a check tells nothing for another reason than before: it had not been run yet, and now has
@@ -144,9 +159,9 @@ mod tests {
             ClusterState::{self, Degraded, Online},
             LastAction, Mode, Protection, UnhealthyNode,
         },
-        health::fixtures::{assessment, check, closed, owed, report, triggered, view},
+        health::fixtures::{self, assessment, check, closed, owed, report, triggered, view},
         observer::NodeCounts,
-        prober::{ledger::Problem, moment::Moment},
+        prober::moment::Moment,
     };
 
     fn judged(verdict: Verdict, expired: usize) -> ClusterReport {
@@ -187,12 +202,17 @@ mod tests {
         })
     }
 
+    fn problems(of: &[(&str, &'static str)]) -> ClusterReport {
+        let problem = |&(name, reason): &(&str, &'static str)| fixtures::problem(name, reason, "");
+        ClusterReport {
+            problems: of.iter().map(problem).collect(),
+            ..healthy()
+        }
+    }
+
     fn problem(message: &str) -> ClusterReport {
         ClusterReport {
-            problems: vec![Problem {
-                reason: "ScalingFailed",
-                message: message.to_owned(),
-            }],
+            problems: vec![fixtures::problem("kcm", "ScalingFailed", message)],
             ..healthy()
         }
     }
@@ -327,6 +347,7 @@ mod tests {
     #[case::other_words(unread("the server said A"), unread("the server said B"))]
     #[case::other_output(failing("it said A"), failing("it said B"))]
     #[case::other_output_of_a_gate(gated("it said A"), gated("it said B"))]
+    #[case::other_words_of_a_problem(problem("the seed said A"), problem("the seed said B"))]
     fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
         assert!(!is_news(&said, &report));
     }
@@ -348,7 +369,7 @@ mod tests {
     })]
     #[case::held_back(ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() })]
     #[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..healthy() })]
-    #[case::problem(problem("one"))]
+    #[case::problem(problem(""))]
     #[case::verdict(judged(Verdict::Outage, 1))]
     #[case::the_last_expired(judged(Verdict::Healthy, 0))]
     #[case::machines(with_machines(Some(4)))]
@@ -360,9 +381,20 @@ mod tests {
         assert!(is_news(&healthy(), &report));
     }
 
+    #[rstest]
+    #[case::a_second(&[("kcm", "ScalingLate"), ("mcm", "ScalingLate")])]
+    #[case::of_another(&[("mcm", "ScalingLate")])]
+    #[case::for_another_reason(&[("kcm", "ScalingFailed")])]
+    #[case::none_any_more(&[])]
+    fn other_trouble_is_news(#[case] now: &[(&str, &'static str)]) {
+        assert!(is_news(
+            &problems(&[("kcm", "ScalingLate")]),
+            &problems(now)
+        ));
+    }
+
     #[test]
-    fn a_second_problem_is_news_and_so_are_its_words() {
-        assert!(is_news(&problem("one"), &problem("another")));
+    fn why_a_cluster_is_not_probed_is_news() {
         assert!(is_news(&skipped("to A"), &skipped("to B")));
     }
 
@@ -375,7 +407,7 @@ mod tests {
         #[case] now: &str,
         #[case] expected: bool,
     ) {
-        for says in [unread, failing, gated] {
+        for says in [unread, failing, gated, problem] {
             assert_eq!(is_reworded(&says(said), &says(now)), expected);
             assert!(!is_reworded(&says(said), &healthy()));
         }

@@ -106,12 +106,9 @@ mod tests {
     use crate::{
         health::{
             cluster,
-            fixtures::{assessment, owed, report, triggered},
+            fixtures::{assessment, owed, problem, report, triggered},
         },
-        prober::{
-            ledger::Problem,
-            verdict::{Doubt, Verdict},
-        },
+        prober::verdict::{Doubt, Verdict},
     };
 
     fn judged(verdict: Verdict) -> ClusterReport {
@@ -120,10 +117,11 @@ mod tests {
 
     fn troubled(report: ClusterReport) -> ClusterReport {
         ClusterReport {
-            problems: vec![Problem {
-                reason: "ScalingForbidden",
-                message: "kcm: patch is forbidden".to_owned(),
-            }],
+            problems: vec![problem(
+                "kcm",
+                "ScalingForbidden",
+                "kcm: patch is forbidden",
+            )],
             ..report
         }
     }

@@ -50,6 +50,8 @@ struct Entry {
 /// Why a dependent is not where it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
+    /// The dependent.
+    pub dependent: DependentRef,
     /// CamelCase, for conditions.
     pub reason: &'static str,
     /// For people: names the dependent and the remedy.
@@ -221,6 +223,7 @@ impl Ledger {
             }
             What::Late(timeout) => {
                 entry.problem = Some(Problem {
+                    dependent: reference.clone(),
                     reason: "ScalingLate",
                     message: format!("{reference} was not scaled within {timeout:?}"),
                 });
@@ -231,6 +234,7 @@ impl Ledger {
                     entry.memory = begin(*step, entry.memory);
                 }
                 entry.problem = Some(Problem {
+                    dependent: reference.clone(),
                     reason: error.reason(),
                     message: format!("{reference}: {error}"),
                 });
@@ -290,6 +294,7 @@ impl Entry {
             .retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
         let times = self.contended.len();
         (times > CONTENDED).then(|| Problem {
+            dependent: self.dependent.reference.clone(),
             reason: "Contended",
             message: format!(
                 "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
@@ -331,6 +336,7 @@ fn left_behind(
     };
     let replicas = recorded.unwrap_or(1);
     Some(Problem {
+        dependent: reference.clone(),
         reason,
         message: format!(
             "{reference} is at 0 replicas and is not restored, since {why}; to have it back: \

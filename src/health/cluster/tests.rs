@@ -10,12 +10,11 @@ use crate::{
     api::{CheckResult, CheckRole, ClusterState, UnhealthyNode},
     health::{
         HeldBack,
-        fixtures::{assessment, check, closed, owed, report, triggered, view},
+        fixtures::{assessment, check, closed, owed, problem, report, triggered, view},
     },
     observer::View,
     prober::{
         candidates::Exclusion,
-        ledger::Problem,
         moment::Moment,
         verdict::{Doubt, ZoneCount},
     },
@@ -224,10 +223,11 @@ fn a_protected_cluster_that_is_not_probed_is_degraded() {
 #[test]
 fn trouble_with_a_dependent_degrades_without_hiding_the_verdict() {
     let status = written(&ClusterReport {
-        problems: vec![Problem {
-            reason: "ScalingForbidden",
-            message: "apps/v1 Deployment/kcm: patch is forbidden".to_owned(),
-        }],
+        problems: vec![problem(
+            "kcm",
+            "ScalingForbidden",
+            "apps/v1 Deployment/kcm: patch is forbidden",
+        )],
         ..judged_as(Verdict::Outage, 5, 5)
     });
     assert_eq!(status.reason.as_deref(), Some("Outage"));
@@ -487,7 +487,7 @@ fn counts_and_times_alone_are_not_worth_a_write() {
 #[case::protection(ClusterReport { protection: Protection::Restoring, ..judged_as(Verdict::Healthy, 5, 0) })]
 #[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..judged_as(Verdict::Healthy, 5, 0) })]
 #[case::problems(ClusterReport {
-    problems: vec![Problem { reason: "ScalingLate", message: String::new() }],
+    problems: vec![problem("kcm", "ScalingLate", "")],
     ..judged_as(Verdict::Healthy, 5, 0)
 })]
 fn news_are_worth_a_write(#[case] report: ClusterReport) {

@@ -125,11 +125,10 @@ mod tests {
         health::{
             cluster,
             events::Kind,
-            fixtures::{assessment, closed, owed, report, triggered},
+            fixtures::{assessment, closed, owed, problem, report, triggered},
             report::{ClusterReport, Finding, HeldBack},
         },
         prober::{
-            ledger::Problem,
             moment::Moment,
             verdict::{Doubt, Verdict, ZoneCount},
         },
@@ -220,10 +219,11 @@ mod tests {
 
     fn troubled() -> ClusterReport {
         ClusterReport {
-            problems: vec![Problem {
-                reason: "ScalingForbidden",
-                message: "kcm: patch is forbidden".to_owned(),
-            }],
+            problems: vec![problem(
+                "kcm",
+                "ScalingForbidden",
+                "kcm: patch is forbidden",
+            )],
             ..healthy()
         }
     }

@@ -166,7 +166,7 @@ mod tests {
     use crate::health::{
         cluster,
         events::kinds::{CONTENDED, SCALING_FORBIDDEN},
-        fixtures::{owed, report},
+        fixtures::{self, owed, report},
         report::{ClusterReport, Finding},
     };
 
@@ -180,10 +180,7 @@ mod tests {
     }
 
     fn problem(reason: &'static str) -> Problem {
-        Problem {
-            reason,
-            message: format!("Deployment kcm: {reason}"),
-        }
+        fixtures::problem("kcm", reason, &format!("Deployment kcm: {reason}"))
     }
 
     #[rstest]

@@ -12,13 +12,10 @@ use crate::{
     health::{
         ClusterReport, Finding,
         conditions::DEGRADED,
-        fixtures::{assessment, owed, report},
+        fixtures::{assessment, owed, problem, report},
         rights::OUTAGE,
     },
-    prober::{
-        ledger::Problem,
-        verdict::{Doubt, Verdict},
-    },
+    prober::verdict::{Doubt, Verdict},
 };
 
 fn healthy() -> ClusterReport {
@@ -60,10 +57,7 @@ fn pending() -> ClusterReport {
 
 fn troubled() -> ClusterReport {
     ClusterReport {
-        problems: vec![Problem {
-            reason: "ScalingForbidden",
-            message: String::new(),
-        }],
+        problems: vec![problem("kcm", "ScalingForbidden", "")],
         ..healthy()
     }
 }

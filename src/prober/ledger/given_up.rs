@@ -137,6 +137,7 @@ impl Entry {
         let told = self.problem.take();
         self.problem = match self.unscalable {
             Some(Unscalable::GivenUp(_)) if memory.owed => Some(Problem {
+                dependent: self.dependent.reference.clone(),
                 reason: REASON,
                 message: message(&self.dependent.reference, memory),
             }),
