@@ -23,7 +23,7 @@ use dependency_watchdog::{
 };
 use futures::{future::BoxFuture, poll};
 use serde_json::json;
-use support::{Call, EVER, Failure, INTERVAL, Stage, delayed, info, put_workload, run};
+use support::{Call, EVER, Failure, INTERVAL, Stage, delayed, guard, info, put_workload, run};
 use tokio::{
     task::yield_now,
     time::{Instant, sleep, timeout},
@@ -61,6 +61,60 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
         let last = stage.guard.last_action().unwrap();
         assert_eq!(last.action, Action::ScaledDown);
         assert_eq!(last.message, "found scaled to zero: first; silent");
+    });
+}
+
+/// It was killed when it had scaled the second, and told of the first.
+#[test]
+fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
+    run(async {
+        let names = ["first", "second", "third"];
+        let mut stage = Stage::new(&names.map(|name| info("Deployment", name, 0)));
+        stage.act(Aim::Protect).await;
+        stage.seed.change("deployments", "a", "third", |object| {
+            object["metadata"]["annotations"] = json!({});
+            object["spec"]["replicas"] = json!(3);
+        });
+        let mut dependents = stage.guard.ledger().status();
+        for dependent in &mut dependents {
+            dependent.owed = dependent.r#ref.name == "first";
+        }
+        let mut last_action = stage.guard.last_action().cloned();
+        last_action.as_mut().unwrap().message = "scaled to zero: first; 3 of 5".to_owned();
+        let known = ClusterHealthStatus {
+            protection: Protection::ScalingDown,
+            dependents,
+            last_action,
+            ..ClusterHealthStatus::default()
+        };
+        stage.guard = guard(&stage.seed, &stage.settings, Some(&known));
+        stage
+            .guard
+            .act(stage.order(Aim::Protect), || "5 of 5".to_owned());
+        stage.follow().await;
+        let told = |stage: &Stage| {
+            let last = stage.guard.last_action().unwrap();
+            (last.action, last.message.clone())
+        };
+        let message = "scaled to zero: first; 3 of 5; then found scaled to zero: second; scaled to \
+                       zero: third; 5 of 5";
+        assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
+        // People restore all of it by hand; of the next protection is told what is done in it.
+        for name in names {
+            stage.seed.change("deployments", "a", name, |object| {
+                let ignored = json!({IGNORE: (name != "third").to_string()});
+                object["metadata"]["annotations"] = ignored;
+                object["spec"]["replicas"] = json!(3);
+            });
+        }
+        stage.act(Aim::Restore).await;
+        assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
+        stage
+            .guard
+            .act(stage.order(Aim::Protect), || "4 of 5".to_owned());
+        stage.follow().await;
+        let message = "scaled to zero: third; 4 of 5".to_owned();
+        assert_eq!(told(&stage), (Action::ScaledDown, message));
     });
 }
 

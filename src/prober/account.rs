@@ -11,22 +11,39 @@ use crate::{
     health::{Deed, DependentNews},
 };
 
+/// What an earlier run has told is kept up to this length: one run may follow another many times.
+const MAX_EARLIER: usize = 1_024;
+
 /// The last action, as the ClusterHealth has it, and what has not been told yet as an event.
 pub(super) struct Account {
     last_action: Option<LastAction>,
-    /// The dependents of the last action.
-    acted_on: Vec<String>,
+    /// What belongs to the last action, in this protection: what was done, or found done, and to which
+    /// dependents.
+    clauses: Vec<(&'static str, Vec<String>)>,
+    /// What an earlier run has told of it, which stays as it is: its reasons are its own.
+    earlier: Option<String>,
     news: Vec<DependentNews>,
 }
 
 impl Account {
-    /// Goes on from what an earlier run has left.
-    pub(super) fn recall(known: Option<&ClusterHealthStatus>) -> Self {
+    /// Goes on from what an earlier run has left, perhaps in the midst of a protection.
+    pub(super) fn recall(known: Option<&ClusterHealthStatus>, protected: bool) -> Self {
+        let last_action = known.and_then(|known| known.last_action.clone());
+        let earlier = last_action.as_ref().filter(|_| protected);
         Self {
-            last_action: known.and_then(|known| known.last_action.clone()),
-            acted_on: Vec::new(),
+            earlier: earlier
+                .map(|last| last.message.clone())
+                .filter(|message| message.len() <= MAX_EARLIER),
+            last_action,
+            clauses: Vec::new(),
             news: Vec::new(),
         }
+    }
+
+    /// The protection is over: what is done from now on is of another.
+    pub(super) fn close(&mut self) {
+        self.clauses.clear();
+        self.earlier = None;
     }
 
     /// What was last done to the dependents.
@@ -85,18 +102,30 @@ impl Account {
         self.set(action, did, name, why);
     }
 
-    fn set(&mut self, action: Action, did: &str, name: &str, why: &str) {
+    fn set(&mut self, action: Action, did: &'static str, name: &str, why: &str) {
         let last = self.last_action.as_ref();
         if last.is_none_or(|last| last.action != action) {
-            self.acted_on.clear();
+            self.close();
         }
-        if !self.acted_on.iter().any(|known| known == name) {
-            self.acted_on.push(name.to_owned());
+        let known = self.clauses.iter_mut().find(|(known, _)| *known == did);
+        match known {
+            None => self.clauses.push((did, vec![name.to_owned()])),
+            Some((_, names)) if names.iter().any(|known| known == name) => {}
+            Some((_, names)) => names.push(name.to_owned()),
         }
+        let clauses = self.clauses.iter();
+        let clauses: Vec<String> = clauses
+            .map(|(did, names)| format!("{did}: {}", names.join(", ")))
+            .collect();
+        let earlier = self.earlier.as_ref();
+        let earlier = earlier.map_or_else(String::new, |earlier| format!("{earlier}; then "));
         self.last_action = Some(LastAction {
             time: Time(Timestamp::now()),
             action,
-            message: format!("{did}: {}; {why}", self.acted_on.join(", ")),
+            message: format!("{earlier}{}; {why}", clauses.join("; ")),
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,7 +91,7 @@ impl Guard {
                 let since = known.protected_since.as_ref();
                 since.map_or_else(Since::now, |since| Since::of(since.0))
             }),
-            account: Account::recall(known),
+            account: Account::recall(known, owing.is_some()),
             told: agenda.protection(),
             agenda,
             flow: None,
@@ -245,6 +245,9 @@ impl Guard {
         }
         self.agenda.ended(ending, interval, Instant::now());
         self.tell_protection();
+        if !self.agenda.ledger.owes() {
+            self.account.close();
+        }
         let next = self.agenda.go_on();
         self.carry_out(next);
     }
