@@ -427,6 +427,70 @@ async fn a_policy_is_not_ready_before_its_services_are_listed() {
     assert_eq!(status["services"], json!({"watched": 1, "ready": 1}));
 }
 
+/// Else what an earlier run has said would stand for good.
+#[test]
+fn a_weeder_that_is_blind_from_its_start_says_so() {
+    for resource in ["endpointslices", "namespaces"] {
+        for failure in [Failure::Status(403), Failure::Status(503), Failure::Hang] {
+            run(async move {
+                let mut garden = Garden::recovered().await;
+                garden.stop().await;
+                let ready = |status: &Value, reason: &str, is: &str| {
+                    let ready = condition(status, "Ready");
+                    ready["reason"] == reason && ready["status"] == is
+                };
+                assert!(ready(&garden.status(), "Watching", "True"));
+                garden.seed.fail(failure, ALWAYS, move |call: &Call| {
+                    call.resource == resource
+                });
+                garden.seed.deny(|asked| asked["verb"] == "delete");
+                garden.start();
+                let what = format!("that it is blind: {resource}, {failure:?}");
+                garden
+                    .status_where(&what, |it| ready(it, "Listing", "False"))
+                    .await;
+                // What it lacks besides is told as well.
+                let lacks = || (degraded(&garden).0 == "RightsMissing").then_some(());
+                garden.clock.until(&what, lacks).await;
+                if matches!(failure, Failure::Hang) {
+                    return;
+                }
+                garden.seed.heal();
+                let status = garden
+                    .status_where("that it sees", |it| ready(it, "Watching", "True"))
+                    .await;
+                assert_eq!(status["services"], json!({"watched": 1, "ready": 1}));
+            });
+        }
+    }
+}
+
+/// What an earlier run has said stands until there is something else to say.
+#[tokio::test]
+async fn a_start_that_takes_a_while_is_no_news() {
+    let lists = |call: &Call| call.resource == "endpointslices";
+    let mut garden = Garden::unready().await;
+    garden.pass(10).await;
+    garden.stop().await;
+    garden.seed.forget_calls();
+    // It ends before it has seen anything.
+    garden.seed.fail(Failure::Status(503), ALWAYS, lists);
+    garden.start();
+    garden.pass(5).await;
+    garden.stop().await;
+    garden.seed.heal();
+    garden.seed.fail(Failure::Status(503), (0, 3), lists);
+    garden.start();
+    garden.pass(30).await;
+    let refused = garden.seed.calls().into_iter().filter(lists).count();
+    assert!(refused > 4, "{refused}");
+    let briefs = garden.seed.briefs();
+    assert!(
+        !briefs.iter().any(|it| it.starts_with("PATCH")),
+        "{briefs:?}"
+    );
+}
+
 /// What is known of services stands, and is out of date.
 #[tokio::test]
 async fn a_watch_of_services_that_stays_broken_is_told() {

@@ -45,6 +45,11 @@ impl Coverage {
         self.namespaces_listed = true;
     }
 
+    /// Whether policies have been listed.
+    pub fn policies_listed(&self) -> bool {
+        self.policies_listed
+    }
+
     /// Whether both have been listed.
     pub fn listed(&self) -> bool {
         self.policies_listed && self.namespaces_listed

@@ -54,6 +54,9 @@ const REPORT: Duration = Duration::from_secs(1);
 /// For so long nothing is reported for a list of slices that is under way: mostly it takes a moment,
 /// and what was said without it would stand for seconds.
 const FIRST_LIST: Duration = Duration::from_secs(3);
+/// For so long nothing is reported at the start, for lists that take longer or are tried again: what an
+/// earlier run has said stands meanwhile, and a start is not to change it and then change it back.
+const START: Duration = Duration::from_secs(30);
 /// When the weeder is stopped, deletions that are under way may still end within this.
 const LAST_DELETIONS: Duration = Duration::from_secs(5);
 
@@ -175,7 +178,7 @@ impl Weeding {
                     self.delete_next();
                 }
                 () = until(self.reports.due) => {
-                    match self.slices.expected_until(&self.state) {
+                    match self.expected_until() {
                         Some(end) => self.reports.due = Some(end),
                         None => self.report(),
                     }
@@ -196,7 +199,10 @@ impl Weeding {
         };
         let _ = timeout(LAST_DELETIONS, last).await;
         self.tell_news();
-        self.report();
+        // Who ends while it begins knows nothing better than what stands.
+        if self.reports.said.is_some() || self.expected_until().is_none() {
+            self.report();
+        }
     }
 
     /// Does what follows from the state as it is now.
@@ -245,6 +251,17 @@ impl Weeding {
         }
     }
 
+    /// Until when reports wait for lists that are under way; `None` if none is, or they do not wait any
+    /// more.
+    fn expected_until(&self) -> Option<Instant> {
+        let patience = match self.reports.said {
+            None => START,
+            Some(_) => FIRST_LIST,
+        };
+        let began = self.slices.began.filter(|_| !self.state.services_listed());
+        began.map(|it| it + patience).filter(|it| *it > Instant::now())
+    }
+
     fn report(&mut self) {
         // What is not known yet is not over.
         let mut reports = self.state.listed().then(|| self.state.reports());
@@ -290,13 +307,6 @@ impl Slices {
         });
         self.began = Some(Instant::now());
         self.names = names;
-    }
-
-    /// Until when a list of slices that is under way is waited for; `None` if none is, or not any
-    /// more.
-    fn expected_until(&self, state: &State) -> Option<Instant> {
-        let end = self.began.filter(|_| !state.services_listed())? + FIRST_LIST;
-        (end > Instant::now()).then_some(end)
     }
 
     async fn next(&mut self) -> Option<Event<EndpointSlice>> {

@@ -62,8 +62,6 @@ pub struct State {
     namespace_list: Vec<PartialObjectMeta<NamespaceObject>>,
     /// Whether policies and namespaces were listed, and their services looked at.
     began: bool,
-    /// Whether all has been listed once.
-    listed: bool,
     /// What is to be decided again: all looping pods of these namespaces, and these.
     stale_namespaces: BTreeSet<Arc<str>>,
     stale_pods: BTreeSet<Arc<str>>,
@@ -279,15 +277,14 @@ impl State {
         None
     }
 
-    /// Whether policies, namespaces and slices have each been listed once: before that, reports do
-    /// not tell all.
+    /// Whether policies have been listed: before that, reports do not tell of all.
     pub fn listed(&self) -> bool {
-        self.listed
+        self.coverage.policies_listed()
     }
 
-    /// Whether the slices of all services that policies name have been listed.
+    /// Whether namespaces, and the slices of all services that policies name, have been listed.
     pub fn services_listed(&self) -> bool {
-        self.services.listed()
+        self.coverage.listed() && self.services.listed()
     }
 
     /// What is to be said of each policy. Looks at everything there is.
@@ -324,7 +321,6 @@ impl State {
     /// Brings watches and turns in line with what has changed.
     fn settle(&mut self, now: Now) {
         self.advance(now);
-        self.listed |= self.coverage.listed() && self.services.listed();
         for watch in self.scopes.settle() {
             self.broken.remove(&watch);
             for uid in self.looping.end(&watch) {

@@ -28,7 +28,8 @@ pub struct WeedReport {
     pub suspend: bool,
     /// What is wrong with it.
     pub problems: Vec<String>,
-    /// Whether the slices of all its services have been listed, so that it is known which there are.
+    /// Whether namespaces, and the slices of all its services, have been listed, so that it is known
+    /// which there are.
     pub listed: bool,
     /// How many services it watches.
     pub services: usize,

@@ -98,8 +98,9 @@ fn ready(report: &WeedReport) -> Vec<Wanted> {
         return vec![Wanted::new(READY, true, "Suspended", message)];
     }
     if !report.listed {
-        let message = "the EndpointSlices of its services have not been listed yet, so that no pod is \
-                       deleted for those that were not known before";
+        let message = "Namespaces, or the EndpointSlices of its services, have not been listed yet, so \
+                       that no pod is deleted for those that were not known before; the log and \
+                       /readyz of the weeder say why";
         return vec![Wanted::new(READY, false, "Listing", message)];
     }
     if let Some(blind) = of(report, SERVICES_UNWATCHED).next() {

@@ -122,6 +122,7 @@ impl State {
 pub(super) fn reports(state: &State) -> Vec<WeedReport> {
     let mut troubles = troubles(state);
     let policies = state.coverage.policies();
+    let namespaces_listed = state.coverage.listed();
     policies
         .map(|policy| {
             let account = state.accounts.get(&policy.name).cloned();
@@ -134,7 +135,8 @@ pub(super) fn reports(state: &State) -> Vec<WeedReport> {
                 mode: policy.mode,
                 suspend: policy.suspend,
                 problems: policy.problems().to_vec(),
-                listed: policy.services().all(|it| state.services.is_listed(it)),
+                listed: namespaces_listed
+                    && policy.services().all(|it| state.services.is_listed(it)),
                 services: 0,
                 ready: 0,
                 not_ready: Vec::new(),

@@ -112,7 +112,7 @@ impl Bench {
         bench.state.policy_event(Event::InitDone, bench.now);
         bench.slice(Event::Init);
         bench.slice(Event::InitDone);
-        assert!(bench.state.listed());
+        assert!(bench.state.services_listed());
         bench
     }
 
