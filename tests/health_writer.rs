@@ -22,7 +22,7 @@ use dependency_watchdog::{
     prober::{
         ledger::Problem,
         moment::Moment,
-        verdict::{Assessment, Verdict},
+        verdict::{Assessment, Doubt, Verdict},
     },
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
@@ -647,6 +647,23 @@ fn seen(state: ClusterState) -> ClusterReport {
     }
 }
 
+/// As every state is that tells of it: nothing was read either.
+fn unreachable() -> ClusterReport {
+    ClusterReport {
+        finding: Finding::Unread {
+            reason: "ConnectionRefused",
+            message: "nobody answers".to_owned(),
+        },
+        ..seen(ClusterState::Degraded)
+    }
+}
+
+fn suspect() -> ClusterReport {
+    let doubt = Doubt::Unproven(Moment::from_nanos(0));
+    let seen = Box::new(assessment(5, 3));
+    found(Finding::Judged(Verdict::Undetermined(doubt), seen))
+}
+
 fn checked(result: CheckResult, since: Option<i64>) -> ClusterReport {
     ClusterReport {
         checks: vec![CheckStatus {
@@ -688,8 +705,10 @@ async fn the_states_of_an_outage_are_said_one_by_one() {
 /// A thousand clusters share a budget of a few writes a second.
 #[test]
 fn what_comes_and_goes_is_said_once_a_minute() {
-    let flapping: [fn(usize) -> ClusterReport; 2] = [
+    let flapping: [fn(usize) -> ClusterReport; 4] = [
         |round| seen([ClusterState::Degraded, ClusterState::Online][round % 2]),
+        |round| [unreachable(), seen(ClusterState::Online)][round % 2].clone(),
+        |round| [suspect(), healthy()][round % 2].clone(),
         |round| {
             checked(
                 [CheckResult::Failing, CheckResult::Passing][round % 2],
@@ -715,16 +734,42 @@ fn what_comes_and_goes_is_said_once_a_minute() {
     }
 }
 
+/// Nor does a cluster that stays protected and is not reached at every other probe write each time that
+/// it is seen to be silent.
+#[tokio::test]
+async fn an_outage_that_is_seen_now_and_then_is_said_once_a_minute() {
+    let desk = Desk::healthy().await;
+    let minutes = 20;
+    for round in 0..minutes * 12 {
+        let report = match round % 2 {
+            0 => protected(),
+            _ => ClusterReport {
+                finding: unreachable().finding,
+                ..protected()
+            },
+        };
+        let outage = round % 2 == 0;
+        desk.tell(report).await;
+        if outage {
+            assert_eq!(desk.health()["reason"], "Outage");
+        }
+        desk.clock.pass(Duration::from_secs(5)).await;
+    }
+    // That it is not seen, some times at first and once a minute; that it is, after each of these.
+    let written = desk.count("PATCH clusterhealths/status/a");
+    assert!(
+        (2 * minutes..2 * (minutes + 14)).contains(&written),
+        "{written}"
+    );
+}
+
 /// What is written anyway uses up nothing of what may be written for a state alone.
 #[tokio::test]
 async fn a_state_that_comes_with_news_keeps_no_other_waiting() {
     let desk = Desk::healthy().await;
     for _ in 0..20 {
         desk.tell(ClusterReport {
-            finding: Finding::Unread {
-                reason: "ConnectionRefused",
-                message: "nobody answers".to_owned(),
-            },
+            mode: Mode::DryRun,
             ..seen(ClusterState::Degraded)
         })
         .await;

@@ -53,7 +53,8 @@ enum Rank {
     Urgent,
     /// Any other news.
     News,
-    /// That a cluster is observed otherwise, which may be all of them at once, again and again.
+    /// That a cluster is observed otherwise, if only that it cannot be reached, which may be all of them at
+    /// once, again and again.
     Observed,
 }
 

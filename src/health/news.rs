@@ -13,9 +13,8 @@ use crate::{
     },
 };
 
-/// Whether the second report says something that the first did not. Ages, counts, and when the
-/// cluster was probed are no news, but for the last expired lease that is fresh again: an outage
-/// that is over is not to leave expired leases behind.
+/// Whether the second report says something that the first did not, and that matters whatever it costs:
+/// what is done or would be, for whom, and what was found if that decides it.
 pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
     said.uid != report.uid
         || said.policy != report.policy
@@ -27,16 +26,24 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || !is_held_back_alike(said.held_back.as_ref(), report.held_back.as_ref())
         || said.dependents != report.dependents
         || !is_same_trouble(&said.problems, &report.problems)
-        || !is_same(&said.finding, &report.finding)
+        || is_decisive(&said.finding, &report.finding)
 }
 
-/// Whether the second report says that the cluster is in another state, its nodes in other trouble, or
-/// a check has come to something else. How many nodes there are is no news, nor what a check has put
-/// out. Since nothing is scaled for a state, it is said less often than [news](is_news) if it comes
-/// and goes.
+/// Whether the second report says that something else was found of the cluster, that it is in another
+/// state, its nodes in other trouble, or that a check has come to something else. How many nodes there
+/// are is no news, nor what a check has put out. Since nothing is scaled for it, it is said less often
+/// than [news](is_news) if it comes and goes.
 pub fn is_other_observation(said: &ClusterReport, report: &ClusterReport) -> bool {
-    is_other_state(said.observed.as_ref(), report.observed.as_ref())
+    is_other_finding(said, report)
+        || is_other_state(said.observed.as_ref(), report.observed.as_ref())
         || is_other_result(&said.checks, &report.checks)
+}
+
+/// Whether something else was found of the cluster. Ages, counts, and when it was probed make no
+/// difference, but for the last expired lease that is fresh again: an outage that is over is not to
+/// leave expired leases behind.
+pub fn is_other_finding(said: &ClusterReport, report: &ClusterReport) -> bool {
+    !is_same(&said.finding, &report.finding)
 }
 
 /// Whether the same failure, of a probe, of a check or to scale a dependent, or the same state, is put into
@@ -116,6 +123,20 @@ pub(super) fn is_other_result(said: &[CheckStatus], checks: &[CheckStatus]) -> b
         || said.iter().zip(checks).any(|(said, check)| {
             key(said) != key(check) || (&said.name, &said.hash) != (&check.name, &check.hash)
         })
+}
+
+/// Whether something else was found that decides what is done: that the cluster is not to be probed, or
+/// is after all, or an outage. That one is not seen any more is told by the protection, if it ends: at
+/// every other probe it may be seen again.
+fn is_decisive(said: &Finding, finding: &Finding) -> bool {
+    use Finding::{Judged, Pending, Skipped, Triggered, Unread};
+    match (said, finding) {
+        (Pending | Skipped { .. }, _) | (_, Pending | Skipped { .. }) => !is_same(said, finding),
+        (Judged(Verdict::Outage, _), Judged(Verdict::Outage, _))
+        | (Triggered { .. }, Triggered { .. }) => false,
+        (_, Judged(Verdict::Outage, _) | Triggered { .. }) => true,
+        (_, Judged(..) | Unread { .. }) => false,
+    }
 }
 
 fn is_same(said: &Finding, finding: &Finding) -> bool {
@@ -288,6 +309,18 @@ mod tests {
         checked(&[passing()]),
         checked(&[CheckStatus { role: Some(CheckRole::Gate), ..passing() }])
     )]
+    #[case::unread(healthy(), unread(""))]
+    #[case::read_again(unread(""), healthy())]
+    #[case::for_another_reason(
+        unread(""),
+        report(Finding::Unread { reason: "Timeout", message: String::new() })
+    )]
+    #[case::suspect(healthy(), suspect(1))]
+    #[case::the_last_expired(healthy(), judged(Verdict::Healthy, 0))]
+    #[case::machines(healthy(), with_machines(Some(4)))]
+    #[case::no_outage_seen_any_more(judged(Verdict::Outage, 3), unread(""))]
+    #[case::no_trigger_any_more(failing(""), healthy())]
+    #[case::of_the_leases_beside(failing(""), report(triggered("", unread("").finding)))]
     fn what_is_observed_otherwise(#[case] said: ClusterReport, #[case] report: ClusterReport) {
         assert!(is_other_observation(&said, &report));
         // It is said, but not whatever it costs.
@@ -350,6 +383,7 @@ mod tests {
     #[case::other_words_of_a_problem(problem("the seed said A"), problem("the seed said B"))]
     fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
         assert!(!is_news(&said, &report));
+        assert!(!is_other_observation(&said, &report));
     }
 
     #[rstest]
@@ -370,10 +404,7 @@ mod tests {
     #[case::held_back(ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() })]
     #[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..healthy() })]
     #[case::problem(problem(""))]
-    #[case::verdict(judged(Verdict::Outage, 1))]
-    #[case::the_last_expired(judged(Verdict::Healthy, 0))]
-    #[case::machines(with_machines(Some(4)))]
-    #[case::unread(unread(""))]
+    #[case::outage(judged(Verdict::Outage, 1))]
     #[case::skipped(skipped(""))]
     #[case::triggered(failing(""))]
     #[case::gate(gated(""))]
@@ -391,6 +422,29 @@ mod tests {
             &problems(&[("kcm", "ScalingLate")]),
             &problems(now)
         ));
+    }
+
+    #[rstest]
+    #[case::outage(judged(Verdict::Outage, 3))]
+    #[case::triggered(failing(""))]
+    fn an_outage_is_said_at_once_whatever_was_seen_before(
+        #[case] outage: ClusterReport,
+        #[values(
+            healthy(),
+            unread(""),
+            suspect(1),
+            skipped(""),
+            report(Finding::Pending)
+        )]
+        said: ClusterReport,
+    ) {
+        assert!(is_news(&said, &outage));
+    }
+
+    #[test]
+    fn that_a_cluster_is_probed_is_news() {
+        assert!(is_news(&skipped(""), &healthy()));
+        assert!(is_news(&report(Finding::Pending), &unread("")));
     }
 
     #[test]

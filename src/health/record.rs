@@ -228,7 +228,9 @@ impl ClusterRecord {
         }
         self.recalled.fill_in(&mut report.checks);
         let news = self.report.as_ref().is_none_or(|known| {
-            known.looked_at != report.looked_at || news::is_news(known, &report)
+            known.looked_at != report.looked_at
+                || news::is_news(known, &report)
+                || news::is_other_finding(known, &report)
         });
         let leases = report.finding.leases();
         self.heard |= matches!(leases, Finding::Judged(Verdict::Healthy, _));

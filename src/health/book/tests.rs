@@ -4,7 +4,7 @@ use crate::{
     health::{
         cluster,
         fixtures::{assessment, report, view},
-        report::{ClusterReport, Finding},
+        report::{ClusterReport, Finding, HeldBack},
     },
     prober::verdict::Verdict,
 };
@@ -57,17 +57,18 @@ fn order(book: &mut Book) -> Vec<Arc<str>> {
 #[test]
 fn what_is_only_observed_is_written_last() {
     let mut book = written(&["a", "b", "c", "d"]);
-    for name in ["a", "b"] {
-        book.take(Update::Cluster(
-            name.into(),
-            state(ClusterState::FailingMetrics),
-        ));
-    }
+    let failing = state(ClusterState::FailingMetrics);
+    book.take(Update::Cluster("a".into(), failing));
     let unread = report(Finding::Unread {
         reason: "Timeout",
         message: "no answer".to_owned(),
     });
-    book.take(Update::Cluster("c".into(), Box::new(unread)));
+    book.take(Update::Cluster("b".into(), Box::new(unread)));
+    let held_back = ClusterReport {
+        held_back: Some(HeldBack::By("why")),
+        ..*seen(Verdict::Healthy, Protection::None)
+    };
+    book.take(Update::Cluster("c".into(), Box::new(held_back)));
     let outage = seen(Verdict::Outage, Protection::ScalingDown);
     book.take(Update::Cluster("d".into(), outage));
     let order = order(&mut book);
