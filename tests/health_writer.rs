@@ -983,6 +983,46 @@ async fn a_finalizer_is_not_taken_for_that_of_a_predecessor() {
     assert_eq!(desk.finalizers(), json!([FINALIZER]));
 }
 
+/// News may be due without end, and somebody may have to look at something else.
+#[tokio::test]
+async fn events_wait_for_a_few_statuses_at_most() {
+    let desk = Desk::healthy().await;
+    let clusters: Vec<Arc<str>> = (0..40).map(|it| format!("c{it}").into()).collect();
+    for cluster in &clusters {
+        desk.reporter.cluster(cluster, healthy());
+    }
+    desk.clock.pass(MOMENT).await;
+    // More are due than are written at once, and each ends when it may.
+    let status = |call: &support::Call| call.brief().starts_with("PATCH clusterhealths");
+    let held = clusters.iter().map(|_| desk.seed.hold(status));
+    let mut held: Vec<_> = held.collect();
+    for cluster in &clusters {
+        let report = ClusterReport {
+            mode: Mode::DryRun,
+            ..healthy()
+        };
+        desk.reporter.cluster(cluster, report);
+    }
+    desk.clock.pass(MOMENT).await;
+    for check in ["a", "b", "c"] {
+        let message = "it would have failed".to_owned();
+        let name = Arc::from("a");
+        desk.reporter
+            .exec_tolerated(&name, check.to_owned(), message);
+    }
+    desk.clock.pass(MOMENT).await;
+    assert_eq!(desk.seed.events().len(), 1);
+    for sent in 2..=3 {
+        for (ends, expected) in [(3, sent - 1), (1, sent)] {
+            for release in held.drain(..ends) {
+                release.send(()).unwrap();
+            }
+            desk.clock.pass(MOMENT).await;
+            assert_eq!(desk.seed.events().len(), expected);
+        }
+    }
+}
+
 /// States may come and go for as long as they like: somebody may have to look at something else.
 #[tokio::test]
 async fn events_do_not_wait_for_states() {

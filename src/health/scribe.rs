@@ -1,8 +1,9 @@
 //! The loop of a writer: what is reported is taken up, and written when its turn comes.
 //!
 //! Reports are coalesced: what is written is the newest that is known. A few objects are written at
-//! once, so that one whose write hangs keeps no other waiting. Events go one at a time, and none is
-//! begun while a status is due that matters more. What is written, and when, is up to the [`Content`].
+//! once, so that one whose write hangs keeps no other waiting. Events go one at a time, and while
+//! statuses are due that matter more, one for every few of these. What is written, and when, is up to
+//! the [`Content`].
 
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ use crate::runtime::{pulse::Pulses, seed::Seed, timer::until};
 
 /// So many objects are written at once.
 const WRITES_AT_ONCE: usize = 16;
+/// While statuses are due that matter more, an event is begun after so many of these: they may be due
+/// without end, and only so many events can wait.
+const WRITES_PER_EVENT: usize = 4;
 /// When the writer is stopped, what is due may still be written within this, and after that events.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -116,6 +120,7 @@ impl<C: Content> Desk<C> {
         let scribe = Scribe {
             outbox: Outbox::new(self.seed.clone(), C::CONTROLLER, counts),
             writes: FuturesUnordered::new(),
+            overtaken: 0,
             desk: self,
         };
         scribe.run(stop).await;
@@ -126,6 +131,8 @@ struct Scribe<C: Content> {
     desk: Desk<C>,
     writes: FuturesUnordered<BoxFuture<'static, C::Done>>,
     outbox: Outbox,
+    /// How many writes were begun since the last event was.
+    overtaken: usize,
 }
 
 impl<C: Content> Scribe<C> {
@@ -139,8 +146,9 @@ impl<C: Content> Scribe<C> {
             let waits = |(due, object): &(Instant, C::Object)| {
                 *due > Instant::now() || self.desk.content.is_minor(object)
             };
-            if next.as_ref().is_none_or(waits) {
-                self.outbox.send_next();
+            let may_send = self.overtaken >= WRITES_PER_EVENT || next.as_ref().is_none_or(waits);
+            if may_send && self.outbox.send_next() {
+                self.overtaken = 0;
             }
             let next = next.filter(|_| self.writes.len() < WRITES_AT_ONCE);
             let due = next.as_ref().map(|(due, _)| *due);
@@ -205,8 +213,10 @@ impl<C: Content> Scribe<C> {
     }
 
     fn write(&mut self, object: &C::Object) {
-        self.writes
-            .extend(self.desk.content.write(&self.desk.seed, object));
+        if let Some(write) = self.desk.content.write(&self.desk.seed, object) {
+            self.writes.push(write);
+            self.overtaken = self.overtaken.saturating_add(1);
+        }
     }
 
     fn written(&mut self, done: C::Done) {

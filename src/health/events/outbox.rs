@@ -34,13 +34,15 @@ impl Outbox {
         self.queue.push(regarding, event);
     }
 
-    /// Begins with the oldest, unless one is on its way.
-    pub(in crate::health) fn send_next(&mut self) {
+    /// Begins with the oldest, unless one is on its way; tells whether there was one to begin with.
+    pub(in crate::health) fn send_next(&mut self) -> bool {
         if self.publishing.is_none()
             && let Some((regarding, event)) = self.queue.pop()
         {
             self.publishing = Some(self.publisher.publish(regarding, event));
+            return true;
         }
+        false
     }
 
     /// Follows the one on its way to its end, which never comes if there is none. Can be broken off
