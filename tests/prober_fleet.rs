@@ -508,6 +508,48 @@ async fn an_invalid_policy_is_stalled_and_its_neighbours_go_on() {
     world.reason("b", "Healthy").await;
 }
 
+/// Gardener has given a field another type; no cluster is to be called well for that.
+#[tokio::test]
+async fn a_policy_whose_clusters_cannot_be_read_is_not_ready() {
+    let world = World::running(&["a", "b"]).await;
+    policy_reason(&world, "p", "Ready", "Probing").await;
+    let change = |cluster: &str, readable: bool| {
+        world.seed.change("clusters", "", cluster, |it| {
+            it["spec"]["shoot"]["status"]["hibernated"] = json!((!readable).then_some("no"));
+        });
+    };
+    change("a", false);
+    let status = world.reason("a", "Unreadable").await;
+    for (kind, expected) in [("Ready", "False"), ("Degraded", "True")] {
+        let condition = condition(&status, kind);
+        assert_eq!(condition["status"], expected, "{kind}");
+        let message = condition["message"].as_str().unwrap();
+        assert!(
+            message.contains("spec.shoot.status.hibernated"),
+            "{message}"
+        );
+    }
+    // The other one is seen.
+    let status = policy_reason(&world, "p", "Degraded", "Undetermined").await;
+    assert_eq!(condition(&status, "Ready")["status"], "True");
+
+    change("b", false);
+    let status = policy_reason(&world, "p", "Ready", "NothingJudged").await;
+    let ready = condition(&status, "Ready");
+    assert_eq!(ready["status"], "False");
+    let message = ready["message"].as_str().unwrap();
+    assert!(
+        message.contains("a (Unreadable), b (Unreadable)"),
+        "{message}"
+    );
+    assert_eq!(status["clusters"]["undetermined"], 2, "{status}");
+    for cluster in ["a", "b"] {
+        change(cluster, true);
+    }
+    policy_reason(&world, "p", "Ready", "Probing").await;
+    policy_reason(&world, "p", "Degraded", "AsExpected").await;
+}
+
 /// A policy that is deleted, or stops selecting, leaves no cluster behind at zero.
 #[test]
 fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {

@@ -231,17 +231,18 @@ pub struct ClusterCounts {
     /// Clusters that this policy applies to.
     #[schemars(range(min = 0))]
     pub selected: i32,
-    /// Selected clusters that are probed.
+    /// Selected clusters that are to be probed, as far as is known.
     #[schemars(range(min = 0))]
     pub probing: i32,
     /// Clusters whose dependents are scaled down, or not all restored yet, including those that the
     /// policy does not select any more.
     #[schemars(range(min = 0))]
     pub protected: i32,
-    /// Probed clusters that cannot be judged at present.
+    /// Clusters that are to be probed and cannot be judged at present, those included whose Shoot
+    /// cannot be read.
     #[schemars(range(min = 0))]
     pub undetermined: i32,
-    /// Selected clusters that are not probed; their ClusterHealth says why.
+    /// Selected clusters that are not to be probed; their ClusterHealth says why.
     #[schemars(range(min = 0))]
     pub skipped: i32,
 }

@@ -16,6 +16,10 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
+/// Why one is not probed whose Shoot cannot be read: nobody knows whether it is to be.
+const UNREADABLE: &str = "Unreadable";
+/// Why one is degraded that is protected and not probed.
+pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
 /// The finding that enough leases are expired.
@@ -122,6 +126,12 @@ pub fn judged(finding: &Finding) -> bool {
     )
 }
 
+/// Whether this is a reason for which a cluster is meant not to be probed, which leaves nothing to be
+/// desired.
+pub(super) fn is_meant(skipped: &str) -> bool {
+    skipped != UNREADABLE
+}
+
 /// Whether this is the reason of an outage.
 pub fn is_outage(reason: &str) -> bool {
     [OUTAGE, TRIGGER_FAILED].contains(&reason)
@@ -161,7 +171,7 @@ fn wanted(
     message: &str,
 ) -> Vec<Wanted> {
     let ready = match &report.finding {
-        Finding::Skipped { .. } => Wanted::new(READY, true, reason, evidence),
+        Finding::Skipped { reason, .. } => Wanted::new(READY, is_meant(reason), reason, evidence),
         finding => Wanted::new(READY, judged(finding), reason, evidence),
     };
     let protecting = protecting(report, message);
@@ -170,7 +180,10 @@ fn wanted(
             Wanted::new(DEGRADED, true, problem.reason, wording::problems(report))
         }
         (None, Finding::Skipped { .. }) if report.protection != Protection::None => {
-            Wanted::new(DEGRADED, true, "ProtectedUnprobed", message)
+            Wanted::new(DEGRADED, true, PROTECTED_UNPROBED, message)
+        }
+        (None, Finding::Skipped { reason, .. }) if !is_meant(reason) => {
+            Wanted::new(DEGRADED, true, reason, evidence)
         }
         (None, finding @ (Finding::Unread { .. } | Finding::Judged(..))) if !judged(finding) => {
             Wanted::new(DEGRADED, true, reason, evidence)

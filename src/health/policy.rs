@@ -57,7 +57,7 @@ struct Tally<'a> {
     overdue: Vec<&'a str>,
     /// Dependents that could not be scaled.
     troubled: Vec<(&'a str, &'a str)>,
-    /// Probed, but not judged at present.
+    /// To be probed, but not judged at present.
     doubtful: Vec<(&'a str, &'a str)>,
     /// What it waits for while it is being deleted, with their states.
     awaited: Vec<(&'a str, String)>,
@@ -251,7 +251,7 @@ fn ready(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
         let message = match selected {
             0 => "the policy selects no cluster".to_owned(),
             _ => format!(
-                "{} of {probing} probed clusters are judged",
+                "{} of {probing} clusters that are to be probed are judged",
                 probing - undetermined
             ),
         };

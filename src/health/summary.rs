@@ -3,7 +3,7 @@
 //! what is said of a policy until there is something to say.
 
 use super::{
-    cluster::{judged, reason},
+    cluster::{PROTECTED_UNPROBED, is_meant, judged, reason},
     conditions::{DEGRADED, PROTECTED_TOO_LONG, READY},
     report::{ClusterReport, Finding},
 };
@@ -39,7 +39,7 @@ pub enum Standing {
     Skipped,
     /// Probed, and judged or about to be.
     Judged,
-    /// Probed, and not judged at present.
+    /// To be probed, as far as is known, and not judged at present.
     Doubtful,
 }
 
@@ -56,11 +56,12 @@ impl<'a> Summary<'a> {
             reason: reason(&report.finding),
             standing: match &report.finding {
                 Finding::Pending => Standing::Pending,
-                Finding::Skipped { .. } => Standing::Skipped,
+                Finding::Skipped { reason, .. } if is_meant(reason) => Standing::Skipped,
                 finding if judged(finding) => Standing::Judged,
-                Finding::Judged(..) | Finding::Triggered { .. } | Finding::Unread { .. } => {
-                    Standing::Doubtful
-                }
+                Finding::Judged(..)
+                | Finding::Triggered { .. }
+                | Finding::Unread { .. }
+                | Finding::Skipped { .. } => Standing::Doubtful,
             },
             trouble: report.problems.first().map(|problem| problem.reason),
         }
@@ -75,14 +76,18 @@ impl<'a> Summary<'a> {
         let owed = status.dependents.iter().any(|dependent| dependent.owed);
         let reason = status.reason.as_deref().unwrap_or("Pending");
         let standing = match reason {
-            _ if status.skipped.is_some() => Standing::Skipped,
+            _ if let Some(skipped) = status.skipped.as_deref() => match is_meant(skipped) {
+                true => Standing::Skipped,
+                false => Standing::Doubtful,
+            },
             "Pending" => Standing::Pending,
             _ if holds(READY).is_some() => Standing::Judged,
             _ => Standing::Doubtful,
         };
         // Degraded also tells why a cluster cannot be judged, and that one is not probed.
         let trouble = holds(DEGRADED).filter(|known| {
-            standing == Standing::Judged || standing == Standing::Doubtful && known.reason != reason
+            let expected = [reason, PROTECTED_UNPROBED].contains(&&*known.reason);
+            standing == Standing::Judged || standing == Standing::Doubtful && !expected
         });
         Self {
             policy: status.policy.as_deref(),
@@ -133,6 +138,13 @@ mod tests {
         })
     }
 
+    fn unreadable() -> ClusterReport {
+        report(Finding::Skipped {
+            reason: "Unreadable",
+            message: String::new(),
+        })
+    }
+
     /// A status tells a successor as much as the report told.
     #[rstest]
     #[case::pending(report(Finding::Pending))]
@@ -143,6 +155,9 @@ mod tests {
     #[case::unread(report(Finding::Unread { reason: "Timeout", message: String::new() }))]
     #[case::skipped(skipped())]
     #[case::skipped_and_protected(ClusterReport { protection: Protection::Active, ..skipped() })]
+    #[case::unreadable(unreadable())]
+    #[case::unreadable_and_protected(ClusterReport { protection: Protection::Active, ..unreadable() })]
+    #[case::unreadable_and_troubled(troubled(unreadable()))]
     #[case::troubled(troubled(judged(Verdict::Healthy)))]
     #[case::troubled_and_doubtful(troubled(judged(Verdict::Undetermined(Doubt::NoWrites))))]
     #[case::overdue(ClusterReport {

@@ -158,6 +158,22 @@ fn what_is_not_probed_says_why_and_is_not_degraded() {
     assert_eq!(condition(&status, DEGRADED).status, "False");
 }
 
+/// Nobody knows whether it is to be probed; that none is would else be green on every cluster.
+#[test]
+fn a_cluster_that_cannot_be_read_is_not_ready() {
+    let status = written(&report(Finding::Skipped {
+        reason: "Unreadable",
+        message: "the Cluster cannot be read: spec.shoot.spec: no map".to_owned(),
+    }));
+    assert_eq!(status.skipped.as_deref(), Some("Unreadable"));
+    for (kind, expected) in [(READY, "False"), (DEGRADED, "True")] {
+        let condition = condition(&status, kind);
+        assert_eq!(condition.status, expected, "{kind}");
+        assert_eq!(condition.reason, "Unreadable", "{kind}");
+        assert!(condition.message.contains("spec.shoot.spec"), "{kind}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_neither_ready_nor_silent() {
     let status = written(&report(Finding::Unread {

@@ -51,6 +51,13 @@ fn skipped() -> ClusterReport {
     })
 }
 
+fn unreadable() -> ClusterReport {
+    report(Finding::Skipped {
+        reason: "Unreadable",
+        message: String::new(),
+    })
+}
+
 fn pending() -> ClusterReport {
     report(Finding::Pending)
 }
@@ -146,6 +153,9 @@ fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condit
 #[case::some_doubtful(vec![healthy(), doubtful()], ["True Probing", "False NoOutage", "True Undetermined"])]
 #[case::all_blind(vec![unread(), doubtful()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
 #[case::blind_but_for_skipped(vec![unread(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::all_unreadable(vec![unreadable(), unreadable()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::unreadable_but_for_skipped(vec![unreadable(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::some_unreadable(vec![healthy(), unreadable()], ["True Probing", "False NoOutage", "True Undetermined"])]
 #[case::only_skipped(vec![skipped()], ["True Probing", "False NoOutage", "False AsExpected"])]
 #[case::not_yet(vec![healthy(), pending()], ["False Reconciling", "False NoOutage", "False AsExpected"])]
 #[case::trouble(vec![healthy(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
@@ -183,13 +193,20 @@ fn an_invalid_policy_is_stalled_with_every_problem() {
 
 #[test]
 fn clusters_are_counted() {
-    let reports = vec![healthy(), protected(), unread(), skipped(), pending()];
-    let status = written(&policy(5), reports);
+    let reports = vec![
+        healthy(),
+        protected(),
+        unread(),
+        skipped(),
+        pending(),
+        unreadable(),
+    ];
+    let status = written(&policy(6), reports);
     let expected = ClusterCounts {
-        selected: 5,
-        probing: 4,
+        selected: 6,
+        probing: 5,
         protected: 1,
-        undetermined: 1,
+        undetermined: 2,
         skipped: 1,
     };
     assert_eq!(status.clusters, expected);
