@@ -445,6 +445,31 @@ async fn what_was_weeded_is_counted_on_after_a_restart() {
     assert_eq!(pods, ["api-2", "api-1"]);
 }
 
+/// A newer operator, or an older one, may understand it.
+#[tokio::test]
+async fn what_was_weeded_stays_although_the_policy_cannot_be_read_any_more() {
+    let mut garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
+    garden
+        .status_where("it is told", |status| status["weeded"] == 1)
+        .await;
+    garden.stop().await;
+    let last = garden.status()["lastWeeds"].clone();
+    assert_eq!(last[0]["pod"], "api-1");
+    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!(5));
+    garden.start();
+    let invalid = |status: &Value| condition(status, "Ready")["reason"] == "Invalid";
+    let status = garden.status_where("that it is not obeyed", invalid).await;
+    assert_eq!(
+        (&status["weeded"], &status["lastWeeds"]),
+        (&json!(1), &last)
+    );
+    put_pod(&garden.seed, "a", "api-2", "api", true);
+    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("1m"));
+    garden
+        .status_where("it is counted on", |status| status["weeded"] == 2)
+        .await;
+}
+
 /// Who takes over finds the service ready, whoever saw it recover.
 #[tokio::test]
 async fn a_weeder_that_is_stopped_leaves_nothing_behind() {

@@ -1,16 +1,31 @@
 //! What a WeedPolicy asks for.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{DeserializeGuard, error_boundary::InvalidObject};
+use kube::{
+    Resource,
+    core::{DeserializeGuard, error_boundary::InvalidObject},
+};
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 
 use super::selector::Selector;
-use crate::api::{LabelSelector, Mode, WeedPolicy, WeedPolicySpec};
+use crate::api::{LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
 /// ends up in a condition.
 const MAX_ERROR: usize = 256;
+
+/// A WeedPolicy as it is stored, with its status apart: that is what was written of it, whatever its
+/// spec is like.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// All but its status.
+    pub policy: DeserializeGuard<WeedPolicy>,
+    /// Its status, if it has one that can be read.
+    pub status: Option<WeedPolicyStatus>,
+}
 
 /// What is needed of a WeedPolicy. A change of its status makes no difference to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +67,46 @@ pub struct Terms {
     pub selectors: Arc<[Arc<Selector>]>,
     /// Whether they are really deleted.
     pub mode: Mode,
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut object = Value::deserialize(deserializer)?;
+        let status = object.get_mut("status").map(Value::take);
+        Ok(Self {
+            policy: serde_json::from_value(object).map_err(D::Error::custom)?,
+            status: status.and_then(|it| serde_json::from_value(it).ok()),
+        })
+    }
+}
+
+impl Resource for Stored {
+    type DynamicType = <WeedPolicy as Resource>::DynamicType;
+    type Scope = <WeedPolicy as Resource>::Scope;
+
+    fn kind(kind: &Self::DynamicType) -> Cow<'_, str> {
+        WeedPolicy::kind(kind)
+    }
+
+    fn group(kind: &Self::DynamicType) -> Cow<'_, str> {
+        WeedPolicy::group(kind)
+    }
+
+    fn version(kind: &Self::DynamicType) -> Cow<'_, str> {
+        WeedPolicy::version(kind)
+    }
+
+    fn plural(kind: &Self::DynamicType) -> Cow<'_, str> {
+        WeedPolicy::plural(kind)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.policy.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.policy.meta_mut()
+    }
 }
 
 impl Policy {
@@ -160,11 +215,15 @@ fn selectors(selectors: &[LabelSelector]) -> Arc<[Arc<Selector>]> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     fn policy(change: impl FnOnce(&mut Value)) -> Policy {
+        Policy::new(&stored(change).policy)
+    }
+
+    fn stored(change: impl FnOnce(&mut Value)) -> Stored {
         let mut object = json!({
             "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
             "kind": "WeedPolicy",
@@ -178,7 +237,7 @@ mod tests {
             },
         });
         change(&mut object);
-        Policy::new(&serde_json::from_value(object).unwrap())
+        serde_json::from_value(object).unwrap()
     }
 
     fn labels(role: &str) -> BTreeMap<String, String> {
@@ -243,6 +302,20 @@ mod tests {
             it["status"] = json!({"weeded": 3});
         });
         assert_eq!(with_status, policy(|_| ()));
+    }
+
+    #[test]
+    fn spec_and_status_are_read_apart() {
+        let none = stored(|_| ());
+        assert!(Policy::new(&none.policy).in_force() && none.status.is_none());
+        let unreadable = stored(|it| {
+            it["spec"] = json!("?");
+            it["status"] = json!({"weeded": 3});
+        });
+        assert!(!Policy::new(&unreadable.policy).in_force());
+        assert_eq!(unreadable.status.unwrap().weeded, 3);
+        let odd = stored(|it| it["status"] = json!({"weeded": "three"}));
+        assert!(Policy::new(&odd.policy).in_force() && odd.status.is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use futures::{
 use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
 use kube::{
     Api, ResourceExt as _,
-    core::{DeserializeGuard, PartialObjectMeta},
+    core::PartialObjectMeta,
     runtime::{
         WatchStreamExt as _,
         watcher::{self, Event, watcher},
@@ -30,6 +30,7 @@ use super::{
     news::News,
     now::Now,
     pods::{PodWatches, Told},
+    policy::Stored,
     rights::{InForce, Reviewer},
     services::ServiceNames,
     slice::EndpointSlice,
@@ -37,7 +38,6 @@ use super::{
     weeds::{Deletion, DeletionError},
 };
 use crate::{
-    api::WeedPolicy,
     health::{WeedReport, WeedReporter, WeedTrouble, WeedWriter, weed::report::SERVICES_UNWATCHED},
     runtime::{
         pulse::Pulse,
@@ -259,7 +259,9 @@ impl Weeding {
             Some(_) => FIRST_LIST,
         };
         let began = self.slices.began.filter(|_| !self.state.services_listed());
-        began.map(|it| it + patience).filter(|it| *it > Instant::now())
+        began
+            .map(|it| it + patience)
+            .filter(|it| *it > Instant::now())
     }
 
     fn report(&mut self) {
@@ -388,10 +390,10 @@ fn watch_policies(
     seed: &Seed,
     dry_run: bool,
     state: WatchState,
-) -> impl Stream<Item = Event<DeserializeGuard<WeedPolicy>>> + Unpin + use<> {
-    let api: Api<DeserializeGuard<WeedPolicy>> = Api::all(seed.client().clone());
-    let stream = watcher(api, watch_config()).modify(move |policy| {
-        if let Ok(policy) = &mut policy.0 {
+) -> impl Stream<Item = Event<Stored>> + Unpin + use<> {
+    let api: Api<Stored> = Api::all(seed.client().clone());
+    let stream = watcher(api, watch_config()).modify(move |stored| {
+        if let Ok(policy) = &mut stored.policy.0 {
             policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
         }
     });

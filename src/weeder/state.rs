@@ -15,10 +15,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
-use kube::{
-    core::{DeserializeGuard, PartialObjectMeta},
-    runtime::watcher::Event,
-};
+use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use tokio::time::Instant;
 
 use super::{
@@ -29,7 +26,7 @@ use super::{
     news::{Closing, News},
     now::Now,
     pod::Pod,
-    policy::Policy,
+    policy::{Policy, Stored},
     repeats::Repeats,
     scopes::{Claim, PodWatch, Scopes},
     services::{Change, ServiceNames, Services},
@@ -37,10 +34,7 @@ use super::{
     weeds::{Deletion, DeletionError, Outcome, Weeds},
     windows::Windows,
 };
-use crate::{
-    api::WeedPolicy,
-    health::{PodDeed, WeedReport},
-};
+use crate::health::{PodDeed, WeedReport};
 
 /// What is known, and what follows from it.
 #[derive(Debug, Default)]
@@ -58,7 +52,7 @@ pub struct State {
     /// What is wrong with the watches that are broken.
     broken: BTreeMap<PodWatch, String>,
     /// Lists in progress. They take effect as a whole.
-    policy_list: Vec<DeserializeGuard<WeedPolicy>>,
+    policy_list: Vec<Stored>,
     namespace_list: Vec<PartialObjectMeta<NamespaceObject>>,
     /// Whether policies and namespaces were listed, and their services looked at.
     began: bool,
@@ -89,16 +83,17 @@ pub struct Sizes {
 
 impl State {
     /// Takes up an event of the watch on policies.
-    pub fn policy_event(&mut self, event: Event<DeserializeGuard<WeedPolicy>>, now: Now) {
+    pub fn policy_event(&mut self, event: Event<Stored>, now: Now) {
         self.advance(now);
         match event {
             Event::Apply(object) => self.put_policy(&object, now),
-            Event::Delete(object) => self.remove_policy(&Policy::new(&object).name),
+            Event::Delete(object) => self.remove_policy(&Policy::new(&object.policy).name),
             Event::Init => self.policy_list = Vec::new(),
             Event::InitApply(object) => self.policy_list.push(object),
             Event::InitDone => {
                 let list = mem::take(&mut self.policy_list);
-                let names: BTreeSet<_> = list.iter().map(|it| Policy::new(it).name).collect();
+                let names = list.iter().map(|it| Policy::new(&it.policy).name);
+                let names: BTreeSet<_> = names.collect();
                 let policies = self.coverage.policies().map(|policy| policy.name.clone());
                 let gone: Vec<_> = policies.filter(|name| !names.contains(name)).collect();
                 for name in gone {

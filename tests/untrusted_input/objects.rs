@@ -16,7 +16,7 @@ use dependency_watchdog::{
     validate::Checker,
     weeder::{
         pod::{Pod, fate},
-        policy::Policy,
+        policy::{Policy, Stored},
         slice::EndpointSlice,
     },
 };
@@ -260,10 +260,10 @@ fuzzed!(
     changed(weed_policies(), 4),
     |policy| {
         let decoded = serde_json::from_str(&policy.text);
-        let Ok(object) = decoded as Result<DeserializeGuard<WeedPolicy>, _> else {
+        let Ok(stored) = decoded as Result<Stored, _> else {
             return Ok(());
         };
-        let policy = Policy::new(&object);
+        let policy = Policy::new(&stored.policy);
         prop_assert_eq!(policy.problems().is_empty() && !policy.in_force(), false);
         for service in policy.services() {
             shown(service, &policy.terms(service));

@@ -1,11 +1,8 @@
 //! The objects of the model, and what the watches show of them.
 
-use dependency_watchdog::{
-    api::WeedPolicy,
-    weeder::{pod, slice},
-};
+use dependency_watchdog::weeder::{pod, policy::Stored, slice};
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
-use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 
 /// The services; policies do not name the last.
@@ -99,7 +96,7 @@ impl Policy {
         named.map(|(_, selectors)| &selectors[..])
     }
 
-    pub(crate) fn object(&self, policy: usize) -> DeserializeGuard<WeedPolicy> {
+    pub(crate) fn object(&self, policy: usize) -> Stored {
         let services: serde_json::Map<String, Value> = self
             .services
             .iter()

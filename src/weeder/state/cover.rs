@@ -3,20 +3,17 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
-use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 
 use super::State;
-use crate::{
-    api::WeedPolicy,
-    weeder::{
-        account::Account,
-        coverage::Namespace,
-        news::{Closing, News, Opening, Pair},
-        now::Now,
-        policy::{Policy, Terms},
-        scopes::Claim,
-        windows::Window,
-    },
+use crate::weeder::{
+    account::Account,
+    coverage::Namespace,
+    news::{Closing, News, Opening, Pair},
+    now::Now,
+    policy::{Policy, Stored, Terms},
+    scopes::Claim,
+    windows::Window,
 };
 
 impl State {
@@ -35,18 +32,16 @@ impl State {
         }
     }
 
-    pub(super) fn put_policy(&mut self, object: &DeserializeGuard<WeedPolicy>, now: Now) {
-        let policy = Policy::new(object);
+    pub(super) fn put_policy(&mut self, stored: &Stored, now: Now) {
+        let policy = Policy::new(&stored.policy);
         let name = policy.name.clone();
         let known = self.coverage.policy(&name);
         if known.is_some_and(|known| known.uid != policy.uid) {
             self.remove_policy(&name);
         }
-        if let Ok(object) = &object.0 {
-            let status = || object.status.clone().unwrap_or_default();
-            let account = self.accounts.entry(name.clone());
-            account.or_insert_with(|| Account::new(policy.uid.clone(), status()));
-        }
+        let status = || stored.status.clone().unwrap_or_default();
+        let account = self.accounts.entry(name.clone());
+        account.or_insert_with(|| Account::new(policy.uid.clone(), status()));
         if self.coverage.policy(&name) == Some(&policy) {
             return;
         }

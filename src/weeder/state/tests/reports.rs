@@ -37,6 +37,27 @@ fn a_status_goes_on_where_it_was_and_a_new_policy_begins_at_nothing() {
 }
 
 #[test]
+fn a_status_goes_on_where_it_was_although_the_policy_cannot_be_read() {
+    let recorded = |change: fn(&mut Value)| {
+        policy("a", "etcd", "api", |it| {
+            it["status"] = json!({"weeded": 7});
+            change(it);
+        })
+    };
+    let broken = recorded(|it| it["spec"]["watchDuration"] = json!(5));
+    let mut bench = Bench::new(&["ns"], &[broken]);
+    let report = bench.report();
+    assert_eq!(
+        (report.problems.len(), report.weeded, report.recorded.weeded),
+        (1, 7, 7)
+    );
+    // It is corrected.
+    bench.ready("ns", "etcd", true);
+    bench.policy(recorded(|_| ()));
+    assert_eq!(bench.report().weeded, 7);
+}
+
+#[test]
 fn the_last_weeds_are_ten() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     for pod in 0..15 {
