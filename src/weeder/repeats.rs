@@ -8,6 +8,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::weeds::Deletion;
+
 /// The pause before the first successor is deleted; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest.
@@ -17,13 +19,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 #[derive(Debug, Default)]
 pub struct Repeats(BTreeMap<Arc<str>, BTreeMap<Arc<str>, Series>>);
 
-/// The deletions of pods of one controller.
-#[derive(Clone, Copy, Debug)]
+/// The deletions of pods of one controller, at least one, without those that came to nothing.
+#[derive(Debug)]
 struct Series {
+    /// By the UID of the pod: when it began, and since when the pod looped.
+    deletions: BTreeMap<Arc<str>, (Instant, Instant)>,
     first: Instant,
     last: Instant,
     /// How many of the pods had begun to loop after the first deletion.
-    successors: u32,
+    successors: usize,
 }
 
 impl Repeats {
@@ -44,29 +48,39 @@ impl Repeats {
         series.last.checked_add(pause.min(LONGEST_PAUSE))
     }
 
-    /// A pod of this controller that loops since then is deleted, in a window that was opened then.
-    pub fn deleted(
-        &mut self,
-        namespace: &Arc<str>,
-        controller: &Arc<str>,
-        looping_since: Instant,
-        opened: Instant,
-        now: Instant,
-    ) {
-        let controllers = self.0.entry(namespace.clone()).or_default();
-        let begun = Series {
-            first: now,
-            last: now,
-            successors: 0,
-        };
-        let series = controllers.entry(controller.clone()).or_insert(begun);
+    /// This deletion begins, in a window that was opened then; tells whether it is the first of its pod.
+    /// It counts from now on, so that no sibling is deleted while it is on its way.
+    pub fn begun(&mut self, deletion: &Deletion, opened: Instant, now: Instant) -> bool {
+        let controllers = self.0.entry(deletion.namespace.clone()).or_default();
+        let series = controllers.entry(deletion.owner.uid.clone());
+        let series = series.or_insert_with(|| Series::new(now));
         if series.first < opened {
-            *series = begun;
+            *series = Series::new(now);
         }
+        if series.deletions.contains_key(&deletion.uid) {
+            return false;
+        }
+        let times = (now, deletion.looping_since);
+        series.deletions.insert(deletion.uid.clone(), times);
         series.last = now;
-        if looping_since > series.first {
-            series.successors = series.successors.saturating_add(1);
+        series.successors += usize::from(deletion.looping_since > series.first);
+        true
+    }
+
+    /// This deletion came to nothing; tells whether it has counted until now.
+    pub fn failed(&mut self, deletion: &Deletion) -> bool {
+        let controller = &deletion.owner.uid;
+        let Some(controllers) = self.0.get_mut(&deletion.namespace) else {
+            return false;
+        };
+        let Some(mut series) = controllers.remove(controller) else {
+            return false;
+        };
+        let counted = series.deletions.remove(&deletion.uid).is_some();
+        if let Some(series) = Series::of(series.deletions) {
+            controllers.insert(controller.clone(), series);
         }
+        counted
     }
 
     /// No window is open in this namespace.
@@ -80,24 +94,72 @@ impl Repeats {
     }
 }
 
+impl Series {
+    /// Without any yet; the first begins now.
+    fn new(now: Instant) -> Self {
+        Self {
+            deletions: BTreeMap::new(),
+            first: now,
+            last: now,
+            successors: 0,
+        }
+    }
+
+    /// Of these.
+    fn of(deletions: BTreeMap<Arc<str>, (Instant, Instant)>) -> Option<Self> {
+        let begun = deletions.values().map(|(begun, _)| *begun);
+        let (first, last) = (begun.clone().min()?, begun.max()?);
+        let successors = deletions.values().filter(|(_, looping)| *looping > first);
+        Some(Self {
+            first,
+            last,
+            successors: successors.count(),
+            deletions,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::PodOwner;
+
+    /// Of a pod of the controller `uid` that loops since then.
+    fn deletion(pod: &str, looping_since: Instant) -> Deletion {
+        Deletion {
+            namespace: "shoot".into(),
+            pod: pod.into(),
+            uid: pod.into(),
+            resource_version: "1".into(),
+            owner: PodOwner {
+                api_version: "apps/v1".into(),
+                kind: "ReplicaSet".into(),
+                name: "api".into(),
+                uid: "uid".into(),
+            },
+            containers: vec![],
+            policy: "p".into(),
+            policy_uid: "uid-p".into(),
+            service: "etcd".into(),
+            ready_since: looping_since,
+            looping_since,
+            called_for: looping_since,
+        }
+    }
 
     /// The pauses after which the pods of one controller are deleted that loop again at once.
     fn pauses(count: usize) -> Vec<u64> {
-        let (namespace, controller): (Arc<str>, Arc<str>) = ("shoot".into(), "uid".into());
         let opened = Instant::now();
         let mut repeats = Repeats::default();
-        repeats.deleted(&namespace, &controller, opened, opened, opened);
+        assert!(repeats.begun(&deletion("first", opened), opened, opened));
         let mut last = opened;
         let mut pauses = Vec::new();
-        for _ in 0..count {
+        for number in 0..count {
             let since = last + Duration::from_secs(1);
-            let until = repeats.until(&namespace, &controller, since, opened);
+            let until = repeats.until("shoot", "uid", since, opened);
             let at = until.unwrap();
             pauses.push((at - last).as_secs());
-            repeats.deleted(&namespace, &controller, since, opened, at);
+            repeats.begun(&deletion(&number.to_string(), since), opened, at);
             last = at;
         }
         pauses
@@ -110,11 +172,10 @@ mod tests {
 
     #[test]
     fn only_successors_wait() {
-        let (namespace, controller): (Arc<str>, Arc<str>) = ("shoot".into(), "uid".into());
         let second = Duration::from_secs(1);
         let opened = Instant::now();
         let mut repeats = Repeats::default();
-        repeats.deleted(&namespace, &controller, opened, opened, opened + second);
+        repeats.begun(&deletion("a", opened), opened, opened + second);
         let until = |repeats: &Repeats, namespace: &str, controller: &str, since, opened| {
             repeats.until(namespace, controller, since, opened)
         };
@@ -126,10 +187,33 @@ mod tests {
         assert_eq!(until(&repeats, "other", "uid", later, opened), None);
         // The service was away meanwhile.
         assert_eq!(until(&repeats, "shoot", "uid", later, later), None);
-        repeats.deleted(&namespace, &controller, later, later, later);
+        repeats.begun(&deletion("b", later), later, later);
         assert_eq!(until(&repeats, "shoot", "uid", later, later), None);
         assert_eq!(repeats.count(), 1);
         repeats.forget("shoot");
         assert_eq!(repeats.count(), 0);
+    }
+
+    #[test]
+    fn what_came_to_nothing_does_not_count() {
+        let opened = Instant::now();
+        let at = |second| opened + Duration::from_secs(second);
+        let mut repeats = Repeats::default();
+        let [first, sibling] = ["a1", "b1"].map(|pod| deletion(pod, opened));
+        assert!(repeats.begun(&first, opened, at(1)));
+        assert!(repeats.begun(&sibling, opened, at(2)));
+        let successor = deletion("a2", at(3));
+        assert!(repeats.begun(&successor, opened, at(12)));
+        // To try again is no other deletion.
+        assert!(!repeats.begun(&successor, opened, at(13)));
+        let until = |repeats: &Repeats| repeats.until("shoot", "uid", at(20), opened);
+        assert_eq!(until(&repeats), Some(at(12 + 20)));
+        assert!(repeats.failed(&successor) && !repeats.failed(&successor));
+        assert_eq!(until(&repeats), Some(at(2 + 10)));
+        assert!(repeats.failed(&first));
+        assert_eq!(until(&repeats), Some(at(2 + 10)));
+        assert!(repeats.failed(&sibling));
+        assert_eq!((until(&repeats), repeats.count()), (None, 0));
+        assert!(!repeats.failed(&sibling));
     }
 }

@@ -209,7 +209,12 @@ impl State {
         let uid = deletion.uid.clone();
         let terminating = self.is_terminating(&uid);
         let tried = deletion.clone();
-        match self.weeds.ended(deletion, result, terminating, now.instant) {
+        let outcome = self.weeds.ended(deletion, result, terminating, now.instant);
+        if !self.weeds.may_be_gone(&uid) && self.repeats.failed(&tried) {
+            // Its siblings need not wait for it.
+            self.stale_namespaces.insert(tried.namespace.clone());
+        }
+        match outcome {
             Outcome::Weeded(deletion) => self.weeded(*deletion, now),
             Outcome::Changed => self.looping.outdate(&uid, &tried.resource_version),
             Outcome::Failed(Some(message)) => {
@@ -258,10 +263,8 @@ impl State {
         self.tick(now);
         while let Some((namespace, uid)) = self.budget.take() {
             if let Some((deletion, opened)) = self.deletion(&uid) {
-                if self.weeds.begun(&uid) {
-                    let (controller, since) = (&deletion.owner.uid, deletion.looping_since);
-                    self.repeats
-                        .deleted(&namespace, controller, since, opened, now.instant);
+                self.weeds.begun(&uid);
+                if self.repeats.begun(&deletion, opened, now.instant) {
                     // Its siblings may have to wait now.
                     self.stale_namespaces.insert(namespace);
                 }

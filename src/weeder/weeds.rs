@@ -114,8 +114,6 @@ struct Record {
     not_before: Option<Instant>,
     /// When it is looked at again.
     waits: Option<Instant>,
-    /// A deletion of it has begun before.
-    begun: bool,
     /// Why it could not be deleted, until it can.
     trouble: Option<String>,
     told: BTreeSet<Told>,
@@ -158,12 +156,17 @@ impl Weeds {
         }
     }
 
-    /// A deletion of this pod begins; tells whether it is the first.
-    pub fn begun(&mut self, uid: &Arc<str>) -> bool {
+    /// A deletion of this pod begins.
+    pub fn begun(&mut self, uid: &Arc<str>) {
         let record = self.record(uid);
         record.in_flight = true;
         record.went = false;
-        !std::mem::replace(&mut record.begun, true)
+    }
+
+    /// Whether a pod is deleted or gone, or may be, since an answer was lost.
+    pub fn may_be_gone(&self, uid: &str) -> bool {
+        let record = self.pods.get(uid);
+        record.is_some_and(|record| record.over || record.unanswered.is_some())
     }
 
     /// A deletion has ended. `terminating` tells whether the pod is known to be.

@@ -339,6 +339,29 @@ fn a_service_that_was_away_again_excuses_its_dependants() {
     assert_eq!(weeded(&mut bench, 0), [(0, "a2".to_owned())]);
 }
 
+/// Only while it is on its way.
+#[rstest]
+#[case::refused(DeletionError::Refused("no (403)".to_owned()), true)]
+#[case::changed(DeletionError::Changed, true)]
+#[case::throttled(DeletionError::Throttled(None), true)]
+#[case::perhaps_deleted(DeletionError::Unanswered("no answer".to_owned()), false)]
+#[case::gone(DeletionError::Gone, false)]
+fn a_pod_does_not_wait_for_one_that_was_not_deleted(
+    #[case] error: DeletionError,
+    #[case] at_once: bool,
+) {
+    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
+    bench.show(&watch, weed("a1"));
+    let deletion = bench.next().unwrap();
+    bench.pass(SECOND);
+    bench.show(&watch, weed("b1"));
+    assert_eq!(bench.next(), None);
+    bench.end(deletion, Err(error));
+    let next = bench.next();
+    assert_eq!(next.is_some(), at_once);
+    assert!(next.is_none_or(|it| &*it.pod == "b1"));
+}
+
 #[test]
 fn a_deletion_that_is_refused_makes_no_successor() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
