@@ -10,9 +10,9 @@ use std::time::Duration;
 use dependency_watchdog::prober::{guard::Guard, plan::Aim, scale::Resources};
 use serde_json::{Value, json};
 use support::{
-    INTERVAL, LONG, Stage, World, assert_kept, assert_released, assert_restored, change_policy,
-    change_shoot, condition, deleting, info, is_marked, protected, run, undecodable,
-    unreadable_grace,
+    DEPENDENTS, INTERVAL, LONG, RUNNING, Stage, World, assert_kept, assert_released,
+    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked, protected,
+    run, scale_by_hand, undecodable, unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -115,6 +115,38 @@ async fn a_rehearsal_without_a_policy_tells_why_marks_stay() {
     world.shoot("a").renew();
     let status = world.protection("a", "Active").await;
     assert_eq!(condition(&status, "Protecting")["reason"], "DryRun");
+}
+
+/// By hand, or by the operator beside which this one is tried.
+#[test]
+fn what_somebody_else_pays_is_not_owed_any_more_in_a_dry_run() {
+    for by_flag in [true, false] {
+        run(async move {
+            let world = if by_flag {
+                let world = rehearsal().await;
+                world.seed.delete("probepolicies", "", "p");
+                world.protection("a", "Active").await;
+                world
+            } else {
+                let world = protected().await;
+                change_policy(&world, "p", |policy| {
+                    policy["spec"]["mode"] = json!("DryRun")
+                });
+                world
+            };
+            world.clock.pass(INTERVAL).await;
+            world.seed.forget_calls();
+            for (name, replicas) in DEPENDENTS.into_iter().zip(RUNNING) {
+                scale_by_hand(&world, name, replicas, true);
+            }
+            world.shoot("a").renew();
+            world.clock.pass(LONG * 2).await;
+            let record = world.health("a");
+            assert_eq!(record.is_null(), by_flag, "{record}");
+            assert!(by_flag || record["protection"] == "None", "{record}");
+            assert_eq!(world.seed.writes().len(), 0);
+        });
+    }
 }
 
 /// Whoever decided to write, and however often.

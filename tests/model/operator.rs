@@ -263,12 +263,14 @@ impl Operator {
             Course::Restore | Course::Wait(_) => Aim::Restore,
             Course::Nothing => return self.stop(bounds),
         };
+        let owes = self.agenda.ledger.owes();
         // As `Probe::may`.
-        if dry_run || letting_go && aim == Aim::Protect {
+        if dry_run && !owes || letting_go && aim == Aim::Protect {
             return self.stop(bounds);
         }
-        let owes = self.agenda.ledger.owes();
-        let next = if let Course::Wait(_) = course {
+        let next = if dry_run {
+            self.agenda.hold(moment(false))
+        } else if let Course::Wait(_) = course {
             // As `Probe::wait`.
             if owes || self.agenda.protection() != Protection::None {
                 self.agenda.hold(moment(false))

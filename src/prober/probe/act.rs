@@ -112,7 +112,11 @@ impl Probe {
     /// Whether what the evidence asks for may be done now; if not, notes why.
     fn may(&mut self, aim: Aim, settings: &Settings) -> bool {
         if settings.mode == Mode::DryRun {
-            self.guard.stop();
+            // Somebody else may pay what is owed.
+            match self.guard.ledger().owes() {
+                true => self.guard.hold(),
+                false => self.guard.stop(),
+            }
             self.dry_run_at = Some(Instant::now());
         } else if Instant::now() < self.act_from {
             self.held_back = Some(INITIAL_DELAY);
