@@ -24,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 const API_SERVERS: u32 = 4;
 
 /// For a scenario as a whole; whatever it waits for has a shorter limit of its own.
-const SCENARIO_LIMIT: Duration = Duration::from_secs(300);
+const SCENARIO_LIMIT: Duration = Duration::from_secs(900);
 
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();

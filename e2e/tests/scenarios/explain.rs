@@ -12,13 +12,8 @@ use dependency_watchdog_e2e::{
     wait::{self, Look, seen},
 };
 use serde_json::{Value, json};
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// For one account, on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(30);
 /// The part of the role `view` that is there from the start. What the manifests add to it is a role
 /// of its own as long as no controller aggregates them.
 const VIEW: [&str; 2] = ["system:aggregate-to-view", "dependency-watchdog-view"];
@@ -92,7 +87,7 @@ impl<'a> Reader<'a> {
             .map(|it| (*it).to_owned())
             .collect();
         let command = Operator::exactly(self.seed, &name, &self.kubeconfig, &args, vec![])?;
-        let code = command.process.ends(LIMIT).await?.code();
+        let code = command.process.ends(wait::LIMIT).await?.code();
         let text = command.process.log()?;
         Ok(Told { code, text })
     }

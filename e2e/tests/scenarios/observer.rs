@@ -3,18 +3,14 @@
 use super::Scenario;
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{ClusterHealth, ClusterState};
-use dependency_watchdog_e2e::{DEPENDENTS, Env, Operator, Shoot};
+use dependency_watchdog_e2e::{DEPENDENTS, Env, Operator, Shoot, wait};
 use futures::{StreamExt as _, pin_mut};
 use kube::{
     Api,
     api::{WatchEvent, WatchParams},
 };
 use serde_json::json;
-use std::time::Duration;
 use tokio::time::timeout;
-
-/// For a state to come, on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -29,7 +25,7 @@ async fn is_in(shoot: &Shoot, state: &str) -> Result<()> {
     let wait = format!("--for=jsonpath={{.status.state}}={state}");
     let cluster = format!("ch/{}", shoot.namespace());
     kubectl
-        .run(&["wait", &wait, &cluster, "--timeout=120s"])
+        .run(&["wait", &wait, &cluster, "--timeout=180s"])
         .await?;
     Ok(())
 }
@@ -112,7 +108,7 @@ async fn e2e_pressure_on_one_of_three_nodes_is_shown(env: Env) -> Result<()> {
         &args,
         vec![],
     )?;
-    ensure!(explain.process.ends(LIMIT).await?.success());
+    ensure!(explain.process.ends(wait::LIMIT).await?.success());
     let told = explain.process.log()?;
     for part in [
         "State       UNHEALTHY since ",
@@ -150,7 +146,7 @@ async fn e2e_the_states_of_an_outage_can_be_watched(env: Env) -> Result<()> {
     let mut states: Vec<ClusterState> = Vec::new();
     let mut follow = async |until: ClusterState| -> Result<()> {
         while states.last() != Some(&until) {
-            let event = timeout(LIMIT, events.next()).await;
+            let event = timeout(wait::LIMIT, events.next()).await;
             let event = event.with_context(|| format!("{states:?}, and not {until:?}"))?;
             if let Some(WatchEvent::Added(record) | WatchEvent::Modified(record)) =
                 event.transpose()?

@@ -298,7 +298,7 @@ async fn e2e_a_seed_is_uninstalled_once_all_is_restored_by_hand(env: Env) -> Res
 
     // Nothing holds the kinds any more: the command waits until they are gone.
     kubectl
-        .run(&["delete", "-k", "manifests", "--timeout=50s"])
+        .run(&["delete", "-k", "manifests", "--timeout=170s"])
         .await?;
     let kinds = kubectl.run(&["get", "crds", "-o", "name"]).await?;
     ensure!(!kinds.contains("watchdog"), "{kinds}");

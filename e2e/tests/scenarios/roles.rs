@@ -13,11 +13,9 @@ use dependency_watchdog_e2e::{
     wait::{self, seen},
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 const GATE_OFF: &str = "--feature-gates=ExecProbeTimeout=false";
-/// For the end of an operator.
-const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -169,7 +167,7 @@ async fn e2e_a_trigger_that_hangs_counts_by_the_feature_gate(env: Env) -> Result
 }
 
 async fn stop(operator: &Operator) -> Result<()> {
-    let ended = operator.process.terminate(LIMIT).await?;
+    let ended = operator.process.terminate(wait::LIMIT).await?;
     ensure!(ended.success(), "{ended}");
     Ok(())
 }

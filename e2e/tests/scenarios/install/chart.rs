@@ -573,7 +573,7 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
         "--for=condition=Ready",
         "pp/shoots",
         "wp/shoots",
-        "--timeout=60s",
+        "--timeout=180s",
     ];
     kubectl.run(&ready).await?;
 

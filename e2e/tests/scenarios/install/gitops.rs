@@ -266,7 +266,7 @@ async fn e2e_gitops_examples_are_what_flux_and_argo_cd_accept(env: Env) -> Resul
     kubectl
         .run(&["apply", "--server-side", "-f", &path])
         .await?;
-    let established = ["--for=condition=Established", "--all", "--timeout=60s"];
+    let established = ["--for=condition=Established", "--all", "--timeout=180s"];
     wait::until("the definitions to be established", async || {
         // It gives up on one that has no conditions yet.
         let wait = [&["wait", "crd"], &established[..]].concat();
