@@ -24,20 +24,21 @@ pub(super) struct Bystander {
     pub(super) replicas: i64,
 }
 
-/// All that is broken.
+/// All that is broken, by an operator that acts alone or by two that know nothing of each other.
 pub(super) fn broken(
     history: &[Seen],
     journal: &[Entry],
     dependents: &[Dependent],
     bystanders: &[Bystander],
     provable: Option<Timestamp>,
+    alone: bool,
 ) -> Vec<String> {
     let mut broken = Vec::new();
     broken.extend(journal.iter().filter_map(spared));
     broken.extend(too_early(journal, provable));
     for dependent in dependents {
         broken.extend(lost(history, dependent));
-        broken.extend(restless(history, dependent));
+        broken.extend(restless(history, dependent, alone));
     }
     broken.extend(out_of_order(history, dependents));
     for bystander in bystanders {
@@ -88,16 +89,20 @@ fn lost(history: &[Seen], dependent: &Dependent) -> Option<String> {
     Some(format!("the count {count} is not on record: {wrong:?}"))
 }
 
-/// It is scaled down once and up once, to what it had: nothing in between, nothing again.
-fn restless(history: &[Seen], dependent: &Dependent) -> Option<String> {
+/// It is scaled down once and up once, to what it had: nothing in between, nothing again. The first of
+/// two that sees the recovery restores what the other, until it has seen it, takes again.
+fn restless(history: &[Seen], dependent: &Dependent, alone: bool) -> Option<String> {
     let mut counts: Vec<i64> = versions(history, dependent.name)
         .map(|seen| seen.replicas)
         .collect();
     counts.dedup();
-    let way = [dependent.replicas, 0, dependent.replicas];
-    (!way.starts_with(&counts)).then(|| {
+    let way = [dependent.replicas, 0].into_iter().cycle();
+    let longest = if alone { 3 } else { usize::MAX };
+    let sound = counts.len() <= longest && way.take(counts.len()).eq(counts.iter().copied());
+    (!sound).then(|| {
         let name = dependent.name;
-        format!("{name} went through {counts:?} replicas, not {way:?}")
+        let count = dependent.replicas;
+        format!("{name} went through {counts:?} replicas, not [{count}, 0, {count}]")
     })
 }
 
@@ -221,7 +226,7 @@ mod tests {
             seen.version = version;
         }
         let provable = Some(Timestamp::from_second(10).unwrap());
-        broken(&history, journal, &[FIRST, SECOND], &[IDLE], provable)
+        broken(&history, journal, &[FIRST, SECOND], &[IDLE], provable, true)
     }
 
     #[test]
@@ -253,6 +258,24 @@ mod tests {
             spoil(&mut history);
             let said = judge(history, &[]).join("; ");
             assert!(said.contains(expected), "{place}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn two_may_restore_again_and_nothing_else() {
+        let way = |counts: &[i64]| -> Vec<Seen> {
+            let record = |count: &i64| (*count == 0).then_some("2");
+            let seen = |count: &i64| seen("first", *count, 0, record(count));
+            counts.iter().map(seen).collect()
+        };
+        for (counts, alone, sound) in [
+            (&[2, 0, 2, 0, 2][..], false, true),
+            (&[2, 0, 2, 0, 2], true, false),
+            (&[2, 0, 1, 0, 2], false, false),
+            (&[0, 2], false, false),
+        ] {
+            let complaint = restless(&way(counts), &FIRST, alone);
+            assert_eq!(complaint.is_none(), sound, "{counts:?} {alone}");
         }
     }
 

@@ -138,7 +138,15 @@ pub(super) async fn run(
     }
     let (history, journal) = (run.watching.history(), run.script.journal());
     let bystanders = [IDLE, STRANGER];
-    let broken = rules::broken(&history, &journal, &DEPENDENTS, &bystanders, provable);
+    let alone = !point.any(|fault| fault == Fault::SecondOperator);
+    let broken = rules::broken(
+        &history,
+        &journal,
+        &DEPENDENTS,
+        &bystanders,
+        provable,
+        alone,
+    );
     outcome.problems.extend(broken);
     outcome.unreached = run.script.armed().iter().map(|it| it.1.clone()).collect();
     if !outcome.problems.is_empty() {

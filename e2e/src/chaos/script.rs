@@ -78,24 +78,34 @@ impl Script {
             match fault.course() {
                 Answer => {}
                 Beside => {
+                    self.begin(fault);
                     // Nobody is there to do it any more once the run is over.
                     let _ = self.beside.send(fault);
                 }
                 While(time) => {
-                    self.modes.send_modify(|modes| {
-                        modes.insert(fault);
-                    });
+                    self.begin(fault);
                     let script = Arc::clone(self);
                     tokio::spawn(async move {
                         sleep(time).await;
-                        script.modes.send_modify(|modes| {
-                            modes.remove(&fault);
-                        });
+                        script.end(fault);
                     });
                 }
             }
         }
         (place, fault)
+    }
+
+    fn begin(&self, fault: Fault) {
+        self.modes.send_modify(|modes| {
+            modes.insert(fault);
+        });
+    }
+
+    /// What was to be done beside the proxies is done, or what lasts is over.
+    pub(super) fn end(&self, fault: Fault) {
+        self.modes.send_modify(|modes| {
+            modes.remove(&fault);
+        });
     }
 
     /// The operator is sent this answer to a write.
@@ -137,7 +147,7 @@ impl Script {
         self.lock().armed.clone()
     }
 
-    /// Whether something lasts now.
+    /// Whether something lasts now, or is yet to be done.
     pub(super) fn is_disturbed(&self) -> bool {
         !self.modes.borrow().is_empty()
     }
@@ -205,6 +215,9 @@ mod tests {
         let (script, mut demands) = Script::new(&"frozen@a#1".parse().unwrap());
         assert_eq!(script.writes("a"), (0, Some(Fault::Frozen)));
         assert_eq!(demands.recv().await, Some(Fault::Frozen));
-        assert!(script.armed().is_empty() && !script.is_disturbed());
+        // The phase does not end before it is done.
+        assert!(script.armed().is_empty() && script.is_disturbed());
+        script.end(Fault::Frozen);
+        assert!(!script.is_disturbed());
     }
 }

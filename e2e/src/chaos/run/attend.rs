@@ -70,6 +70,7 @@ impl Attendant<'_> {
                 demand = self.demands.recv() => {
                     let demand = demand.context("the script is gone")?;
                     self.carry_out(demand).await?;
+                    self.script.end(demand);
                 }
                 () = sleep(LOOK) => self.look()?,
             }
