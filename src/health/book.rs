@@ -23,7 +23,6 @@ use super::{
     report::PolicyReport,
     reporter::{Known, Update},
     rights::OUTAGE,
-    summary::Standing,
     widespread::{Widespread, widespread},
 };
 use crate::api::{ClusterHealth, ProbePolicyStatus};
@@ -261,7 +260,7 @@ impl Book {
             let Some(summary) = record.summary() else {
                 continue;
             };
-            probed += usize::from(summary.standing != Standing::Skipped);
+            probed += usize::from(summary.probed);
             census.count(summary.standing);
             census.protected += usize::from(summary.protected);
             census.overdue += usize::from(summary.overdue);

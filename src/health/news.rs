@@ -23,7 +23,7 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || said.protected_since != report.protected_since
         || said.overdue != report.overdue
         || said.last_action != report.last_action
-        || !is_held_back_alike(said.held_back.as_ref(), report.held_back.as_ref())
+        || is_held_back_otherwise(said, report)
         || said.dependents != report.dependents
         || !is_same_trouble(&said.problems, &report.problems)
         || is_decisive(&said.finding, &report.finding)
@@ -46,9 +46,12 @@ pub fn is_other_finding(said: &ClusterReport, report: &ClusterReport) -> bool {
     !is_same(&said.finding, &report.finding)
 }
 
+/// The reasons of problems of which the seed tells in words of its own.
+const WORDS_OF_THE_SEED: [&str; 3] = ["ScalingFailed", "ScalingForbidden", "ScalingConflicts"];
+
 /// Whether the same failure, of a probe, of a check or to scale a dependent, or the same state, is put into
-/// other words, such as another mistake in a kubeconfig that was just corrected. Numbers alone are none:
-/// they may be counters, ports or times.
+/// other words, such as another mistake in a kubeconfig that was just corrected. Numbers alone are none in
+/// what a server has said: they may be counters, ports or times.
 pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
     let failure = match (&said.finding, &report.finding) {
         (Finding::Unread { message: said, .. }, Finding::Unread { message, .. })
@@ -68,7 +71,11 @@ pub fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
         _ => false,
     };
     let mut problems = said.problems.iter().zip(&report.problems);
-    let trouble = problems.any(|(said, it)| is_in_other_words(&said.message, &it.message));
+    let trouble = problems.any(|(said, it)| match WORDS_OF_THE_SEED.contains(&it.reason) {
+        true => is_in_other_words(&said.message, &it.message),
+        // A number may be the remedy.
+        false => said.message != it.message,
+    });
     let mut checks = said.checks.iter().zip(&report.checks);
     let unknown = checks.any(|(said, check)| is_unknown_otherwise(said, check));
     failure || held_back || state || trouble || unknown
@@ -93,14 +100,25 @@ fn reason(check: &CheckStatus) -> &str {
     message.split(": ").next().unwrap_or_default()
 }
 
-/// What a check puts out may be another each time.
-fn is_held_back_alike(said: Option<&HeldBack>, held_back: Option<&HeldBack>) -> bool {
-    match (said, held_back) {
+/// Whether something else keeps from acting, or nothing any more. What a check puts out may be another
+/// each time; and while nothing is found there is nothing to be held back, which may be so every other
+/// time.
+fn is_held_back_otherwise(said: &ClusterReport, report: &ClusterReport) -> bool {
+    match (&said.held_back, &report.held_back) {
         (Some(HeldBack::Check { role: said, .. }), Some(HeldBack::Check { role, .. })) => {
-            said == role
+            said != role
         }
-        (said, held_back) => said == held_back,
+        (None, Some(_)) => !is_blind(&said.finding),
+        (Some(_), None) => !is_blind(&report.finding),
+        (said, held_back) => said != held_back,
     }
+}
+
+fn is_blind(finding: &Finding) -> bool {
+    matches!(
+        finding,
+        Finding::Unread { .. } | Finding::Judged(Verdict::Undetermined(_), _)
+    )
 }
 
 fn is_other_state(said: Option<&View>, view: Option<&View>) -> bool {
@@ -309,6 +327,14 @@ mod tests {
         checked(&[passing()]),
         checked(&[CheckStatus { role: Some(CheckRole::Gate), ..passing() }])
     )]
+    #[case::held_back_now_and_then(
+        unread(""),
+        ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() }
+    )]
+    #[case::not_held_back_now_and_then(
+        ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() },
+        suspect(1)
+    )]
     #[case::unread(healthy(), unread(""))]
     #[case::read_again(unread(""), healthy())]
     #[case::for_another_reason(
@@ -465,5 +491,15 @@ mod tests {
             assert_eq!(is_reworded(&says(said), &says(now)), expected);
             assert!(!is_reworded(&says(said), &healthy()));
         }
+    }
+
+    #[test]
+    fn another_number_in_a_remedy_of_ours_is_told() {
+        let says = |message: &str| ClusterReport {
+            problems: vec![fixtures::problem("kcm", "IgnoredAtZero", message)],
+            ..healthy()
+        };
+        let [two, five] = ["--replicas=2", "--replicas=5"].map(says);
+        assert!(is_reworded(&two, &five) && !is_reworded(&two, &two));
     }
 }

@@ -26,6 +26,8 @@ pub struct Summary<'a> {
     pub reason: &'a str,
     /// What the finding amounts to.
     pub standing: Standing,
+    /// Whether it is probed, so that it can be seen to fall silent.
+    pub probed: bool,
     /// Why a dependent is not where it should be, in one word.
     pub trouble: Option<&'a str>,
 }
@@ -54,6 +56,7 @@ impl<'a> Summary<'a> {
             looked_at: report.looked_at,
             overdue: report.overdue,
             reason: reason(&report.finding),
+            probed: !matches!(report.finding, Finding::Skipped { .. }),
             standing: match &report.finding {
                 Finding::Pending => Standing::Pending,
                 Finding::Skipped { reason, .. } if is_meant(reason) => Standing::Skipped,
@@ -96,6 +99,7 @@ impl<'a> Summary<'a> {
             looked_at: false,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
             reason,
+            probed: status.skipped.is_none(),
             standing,
             trouble: trouble.map(|known| &*known.reason),
         }
