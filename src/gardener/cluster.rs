@@ -86,7 +86,7 @@ pub struct Unreadable(String);
 const MAX_REASON: usize = 256;
 
 impl Unreadable {
-    fn new(reason: &str) -> Self {
+    pub(crate) fn new(reason: &str) -> Self {
         Self(reason.chars().take(MAX_REASON).collect())
     }
 }

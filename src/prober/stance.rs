@@ -91,19 +91,24 @@ impl Stance {
             Presence::There(assignment) => assignment,
             Presence::Gone(brake) => return Self::gone(known.brake(*brake), known),
         };
+        let suspended_by = |selected: &Selected| {
+            let finding = Finding::Skipped {
+                reason: "Suspended",
+                message: suspended(selected),
+            };
+            Self::at_rest(finding, MARKS_STAY, known)
+        };
         match (assignment.decision(), &assignment.selected) {
+            // Whatever the Shoot is like, it is not to be probed.
+            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.brake.suspend => {
+                suspended_by(selected)
+            }
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
                 let brake = known.brake(selected.brake);
                 Self::skipped(skip, brake, settings.or(known.last), known)
             }
-            (_, Some(selected)) if selected.brake.suspend => {
-                let finding = Finding::Skipped {
-                    reason: "Suspended",
-                    message: suspended(selected),
-                };
-                Self::at_rest(finding, MARKS_STAY, known)
-            }
+            (_, Some(selected)) if selected.brake.suspend => suspended_by(selected),
             (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
             (Decision::Probed(settings), _) => Self::Probe(settings.clone()),
             _ if known.engaged => Self::let_go(assignment, known),

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     api::Restore,
     cluster::{Deletion, Selected, SettingsError},
-    gardener::LastOperation,
+    gardener::{LastOperation, Unreadable},
 };
 
 fn settings(policy: &str) -> Settings {
@@ -158,6 +158,24 @@ fn a_selected_cluster_is_probed_unless_it_must_not_be(
             )),
             expected
         );
+    }
+}
+
+/// Whatever the Shoot is like, it is known that it is not to be probed.
+#[test]
+fn a_suspended_policy_says_so_of_a_shoot_that_cannot_be_read() {
+    let unreadable = || Eligibility::Skipped(Skip::Unreadable(Unreadable::new("no map")));
+    for (brake, known, expected) in [
+        (SUSPEND, NOTHING_OWED, "idle, Suspended"),
+        (FREE, NOTHING_OWED, "idle, Unreadable"),
+        (
+            SUSPEND,
+            OWING,
+            "hold, Suspended: marks stay until the policy goes on",
+        ),
+    ] {
+        let presence = Presence::There(Box::new(assignment(valid(brake), None, unreadable())));
+        assert_eq!(brief(&Stance::new(&presence, known)), expected);
     }
 }
 
