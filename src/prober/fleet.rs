@@ -104,11 +104,12 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
             Some((Arc::from(name), recall::record(health.status.clone())))
         })
         .collect();
-    let policies = recalled
+    let policies = known
+        .clusters
         .iter()
-        .filter_map(|(name, status)| {
-            let policy = status.as_ref()?.policy.as_deref()?;
-            Some((name.clone(), policy.into()))
+        .filter_map(|health| {
+            let policy = health.status.as_ref()?.policy.as_deref()?;
+            Some((health.metadata.name.as_deref()?.into(), policy.into()))
         })
         .collect();
     let (writer, reporter) = Writer::new(seed.clone(), known);

@@ -9,6 +9,7 @@ pub(crate) mod names;
 pub mod pulse;
 pub mod readiness;
 pub(crate) mod rights;
+pub(crate) mod salvage;
 pub mod seed;
 pub mod shutdown;
 pub mod telemetry;

@@ -11,7 +11,10 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::selector::Selector;
-use crate::api::{LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus};
+use crate::{
+    api::{LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus},
+    runtime::salvage,
+};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
 /// ends up in a condition.
@@ -23,7 +26,7 @@ const MAX_ERROR: usize = 256;
 pub struct Stored {
     /// All but its status.
     pub policy: DeserializeGuard<WeedPolicy>,
-    /// Its status, if it has one that can be read.
+    /// Its status, if it has one, as far as it can be read.
     pub status: Option<WeedPolicyStatus>,
 }
 
@@ -75,7 +78,7 @@ impl<'de> Deserialize<'de> for Stored {
         let status = object.get_mut("status").map(Value::take);
         Ok(Self {
             policy: serde_json::from_value(object).map_err(D::Error::custom)?,
-            status: status.and_then(|it| serde_json::from_value(it).ok()),
+            status: status.and_then(|it| Some(salvage::readable(&it)?.0)),
         })
     }
 }
@@ -314,8 +317,11 @@ mod tests {
         });
         assert!(!Policy::new(&unreadable.policy).in_force());
         assert_eq!(unreadable.status.unwrap().weeded, 3);
-        let odd = stored(|it| it["status"] = json!({"weeded": "three"}));
-        assert!(Policy::new(&odd.policy).in_force() && odd.status.is_none());
+        let odd = stored(|it| {
+            it["status"] = json!({"weeded": 3, "observedGeneration": "one"});
+        });
+        assert!(Policy::new(&odd.policy).in_force());
+        assert_eq!(odd.status.unwrap().weeded, 3);
     }
 
     #[test]
