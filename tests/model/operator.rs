@@ -261,17 +261,17 @@ impl Operator {
         let aim = match course {
             Course::Protect | Course::Triggered { .. } => Aim::Protect,
             Course::Restore | Course::Wait(_) => Aim::Restore,
+            // As `Probe::do_nothing`.
+            Course::Nothing if dry_run => Aim::Look,
             Course::Nothing => return self.stop(bounds),
         };
         let owes = self.agenda.ledger.owes();
         // As `Probe::may`.
-        if dry_run && !owes || letting_go && aim == Aim::Protect {
+        if !dry_run && letting_go && aim == Aim::Protect {
             return self.stop(bounds);
         }
-        let next = if dry_run {
-            self.agenda.hold(moment(false))
-        } else if let Course::Wait(_) = course {
-            // As `Probe::wait`.
+        let next = if dry_run || matches!(course, Course::Wait(_)) {
+            // As `Probe::keep_looking`.
             if owes || self.agenda.protection() != Protection::None {
                 self.agenda.hold(moment(false))
             } else if self.agenda.ledger.is_looked_at() {

@@ -50,7 +50,7 @@ impl Probe {
                         self.restore(conclusion, settings);
                     }
                     Course::Wait(why) if self.may(Aim::Restore, settings) => self.wait(why),
-                    Course::Nothing => self.doubt(conclusion.verdict),
+                    Course::Nothing => self.doubt(conclusion.verdict, settings),
                     _ => {}
                 }
             }
@@ -70,7 +70,7 @@ impl Probe {
         } else {
             self.found(finding);
             self.held_back = None;
-            self.guard.stop();
+            self.do_nothing(settings);
         }
     }
 
@@ -112,11 +112,7 @@ impl Probe {
     /// Whether what the evidence asks for may be done now; if not, notes why.
     fn may(&mut self, aim: Aim, settings: &Settings) -> bool {
         if settings.mode == Mode::DryRun {
-            // Somebody else may pay what is owed.
-            match self.guard.ledger().owes() {
-                true => self.guard.hold(),
-                false => self.guard.stop(),
-            }
+            self.keep_looking();
             self.dry_run_at = Some(Instant::now());
         } else if Instant::now() < self.act_from {
             self.held_back = Some(INITIAL_DELAY);
@@ -164,17 +160,35 @@ impl Probe {
         self.guard.act(order, || expired_of(expired, all));
     }
 
-    /// A check keeps it from being restored. What it is owed is looked at all the same: somebody else
-    /// may pay it, and what was never looked at may be owed.
+    /// A check keeps it from being restored.
     fn wait(&mut self, why: HeldBack) {
-        let ledger = self.guard.ledger();
-        if ledger.owes() || self.guard.protection() != Protection::None {
+        if self.keep_looking() {
             self.held_back = Some(why);
+        }
+    }
+
+    /// Scales nothing, but looks at what it is owed all the same: somebody else may pay it, and what was
+    /// never looked at may be owed. Tells whether anything is, or may be.
+    fn keep_looking(&mut self) -> bool {
+        let ledger = self.guard.ledger();
+        let engaged = ledger.owes() || self.guard.protection() != Protection::None;
+        if engaged {
             self.guard.hold();
         } else if ledger.is_looked_at() {
             self.guard.stop();
         } else {
             self.guard.insist(Aim::Look, String::new(), Instant::now());
+        }
+        engaged
+    }
+
+    /// Without sufficient evidence nothing is scaled, either way. In a dry run nothing would be with it.
+    fn do_nothing(&mut self, settings: &Settings) {
+        match settings.mode {
+            Mode::DryRun => {
+                self.keep_looking();
+            }
+            Mode::Enforce => self.guard.stop(),
         }
     }
 
@@ -196,9 +210,9 @@ impl Probe {
         }
     }
 
-    /// Without sufficient evidence nothing is scaled, either way.
-    fn doubt(&mut self, verdict: Verdict) {
-        self.guard.stop();
+    /// The verdict does not suffice.
+    fn doubt(&mut self, verdict: Verdict, settings: &Settings) {
+        self.do_nothing(settings);
         self.held_back = match verdict {
             Verdict::Outage => Some(FAILURE_THRESHOLD),
             Verdict::Healthy if self.guard.protection() != Protection::None => {
