@@ -10,9 +10,9 @@ use std::time::Duration;
 use dependency_watchdog::prober::{guard::Guard, plan::Aim, scale::Resources};
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, INTERVAL, LONG, RUNNING, Stage, World, assert_kept, assert_released,
-    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked, protected,
-    run, scale_by_hand, undecodable, unreadable_grace,
+    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Stage, World, assert_kept, assert_released,
+    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked, policy,
+    protected, run, scale_by_hand, undecodable, unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -147,6 +147,42 @@ fn what_somebody_else_pays_is_not_owed_any_more_in_a_dry_run() {
             assert_eq!(world.seed.writes().len(), 0);
         });
     }
+}
+
+/// The operator died before it could tell of what it had marked.
+#[tokio::test]
+async fn what_was_never_looked_at_is_looked_up_in_a_dry_run() {
+    let mut world = protected().await;
+    world.stop().await;
+    world.seed.delete("clusterhealths", "", "a");
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("DryRun")
+    });
+    world.start();
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    let status = world.health("a");
+    assert_eq!(status["protection"], "Active", "{status}");
+}
+
+/// Evidence that is missing now and then delays no look at what may have been paid.
+#[tokio::test]
+async fn a_dry_run_looks_at_what_is_owed_although_reads_fail() {
+    let world = protected().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["mode"] = json!("DryRun")
+    });
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    world.clock.pass(INTERVAL).await;
+    for (name, replicas) in DEPENDENTS.into_iter().zip(RUNNING) {
+        scale_by_hand(&world, name, replicas, true);
+    }
+    world.clock.pass(LONG * 2).await;
+    let status = world.health("a");
+    assert_eq!(status["protection"], "None", "{status}");
 }
 
 /// Whoever decided to write, and however often.
@@ -350,6 +386,73 @@ fn a_policy_that_cannot_be_decoded_holds_back_and_says_so() {
             });
         }
     }
+}
+
+/// Another policy is no reason to lift a brake that perhaps is on.
+#[test]
+fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
+    for is_protected in [true, false] {
+        run(async move {
+            let world = match is_protected {
+                true => protected().await,
+                false => World::running(&["a"]).await,
+            };
+            let mut other = policy("other");
+            other["spec"]["priority"] = json!(-1);
+            world.seed.put(&other);
+            world.clock.pass(INTERVAL).await;
+            change_policy(&world, "p", undecodable);
+            world.clock.pass(INTERVAL).await;
+            match is_protected {
+                true => world.shoot("a").renew(),
+                false => world.shoot("a").silence(0),
+            }
+            world.clock.pass(LONG).await;
+            let status = world.health("a");
+            assert_eq!(status["reason"], "PolicyInvalid", "{status}");
+            match is_protected {
+                true => assert_kept(&world),
+                false => assert_eq!(is_marked(&world), [false; 3]),
+            }
+            // It says that it does not apply any more.
+            change_policy(&world, "p", |policy| {
+                policy["spec"]["restore"] = json!("Marked");
+                policy["spec"]["priority"] = json!(-2);
+            });
+            world.clock.pass(LONG).await;
+            assert_eq!(is_marked(&world), [!is_protected; 3]);
+        });
+    }
+}
+
+/// As after a step back to a version that knows neither.
+#[tokio::test]
+async fn neither_record_nor_policy_can_be_decoded_and_nothing_is_forgotten() {
+    let mut world = protected().await;
+    world.stop().await;
+    change_policy(&world, "p", undecodable);
+    world.seed.change("clusterhealths", "", "a", |health| {
+        health["status"]["protection"] = json!("Later");
+        health["status"]["state"] = json!("LATER");
+    });
+    world.start();
+    world.shoot("a").renew();
+    world.clock.pass(LONG).await;
+    assert_kept(&world);
+    let status = world.health("a");
+    assert_eq!(status["protection"], "Active", "{status}");
+    let message = condition(&status, "Protecting")["message"].to_string();
+    assert!(
+        message.contains("the policy cannot be read, so it may be suspended"),
+        "{message}"
+    );
+    let policy = world.seed.get("probepolicies", "", "p").unwrap();
+    assert!(policy["metadata"]["finalizers"][0].is_string(), "{policy}");
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["restore"] = json!("Marked");
+    });
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
 }
 
 /// Nobody knows whether its marks may be removed.

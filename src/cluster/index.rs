@@ -292,14 +292,22 @@ impl Entry {
     /// Assigns the cluster anew and tells whether that made a difference. If it made none, the
     /// previous value stays, so that its `Arc`s stay the same.
     fn refresh(&mut self, policies: &BTreeMap<Arc<str>, Policy>) -> bool {
+        // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
+        let last = self.last.as_ref().and_then(|last| policies.get(last));
+        let unreadable = last.filter(|last| last.brake.unreadable && !last.deleting);
         let selected = select(policies.values(), &self.labels).map(|selection| Selected {
             policy: selection.policy.clone(),
             brake: selection.brake,
-            settings: settings(selection.rules, &self.cluster),
+            settings: match unreadable {
+                Some(last) => Err(in_the_way(last)),
+                None => settings(selection.rules, &self.cluster),
+            },
             outranked: selection.outranked.into_iter().cloned().collect(),
         });
         if let Some(selected) = &selected {
-            self.last = Some(selected.policy.clone());
+            if unreadable.is_none() {
+                self.last = Some(selected.policy.clone());
+            }
             self.let_go = false;
         }
         let held = || held_by(policies, &self.labels).filter(|_| !self.let_go);
@@ -364,13 +372,18 @@ fn former_of(
         brake: policy.brake,
         settings: match &policy.rules {
             Ok(rules) => settings(rules, cluster),
-            Err(problems) => Err(SettingsError::Policy {
-                policy: policy.name.clone(),
-                problems: problems.join("; "),
-            }),
+            Err(_) => Err(in_the_way(policy)),
         },
         outranked: vec![],
     })
+}
+
+/// What is wrong with a policy by which a cluster would be judged.
+fn in_the_way(policy: &Policy) -> SettingsError {
+    SettingsError::Policy {
+        policy: policy.name.clone(),
+        problems: policy.problems().join("; "),
+    }
 }
 
 fn settings(rules: &Rules, cluster: &Cluster) -> Result<Arc<Settings>, SettingsError> {
