@@ -32,8 +32,9 @@ pub fn seen(met: bool, state: impl Display) -> Result<Look<()>> {
     })
 }
 
-/// Looks until the condition is met, at most [`LIMIT`]. A look that fails is a look not met: what
-/// a scenario waits for is often that something answers again.
+/// Looks until the condition is met, at most [`LIMIT`], not counting time in which the machine stood
+/// still. A look that fails is a look not met: what a scenario waits for is often that something answers
+/// again.
 pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Result<Look<T>>) -> Result<T> {
     until_within(LIMIT, what, look).await
 }
@@ -44,7 +45,7 @@ pub async fn until_within<T>(
     what: &str,
     mut look: impl AsyncFnMut() -> Result<Look<T>>,
 ) -> Result<T> {
-    let deadline = Instant::now() + limit;
+    let mut deadline = Instant::now() + limit;
     let mut last = String::from("nothing: the first look did not end");
     loop {
         match timeout_at(deadline, look()).await {
@@ -57,7 +58,10 @@ pub async fn until_within<T>(
         if Instant::now() >= deadline {
             bail!("waited {limit:?} in vain for {what}; seen last: {last}");
         }
+        let asleep = Instant::now();
         sleep(POLL).await;
+        // What came to pass without this process, the others have mostly missed as well.
+        deadline += asleep.elapsed().saturating_sub(2 * POLL);
     }
 }
 

@@ -391,6 +391,8 @@ impl Phase {
             Self::Gone => vec![("/health", Value::Null), ("/policy", Value::Null)],
             Self::Protected => vec![
                 ("/health/protection", json!("Active")),
+                // A machine that stood still leaves it suspect again for a moment.
+                ("/health/reason", json!("Outage")),
                 ("/policy/finalizer", json!(true)),
                 ("/policy/clusters/protected", json!(1)),
                 ("/policy/current", json!(true)),
