@@ -8,7 +8,7 @@ use crate::Operator;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{
@@ -16,8 +16,9 @@ use tokio::{
     time::sleep,
 };
 
-/// The faults that are at work now, of those that last for a while.
-pub(super) type Modes = BTreeSet<Fault>;
+/// The faults that are at work now, of those that last for a while; one that is at work twice stands
+/// there twice.
+pub(super) type Modes = Vec<Fault>;
 
 /// A write of the operator.
 #[derive(Clone, Debug, Serialize)]
@@ -96,15 +97,15 @@ impl Script {
     }
 
     fn begin(&self, fault: Fault) {
-        self.modes.send_modify(|modes| {
-            modes.insert(fault);
-        });
+        self.modes.send_modify(|modes| modes.push(fault));
     }
 
     /// What was to be done beside the proxies is done, or what lasts is over.
     pub(super) fn end(&self, fault: Fault) {
         self.modes.send_modify(|modes| {
-            modes.remove(&fault);
+            if let Some(place) = modes.iter().position(|mode| *mode == fault) {
+                modes.swap_remove(place);
+            }
         });
     }
 
@@ -182,6 +183,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn faults_happen_once_at_their_writes_and_end() {
@@ -198,7 +200,7 @@ mod tests {
         assert!(script.is_on(Fault::SeedAway) && script.is_disturbed());
         assert!(script.armed().is_empty());
         let mut modes = script.modes();
-        modes.wait_for(BTreeSet::is_empty).await.unwrap();
+        modes.wait_for(Vec::is_empty).await.unwrap();
         assert!(!script.is_disturbed());
         let told: Vec<_> = script
             .journal()
@@ -208,6 +210,19 @@ mod tests {
         assert_eq!(told[1].0, "a#2");
         assert_eq!(told[1].1, Some(409));
         assert_eq!(told[3].2, Some(Fault::SeedAway));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_of_a_kind_each_lasts_its_time() {
+        let point = "seed-away@a#1+seed-away@b#1".parse().unwrap();
+        let (script, _demands) = Script::new(&point);
+        script.writes("a");
+        sleep(Duration::from_millis(1)).await;
+        script.writes("b");
+        let mut modes = script.modes();
+        modes.wait_for(|modes| modes.len() == 1).await.unwrap();
+        assert!(script.is_on(Fault::SeedAway));
+        modes.wait_for(Vec::is_empty).await.unwrap();
     }
 
     #[tokio::test]
