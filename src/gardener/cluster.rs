@@ -136,11 +136,11 @@ struct Received {
     spec: Option<ReceivedSpec>,
 }
 
-/// The Shoot is taken as it comes: a type error must surface after the object has been consumed, or
-/// it would fail the list around it.
+/// The Shoot is taken as it comes, however deep: an error must surface after the object has been
+/// consumed, or it would fail the list around it.
 #[derive(Default, Deserialize)]
 struct ReceivedSpec {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::shallow::shallow")]
     shoot: Value,
 }
 

@@ -3,6 +3,7 @@
 mod cluster;
 mod machine;
 mod meta;
+mod shallow;
 
 pub use cluster::{Cluster, LastOperation, Shoot, Unreadable, Worker};
 pub use machine::Machine;

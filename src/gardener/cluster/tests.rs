@@ -180,6 +180,26 @@ fn one_unreadable_shoot_does_not_hide_the_others() {
     assert_eq!(list.items[3].metadata.managed_fields, None);
 }
 
+/// In what is not read, where gardenlet copies what a user wrote; or in what is.
+#[rstest]
+#[case::passed_over("extensions", true)]
+#[case::read("provider", false)]
+fn depth_hides_no_other_cluster(#[case] field: &str, #[case] is_readable: bool) {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let body = format!(
+        r#"{{"metadata": {{}}, "items": [
+            {{"metadata": {{"name": "a"}}, "spec": {{"shoot": {{
+                "metadata": {{"labels": {{"stage": "live"}}}}, "spec": {{"{field}": {deep}}}
+            }}}}}},
+            {{"metadata": {{"name": "b"}}, "spec": {{"shoot": {{}}}}}}
+        ]}}"#
+    );
+    let list: ObjectList<Cluster> = serde_json::from_str(&body).unwrap();
+    assert_eq!(list.items[0].shoot.is_ok(), is_readable);
+    assert_eq!(list.items[0].shoot_labels["stage"], "live");
+    assert!(list.items[1].shoot.is_ok());
+}
+
 #[test]
 fn a_watch_event_decodes_whichever_field_comes_first() {
     let object = json!({
