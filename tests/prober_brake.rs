@@ -33,6 +33,13 @@ async fn suspended() -> World {
     world
 }
 
+/// Has the policy go on in a dry run.
+fn rehearse(world: &World) {
+    change_policy(world, "p", |policy| {
+        policy["spec"]["mode"] = json!("DryRun")
+    });
+}
+
 #[test]
 fn with_the_flag_dry_run_nothing_is_scaled_either_way() {
     run(async move {
@@ -129,9 +136,7 @@ fn what_somebody_else_pays_is_not_owed_any_more_in_a_dry_run() {
                 world
             } else {
                 let world = protected().await;
-                change_policy(&world, "p", |policy| {
-                    policy["spec"]["mode"] = json!("DryRun")
-                });
+                rehearse(&world);
                 world
             };
             world.clock.pass(INTERVAL).await;
@@ -155,9 +160,7 @@ async fn what_was_never_looked_at_is_looked_up_in_a_dry_run() {
     let mut world = protected().await;
     world.stop().await;
     world.seed.delete("clusterhealths", "", "a");
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["mode"] = json!("DryRun")
-    });
+    rehearse(&world);
     world.start();
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
@@ -170,9 +173,7 @@ async fn what_was_never_looked_at_is_looked_up_in_a_dry_run() {
 #[tokio::test]
 async fn a_dry_run_looks_at_what_is_owed_although_reads_fail() {
     let world = protected().await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["mode"] = json!("DryRun")
-    });
+    rehearse(&world);
     for read in [Read::Cached, Read::Consistent] {
         world.shoot("a").fail(read, Failure::Status(503));
     }
@@ -422,6 +423,48 @@ fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
             world.clock.pass(LONG).await;
             assert_eq!(is_marked(&world), [!is_protected; 3]);
         });
+    }
+}
+
+/// Whatever becomes of the operator, or of the cluster, meanwhile.
+#[test]
+fn another_policy_lifts_no_brake_of_one_that_cannot_be_decoded() {
+    let becomes: [fn(&World); 4] = [
+        |_| (),
+        |world| {
+            change_shoot(world, |shoot| {
+                shoot["spec"]["provider"]["workers"] = json!([])
+            })
+        },
+        |world| change_shoot(world, deleting),
+        |world| world.seed.delete("clusters", "", "a"),
+    ];
+    for becomes in becomes {
+        for restart in [false, true] {
+            run(async move {
+                let mut world = suspended().await;
+                let mut other = policy("other");
+                other["spec"]["priority"] = json!(-1);
+                world.seed.put(&other);
+                change_policy(&world, "p", undecodable);
+                world.clock.pass(INTERVAL).await;
+                if restart {
+                    world.stop().await;
+                    world.start();
+                    world.clock.pass(INTERVAL).await;
+                }
+                assert_eq!(world.health("a")["policy"], "p");
+                becomes(&world);
+                world.shoot("a").renew();
+                world.clock.pass(LONG * 2).await;
+                assert_kept(&world);
+                let held = |name| {
+                    let policy = world.seed.get("probepolicies", "", name).unwrap();
+                    policy["metadata"]["finalizers"][0].is_string()
+                };
+                assert_eq!([held("p"), held("other")], [true, false]);
+            });
+        }
     }
 }
 

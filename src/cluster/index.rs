@@ -295,19 +295,23 @@ impl Entry {
         // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
         let last = self.last.as_ref().and_then(|last| policies.get(last));
         let unreadable = last.filter(|last| last.brake.unreadable && !last.deleting);
-        let selected = select(policies.values(), &self.labels).map(|selection| Selected {
-            policy: selection.policy.clone(),
-            brake: selection.brake,
-            settings: match unreadable {
-                Some(last) => Err(in_the_way(last)),
-                None => settings(selection.rules, &self.cluster),
+        let selection = select(policies.values(), &self.labels);
+        let selected = selection.map(|selection| match unreadable {
+            Some(last) => Selected {
+                policy: last.name.clone(),
+                brake: last.brake,
+                settings: Err(in_the_way(last)),
+                outranked: names([selection.policy].into_iter().chain(selection.outranked)),
             },
-            outranked: selection.outranked.into_iter().cloned().collect(),
+            None => Selected {
+                policy: selection.policy.clone(),
+                brake: selection.brake,
+                settings: settings(selection.rules, &self.cluster),
+                outranked: names(selection.outranked),
+            },
         });
         if let Some(selected) = &selected {
-            if unreadable.is_none() {
-                self.last = Some(selected.policy.clone());
-            }
+            self.last = Some(selected.policy.clone());
             self.let_go = false;
         }
         let held = || held_by(policies, &self.labels).filter(|_| !self.let_go);
@@ -376,6 +380,10 @@ fn former_of(
         },
         outranked: vec![],
     })
+}
+
+fn names<'a>(names: impl IntoIterator<Item = &'a Arc<str>>) -> Vec<Arc<str>> {
+    names.into_iter().cloned().collect()
 }
 
 /// What is wrong with a policy by which a cluster would be judged.

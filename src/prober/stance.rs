@@ -109,6 +109,9 @@ impl Stance {
                 Self::skipped(skip, brake, settings.or(known.last), known)
             }
             (_, Some(selected)) if selected.brake.suspend => suspended_by(selected),
+            (Decision::Invalid(error), Some(selected)) if selected.brake.unreadable => {
+                Self::at_rest(invalid(error), UNREADABLE, known)
+            }
             (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
             (Decision::Probed(settings), _) => Self::Probe(settings.clone()),
             _ if known.engaged => Self::let_go(assignment, known),
