@@ -122,8 +122,8 @@ impl Component {
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-        let client = seed::client(config, &instruments.requests)?;
-        let seed = Seed::new(client.clone(), args.client.budget())
+        let client = || seed::client(config.clone(), &instruments.requests);
+        let seed = Seed::new(client()?, args.client.budget())
             .few_at_once()
             .measured(instruments.seed_budget.clone());
         let work = |leadership: Leadership| {
@@ -139,7 +139,9 @@ impl Component {
         let serving = tokio::spawn(admin.run(last.clone()));
         let ended = match election {
             Some(election) => {
-                let elector = election.elector(client, lease);
+                // On a connection of its own: where others have died without a word, a renewal would be
+                // sent on one after the other of those that are kept, until it is too late.
+                let elector = election.elector(client()?, lease);
                 let leader = instruments.leader.clone();
                 leader.set(false);
                 let checks = &instruments.checks;

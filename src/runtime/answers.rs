@@ -2,17 +2,20 @@
 //!
 //! The client reads an answer as a whole, and of a watch each event, before anything of it is
 //! looked at. What has no end, or is larger than anything that an API server holds, would take all
-//! memory; here it is an error that says so.
+//! memory; here it is an error that says so. So is an answer that does not begin: it may have been
+//! asked for on a connection that is dead, of which nobody tells.
 
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf as _, Bytes};
-use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response};
 use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::timeout;
 use tower::{BoxError, Layer, Service};
 
 /// The largest answer of the seed, in bytes: all Machines of one cluster, of which 5,000 have some
@@ -31,6 +34,17 @@ const _: () = assert!(LARGE_OBJECTS_PER_PAGE as usize * MAX_OBJECT_BYTES <= MAX_
 
 /// The largest event of a watch, in bytes: several times the largest object that etcd takes.
 pub const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// A watch begins at once ...
+const WATCH_BEGINS: Duration = Duration::from_secs(30);
+/// ... and any other answer before an API server would give the request up, which it does after a
+/// minute.
+pub(super) const ANSWER_BEGINS: Duration = Duration::from_secs(65);
+
+/// Nothing came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the seed did not begin to answer within {0:?}")]
+pub struct Silent(Duration);
 
 /// An answer beyond all reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,22 +83,25 @@ impl<S, A, B> Service<Request<A>> for BoundedService<S>
 where
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
-    S::Error: 'static,
+    S::Error: Into<BoxError> + 'static,
 {
     type Response = Response<Bounded<B>>;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
         let bound = Bound::of(request.uri().query().unwrap_or_default());
-        let answer = self.0.call(request);
-        answer
-            .map_ok(move |answer| answer.map(|body| Bounded { body, bound }))
-            .boxed()
+        let answer = timeout(bound.begins(), self.0.call(request));
+        async move {
+            let answer = answer.await.map_err(|_| Silent(bound.begins()))?;
+            let answer = answer.map_err(Into::into)?;
+            Ok(answer.map(|body| Bounded { body, bound }))
+        }
+        .boxed()
     }
 }
 
@@ -105,6 +122,14 @@ impl Bound {
             false => Self::Answer {
                 left: MAX_ANSWER_BYTES,
             },
+        }
+    }
+
+    /// Until when it has begun.
+    fn begins(self) -> Duration {
+        match self {
+            Self::Event { .. } => WATCH_BEGINS,
+            Self::Answer { .. } => ANSWER_BEGINS,
         }
     }
 
@@ -225,6 +250,20 @@ mod tests {
         let many = 2 * MAX_EVENT_BYTES / event.len();
         let events: Vec<_> = events.boxed().take(many).try_collect().await.unwrap();
         assert_eq!(events.len(), many);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_begin_is_given_up() {
+        let service = tower::service_fn(|_: Request<kube::client::Body>| {
+            std::future::pending::<Result<Response<kube::client::Body>, Infallible>>()
+        });
+        let client = ClientBuilder::new(service, "default").with_layer(&Bounds);
+        let api: Api<ConfigMap> = Api::all(client.build());
+        let error = api.list(&ListParams::default()).await.unwrap_err();
+        assert!(with_causes(&error).contains("did not begin to answer within 65s"));
+        let watched = api.watch(&WatchParams::default(), "0").await;
+        let error = watched.err().unwrap();
+        assert!(with_causes(&error).contains("did not begin to answer within 30s"));
     }
 
     #[test]

@@ -1,15 +1,18 @@
 use std::{
+    io::{Read as _, Write as _},
     net::TcpListener,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
 use futures::future::join_all;
 use http::{Request, Response};
+use http_body_util::BodyExt as _;
 use kube::client::Body;
 use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::runtime::answers::ANSWER_BEGINS;
 
 /// A seed that answers after this long.
 fn answers_after(delay: Duration) -> Client {
@@ -80,7 +83,35 @@ async fn a_list_that_is_never_answered_is_given_up() {
     let answer = timeout(Duration::from_secs(3_600), request).await;
     assert!(matches!(answer, Ok(Err(_))), "{answer:?}");
     let after = asked.elapsed();
-    assert!(SILENCE <= after && after < SILENCE * 2, "{after:?}");
+    assert!(ANSWER_BEGINS <= after && after < SILENCE, "{after:?}");
+}
+
+#[tokio::test]
+async fn a_list_that_does_not_go_on_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = client_of(&listener, "stuck").await;
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 16]).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+            .unwrap();
+        stream
+    });
+    let request = Request::get("/").body(Vec::new()).unwrap();
+    let mut body = client
+        .send(request.map(Into::into))
+        .await
+        .unwrap()
+        .into_body();
+    let first = body.frame().await.unwrap().unwrap();
+    assert_eq!(first.into_data().unwrap(), "{");
+    tokio::time::pause();
+    let silent = Instant::now();
+    assert!(body.frame().await.unwrap().is_err());
+    let after = silent.elapsed();
+    assert!(SILENCE / 2 < after && after < SILENCE * 2, "{after:?}");
+    drop(server);
 }
 
 #[tokio::test]
