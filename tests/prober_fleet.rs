@@ -15,7 +15,7 @@ use std::time::Duration;
 use dependency_watchdog::api::FINALIZER;
 use serde_json::{Value, json};
 use support::{
-    DOWN, Failure, INTERVAL, LONG, RUNNING, Read, World, change_policy, condition, deselect,
+    Call, DOWN, Failure, INTERVAL, LONG, RUNNING, Read, World, change_policy, condition, deselect,
     first_write, policy, put_cluster, run,
 };
 
@@ -762,6 +762,36 @@ async fn who_keeps_scaling_a_protected_dependent_up_is_reported() {
     let status = world.protection("a", "None").await;
     assert_eq!(world.replicas("a"), [1, 4, 3]);
     assert_eq!(condition(&status, "Degraded")["status"], "False");
+}
+
+/// As a controller does that is told of each write.
+#[test]
+fn who_undoes_each_write_at_once_is_answered_ever_more_slowly_and_told_of_once() {
+    run(async move {
+        let world = World::running(&["a"]).await;
+        world.reason("a", "Healthy").await;
+        world.shoot("a").silence(100);
+        world.protection("a", "Active").await;
+        world.seed.forget_calls();
+        for _ in 0..20 * 50 {
+            world.seed.change("deployments", "a", "mcm", |object| {
+                object["spec"]["replicas"] = json!(2);
+            });
+            world.clock.pass(Duration::from_millis(20)).await;
+        }
+        let calls = world.seed.calls();
+        let written = |resource: &str| {
+            let is_write = |call: &&Call| {
+                call.method != "GET" && call.resource.split('/').next() == Some(resource)
+            };
+            calls.iter().filter(is_write).count()
+        };
+        let (writes, statuses) = (written("deployments"), written("clusterhealths"));
+        assert!((5..40).contains(&writes), "{writes}");
+        assert!(statuses < 15, "{statuses}");
+        // Three times that it was scaled down again, and that it is contended.
+        assert!(written("events") < 8, "{}", written("events"));
+    });
 }
 
 /// The emergency brake, or a dry run, that is deleted with its policy leaves nothing at zero.

@@ -270,6 +270,7 @@ impl Flow {
         let mut settling = Settling::new(dependent.clone(), self.aim, self.restore, memory, waited);
         let mut scaler = self.scaler.clone();
         let mut pause = FIRST_LOOK;
+        let mut has_written = false;
         let mut uid = None;
         while self.warrant.holds() {
             let (step, found) = match self.look_and_act(&scaler, &settling).await {
@@ -295,9 +296,11 @@ impl Flow {
                 Onward::AtOnce => {}
                 Onward::After(delay) => self.pause(delay).await,
                 Onward::Look { written, deadline } => {
-                    if written {
+                    // But where somebody undoes each write at once, writes become as seldom as looks.
+                    if written && !has_written {
                         pause = FIRST_LOOK;
                     }
+                    has_written |= written;
                     let left = deadline.saturating_duration_since(Instant::now());
                     // Whoever has yet to write something goes before who waits for its effect, as long
                     // as there is time for that.

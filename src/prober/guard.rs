@@ -14,7 +14,7 @@ use super::{
     account::Account,
     agenda::{Agenda, Move},
     flow::{Ending, Flow, FlowEvent, What},
-    ledger::Ledger,
+    ledger::{Ledger, Problem},
     log,
     metrics::{Flowing, ProberMetrics, Protecting},
     plan::{Aim, Settled, Step},
@@ -333,15 +333,17 @@ impl Guard {
         self.agenda
             .note(&event.dependent, &event.what, Instant::now());
         let problem = self.agenda.ledger.problem(dependent);
-        // What is tried again and again is told once.
-        let known = before.is_some() && before.as_ref() == problem;
+        // What is tried again and again is told once, and so is what is undone each time.
+        let is_contended = |problem: Option<&Problem>| problem.is_some_and(Problem::is_contention);
+        let again = is_contended(before.as_ref()) && is_contended(problem);
+        let known = again || before.is_some() && before.as_ref() == problem;
         log::did(&self.cluster, event, running.map(|(_, why)| why), known);
         if let (What::Failed(..), Some(replicas), None) =
             (&event.what, owed, self.agenda.ledger.owed(dependent))
         {
             log::given_up(&self.cluster, dependent, replicas);
         }
-        if let (What::Did(step, found), Some((aim, why))) = (&event.what, running) {
+        if let (What::Did(step, found), Some((aim, why)), false) = (&event.what, running, again) {
             self.account.did(event, aim, (*step, found.as_ref()), why);
         }
         let is_down = matches!(

@@ -10,6 +10,7 @@ use self::given_up::Unscalable;
 use super::{
     flow::What,
     plan::{Aim, IGNORE, Memory, Observed, Record, Settled, Step},
+    scale::{SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN},
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
@@ -20,6 +21,8 @@ use crate::{
 const CONTENDED: usize = 3;
 /// ... within this time is reported.
 const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
+/// ... for this reason.
+const CONTENTION: &str = "Contended";
 
 /// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
 /// although the policy does not name them any more.
@@ -56,6 +59,18 @@ pub struct Problem {
     pub reason: &'static str,
     /// For people: names the dependent and the remedy.
     pub message: String,
+}
+
+impl Problem {
+    /// Whether the message has words of the seed, which may be others each time.
+    pub fn quotes_the_seed(&self) -> bool {
+        [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
+    }
+
+    /// Whether somebody scales the dependent up again and again.
+    pub fn is_contention(&self) -> bool {
+        self.reason == CONTENTION
+    }
 }
 
 impl Ledger {
@@ -295,7 +310,7 @@ impl Entry {
         let times = self.contended.len();
         (times > CONTENDED).then(|| Problem {
             dependent: self.dependent.reference.clone(),
-            reason: "Contended",
+            reason: CONTENTION,
             message: format!(
                 "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
                  zero again each time: find out by whom, or take it out of the operator's hands \

@@ -30,6 +30,13 @@ use tokio::time::Instant;
 /// The kind that answers a request for `scale`.
 const SCALE: &str = "Scale";
 
+/// The reason of an error that says that a right is missing.
+pub(super) const SCALING_FORBIDDEN: &str = "ScalingForbidden";
+/// That of one that says that others were faster.
+pub(super) const SCALING_CONFLICTS: &str = "ScalingConflicts";
+/// That of any other request that failed.
+pub(super) const SCALING_FAILED: &str = "ScalingFailed";
+
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ScaleError {
@@ -112,9 +119,9 @@ impl ScaleError {
             | Self::Forbidden {
                 scalable: false, ..
             } => "NotScalable",
-            Self::Forbidden { .. } => "ScalingForbidden",
-            Self::Conflicts => "ScalingConflicts",
-            Self::DryRun | Self::Request { .. } => "ScalingFailed",
+            Self::Forbidden { .. } => SCALING_FORBIDDEN,
+            Self::Conflicts => SCALING_CONFLICTS,
+            Self::DryRun | Self::Request { .. } => SCALING_FAILED,
         }
     }
 }
