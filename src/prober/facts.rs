@@ -182,7 +182,8 @@ impl Reader {
         let slow = match &nodes {
             Ok(_) => Some(began.elapsed() > SLOW),
             Err(ReadError::Timeout { .. }) => Some(true),
-            Err(_) => None,
+            // In whatever way it fails in the end: it has kept others waiting.
+            Err(_) => (began.elapsed() > SLOW / 2).then_some(true),
         };
         if let Some(slow) = slow {
             self.slow.store(slow, Ordering::Relaxed);
