@@ -613,6 +613,29 @@ async fn without_a_record() {
 }
 
 #[tokio::test]
+async fn a_policy_that_cannot_be_decoded_is_waited_for() {
+    let mut seed = Fixed::healthy().with(policy("others", -1));
+    seed.change("ProbePolicy", "shoots", |it| {
+        it["spec"]["restore"] = json!("Later");
+    });
+    let account = seed.account().await;
+    let told = |name: &str| {
+        let found = account.policies.iter().find(|it| it.name == name);
+        &*found.unwrap().message
+    };
+    let (shoots, others) = (told("shoots"), told("others"));
+    assert!(
+        shoots.starts_with("applied last, and is waited for: cannot be read: "),
+        "{shoots}"
+    );
+    assert_eq!(
+        others,
+        "selects the cluster as well, and stands back: shoots applied last, and cannot be read, \
+         so it may be suspended"
+    );
+}
+
+#[tokio::test]
 async fn a_policy_that_selects_it_no_more_lets_go_of_it() {
     let mut seed = Fixed::protected();
     seed.change("ProbePolicy", "shoots", |it| {

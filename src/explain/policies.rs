@@ -161,7 +161,15 @@ pub(super) fn find<'a>(index: &'a Index, name: &str) -> Option<&'a Policy> {
 }
 
 fn applies(policy: &Policy, outranked: usize) -> String {
-    let priority = policy.rules.as_ref().map_or(0, |rules| rules.priority);
+    let priority = match &policy.rules {
+        Ok(rules) => rules.priority,
+        Err(problems) => {
+            return format!(
+                "applied last, and is waited for: {}; correct it, or delete it",
+                problems.join("; ")
+            );
+        }
+    };
     match outranked {
         0 => format!("applies: no other selects the cluster (priority {priority})"),
         _ => format!(
@@ -172,11 +180,14 @@ fn applies(policy: &Policy, outranked: usize) -> String {
 
 /// The first difference that counts; the order itself is the index's.
 fn outranked_by(policy: &Policy, rules: &Rules, winner: &Policy) -> String {
-    let first = winner
-        .rules
-        .as_ref()
-        .map_or(rules.priority, |rules| rules.priority);
-    let why = if first != rules.priority {
+    let first = winner.rules.as_ref().map(|rules| rules.priority);
+    let first = first.unwrap_or(rules.priority);
+    let why = if winner.brake.unreadable {
+        format!(
+            "{} applied last, and cannot be read, so it may be suspended",
+            winner.name
+        )
+    } else if first != rules.priority {
         format!(
             "its priority is {}, and that of {} is {first}",
             rules.priority, winner.name
