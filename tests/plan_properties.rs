@@ -88,12 +88,13 @@ impl Object {
         Record::parse(self.annotations.get(RECORD).map(String::as_str))
     }
 
-    fn observed(&self, version: u64, annotations: &BTreeMap<String, String>) -> Observed {
+    fn observed(&self) -> Observed {
+        let annotations = &self.annotations;
         let ignored = annotations.get(IGNORE).and_then(|text| parse_bool(text));
         Observed {
             family: self.family,
             uid: None,
-            resource_version: version.to_string(),
+            resource_version: self.version.to_string(),
             replicas: self.replicas,
             marked: annotations.contains_key(MARK),
             record: Record::parse(annotations.get(RECORD).map(String::as_str)),
@@ -252,14 +253,18 @@ impl World {
         self.ledger.memory()[&dependent("d", 0, 0).reference]
     }
 
-    /// Other kinds than those of apps/v1 take two reads.
+    /// Other kinds than those of apps/v1 take two reads, of one version.
     fn read(&mut self) -> Result<Observed, Cut> {
-        self.interlude()?;
-        let (version, annotations) = (self.object.version, self.object.annotations.clone());
-        if self.object.family == Family::Scalable {
+        loop {
             self.interlude()?;
+            let version = self.object.version;
+            if self.object.family == Family::Scalable {
+                self.interlude()?;
+            }
+            if self.object.version == version {
+                return Ok(self.object.observed());
+            }
         }
-        Ok(self.object.observed(version, &annotations))
     }
 
     fn interlude(&mut self) -> Result<(), Cut> {
@@ -479,7 +484,7 @@ proptest! {
         memory in memories(),
     ) {
         object.annotations.insert(IGNORE.to_owned(), "true".to_owned());
-        let found = object.observed(object.version, &object.annotations);
+        let found = object.observed();
         let step = step(aim, false, restore, Some(&found), memory).expect("no refusal");
         let mut after = object.clone();
         for write in step.writes(&found) {
@@ -493,7 +498,7 @@ proptest! {
     #[test]
     fn only_marked_dependents_are_restored(mut object in any_objects(), memory in memories()) {
         object.annotations.remove(MARK);
-        let found = object.observed(object.version, &object.annotations);
+        let found = object.observed();
         let step = step(Aim::Restore, false, Restore::Marked, Some(&found), memory)
             .expect("no refusal");
         prop_assert!(matches!(step, Step::Nothing(_) | Step::Wait));

@@ -45,9 +45,27 @@ struct WorkloadStatus {
 #[derive(Default, Deserialize)]
 pub(super) struct Scale {
     #[serde(default)]
+    metadata: ScaleMetadata,
+    #[serde(default)]
     spec: Replicas,
     #[serde(default)]
     status: Replicas,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ScaleMetadata {
+    /// That of the object.
+    resource_version: Option<String>,
+}
+
+impl Scale {
+    /// Whether it is known not to be that of this version of the object.
+    pub(super) fn is_of_another_version(&self, object: &PartialObjectMeta) -> bool {
+        let versions = self.metadata.resource_version.as_ref();
+        let versions = versions.zip(object.metadata.resource_version.as_ref());
+        versions.is_some_and(|(scale, object)| scale != object)
+    }
 }
 
 /// What a workload says of itself.

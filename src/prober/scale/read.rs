@@ -8,7 +8,10 @@ use super::{
     SCALE, ScaleError, Scaler, Target,
     answer::{Scale, Workload, observed_scalable, observed_unscalable, observed_workload},
 };
-use crate::prober::plan::{Family, Observed, Refusal};
+use crate::prober::{
+    attempt::CONFLICTS,
+    plan::{Family, Observed, Refusal},
+};
 
 /// The kind that answers a request for metadata alone.
 const METADATA: &str = "PartialObjectMetadata";
@@ -64,11 +67,7 @@ impl Scaler {
                 let object = self.get::<Workload>("get", &target.kind, name, object);
                 Ok(object.await?.map(observed_workload))
             }
-            Family::Scalable => match self.get_metadata(target).await? {
-                Read::Found(object) => self.get_scale(target, object).await,
-                Read::Absent => Ok(Read::Absent),
-                Read::Nowhere(error) => Ok(Read::Nowhere(error)),
-            },
+            Family::Scalable => self.get_scalable(target).await,
             Family::Unscalable => match self.get_metadata(target).await {
                 // Only with the right to read it is seen what somebody has done about its mark.
                 Err(ScaleError::Forbidden { verb, message, .. }) => Err(ScaleError::Forbidden {
@@ -82,6 +81,23 @@ impl Scaler {
         }
     }
 
+    /// What is read by two requests is of one version: the mark that somebody has just set, and the
+    /// replicas after that, would together be somebody else's zero.
+    async fn get_scalable(&self, target: &Target<'_>) -> Result<Read<Observed>, ScaleError> {
+        for _ in 0..=CONFLICTS {
+            let object = match self.get_metadata(target).await? {
+                Read::Found(object) => object,
+                Read::Absent => return Ok(Read::Absent),
+                Read::Nowhere(error) => return Ok(Read::Nowhere(error)),
+            };
+            match self.get_scale(target).await? {
+                Read::Found(scale) if scale.is_of_another_version(&object) => {}
+                scale => return Ok(scale.map(|scale| observed_scalable(object, &scale))),
+            }
+        }
+        Err(ScaleError::Conflicts)
+    }
+
     async fn get_metadata(
         &self,
         target: &Target<'_>,
@@ -91,16 +107,12 @@ impl Scaler {
         self.get("get", METADATA, name, object).await
     }
 
-    async fn get_scale(
-        &self,
-        target: &Target<'_>,
-        object: PartialObjectMeta,
-    ) -> Result<Read<Observed>, ScaleError> {
+    async fn get_scale(&self, target: &Target<'_>) -> Result<Read<Scale>, ScaleError> {
         let scale = target
             .request
             .get_subresource("scale", &target.dependent.name);
         match self.send::<Scale>(SCALE, scale).await {
-            Ok(scale) => Ok(Read::Found(observed_scalable(object, &scale))),
+            Ok(scale) => Ok(Read::Found(scale)),
             // The object was there a moment ago: it is gone, or cannot be scaled any more.
             Err(failure) if failure.code() == Some(404) => {
                 Ok(Read::Nowhere(failure.explain("get scale")))
