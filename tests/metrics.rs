@@ -244,7 +244,7 @@ async fn clusters_have_series_only_while_they_are_selected() {
     let labels = [("cluster", "a"), ("reason", "Healthy")];
     assert_eq!(run.value("cluster_finding", &labels).await, 1.0);
     support::change_policy(&run.world, "p", support::deselect);
-    run.world.clock.pass(LONG).await;
+    run.world.clock.pass(LONG * 2).await;
     let shown = run.shown().await;
     assert_eq!(shown.sum(&format!("{P}cluster_finding"), &[]), 0.0);
     let (_, registry) = Instruments::new(false);

@@ -219,10 +219,12 @@ async fn what_somebody_else_pays_is_seen_while_a_gate_fails() {
 async fn a_gate_that_fails_costs_a_healthy_cluster_nothing() {
     let (world, _patient) = checked("Gate", 500).await;
     world.reason("a", "Healthy").await;
-    world.clock.pass(LONG).await;
+    // A write of an earlier process might still arrive at first.
+    world.clock.pass(LONG * 2).await;
     world.seed.forget_calls();
     world.clock.pass(LONG).await;
-    assert_eq!(world.seed.briefs(), Vec::<String>::new());
+    let is_watch = |call: &String| call.ends_with("(watch)");
+    assert!(world.seed.briefs().iter().all(is_watch));
     let status = world.health("a");
     assert_eq!(condition(&status, "Protecting")["reason"], "NotProtected");
 }

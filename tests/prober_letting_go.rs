@@ -14,7 +14,7 @@ use std::time::Duration;
 use dependency_watchdog::prober::plan::{IGNORE, MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
-    Failure, INTERVAL, LONG, Read, World, assert_kept, assert_released, assert_restored,
+    Call, Failure, INTERVAL, LONG, Read, World, assert_kept, assert_released, assert_restored,
     change_policy, change_shoot, condition, deleting, deselect, is_marked, policy, protected,
     put_workload, run, scale_by_hand, truncate, unreadable_grace,
 };
@@ -845,10 +845,49 @@ async fn a_version_that_vanishes_loses_nothing() {
     world.seed.serve_etcds(&["v1beta1"]);
     world.seed.ask_to_delete("probepolicies", "", "p");
     world.shoot("a").renew();
-    world.clock.pass(LONG).await;
+    world.clock.pass(LONG * 2).await;
     assert!(world.seed.get("probepolicies", "", "p").is_none());
     assert_restored(&world);
     assert_etcd_restored(&world);
+}
+
+/// The seed does what it was asked to when the answer is not waited for any more, the cluster is let go,
+/// and all is as it should be.
+#[test]
+fn what_was_given_up_and_arrives_late_is_undone() {
+    let ways: [fn(&World); 3] = [
+        |world| world.seed.ask_to_delete("probepolicies", "", "p"),
+        |world| change_policy(world, "p", deselect),
+        |world| change_shoot(world, RESTORED[0].1),
+    ];
+    for change in ways {
+        run(async move {
+            let world = World::running(&["a"]).await;
+            world.reason("a", "Healthy").await;
+            // What an earlier process has given up would be as late.
+            world.clock.pass(LONG * 2).await;
+            let is_down = |call: &Call| call.brief() == "PATCH deployments/kcm";
+            world.seed.fail(Failure::Hang, (0, usize::MAX), is_down);
+            world.shoot("a").silence(100);
+            let gave_up = |status: &Value| problem(status) == "ScalingFailed";
+            world.health_where("a", "given up", gave_up).await;
+            change(&world);
+            world.shoot("a").renew();
+            world.protection("a", "None").await;
+            assert_restored(&world);
+            world.seed.heal();
+            world.clock.pass(LONG / 6).await;
+            world.seed.change("deployments", "a", "kcm", |object| {
+                object["spec"]["replicas"] = json!(0);
+                object["metadata"]["annotations"] = json!({MARK: "", RECORD: "1"});
+            });
+            world.clock.pass(LONG * 2).await;
+            assert_restored(&world);
+            let policy = world.seed.get("probepolicies", "", "p");
+            let deleted = |policy: &Value| policy["metadata"]["deletionTimestamp"].is_string();
+            assert!(!policy.is_some_and(|policy| deleted(&policy)));
+        });
+    }
 }
 
 /// gardenlet removes the cluster-autoscaler where no pool can grow.

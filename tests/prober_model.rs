@@ -100,6 +100,13 @@ fn requests_fail(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Bud
 #[case::both(DEEP, &ONE, Budget { turns: 2, late: 1, ends: 1, ..NONE })]
 #[case::several(DEEP, &ONE, Budget { turns: 2, late: 2, ..NONE })]
 #[case::with_people(DEEP, &ONE, Budget { turns: 1, late: 1, people: 1, ..NONE })]
+#[case::with_policies(SHORT, &ONE, Budget { turns: 1, late: 1, policies: 1, ..NONE })]
+#[case::with_lives(SHORT, &ONE, Budget { turns: 1, late: 1, lives: 1, ..NONE })]
+#[case::with_both(DEEP, &ONE, Budget { turns: 1, late: 1, policies: 1, lives: 1, ..NONE })]
+#[case::with_policies_and_ends(DEEP, &ONE, Budget { late: 1, ends: 1, policies: 1, ..NONE })]
+#[case::with_lives_and_ends(DEEP, &ONE, Budget { late: 1, ends: 1, lives: 1, ..NONE })]
+#[case::of_two_with_policies(DEEP, &TWO, Budget { turns: 1, late: 1, policies: 1, ..NONE })]
+#[case::of_two_with_lives(DEEP, &TWO, Budget { late: 1, lives: 1, ..NONE })]
 fn writes_arrive_late(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budget) {
     holds("writes arrive late", deep, bounds(parts, budget));
 }
@@ -208,6 +215,7 @@ fn all_at_once(#[case] deep: bool, #[case] parts: &[Part], #[case] budget: Budge
 #[case(Flaw::BuriesAtOnce, Budget { lives: 1, ..NONE }, "let-go")]
 #[case(Flaw::ReleasesTheRecord, Budget { lives: 1, ..NONE }, "no-count-lost")]
 #[case(Flaw::BelievesForEver, Budget { turns: 1, late: 1, ..NONE }, "all-restored")]
+#[case(Flaw::WaitsForNothing, Budget { turns: 1, late: 1, policies: 1, ..NONE }, "all-restored")]
 fn a_flaw_is_found(#[case] flaw: Flaw, #[case] budget: Budget, #[case] rule: &str) {
     let bounds = Bounds {
         flaw,

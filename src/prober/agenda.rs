@@ -20,12 +20,9 @@ use crate::{
 /// The dependents of a healthy cluster to which nothing is owed are looked at this often at most, and
 /// those of one that is held as it is this often.
 const SELDOM: Duration = Duration::from_secs(60);
-/// What has been seen as a healthy cluster wants it is believed to be so for this long at first: a
-/// write that was given up, by this process or the one before, may still arrive. An API server lets
-/// go of a request after a minute ...
-const AT_FIRST: Duration = Duration::from_secs(90);
-/// ... and for this long from then on: etcd may have been restored to what it held in an outage.
-const FROM_THEN_ON: Duration = Duration::from_secs(3600);
+/// What has been seen as a healthy cluster wants it is believed to be so for this long, unless it is in
+/// doubt: etcd may have been restored to what it held in an outage.
+const BELIEVED: Duration = Duration::from_secs(3600);
 /// What no verdict asks for is tried again after this long if it did not succeed, and so is, at the
 /// latest, what the seed has refused in an outage ...
 const AGAIN: Duration = Duration::from_secs(10);
@@ -172,7 +169,7 @@ impl Agenda {
                 Move::Withdraw
             }
             None => match self.is_due(order, now) {
-                true => self.start(order, false, why()),
+                true => self.start(order, false, why(), now),
                 false => Move::Nothing,
             },
         }
@@ -273,7 +270,7 @@ impl Agenda {
             valid_until: now + TRY,
         };
         let why = why.clone();
-        self.start(order, true, why)
+        self.start(order, true, why, now)
     }
 
     /// The flow under way has ended. `interval` is the one at which the cluster is probed.
@@ -300,8 +297,14 @@ impl Agenda {
             && unasked
             && !withdrawn
         {
-            let complete = self.ledger.is_looked_at() && (*aim == Aim::Look || !self.ledger.owes());
-            *due = now + if *again_and_again { SELDOM } else { AGAIN };
+            let settled = *aim == Aim::Look || !self.ledger.owes();
+            let complete = settled && self.ledger.is_looked_at();
+            *due = match self.ledger.doubt() {
+                _ if *again_and_again => now + SELDOM,
+                // A look before tells no more than this one.
+                Some(until) if settled && ending == Ending::Complete => until,
+                _ => now + AGAIN,
+            };
             if complete && !*again_and_again {
                 self.next = Next::Nothing;
             }
@@ -310,9 +313,11 @@ impl Agenda {
 
     /// Starts what waited for the flow that has ended.
     #[must_use]
-    pub fn go_on(&mut self) -> Move {
+    pub fn go_on(&mut self, now: Instant) -> Move {
         match std::mem::replace(&mut self.next, Next::Nothing) {
-            Next::Order(order, why) if self.under_way.is_none() => self.start(order, false, why),
+            Next::Order(order, why) if self.under_way.is_none() => {
+                self.start(order, false, why, now)
+            }
             next => {
                 self.next = next;
                 Move::Nothing
@@ -320,7 +325,8 @@ impl Agenda {
         }
     }
 
-    fn start(&mut self, order: Order, unasked: bool, why: String) -> Move {
+    fn start(&mut self, order: Order, unasked: bool, why: String, now: Instant) -> Move {
+        self.ledger.begin(now);
         match order.aim {
             Aim::Protect => {
                 self.restored = None;
@@ -368,11 +374,8 @@ impl Agenda {
                 let good = aim == Aim::Restore
                     && ending == Ending::Complete
                     && self.ledger.problems().next().is_none();
-                let long = match self.restored {
-                    None => AT_FIRST,
-                    Some(_) => FROM_THEN_ON,
-                };
-                self.restored = good.then(|| now + long);
+                let believed = self.ledger.doubt().unwrap_or(now + BELIEVED);
+                self.restored = good.then_some(believed);
                 self.protection = Protection::None;
             }
         }

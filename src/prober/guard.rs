@@ -117,6 +117,11 @@ impl Guard {
         Self { dry_run, ..self }
     }
 
+    /// The process before may have written what nobody knows of, or given it up.
+    pub fn distrust(&mut self) {
+        self.agenda.ledger.distrust();
+    }
+
     /// The dependents and what they are owed.
     pub fn ledger(&self) -> &Ledger {
         &self.agenda.ledger
@@ -248,7 +253,7 @@ impl Guard {
         if !self.agenda.ledger.owes() {
             self.account.close();
         }
-        let next = self.agenda.go_on();
+        let next = self.agenda.go_on(Instant::now());
         self.carry_out(next);
     }
 

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
     cluster::{Dependent, Scale},
+    runtime::seed::REQUEST_LIMIT,
 };
 
 /// Somebody who scales a protected dependent up more often than this ...
@@ -23,11 +24,28 @@ const CONTENDED: usize = 3;
 const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// ... for this reason.
 const CONTENTION: &str = "Contended";
+/// A write that was given up, by this process or by one before, may come about for this long after the
+/// seed has answered again. Within [`REQUEST_LIMIT`] an API server lets go of it; an etcd that hung, and
+/// answers again, has then long done what it was asked to meanwhile.
+const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
 
 /// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
 /// although the policy does not name them any more.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
-pub struct Ledger(BTreeMap<DependentRef, Entry>);
+pub struct Ledger {
+    entries: BTreeMap<DependentRef, Entry>,
+    /// A write may still come about that was given up.
+    doubt: Option<Doubt>,
+}
+
+/// How long what is seen may change by a write that was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
+enum Doubt {
+    /// The seed has not answered since.
+    Unanswered,
+    /// Until then: what flows see that began before does not count.
+    Until(Instant),
+}
 
 #[derive(Clone, Debug, PartialEq, Hash)]
 struct Entry {
@@ -40,7 +58,7 @@ struct Entry {
     /// go.
     named: bool,
     /// It has been seen, so that a mark on it is known of: the process before may have ended
-    /// between a write and its report.
+    /// between a write and its report, and what was given up may come about later.
     looked_at: bool,
     /// When it was found scaled up by somebody else and taken down again.
     contended: Vec<Instant>,
@@ -97,20 +115,23 @@ impl Ledger {
             };
             (known.r#ref.clone(), entry)
         });
-        Self(entries.collect())
+        Self {
+            entries: entries.collect(),
+            doubt: None,
+        }
     }
 
     /// Adopts the dependents of a policy. Those that it does not name stay as long as they are
     /// owed something, or may be.
     pub fn adopt(&mut self, dependents: &[Dependent]) {
-        let mut before = std::mem::take(&mut self.0);
+        let mut before = std::mem::take(&mut self.entries);
         for dependent in dependents {
             let known = before.remove(&dependent.reference);
             let mut entry = known.unwrap_or_else(|| Entry::new(dependent.clone()));
             entry.dependent = dependent.clone();
             entry.asked = true;
             entry.set_unscalable(None);
-            self.0.insert(dependent.reference.clone(), entry);
+            self.entries.insert(dependent.reference.clone(), entry);
         }
         for (reference, mut entry) in before {
             if entry.memory.owed || !entry.looked_at || entry.is_given_up() {
@@ -120,38 +141,54 @@ impl Ledger {
                 if !entry.memory.owed && !entry.is_given_up() {
                     entry.problem = None;
                 }
-                self.0.insert(reference, entry);
+                self.entries.insert(reference, entry);
             }
         }
     }
 
     /// Takes up which the policy that applies names, or may name.
     pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
-        for (reference, entry) in &mut self.0 {
+        for (reference, entry) in &mut self.entries {
             entry.set_named(names(reference));
         }
     }
 
     /// Whether every dependent has been seen, so that no mark can be unknown.
     pub fn is_looked_at(&self) -> bool {
-        self.0.values().all(|entry| entry.looked_at)
+        self.entries.values().all(|entry| entry.looked_at)
+    }
+
+    /// When a flow may begin at the earliest for what it sees to count, if a write may come about before
+    /// that was given up.
+    pub fn doubt(&self) -> Option<Instant> {
+        match self.doubt {
+            Some(Doubt::Until(until)) => Some(until),
+            Some(Doubt::Unanswered) | None => None,
+        }
+    }
+
+    /// A flow begins.
+    pub fn begin(&mut self, now: Instant) {
+        if self.doubt().is_some_and(|until| now >= until) {
+            self.doubt = None;
+        }
     }
 
     /// Whether any dependent is owed its replicas.
     pub fn owes(&self) -> bool {
-        self.0.values().any(|entry| entry.memory.owed)
+        self.entries.values().any(|entry| entry.memory.owed)
     }
 
     /// Whether this one is, and how many, if that is known.
     pub fn owed(&self, dependent: &DependentRef) -> Option<Option<i32>> {
-        let memory = self.0.get(dependent)?.memory;
+        let memory = self.entries.get(dependent)?.memory;
         memory.owed.then_some(memory.replicas)
     }
 
     /// The dependents that are handled with this aim: nothing is taken that no policy asks for, and what
     /// is hopeless comes back last.
     pub fn dependents(&self, aim: Aim) -> Arc<[Dependent]> {
-        let entries = self.0.values();
+        let entries = self.entries.values();
         entries
             .filter(|entry| entry.asked || aim != Aim::Protect)
             .map(|entry| {
@@ -164,17 +201,18 @@ impl Ledger {
             .collect()
     }
 
-    /// A flow ended by a defect, and may have written what it did not tell: each has to be looked at
-    /// again.
+    /// Somebody may have written what is not known of, or given it up: each has to be looked at, when
+    /// that cannot come about any more.
     pub fn distrust(&mut self) {
-        for entry in self.0.values_mut() {
+        self.doubt = Some(Doubt::Unanswered);
+        for entry in self.entries.values_mut() {
             entry.looked_at = false;
         }
     }
 
     /// What is remembered of each.
     pub fn memory(&self) -> BTreeMap<DependentRef, Memory> {
-        let entries = self.0.iter();
+        let entries = self.entries.iter();
         entries
             .map(|(reference, entry)| (reference.clone(), entry.memory))
             .collect()
@@ -182,7 +220,7 @@ impl Ledger {
 
     /// Since when flows with this aim have waited for those that have not been seen there since.
     pub fn waited(&self, aim: Aim) -> BTreeMap<DependentRef, Instant> {
-        let waiting = self.0.iter().filter_map(|(reference, entry)| {
+        let waiting = self.entries.iter().filter_map(|(reference, entry)| {
             let (_, since) = entry.waiting.filter(|(of, _)| *of == aim)?;
             Some((reference.clone(), since))
         });
@@ -191,28 +229,37 @@ impl Ledger {
 
     /// Why this dependent is not where it should be.
     pub fn problem(&self, dependent: &DependentRef) -> Option<&Problem> {
-        self.0.get(dependent)?.problem.as_ref()
+        self.entries.get(dependent)?.problem.as_ref()
     }
 
     /// Why dependents are not where they should be.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
-        self.0.values().filter_map(|entry| entry.problem.as_ref())
+        let entries = self.entries.values();
+        entries.filter_map(|entry| entry.problem.as_ref())
     }
 
     /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
     /// scaled one that the policy has just ceased to name. Of what is `held` as it is nothing is given up.
     pub fn note(&mut self, dependent: &Dependent, what: &What, held: bool, now: Instant) {
         let reference = &dependent.reference;
+        let gave_up = matches!(what, What::Failed(_, Some(_)) | What::Interrupted(_));
+        // What is waited for may be marked without being known to be owed.
+        let seen = !gave_up && !matches!(what, What::Failed(..) | What::Waiting(..));
+        let counts = seen && self.doubt.is_none();
+        match self.doubt {
+            _ if gave_up => self.doubt = Some(Doubt::Unanswered),
+            Some(Doubt::Unanswered) if seen => self.doubt = Some(Doubt::Until(now + DOUBT)),
+            _ => {}
+        }
         let entry = self
-            .0
+            .entries
             .entry(reference.clone())
             .or_insert_with(|| Entry::new(dependent.clone()));
         entry.set_unscalable(match what {
             What::Failed(error, None) if !entry.asked => entry.after_failure(error, held, now),
             _ => None,
         });
-        // What is waited for may be marked without being known to be owed.
-        entry.looked_at |= !matches!(what, What::Failed(..) | What::Waiting(..));
+        entry.looked_at = counts || entry.looked_at && !gave_up;
         match what {
             What::Did(Step::ScaleDown { .. }, _) => entry.waiting = Some((Aim::Protect, now)),
             What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
@@ -262,13 +309,13 @@ impl Ledger {
             What::Waiting(..) => {}
         }
         if entry.is_forgettable() {
-            self.0.remove(reference);
+            self.entries.remove(reference);
         }
     }
 
     /// As ClusterHealth lists it: enough to restore all of it when the policy is gone.
     pub fn status(&self) -> Vec<DependentStatus> {
-        let entries = self.0.values();
+        let entries = self.entries.values();
         entries
             .map(|entry| DependentStatus {
                 r#ref: entry.dependent.reference.clone(),

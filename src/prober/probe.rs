@@ -141,6 +141,9 @@ impl Probe {
             // No record tells what may be marked. One that is not probed is looked at all the same.
             guard.adopt(&settings.dependents);
         }
+        if from_the_start || known.is_some() {
+            guard.distrust();
+        }
         let recalled = known.map_or(&[][..], |known| &known.checks);
         let checks = Checks::new(name.clone(), shared.checks.clone()).recalling(recalled);
         Self {

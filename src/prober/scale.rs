@@ -17,11 +17,11 @@ use super::{
 };
 use crate::{
     api::DependentRef,
-    runtime::seed::{CallError, FIELD_MANAGER, Seed, is_for_lack_of_rights, told},
+    runtime::seed::{CallError, FIELD_MANAGER, REQUEST_LIMIT, Seed, is_for_lack_of_rights, told},
 };
 use kube::{
     api::{Patch, PatchParams, Request},
-    core::ApiResource,
+    core::{ApiResource, request::Error as BuildError},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -363,6 +363,7 @@ impl Scaler {
                 ("patch scale", SCALE, scale(&Patch::Json(patch)))
             }
         };
+        let request = request.and_then(within_limit);
         let failure = match self.send_at_turn::<Value>(kind, request).await {
             Ok(answer) => {
                 let version = answer.pointer("/metadata/resourceVersion");
@@ -389,7 +390,7 @@ impl Scaler {
     async fn send<T: DeserializeOwned>(
         &self,
         kind: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        request: Result<http::Request<Vec<u8>>, BuildError>,
     ) -> Result<T, Failure> {
         self.seed.turn().await;
         self.send_at_turn(kind, request).await
@@ -398,7 +399,7 @@ impl Scaler {
     async fn send_at_turn<T: DeserializeOwned>(
         &self,
         kind: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        request: Result<http::Request<Vec<u8>>, BuildError>,
     ) -> Result<T, Failure> {
         let request = request.map_err(Failure::Build)?;
         let sent = self.seed.client().request(request);
@@ -409,6 +410,24 @@ impl Scaler {
             _ => Err(Failure::OtherKind(kind.to_owned())),
         }
     }
+}
+
+/// The request, of which the server lets go when its answer is not waited for any more.
+fn within_limit(request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>>, BuildError> {
+    let invalid = |error: http::uri::InvalidUri| BuildError::BuildRequest(error.into());
+    let (mut parts, body) = request.into_parts();
+    let separator = if parts.uri.query().is_some() {
+        '&'
+    } else {
+        '?'
+    };
+    let bounded = format!(
+        "{}{separator}timeout={}s",
+        parts.uri,
+        REQUEST_LIMIT.as_secs()
+    );
+    parts.uri = bounded.parse().map_err(invalid)?;
+    Ok(http::Request::from_parts(parts, body))
 }
 
 fn api_path(resource: &ApiResource) -> String {
@@ -423,7 +442,7 @@ fn api_path(resource: &ApiResource) -> String {
 enum Failure {
     Call(CallError),
     /// It cannot be made.
-    Build(kube::core::request::Error),
+    Build(BuildError),
     /// The answer is not of this kind.
     OtherKind(String),
 }

@@ -118,7 +118,10 @@ impl Stance {
             _ if known.looked_at => Self::Forget,
             _ => Self::Settle(
                 Aim::Look,
-                unselected("whether it is marked is being looked up"),
+                unselected(
+                    "it is looked up whether anything is left marked, until no write can come about \
+                     any more that was given up",
+                ),
             ),
         }
     }

@@ -98,8 +98,8 @@ pub(crate) enum Action {
     Freeze(usize),
     /// It sees what has become of the policy and the Cluster.
     See(usize),
-    /// It reads the leases; in the second case so long after what was there before that all that
-    /// waits is due.
+    /// It reads the leases; in the second case so long after what was there before that all is due
+    /// that waits, though no longer than a write may take to arrive.
     Probe(usize, bool),
     /// What it insists on is due.
     Resume(usize),

@@ -19,29 +19,41 @@ const ROUNDS: usize = 8;
 const STEPS: usize = 60;
 
 impl World {
-    /// Whether it comes to a good end, be the cluster one that is probed again or what it has become.
+    /// Whether it comes to a good end, be the cluster one that is probed again or what it has become, by
+    /// a policy that selects it or by none.
     pub(super) fn ends_well(&mut self, state: &State) -> Result<(), String> {
         let flaw = self.bounds.flaw;
         if flaw != Flaw::None && !flaw.shows_in_the_end() {
             return Ok(());
         }
-        self.comes_to_rest(state, (Life::Probed, Shoot::Healthy))?;
+        self.comes_to_rest(state, Policy::Enforce, (Life::Probed, Shoot::Healthy))?;
         let alive = |it: &&Rc<Operator>| !it.deposed && !it.ending;
         let operator = state.operators.iter().find(alive);
-        match state.life {
-            Life::Probed => Ok(()),
+        let likes: &[(Life, Shoot)] = match state.life {
             // Whoever starts then does not learn of it.
-            Life::Gone if operator.is_none() => Ok(()),
-            Life::FallingAsleep => {
-                self.comes_to_rest(state, (Life::FallingAsleep, Shoot::Unreadable))?;
-                self.comes_to_rest(state, (Life::FallingAsleep, Shoot::Healthy))
+            Life::Gone if operator.is_none() && !state.let_go => &[],
+            Life::FallingAsleep => &[
+                (Life::FallingAsleep, Shoot::Unreadable),
+                (Life::FallingAsleep, Shoot::Healthy),
+            ],
+            life => &[(life, Shoot::Healthy)],
+        };
+        for like in likes {
+            self.comes_to_rest(state, Policy::Enforce, *like)?;
+            if state.policy == Policy::Deleted {
+                self.comes_to_rest(state, Policy::Deleted, *like)?;
             }
-            life => self.comes_to_rest(state, (life, Shoot::Healthy)),
         }
+        Ok(())
     }
 
-    fn comes_to_rest(&mut self, state: &State, like: (Life, Shoot)) -> Result<(), String> {
-        let mut calm = self.calm(state, like);
+    fn comes_to_rest(
+        &mut self,
+        state: &State,
+        policy: Policy,
+        like: (Life, Shoot),
+    ) -> Result<(), String> {
+        let mut calm = self.calm(state, policy, like);
         self.round(&mut calm)?;
         let mut way = Vec::new();
         for _ in 0..ROUNDS {
@@ -52,10 +64,11 @@ impl World {
             }
             // Where another round changes nothing, it has come to rest.
             if way.last() == Some(&print) {
+                let operator = calm.operators.first().map(|it| &**it);
                 rules::at_rest(
                     &calm.stored.objects,
                     &calm.stored.wanted,
-                    calm.operators.first().map(|it| &**it),
+                    (operator, calm.is_unwanted()),
                     (like.0, like.1 == Shoot::Healthy),
                 )?;
                 self.well.extend(way);
@@ -71,8 +84,8 @@ impl World {
         ))
     }
 
-    /// Nothing goes wrong any more, a policy asks for the cluster, and that is like this.
-    fn calm(&self, state: &State, (life, shoot): (Life, Shoot)) -> State {
+    /// Nothing goes wrong any more, and the policy and the cluster are like this.
+    fn calm(&self, state: &State, policy: Policy, (life, shoot): (Life, Shoot)) -> State {
         let mut calm = state.clone();
         calm.budget = Budget::default();
         calm.backup = None;
@@ -80,7 +93,7 @@ impl World {
         calm.away = false;
         calm.shoot = shoot;
         calm.life = life;
-        calm.policy = Policy::Enforce;
+        calm.policy = policy;
         calm.operators.retain(|operator| !operator.deposed);
         for (index, object) in calm.stored.objects.iter_mut().enumerate() {
             let replicas = self.bounds.parts[index].replicas;

@@ -9,7 +9,7 @@ use super::{
     flaws::Flaw,
     flow::Need,
     object::Object,
-    operator::{Operator, Saved},
+    operator::{LETS_GO, Operator, Saved, moment},
     rules::{self, Sender, Wanted},
 };
 use std::{collections::HashSet, rc::Rc};
@@ -39,6 +39,9 @@ pub(crate) struct State {
     pub(super) policy: Policy,
     pub(super) life: Life,
     pub(super) away: bool,
+    /// An instance saw that nobody had any use for the cluster any more, and that nothing was left
+    /// marked; and none has started since.
+    pub(super) let_go: bool,
     pub(super) budget: Budget,
 }
 
@@ -48,9 +51,16 @@ impl State {
         (self.policy, self.life)
     }
 
-    /// Nobody would know that there was such a cluster.
+    /// There is nothing to look after.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.life == Life::Gone || self.policy == Policy::Deleted
+    }
+
+    /// Nobody would know that there was such a cluster. A policy that is deleted is there until the
+    /// cluster is let go.
     pub(super) fn is_forgotten(&self) -> bool {
-        self.life == Life::Gone && self.stored.saved.is_none()
+        let unknown = self.life == Life::Gone || self.policy == Policy::Deleted && self.let_go;
+        unknown && self.stored.saved.is_none()
     }
 }
 
@@ -197,6 +207,7 @@ impl World {
         let over = state.operators.iter().position(|it| it.is_over());
         if let Some(over) = over {
             let operator = state.operators.remove(over);
+            state.let_go = !operator.ending && operator.agenda.ledger.is_looked_at();
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {
                 let kept = operator.ending && state.life != Life::Gone;
@@ -215,6 +226,7 @@ impl World {
             policy: in_force,
             life: lived,
             shoot: leases,
+            late: given_up,
             ..
         } = &mut *state;
         match *action {
@@ -289,8 +301,11 @@ impl World {
                 state.late.remove(place);
             }
             Action::Start => {
-                let operator = Operator::start(stored.saved.as_deref(), seen, bounds);
+                let mut operator = Operator::start(stored.saved.as_deref(), seen, bounds);
+                // What the one before has given up may still arrive.
+                operator.distrust();
                 operators.push(Rc::new(operator));
+                state.let_go = false;
             }
             Action::Crash(at) => {
                 budget.ends -= 1;
@@ -315,8 +330,15 @@ impl World {
                 }
             }
             Action::See(at) => Rc::make_mut(&mut operators[at]).see(seen, bounds),
-            Action::Probe(at, late) => {
-                Rc::make_mut(&mut operators[at]).probe(*leases, late, bounds)
+            Action::Probe(at, later) => {
+                let operator = Rc::make_mut(&mut operators[at]);
+                operator.aged |= later && given_up.is_empty();
+                let now = match later {
+                    false => operator.now(),
+                    true if given_up.is_empty() => moment(true),
+                    true => operator.now() + LETS_GO,
+                };
+                operator.probe(*leases, now, bounds);
             }
             Action::Resume(at) => Rc::make_mut(&mut operators[at]).resume(bounds),
             Action::Report(at) => stored.saved = Some(Rc::new(operators[at].report())),
@@ -359,6 +381,7 @@ impl Model for World {
             policy: Policy::Enforce,
             life: Life::Probed,
             away: false,
+            let_go: false,
             budget: self.bounds.budget,
         }
     }
@@ -387,7 +410,7 @@ impl Model for World {
                 _ => format!("operator: leaves d{index}, since its flow is to end"),
             },
             Action::Probe(_, late) => {
-                let later = if *late { ", a day later" } else { "" };
+                let later = if *late { ", much later" } else { "" };
                 format!(
                     "operator: probes the shoot, which is {:?}{later}",
                     state.shoot

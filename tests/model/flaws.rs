@@ -36,6 +36,8 @@ pub(crate) enum Flaw {
     RestoresOne,
     /// What was once seen back is never looked at again.
     BelievesForEver,
+    /// What was given up is taken to have come about, or never to do so, as soon as anything is seen.
+    WaitsForNothing,
     /// The marks of what is let go stay.
     KeepsMarks,
     /// Marks are removed as soon as the Cluster is gone.
@@ -51,7 +53,10 @@ impl Flaw {
     pub(crate) fn shows_in_the_end(self) -> bool {
         matches!(
             self,
-            Self::TrustsItsRecord | Self::BelievesForEver | Self::KeepsMarks
+            Self::TrustsItsRecord
+                | Self::BelievesForEver
+                | Self::WaitsForNothing
+                | Self::KeepsMarks
         )
     }
 

@@ -95,7 +95,7 @@ impl Operator {
         let way = self.way(index);
         way.ended = Some(Ending::Stopped);
         if let Some(step) = way.attempt.begun() {
-            self.note(index, &What::Interrupted(step));
+            self.note(index, &What::Interrupted(step), bounds);
         }
         self.after_level(bounds);
     }
@@ -118,17 +118,9 @@ impl Operator {
             }
             (Some(seen), None) => Some(seen),
             // The first of two has told the annotations, the second tells the replicas. If there was a
-            // change in between, no write comes of them.
-            (Some(seen), Some(half)) => Some(Observed {
-                resource_version: match half.resource_version == seen.resource_version {
-                    true => half.resource_version.clone(),
-                    false => "stale".to_owned(),
-                },
-                replicas: seen.replicas,
-                any_left: seen.any_left,
-                running: seen.running,
-                ..half
-            }),
+            // change in between, both are read again.
+            (Some(seen), Some(half)) if half.resource_version != seen.resource_version => return,
+            (Some(seen), Some(_)) => Some(seen),
         };
         if way.attempt.is_in_doubt() {
             return match way.attempt.looked_again(seen.as_ref()) {
@@ -201,7 +193,7 @@ impl Operator {
         let way = self.way(index);
         let begun = way.attempt.begun();
         way.ended = Some(way.settling.failed(&error, begun));
-        self.note(index, &What::Failed(error, begun));
+        self.note(index, &What::Failed(error, begun), bounds);
         self.after_level(bounds);
     }
 
@@ -229,17 +221,22 @@ impl Operator {
             if let (What::Late(_), Some(flow)) = (&what, &mut self.flow) {
                 flow.reached[index] = true;
             }
-            self.note(index, &what);
+            self.note(index, &what, bounds);
         }
         self.after_level(bounds);
     }
 
-    fn note(&mut self, index: usize, what: &What) {
+    fn note(&mut self, index: usize, what: &What, bounds: &Bounds) {
+        let gave_up = matches!(what, What::Failed(_, Some(_)) | What::Interrupted(_));
+        self.aged &= !gave_up;
         let flow = self.flow.as_ref().expect("a flow is under way");
         let of_it = |dependent: &&Dependent| index_of(dependent) == index;
         let dependent = flow.dependents.iter().find(of_it);
         let dependent = dependent.expect("it is of the flow").clone();
-        self.agenda.note(&dependent, what, moment(false));
+        self.agenda.note(&dependent, what, self.now());
+        if bounds.flaw == Flaw::WaitsForNothing {
+            self.agenda.ledger.begin(moment(true));
+        }
     }
 
     /// As `Flow::run`.
@@ -258,8 +255,8 @@ impl Operator {
             };
             self.flow = None;
             self.agenda
-                .ended(ending, Duration::from_secs(10), moment(false));
-            let next = self.agenda.go_on();
+                .ended(ending, Duration::from_secs(10), self.now());
+            let next = self.agenda.go_on(self.now());
             self.carry_out(next, bounds);
             self.take_stance(bounds);
         }

@@ -34,6 +34,8 @@ static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 const AGES: Duration = Duration::from_secs(24 * 3600);
 /// As the loop of a cluster has it.
 const COMES_BACK: Duration = Duration::from_secs(30);
+/// A write that was given up may arrive for so long after the seed has answered again.
+pub(crate) const LETS_GO: Duration = Duration::from_secs(15);
 
 /// A moment at which all that waits is due, or one at which nothing is yet.
 pub(crate) fn moment(late: bool) -> Instant {
@@ -60,6 +62,8 @@ pub(crate) struct Operator {
     pub(crate) saw: Option<Aim>,
     /// The Cluster has been gone for so long that it does not come back.
     buried: bool,
+    /// So much time has passed since it started, or gave a write up, that none of those arrives any more.
+    pub(crate) aged: bool,
     /// Its Lease may be somebody else's.
     pub(crate) deposed: bool,
     /// It was asked to end.
@@ -103,6 +107,7 @@ impl Operator {
             seen,
             saw: None,
             buried: false,
+            aged: false,
             deposed: false,
             ending: false,
         };
@@ -116,6 +121,21 @@ impl Operator {
         }
         operator.take_stance(bounds);
         operator
+    }
+
+    /// Somebody may have written what is not known of.
+    pub(crate) fn distrust(&mut self) {
+        self.agenda.ledger.distrust();
+    }
+
+    /// The moment at which it learns of something.
+    pub(super) fn now(&self) -> Instant {
+        moment(false)
+            + if self.aged {
+                2 * LETS_GO
+            } else {
+                Duration::ZERO
+            }
     }
 
     /// What it writes to the ClusterHealth.
@@ -230,9 +250,9 @@ impl Operator {
     }
 
     /// Reads the leases, and acts on what they say.
-    pub(crate) fn probe(&mut self, shoot: Shoot, late: bool, bounds: &Bounds) {
+    pub(crate) fn probe(&mut self, shoot: Shoot, now: Instant, bounds: &Bounds) {
         if matches!(self.stance.0, Stance::Hibernate(..)) {
-            return self.ask_who_falls_asleep(shoot, late, bounds);
+            return self.ask_who_falls_asleep(shoot, now, bounds);
         }
         let leases = match shoot {
             Shoot::Silent => Some(Aim::Protect),
@@ -293,22 +313,25 @@ impl Operator {
                 provable: None,
                 valid_until: moment(false),
             };
-            let late = late && bounds.flaw != Flaw::BelievesForEver;
-            self.agenda.act(order, String::new, moment(late))
+            let now = match bounds.flaw {
+                Flaw::BelievesForEver => moment(false),
+                _ => now,
+            };
+            self.agenda.act(order, String::new, now)
         };
         self.carry_out(next, bounds);
         self.take_stance(bounds);
     }
 
-    /// As `Probe::answered` and `Probe::not_answered`. Who has not answered for a day has not
+    /// As `Probe::answered` and `Probe::not_answered`. Who has not answered for some time has not
     /// answered for long enough.
-    fn ask_who_falls_asleep(&mut self, shoot: Shoot, late: bool, bounds: &Bounds) {
-        let next = match (shoot, late) {
-            (Shoot::Unreadable, false) => {
+    fn ask_who_falls_asleep(&mut self, shoot: Shoot, now: Instant, bounds: &Bounds) {
+        let next = match shoot {
+            Shoot::Unreadable if now == self.now() => {
                 self.saw = None;
                 self.agenda.stop()
             }
-            (Shoot::Unreadable, true) => {
+            Shoot::Unreadable => {
                 self.saw = Some(Aim::Release);
                 let now = moment(false);
                 self.agenda.insist(Aim::Release, String::new(), now)
@@ -321,7 +344,7 @@ impl Operator {
                     provable: None,
                     valid_until: moment(false),
                 };
-                self.agenda.act(order, String::new, moment(late))
+                self.agenda.act(order, String::new, now)
             }
         };
         self.carry_out(next, bounds);
@@ -343,11 +366,15 @@ impl Operator {
 
     /// What is insisted on is due: as much time has passed.
     pub(crate) fn resume(&mut self, bounds: &Bounds) {
+        let due = self.agenda.due();
+        self.aged |= due > Some(moment(false) + LETS_GO);
         if self.stance.0 == Stance::Bury {
-            self.buried |= self.agenda.due() >= Some(moment(false) + COMES_BACK);
+            self.buried |= due >= Some(moment(false) + COMES_BACK);
             self.saw = self.buried.then_some(Aim::Release);
         }
-        let next = self.agenda.resume(moment(false));
+        let next = self
+            .agenda
+            .resume(due.unwrap_or(moment(false)).max(self.now()));
         self.carry_out(next, bounds);
     }
 

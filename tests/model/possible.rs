@@ -4,6 +4,7 @@ use super::{
     action::{Action, Fate, Life, Policy, Shoot},
     environment::{State, World},
     flow::Need,
+    operator::{LETS_GO, moment},
 };
 
 impl World {
@@ -99,7 +100,9 @@ impl World {
             if operator.is_probing() {
                 actions.extend([Action::Probe(at, false), Action::Probe(at, true)]);
             }
-            if operator.agenda.due().is_some() {
+            // What is due so late comes when whatever was given up has arrived, or never will.
+            let is_due = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
+            if operator.agenda.due().is_some_and(is_due) {
                 actions.push(Action::Resume(at));
             }
             // What goes with its Cluster is not written anew.

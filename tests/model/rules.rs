@@ -167,7 +167,7 @@ pub(crate) fn is_reached(aim: Aim, object: Option<&Object>, owed: bool) -> bool 
 pub(crate) fn at_rest(
     objects: &[Option<Object>],
     wanted: &[Wanted],
-    operator: Option<&Operator>,
+    (operator, unwanted): (Option<&Operator>, bool),
     (life, answers): (Life, bool),
 ) -> Result<(), String> {
     // Who decides about the replicas of what is let go is somebody else.
@@ -193,15 +193,13 @@ pub(crate) fn at_rest(
         rule(as_wanted || object.ignored || !restored, name, say)?;
     }
     match operator {
-        // Nobody looks after a Cluster that is gone and owed nothing.
-        None => rule(life == Life::Gone, name, || {
-            "no operator in the end".to_owned()
-        }),
+        // Nobody looks after what is owed nothing when the Cluster is gone, or no policy selects it.
+        None => rule(unwanted, name, || "no operator in the end".to_owned()),
         Some(operator) => {
             let agenda = &operator.agenda;
             let say = || format!("{MARK} and {IGNORE} apart, in the end: {agenda:?}");
             let nothing_owed = !agenda.ledger.owes() && agenda.protection() == Protection::None;
-            rule(nothing_owed && life != Life::Gone, name, say)
+            rule(nothing_owed && !unwanted, name, say)
         }
     }
 }

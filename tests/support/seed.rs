@@ -124,7 +124,8 @@ impl Call {
         )
     }
 
-    fn parameter(&self, name: &str) -> Option<&str> {
+    /// What the query says for this parameter.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
         let mut pairs = self.query.split('&').filter_map(|it| it.split_once('='));
         pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
     }

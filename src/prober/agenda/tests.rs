@@ -1,6 +1,7 @@
 use rstest::rstest;
 
 use super::*;
+use crate::prober::{fixtures::dependent, plan::Settled};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -21,38 +22,69 @@ fn act(agenda: &mut Agenda, aim: Aim, now: Instant) -> Move {
     agenda.act(order(aim, now), String::new, now)
 }
 
-/// An agenda whose dependents were seen back by this many restores in a row.
-fn seen_back(times: usize, now: Instant) -> Agenda {
+/// An agenda of one dependent, which was just seen back. A write that was given up may still come about
+/// if there is doubt.
+fn seen_back(doubt: bool, now: Instant) -> Agenda {
     let mut agenda = Agenda::recall(None);
-    for _ in 0..times {
-        agenda.look_again = None;
-        agenda.restored = agenda.restored.map(|_| now);
-        assert!(starts(&act(&mut agenda, Aim::Restore, now)));
-        agenda.ended(Ending::Complete, INTERVAL, now);
+    let it = dependent("d", 0, 0);
+    assert_eq!(agenda.adopt(std::slice::from_ref(&it)), Move::Nothing);
+    if doubt {
+        agenda.ledger.distrust();
     }
+    assert!(starts(&act(&mut agenda, Aim::Restore, now)));
+    see_back(&mut agenda, now);
     agenda
 }
 
+/// The flow under way sees the dependent back.
+fn see_back(agenda: &mut Agenda, now: Instant) {
+    let settled = What::Settled(Settled::Up, None);
+    agenda.note(&dependent("d", 0, 0), &settled, now);
+    agenda.ended(Ending::Complete, INTERVAL, now);
+}
+
 #[rstest]
-#[case::a_late_write_may_still_arrive(1, 89, false)]
-#[case::so_they_are_looked_at_once_more(1, 90, true)]
-#[case::and_then_seldom(2, 3599, false)]
-#[case::etcd_may_have_been_restored(2, 3600, true)]
+#[case::what_was_given_up_may_still_come_about(true, 59, false)]
+#[case::so_it_is_looked_at_once_more(true, 60, true)]
+#[case::and_else_seldom(false, 3599, false)]
+#[case::etcd_may_have_been_restored(false, 3600, true)]
 fn what_was_seen_back_is_looked_at_again(
-    #[case] times: usize,
+    #[case] doubt: bool,
     #[case] after: u64,
     #[case] expected: bool,
 ) {
     let now = Instant::now();
-    let mut agenda = seen_back(times, now);
+    let mut agenda = seen_back(doubt, now);
+    assert_eq!(agenda.ledger.is_looked_at(), !doubt);
     let then = now + Duration::from_secs(after);
     assert_eq!(starts(&act(&mut agenda, Aim::Restore, then)), expected);
+}
+
+/// It may from the first answer on. What flows see that began before does not count, however late they
+/// end.
+#[test]
+fn nothing_is_complete_while_a_write_may_still_come_about() {
+    let now = Instant::now();
+    let at = |second| now + Duration::from_secs(second);
+    let mut agenda = seen_back(true, now);
+    assert_eq!(agenda.adopt(&[]), Move::Nothing);
+    assert_eq!(agenda.ledger.status().len(), 1, "it is remembered");
+    let insisted = agenda.insist(Aim::Restore, String::new(), now);
+    assert_eq!(insisted, Move::Nothing);
+    // The second began too early.
+    for (begun, ended, due) in [(0, 1, Some(20)), (19, 25, Some(20)), (25, 26, None)] {
+        assert!(starts(&agenda.resume(at(begun))));
+        see_back(&mut agenda, at(ended));
+        assert_eq!(agenda.due(), due.map(at), "{begun}");
+        assert_eq!(agenda.ledger.is_looked_at(), due.is_none(), "{begun}");
+    }
+    assert_eq!(agenda.ledger.status(), []);
 }
 
 #[test]
 fn an_outage_is_acted_on_whatever_was_seen_back() {
     let now = Instant::now();
-    let mut agenda = seen_back(2, now);
+    let mut agenda = seen_back(false, now);
     assert!(starts(&act(&mut agenda, Aim::Protect, now)));
     agenda.ended(Ending::Stopped, INTERVAL, now);
     assert!(starts(&act(&mut agenda, Aim::Restore, now)));
@@ -120,14 +152,14 @@ fn another_aim_waits_until_the_flow_under_way_has_ended() {
     assert_eq!(act(&mut agenda, Aim::Restore, now), Move::Withdraw);
     assert_eq!(agenda.aim(), Some(Aim::Protect));
     agenda.ended(Ending::Stopped, INTERVAL, now);
-    let next = agenda.go_on();
+    let next = agenda.go_on(now);
     assert!(starts(&next), "{next:?}");
     assert_eq!(agenda.aim(), Some(Aim::Restore));
     // Unless it is called off before.
     assert_eq!(act(&mut agenda, Aim::Protect, now), Move::Withdraw);
     assert_eq!(agenda.stop(), Move::Withdraw);
     agenda.ended(Ending::Stopped, INTERVAL, now);
-    assert_eq!(agenda.go_on(), Move::Nothing);
+    assert_eq!(agenda.go_on(now), Move::Nothing);
 }
 
 /// A Cluster that is gone may come back: its marks stay until then, whatever was under way.
@@ -149,7 +181,7 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
     assert_eq!(asked, Move::Withdraw);
     assert_eq!(agenda.due(), None);
     agenda.ended(Ending::Stopped, INTERVAL, now);
-    assert_eq!(agenda.go_on(), Move::Nothing);
+    assert_eq!(agenda.go_on(now), Move::Nothing);
     assert_eq!(agenda.due(), Some(from));
     // And over when it is complete.
     assert!(starts(&agenda.resume(from)));
