@@ -326,8 +326,9 @@ fn conflicted(policy: &PolicyReport) -> Wanted {
         .map(|(winner, clusters)| format!("{winner} ({} clusters)", clusters.len()))
         .collect();
     let message = format!(
-        "{lost} clusters that this policy selects are probed by policies that come before it, by \
-         priority, age or name: {}; narrow clusterSelector or change priority",
+        "{lost} clusters that this policy selects are left to policies that come before it, by \
+         priority, age or name, or that applied last and cannot be read: {}; narrow clusterSelector, \
+         change priority, or mend what cannot be read",
         winners.join(", ")
     );
     Wanted::new(CONFLICTED, true, "Outranked", message)

@@ -302,8 +302,10 @@ impl World {
             }
             Action::Start => {
                 let mut operator = Operator::start(stored.saved.as_deref(), seen, bounds);
-                // What the one before has given up may still arrive.
-                operator.distrust();
+                // What the one before has given up may still arrive, if anything does.
+                if bounds.budget.late > 0 {
+                    operator.distrust();
+                }
                 operators.push(Rc::new(operator));
                 state.let_go = false;
             }
