@@ -133,12 +133,13 @@ impl Probe {
         )
         .measured(shared.metrics.clone())
         .dry_run(shared.dry_run);
-        if known.is_none()
-            && let Presence::There(assignment) = &*presence.borrow()
+        if let Presence::There(assignment) = &*presence.borrow()
             && let policy = assignment.selected.as_ref().or(assignment.former.as_ref())
             && let Some(Ok(settings)) = policy.map(|it| &it.settings)
+            && (known.is_none() || assignment.selected.is_none())
         {
-            // No record tells what may be marked. One that is not probed is looked at all the same.
+            // No record tells what may be marked, or it may be older than the mark, and nobody selects
+            // the cluster, by whom it would be looked at. One that is not probed is looked at all the same.
             guard.adopt(&settings.dependents);
         }
         if from_the_start || known.is_some() {

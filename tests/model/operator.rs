@@ -111,12 +111,12 @@ impl Operator {
             deposed: false,
             ending: false,
         };
-        if saved.is_none()
-            && let Presence::There(assignment) = presence(seen, bounds)
+        if let Presence::There(assignment) = presence(seen, bounds)
+            && (saved.is_none() || assignment.selected.is_none())
             && let Some(policy) = assignment.selected.or(assignment.former)
             && let Ok(settings) = policy.settings
         {
-            // No record tells what may be marked.
+            // As `Probe::new`.
             let _none = operator.agenda.adopt(&settings.dependents);
         }
         operator.take_stance(bounds);
