@@ -14,10 +14,19 @@ pub const CONFLICTS: u32 = 5;
 pub struct Attempt {
     overruling: bool,
     conflicts_left: u32,
-    begun: Option<Step>,
+    begun: Option<Begun>,
     decided: Option<Decided>,
     /// The write that is next may have been carried out already.
     in_doubt: bool,
+}
+
+/// A step that may have been written, in part or in full, and was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Begun {
+    /// The step.
+    pub step: Step,
+    /// A write of it was given up, and may yet come about. If none was, what is written is so by now.
+    pub in_flight: bool,
 }
 
 /// A step, and how many of its writes have been accepted.
@@ -74,7 +83,7 @@ impl Attempt {
     }
 
     /// The step that may have been written, in part or in full.
-    pub fn begun(&self) -> Option<Step> {
+    pub fn begun(&self) -> Option<Begun> {
         self.begun
     }
 
@@ -96,7 +105,10 @@ impl Attempt {
     pub fn accepted(&mut self, version: Option<&str>) {
         if let Some(decided) = &mut self.decided {
             decided.accepted += 1;
-            self.begun = Some(decided.step);
+            self.begun = Some(Begun {
+                step: decided.step,
+                in_flight: false,
+            });
             // Without one, what is left of the step is refused, and decided anew.
             if let (Some(found), Some(version)) = (&mut decided.found, version) {
                 found.resource_version = version.to_owned();
@@ -108,7 +120,10 @@ impl Attempt {
     /// is told so, and looks for himself.
     pub fn unanswered(&mut self) {
         if let Some(decided) = &self.decided {
-            self.begun = Some(decided.step);
+            self.begun = Some(Begun {
+                step: decided.step,
+                in_flight: true,
+            });
             self.in_doubt = !self.overruling;
         }
     }

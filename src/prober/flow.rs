@@ -9,6 +9,7 @@ use tokio::{
 };
 
 use super::{
+    attempt::Begun,
     plan::{self, Aim, Memory, Observed, Refusal, Settled, Step},
     scale::{Applied, ScaleError, Scaler, Unapplied},
     warrant::Warrant,
@@ -70,9 +71,19 @@ pub enum What {
     Late(Duration),
     /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
     /// to it. The step is given if it may have been written all the same.
-    Failed(ScaleError, Option<Step>),
+    Failed(ScaleError, Option<Begun>),
     /// The flow was stopped when a part of this step had been written.
-    Interrupted(Step),
+    Interrupted(Begun),
+}
+
+impl What {
+    /// Whether a write was given up that may yet come about.
+    pub fn has_given_up(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(_, Some(begun)) | Self::Interrupted(begun) if begun.in_flight
+        )
+    }
 }
 
 /// How a flow ended.
@@ -217,7 +228,7 @@ impl Settling {
     }
 
     /// A step could not be carried out: how it ends. The step is given if it may have been written.
-    pub fn failed(&self, error: &ScaleError, begun: Option<Step>) -> Ending {
+    pub fn failed(&self, error: &ScaleError, begun: Option<Begun>) -> Ending {
         if begun.is_none() && !self.memory.owed && self.passes(error) {
             Ending::Complete
         } else if error.is_about_the_attempt() {
@@ -276,8 +287,8 @@ impl Flow {
             let (step, found) = match self.look_and_act(&scaler, &settling).await {
                 Ok(Applied::Done(step, found)) => (step, found),
                 Ok(Applied::Stopped(begun)) => {
-                    if let Some(step) = begun {
-                        self.tell(dependent, uid, What::Interrupted(step));
+                    if let Some(begun) = begun {
+                        self.tell(dependent, uid, What::Interrupted(begun));
                     }
                     break;
                 }

@@ -242,9 +242,9 @@ impl Ledger {
     /// scaled one that the policy has just ceased to name. Of what is `held` as it is nothing is given up.
     pub fn note(&mut self, dependent: &Dependent, what: &What, held: bool, now: Instant) {
         let reference = &dependent.reference;
-        let gave_up = matches!(what, What::Failed(_, Some(_)) | What::Interrupted(_));
+        let gave_up = what.has_given_up();
         // What is waited for may be marked without being known to be owed.
-        let seen = !gave_up && !matches!(what, What::Failed(..) | What::Waiting(..));
+        let seen = matches!(what, What::Did(..) | What::Settled(..) | What::Late(_));
         let counts = seen && self.doubt.is_none();
         match self.doubt {
             _ if gave_up => self.doubt = Some(Doubt::Unanswered),
@@ -292,8 +292,8 @@ impl Ledger {
             }
             What::Failed(_, None) if entry.is_given_up() => entry.give_up(now),
             What::Failed(error, begun) => {
-                if let Some(step) = begun {
-                    entry.memory = begin(*step, entry.memory);
+                if let Some(begun) = begun {
+                    entry.memory = begin(begun.step, entry.memory);
                 }
                 entry.problem = Some(Problem {
                     dependent: reference.clone(),
@@ -301,7 +301,7 @@ impl Ledger {
                     message: format!("{reference}: {error}"),
                 });
             }
-            What::Interrupted(step) => entry.memory = begin(*step, entry.memory),
+            What::Interrupted(begun) => entry.memory = begin(begun.step, entry.memory),
             // What is to be gone carries the mark already.
             What::Waiting(Aim::Protect, found) => {
                 entry.memory = settle(Settled::Down, found.as_ref(), entry.memory);

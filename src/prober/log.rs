@@ -74,10 +74,12 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
         }
         What::Failed(error, begun) => {
             let reason = error.reason();
-            let step = begun.map(tracing::field::display);
+            let step = begun.map(|begun| tracing::field::display(begun.step));
             tracing::warn!(cluster, %dependent, reason, %error, step, why, "not scaled");
         }
-        What::Interrupted(step) => tracing::info!(cluster, %dependent, %step, "interrupted"),
+        What::Interrupted(begun) => {
+            tracing::info!(cluster, %dependent, step = %begun.step, "interrupted");
+        }
     }
 }
 

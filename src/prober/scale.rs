@@ -11,7 +11,7 @@ pub(super) use self::resources::REFUSED;
 pub use self::resources::Resources;
 
 use super::{
-    attempt::{Attempt, CONFLICTS, Turn},
+    attempt::{Attempt, Begun, CONFLICTS, Turn},
     plan::{Family, Observed, Refusal, Step, Write},
     warrant::Warrant,
 };
@@ -132,7 +132,7 @@ pub enum Applied {
     /// It was carried out on what was found.
     Done(Step, Option<Observed>),
     /// It was stopped between two requests; the step is given if a part of it may have been written.
-    Stopped(Option<Step>),
+    Stopped(Option<Begun>),
 }
 
 /// Why a step was not carried out.
@@ -142,7 +142,7 @@ pub struct Unapplied {
     pub error: ScaleError,
     /// The step, if it may have been written all the same, in part or in full: the answer was lost,
     /// or a request before the one that failed succeeded.
-    pub begun: Option<Step>,
+    pub begun: Option<Begun>,
     /// The UID of the dependent, if it was read.
     pub uid: Option<Arc<str>>,
 }

@@ -94,8 +94,8 @@ impl Operator {
     pub(crate) fn stop_way(&mut self, index: usize, bounds: &Bounds) {
         let way = self.way(index);
         way.ended = Some(Ending::Stopped);
-        if let Some(step) = way.attempt.begun() {
-            self.note(index, &What::Interrupted(step), bounds);
+        if let Some(begun) = way.attempt.begun() {
+            self.note(index, &What::Interrupted(begun), bounds);
         }
         self.after_level(bounds);
     }
@@ -227,8 +227,7 @@ impl Operator {
     }
 
     fn note(&mut self, index: usize, what: &What, bounds: &Bounds) {
-        let gave_up = matches!(what, What::Failed(_, Some(_)) | What::Interrupted(_));
-        self.aged &= !gave_up;
+        self.aged &= !what.has_given_up();
         let flow = self.flow.as_ref().expect("a flow is under way");
         let of_it = |dependent: &&Dependent| index_of(dependent) == index;
         let dependent = flow.dependents.iter().find(of_it);

@@ -5,7 +5,7 @@ mod given_up;
 use rstest::rstest;
 
 use super::*;
-use crate::prober::{fixtures, plan::Family, scale::ScaleError};
+use crate::prober::{attempt::Begun, fixtures, plan::Family, scale::ScaleError};
 
 fn dependent(name: &str, level: u32) -> Dependent {
     let mut dependent = fixtures::dependent(name, level, 9);
@@ -44,6 +44,22 @@ fn owing() -> Ledger {
         &What::Did(Step::ScaleDown { from: 4 }, None),
     );
     ledger
+}
+
+/// A part of this was written.
+fn half(step: Step) -> Begun {
+    Begun {
+        step,
+        in_flight: false,
+    }
+}
+
+/// This may yet be written.
+fn lost(step: Step) -> Option<Begun> {
+    Some(Begun {
+        in_flight: true,
+        ..half(step)
+    })
 }
 
 fn note(ledger: &mut Ledger, dependent: &Dependent, what: &What) {
@@ -108,17 +124,28 @@ fn what_was_done_is_remembered(#[case] what: What, #[case] expected: Memory) {
 
 /// Owed before it is known whether it was taken, and known to be owed again when it was not.
 #[rstest]
-#[case::answer_lost(What::Failed(ScaleError::Conflicts, Some(Step::ScaleDown { from: 3 })), memory(true, Some(3)))]
-#[case::stopped(What::Interrupted(Step::ScaleDown { from: 3 }), memory(true, Some(3)))]
-#[case::restored(What::Interrupted(Step::ScaleUp { to: 3 }), memory(true, Some(3)))]
-#[case::mark_dropped(What::Interrupted(Step::DropMark), memory(false, None))]
-#[case::refused(What::Failed(ScaleError::Conflicts, None), memory(false, None))]
-fn what_may_have_been_taken_is_owed(#[case] what: What, #[case] expected: Memory) {
+#[case::answer_lost(What::Failed(ScaleError::Conflicts, lost(Step::ScaleDown { from: 3 })), memory(true, Some(3)), true)]
+#[case::stopped(What::Interrupted(half(Step::ScaleDown { from: 3 })), memory(true, Some(3)), false)]
+#[case::restored(What::Interrupted(half(Step::ScaleUp { to: 3 })), memory(true, Some(3)), false)]
+#[case::mark_dropped(What::Interrupted(half(Step::DropMark)), memory(false, None), false)]
+#[case::failed_half_way(What::Failed(ScaleError::Conflicts, Some(half(Step::ScaleDown { from: 3 }))), memory(true, Some(3)), false)]
+#[case::refused(What::Failed(ScaleError::Conflicts, None), memory(false, None), false)]
+fn what_may_have_been_taken_is_owed(
+    #[case] what: What,
+    #[case] expected: Memory,
+    #[case] doubted: bool,
+) {
     let mut ledger = Ledger::default();
     let a = dependent("a", 1);
     ledger.adopt(std::slice::from_ref(&a));
+    let seen = What::Settled(Settled::Up, None);
+    note(&mut ledger, &a, &seen);
     note(&mut ledger, &a, &what);
     assert_eq!(ledger.memory()[&a.reference], expected);
+    // Only what may yet come about has to be waited for, from the first answer on.
+    assert_eq!(ledger.is_looked_at(), !doubted);
+    note(&mut ledger, &a, &seen);
+    assert_eq!(ledger.doubt().is_some(), doubted);
 }
 
 #[rstest]
@@ -372,22 +399,22 @@ fn who_keeps_scaling_it_up_is_reported() {
 fn how_long_it_is_waited_for() {
     let (a, start) = (dependent("a", 1), Instant::now());
     let at = |second| start + Duration::from_secs(second);
-    let lost = || What::Failed(ScaleError::Conflicts, Some(Step::ScaleDown { from: 4 }));
+    let failed = || What::Failed(ScaleError::Conflicts, lost(Step::ScaleDown { from: 4 }));
     let late = || What::Late(Duration::from_secs(30));
     let down = || What::Did(Step::ScaleDown { from: 4 }, None);
     let up = || What::Did(Step::ScaleUp { to: 4 }, None);
     let gone = || What::Settled(Settled::Down, None);
     for (whats, protect, restore) in [
-        (vec![lost(), late()], None, None),
-        (vec![down(), lost(), late()], Some(0), None),
+        (vec![failed(), late()], None, None),
+        (vec![down(), failed(), late()], Some(0), None),
         (
-            vec![lost(), What::Waiting(Aim::Protect, None), lost()],
+            vec![failed(), What::Waiting(Aim::Protect, None), failed()],
             Some(1),
             None,
         ),
-        (vec![down(), lost(), down()], Some(2), None),
-        (vec![down(), up(), lost()], None, Some(1)),
-        (vec![down(), gone(), lost()], None, None),
+        (vec![down(), failed(), down()], Some(2), None),
+        (vec![down(), up(), failed()], None, Some(1)),
+        (vec![down(), gone(), failed()], None, None),
         (
             vec![down(), gone(), What::Waiting(Aim::Restore, None)],
             None,

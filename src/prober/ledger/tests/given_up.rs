@@ -200,9 +200,9 @@ fn that_it_was_given_up_is_told_until_it_is_asked_for_or_seen() {
     for (what, owes) in [
         (What::Settled(Settled::Missing, None), false),
         (What::Settled(Settled::Seen { marked: true }, None), true),
-        (What::Interrupted(Step::ScaleUp { to: 3 }), true),
+        (What::Interrupted(half(Step::ScaleUp { to: 3 })), true),
         (
-            What::Failed(ScaleError::Conflicts, Some(Step::ScaleUp { to: 3 })),
+            What::Failed(ScaleError::Conflicts, lost(Step::ScaleUp { to: 3 })),
             true,
         ),
     ] {
