@@ -284,10 +284,14 @@ impl Ledger {
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
             }
             What::Late(timeout) => {
-                entry.problem = Some(Problem {
-                    dependent: reference.clone(),
-                    reason: "ScalingLate",
-                    message: format!("{reference} was not scaled within {timeout:?}"),
+                let is_protected = matches!(entry.waiting, Some((Aim::Protect, _)));
+                let why = is_protected.then(|| entry.contention(now)).flatten();
+                entry.problem = why.or_else(|| {
+                    Some(Problem {
+                        dependent: reference.clone(),
+                        reason: "ScalingLate",
+                        message: format!("{reference} was not scaled within {timeout:?}"),
+                    })
                 });
             }
             What::Failed(_, None) if entry.is_given_up() => entry.give_up(now),

@@ -382,6 +382,19 @@ fn who_keeps_scaling_it_up_is_reported() {
     assert_eq!(taken(2, true, &mut ledger), None);
     assert_eq!(taken(3, true, &mut ledger), None);
     assert_eq!(taken(10, true, &mut ledger), Some("Contended"));
+    // By whom it does not get down in time; but not that it does not get up.
+    for (step, reason) in [
+        (Step::ScaleDown { from: 2 }, "Contended"),
+        (Step::ScaleUp { to: 2 }, "ScalingLate"),
+    ] {
+        let mut ledger = ledger.clone();
+        let now = start + Duration::from_secs(60 * 10);
+        for what in [What::Did(step, None), What::Late(Duration::from_secs(30))] {
+            ledger.note(&a, &what, false, now);
+        }
+        let problem = ledger.problem(&a.reference).map(|problem| problem.reason);
+        assert_eq!(problem, Some(reason));
+    }
     let message = &ledger.problems().next().unwrap().message;
     assert!(message.contains("4 times within 10 minutes"), "{message}");
     // It lasts as long as it is so often ...
