@@ -136,6 +136,14 @@ impl Fault {
         }
     }
 
+    /// Whether it is there to withhold the answer of a write that was committed.
+    pub(crate) fn wants_a_commit(self) -> bool {
+        matches!(
+            self,
+            Self::CrashAfter | Self::StaleStart | Self::Lost | Self::Hang
+        )
+    }
+
     /// Whether all that it does is to answer the write badly, so that others can happen in the same
     /// run without changing what it is like.
     pub(crate) fn is_mere_answer(self) -> bool {

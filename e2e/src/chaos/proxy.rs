@@ -240,6 +240,14 @@ impl Server {
             }
             _ => {
                 let forwarded = self.forward(&parts, body, &call).await;
+                let is_committed = forwarded.as_ref().is_ok_and(|it| it.status().is_success());
+                if let Some(place) = place
+                    && !is_committed
+                    && fault.is_some_and(Fault::wants_a_commit)
+                {
+                    fault = None;
+                    self.script.spare(place);
+                }
                 match fault {
                     Some(Fault::CrashAfter | Fault::StaleStart) => {
                         self.script.crash();

@@ -138,14 +138,13 @@ pub(super) async fn run(
     }
     let (history, journal) = (run.watching.history(), run.script.journal());
     let bystanders = [IDLE, STRANGER];
-    let alone = !point.any(|fault| fault == Fault::SecondOperator);
     let broken = rules::broken(
         &history,
         &journal,
         &DEPENDENTS,
         &bystanders,
         provable,
-        alone,
+        alone(point),
     );
     outcome.problems.extend(broken);
     outcome.unreached = run.script.armed().iter().map(|it| it.1.clone()).collect();
@@ -270,6 +269,7 @@ impl<'a> Run<'a> {
         self.attendant.finish(FAREWELL).await?;
         outcome.problems.append(&mut self.attendant.problems);
         // What the operator has still written in the end must have changed nothing.
+        self.watching.catch_up().await?;
         let history = self.watching.history();
         let last = snapshot::take(&self.client, self.shoot.namespace(), &history).await?;
         if let Some(state) = outcome.seen.states.last() {
@@ -341,7 +341,8 @@ impl Looking<'_> {
                 Some((expected, wanted)) => {
                     let calm = !armed_here(expected)
                         || since.is_some_and(|since| since.elapsed() > LINGER);
-                    (differences(wanted, &state, point), calm)
+                    let settled = phase != Phase::Gone || alone(point) || self.is_quiet()?;
+                    (differences(wanted, &state, point), calm && settled)
                 }
                 None => (phase.lacks(&state), self.is_quiet()?),
             };
@@ -462,8 +463,14 @@ fn spec() -> Value {
 /// In what they differ. Of two operators that act each tells what it has done itself.
 fn differences(wanted: &Value, found: &Value, point: &Point) -> Vec<String> {
     let mut all = snapshot::differences(wanted, found);
-    if point.any(|fault| fault == Fault::SecondOperator) {
+    if !alone(point) {
         all.retain(|it| !it.starts_with("/health/lastAction "));
     }
     all
+}
+
+/// Whether one operator acts. Of two, who is the first to let the cluster go deletes a ClusterHealth that
+/// the other still keeps, and creates again: only when nothing is written any more have both let it go.
+fn alone(point: &Point) -> bool {
+    !point.any(|fault| fault == Fault::SecondOperator)
 }

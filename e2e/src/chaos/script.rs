@@ -109,6 +109,18 @@ impl Script {
         });
     }
 
+    /// What was to go wrong at this write has not, since the API server refused it: it is armed again, for a
+    /// write that does not come.
+    pub(super) fn spare(&self, place: usize) {
+        let mut state = self.lock();
+        let State { armed, journal, .. } = &mut *state;
+        if let Some(entry) = journal.get_mut(place)
+            && let Some(fault) = entry.fault.take()
+        {
+            armed.push((fault, entry.write.clone()));
+        }
+    }
+
     /// The operator is sent this answer to a write.
     pub(super) fn answered(&self, place: usize, code: u16) {
         if let Some(entry) = self.lock().journal.get_mut(place) {
@@ -210,6 +222,17 @@ mod tests {
         assert_eq!(told[1].0, "a#2");
         assert_eq!(told[1].1, Some(409));
         assert_eq!(told[3].2, Some(Fault::SeedAway));
+    }
+
+    #[tokio::test]
+    async fn a_fault_at_a_write_that_was_refused_did_not_happen() {
+        let (script, _demands) = Script::new(&"lost@a#1".parse().unwrap());
+        let (place, fault) = script.writes("a");
+        assert_eq!((fault, script.armed().len()), (Some(Fault::Lost), 0));
+        script.spare(place);
+        assert_eq!(script.armed(), [(Fault::Lost, "a#1".to_owned())]);
+        assert_eq!(script.journal()[place].fault, None);
+        assert_eq!(script.writes("a"), (1, None));
     }
 
     #[tokio::test(start_paused = true)]

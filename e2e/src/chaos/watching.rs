@@ -6,7 +6,7 @@ use dependency_watchdog::prober::plan::{MARK, RECORD};
 use futures::TryStreamExt as _;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde::Serialize;
@@ -58,6 +58,7 @@ impl Seen {
 /// Sees all versions from its start on. It ends with this value.
 pub(super) struct Watching {
     seen: Arc<Mutex<Vec<Seen>>>,
+    apis: Vec<Api<DynamicObject>>,
     _tasks: JoinSet<()>,
 }
 
@@ -66,14 +67,27 @@ impl Watching {
     pub(super) fn start(client: &Client, namespace: &str) -> Self {
         let seen = Arc::<Mutex<Vec<Seen>>>::default();
         let mut tasks = JoinSet::new();
+        let mut apis = Vec::new();
         for (kind, played) in [(deployments(), false), (etcds(), true)] {
             let api = Api::namespaced_with(client.clone(), namespace, &kind);
-            tasks.spawn(watch(api, kind, played, Arc::clone(&seen)));
+            tasks.spawn(watch(api.clone(), kind, played, Arc::clone(&seen)));
+            apis.push(api);
         }
         Self {
             seen,
+            apis,
             _tasks: tasks,
         }
+    }
+
+    /// Sees what there is now, also if its watches are behind.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        for api in &self.apis {
+            let found = api.list(&ListParams::default()).await?;
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.extend(found.iter().map(Seen::new));
+        }
+        Ok(())
     }
 
     /// Every version so far, in order.
