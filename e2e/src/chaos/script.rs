@@ -109,16 +109,10 @@ impl Script {
         });
     }
 
-    /// What was to go wrong at this write has not, since the API server refused it: it is armed again, for a
-    /// write that does not come.
+    /// What was to go wrong at this write has not, since the API server refused it, as the object was another
+    /// by then: it does when the operator writes it again.
     pub(super) fn spare(&self, place: usize) {
-        let mut state = self.lock();
-        let State { armed, journal, .. } = &mut *state;
-        if let Some(entry) = journal.get_mut(place)
-            && let Some(fault) = entry.fault.take()
-        {
-            armed.push((fault, entry.write.clone()));
-        }
+        self.lock().spare(place);
     }
 
     /// The operator is sent this answer to a write.
@@ -190,6 +184,20 @@ impl State {
         });
         (self.journal.len() - 1, fault)
     }
+
+    fn spare(&mut self, place: usize) {
+        let entry = self.journal.get_mut(place);
+        let Some((entry, fault)) = entry.and_then(|it| it.fault.take().map(|fault| (it, fault)))
+        else {
+            return;
+        };
+        self.armed.push((fault, entry.write.clone()));
+        // The next of its like has the same name.
+        let says = entry.write.rsplit_once('#').map(|(says, _)| says);
+        if let Some(count) = says.and_then(|says| self.seen.get_mut(says)) {
+            *count = count.saturating_sub(1);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -225,14 +233,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_at_a_write_that_was_refused_did_not_happen() {
-        let (script, _demands) = Script::new(&"lost@a#1".parse().unwrap());
-        let (place, fault) = script.writes("a");
-        assert_eq!((fault, script.armed().len()), (Some(Fault::Lost), 0));
-        script.spare(place);
-        assert_eq!(script.armed(), [(Fault::Lost, "a#1".to_owned())]);
-        assert_eq!(script.journal()[place].fault, None);
-        assert_eq!(script.writes("a"), (1, None));
+    async fn a_fault_at_a_write_that_was_refused_happens_at_the_next() {
+        let (script, _demands) = Script::new(&"lost@a#2".parse().unwrap());
+        assert_eq!(script.writes("a"), (0, None));
+        assert_eq!(script.writes("a"), (1, Some(Fault::Lost)));
+        assert!(script.armed().is_empty());
+        script.spare(1);
+        assert_eq!(script.armed(), [(Fault::Lost, "a#2".to_owned())]);
+        assert_eq!(script.journal()[1].fault, None);
+        assert_eq!(script.writes("a"), (2, Some(Fault::Lost)));
+        assert_eq!(script.writes("a"), (3, None));
+        assert_eq!(script.journal()[3].write, "a#3");
+        // Nothing was to go wrong at it.
+        script.spare(3);
+        assert!(script.armed().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
