@@ -171,6 +171,12 @@ impl Heartbeats {
         &self.names
     }
 
+    /// The last renewal of any lease was not before this, if anything bounds it.
+    pub fn last_renewal(&self) -> Option<Moment> {
+        let renewed = self.beats.iter().filter_map(Heartbeat::renewed);
+        renewed.filter_map(|window| window.earliest).max()
+    }
+
     /// The number of leases that the last list held.
     pub fn len(&self) -> usize {
         self.beats.len()

@@ -46,14 +46,26 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Revision {
     number: u64,
-    /// It was written later than this, as far as reads tell: the start of the last that showed less.
-    after: Moment,
+    /// It was written later than this, if that is known: a list that showed less was no older. The first
+    /// counts as written when it was seen, since no run began before.
+    after: Option<Moment>,
+    /// It was the highest then, if that is known.
+    as_of: Option<Moment>,
     /// Start of the last read that showed it.
     last_seen: Moment,
-    /// Start of the last consistent read that showed it.
-    confirmed: Option<Moment>,
-    /// Not later than the last write that consistent reads noticed.
-    rose: Option<Moment>,
+}
+
+/// Where a list of leases came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It is not older than the request for it.
+    Consistent,
+    /// A cache. How far behind it is nobody says, only that it is no older than the last renewal that
+    /// the list shows, if that is known.
+    Cache {
+        /// Not after that renewal.
+        renewed: Option<Moment>,
+    },
 }
 
 /// What a read tells of writes since the one before.
@@ -90,8 +102,13 @@ impl Proof {
     }
 
     /// A read of the leases that was started then has succeeded, with this list resourceVersion.
-    pub fn succeeded(&mut self, started: Moment, consistent: bool, number: u64, period: Duration) {
-        let writes = self.note_revision(started, consistent, number, period);
+    pub fn succeeded(&mut self, started: Moment, source: Source, number: u64, period: Duration) {
+        let as_of = match source {
+            Source::Consistent => Some(started),
+            Source::Cache { renewed } => renewed.map(|renewed| renewed.min(started)),
+        };
+        let consistent = source == Source::Consistent;
+        let writes = self.note_revision(started, as_of, number, period);
         let interrupted = std::mem::take(&mut self.interrupted);
         let noticed = writes == Writes::Noticed && !interrupted;
         let before = std::mem::replace(
@@ -160,7 +177,7 @@ impl Proof {
         let complete = self.complete_at(period);
         let wrote = match self.run {
             Some(run) if !run.writable => Some(run.since),
-            _ => self.revision.and_then(|revision| revision.rose),
+            _ => self.revision.and_then(|revision| revision.after),
         };
         let wrote_lately = wrote.is_some_and(|wrote| at.since(wrote) <= Self::write_window(period));
         match complete {
@@ -176,35 +193,35 @@ impl Proof {
     fn note_revision(
         &mut self,
         started: Moment,
-        consistent: bool,
+        as_of: Option<Moment>,
         number: u64,
         period: Duration,
     ) -> Writes {
-        let confirmed = consistent.then_some(started);
         match &mut self.revision {
             Some(revision) if number <= revision.number => {
                 revision.last_seen = started;
-                revision.confirmed = confirmed.or(revision.confirmed);
+                revision.as_of = revision.as_of.max(as_of);
                 Writes::Unseen
             }
             known => {
                 let before = known.replace(Revision {
                     number,
-                    after: known.map_or(started, |before| before.last_seen),
+                    after: known.map_or(Some(started), |before| before.as_of),
+                    as_of,
                     last_seen: started,
-                    confirmed,
-                    rose: known.and_then(|before| before.confirmed),
                 });
                 let Some(before) = before else {
                     return Writes::Unseen;
                 };
                 // Reads may have been an interval apart: it was written at any time of that.
-                let quiet = before.last_seen.since(before.after);
-                let unseen = started.since(before.last_seen);
-                if quiet.max(unseen) > Self::write_window(period) + period / READS_PER_PERIOD {
-                    Writes::Resumed
-                } else {
+                let pause = Self::write_window(period) + period / READS_PER_PERIOD;
+                let short = |since: Option<Moment>, until: Moment| {
+                    since.is_some_and(|since| until.since(since) <= pause)
+                };
+                if short(before.after, before.last_seen) && short(before.as_of, started) {
                     Writes::Noticed
+                } else {
+                    Writes::Resumed
                 }
             }
         }
@@ -228,19 +245,30 @@ mod tests {
     enum Event {
         /// A consistent read at that second shows that revision.
         Read(i64, u64),
+        /// So does a cached list, with a renewal of that very second.
         Cached(i64, u64),
+        /// And one that was last renewed at the second named last, if at any that is known.
+        Behind(i64, u64, Option<i64>),
         Failed,
     }
-    use Event::{Cached, Failed, Read};
+    use Event::{Behind, Cached, Failed, Read};
 
     fn proof(events: &[Event]) -> Proof {
         let mut proof = Proof::default();
         for event in events {
-            match *event {
-                Read(second, number) => proof.succeeded(at(second), true, number, PERIOD),
-                Cached(second, number) => proof.succeeded(at(second), false, number, PERIOD),
-                Failed => proof.interrupted(),
-            }
+            let cache = |renewed: Option<i64>| Source::Cache {
+                renewed: renewed.map(at),
+            };
+            let (second, source, number) = match *event {
+                Read(second, number) => (second, Source::Consistent, number),
+                Cached(second, number) => (second, cache(Some(second)), number),
+                Behind(second, number, renewed) => (second, cache(renewed), number),
+                Failed => {
+                    proof.interrupted();
+                    continue;
+                }
+            };
+            proof.succeeded(at(second), source, number, PERIOD);
         }
         proof
     }
@@ -280,6 +308,10 @@ mod tests {
     #[case::resumed_by_a_cached_list([Cached(0, 1), Cached(20, 1), Cached(29, 2), Read(30, 2), Read(33, 3)], 33, pending(48))]
     #[case::written_long_before_a_cached_list([Cached(-1, 1), Cached(10, 2), Read(10, 2)].into_iter().chain(idle(13, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
     #[case::written_long_before_the_first_read([Cached(-1, 1)].into_iter().chain(idle(10, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
+    #[case::behind_by_little([Behind(8, 1, Some(-4)), Cached(10, 2), Read(10, 2), Read(13, 2), Read(16, 3)], 16, pending(25))]
+    #[case::behind_by_much([Behind(8, 1, Some(-6)), Cached(10, 2), Read(10, 2), Read(13, 2), Read(16, 3)], 16, pending(31))]
+    #[case::behind_by_too_much([Behind(8, 1, Some(-9)), Cached(10, 2), Read(10, 2), Read(11, 2), Read(12, 3)], 12, pending(27))]
+    #[case::behind_by_no_one_knows_how_much([Behind(8, 1, None), Cached(10, 2), Read(10, 2), Read(11, 3)], 11, pending(26))]
     #[case::noticed_after_a_long_interval([Cached(0, 1), Cached(30, 2), Read(30, 2), Read(31, 3)], 31, pending(46))]
     #[case::first_sign_may_still_come(idle(0, 15, 1), 15, pending(30))]
     #[case::an_older_revision_is_no_write([Read(0, 5), Read(3, 4), Read(6, 5)], 6, pending(21))]

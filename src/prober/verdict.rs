@@ -16,7 +16,10 @@ const EXPIRY_FRACTION: f64 = 0.75;
 const RENEWALS_MISSED: u32 = 3;
 /// Before the expiry, suspicion needs the length of the proof and the second of a stamp ...
 const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
-/// ... but a kubelet that is merely late is not suspect.
+/// ... and, once nobody is known to have written for too long, a write that is waited for: of those that
+/// lead, kube-controller-manager and kube-scheduler among them, each writes its own Lease every 2 s. ...
+const SIGN_OF_WRITES: Duration = Duration::from_secs(2);
+/// ... But a kubelet that is merely late is not suspect.
 const SUSPICION_PERIODS: f64 = 1.3;
 
 /// The policy's thresholds.
@@ -331,9 +334,12 @@ fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: Moment) -> Pulse {
 
 /// For how long a lease must have been silent to be looked at closely.
 fn suspicion(expiry: Duration, period: Duration) -> Duration {
-    expiry
-        .saturating_sub(Proof::length(period))
-        .saturating_sub(SUSPICION_MARGIN)
+    let latest = expiry.saturating_sub(Proof::length(period) + SUSPICION_MARGIN);
+    // The last renewals are the last writes that a cache is sure to have shown.
+    let unwritten = latest.min(Proof::write_window(period));
+    latest
+        .saturating_sub(SIGN_OF_WRITES)
+        .max(unwritten)
         .max(period.mul_f64(SUSPICION_PERIODS))
 }
 

@@ -10,7 +10,7 @@ use super::{
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
     moment::Moment,
     plan::Aim,
-    proof::Proof,
+    proof::{Proof, Source},
     schedule::{Next, Occasion, Outcome, Pace, Progress},
     verdict::{Assessment, Doubt, Thresholds, Verdict},
 };
@@ -227,7 +227,12 @@ impl Watch {
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
         self.proof.succeeded(
             snapshot.started,
-            snapshot.consistent,
+            match snapshot.consistent {
+                true => Source::Consistent,
+                false => Source::Cache {
+                    renewed: self.leases.last_renewal(),
+                },
+            },
             snapshot.resource_version,
             seen.period,
         );

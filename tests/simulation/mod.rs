@@ -236,17 +236,23 @@ impl Scenario {
     }
 
     /// When reads or writes were last impossible before `at`, as far as anybody can tell: a pause
-    /// that fell between two reads, or was shorter than a server is idle anyway, leaves no trace.
+    /// that fell between two reads, or was shorter than a server is idle anyway, leaves no trace. And a
+    /// backup that is newer than what was there looks like a write.
     fn last_disturbance(&self, at: f64, period: f64, interruptions: &[f64]) -> f64 {
         let write_window = (1.5 * period).max(15.0);
         let told = write_window + period + WRITER_PERIOD;
+        let rollbacks = self.faults.iter().filter_map(|fault| match fault.kind {
+            FaultKind::Rollback => Some(fault.from),
+            _ => None,
+        });
+        let signs: Vec<f64> = rollbacks.chain(interruptions.iter().copied()).collect();
         let quiet = self
             .faults
             .iter()
             .filter(|fault| fault.from <= at)
             .filter_map(|fault| {
                 let until = fault.until.min(at);
-                let heard = interruptions.iter().filter(|failed| **failed < until);
+                let heard = signs.iter().filter(|sign| **sign < until);
                 let watched = heard.copied().fold(fault.from, f64::max);
                 match fault.kind {
                     FaultKind::Restart => Some(fault.from),

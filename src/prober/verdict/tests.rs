@@ -3,7 +3,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    prober::{candidates::PoolConditions, heartbeat::LeaseSnapshot},
+    prober::{candidates::PoolConditions, heartbeat::LeaseSnapshot, proof::Source},
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -91,7 +91,12 @@ impl Watched {
                 Self::Long => index as u64,
                 Self::WithoutWrites => 5,
             };
-            proof.succeeded(at(second), true, number, Duration::from_secs(10));
+            proof.succeeded(
+                at(second),
+                Source::Consistent,
+                number,
+                Duration::from_secs(10),
+            );
         }
         proof
     }
@@ -253,6 +258,9 @@ fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed
 #[rstest]
 // The proof and a second before the expiry of 30 s.
 #[case::by_the_expiry(40, 10, 14_000)]
+// After 15 s there has to be a sign of writes, which takes 2 s of the 21.5 s; or as much as there is.
+#[case::by_a_sign_of_writes(50, 10, 19_500)]
+#[case::by_the_last_writes(43, 10, 15_000)]
 // Which a kubelet that is merely late would reach, with an expiry of 12 s.
 #[case::by_the_period(13, 4, 5_200)]
 fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case] after: u128) {
