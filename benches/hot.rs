@@ -95,7 +95,7 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
     let mut watch = Watch::new(RULES);
     for (number, list) in before.iter().enumerate() {
         watch.observe(&snapshot(list, number));
-        watch.learn(Roster::default(), moment(number));
+        watch.learn(Roster::default(), moment(number), true);
     }
     bencher
         .with_inputs(|| watch.clone())
@@ -114,7 +114,7 @@ fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
         let list = LeaseList::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
         let mut watch = Watch::new(RULES);
         watch.observe(&snapshot(&list, 0));
-        watch.learn(Roster::default(), moment(0));
+        watch.learn(Roster::default(), moment(0), true);
         watch
     };
     let watches: Vec<Watch> = (0..CLUSTERS).map(watch).collect();

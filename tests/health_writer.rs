@@ -171,6 +171,7 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
+        counter_evidence: 0,
         zones: vec![],
         silence: None,
         needed: 3,

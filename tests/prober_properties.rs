@@ -83,6 +83,7 @@ prop_compose! {
         Scenario {
             seed, nodes, lease_seconds, grace, fraction, interval, skews, stamps, cache_ages,
             server_skews, failure_threshold, facts_take,
+            joins: false,
             faults: Vec::new(),
         }
     }
@@ -153,13 +154,17 @@ proptest! {
     /// An outage that lasts is acted on at its deadline, or 1.5 periods after the last failed read,
     /// and a second later for each further verdict that the policy asks for. Nodes and Machines are
     /// read in the meantime; those that were read shortly before a failed read are read again within a
-    /// period after it.
+    /// period after it. Leases that come meanwhile delay nothing, unless they are enough to end the
+    /// outage.
     #[test]
     fn every_lasting_outage_is_acted_on_in_time(scenario in shoots(), cut_at in 60.0..120.0_f64,
+        joins in any::<bool>(),
         hiccup in prop::option::of((0.0..80.0_f64, 0.5..20.0_f64)))
     {
         let mut scenario = scenario;
         scenario.nodes = scenario.nodes.max(2);
+        let all = scenario.nodes as f64;
+        scenario.joins = joins && all / (all + 1.0) >= scenario.fraction;
         scenario.faults = (0..8)
             .map(|node| Fault { kind: FaultKind::Cut(node), from: cut_at, until: f64::MAX })
             .collect();

@@ -118,6 +118,54 @@ async fn machines_fail(failure: Failure) {
     assert_eq!(world.seed.writes().len(), 0, "{case}");
 }
 
+/// A Cluster may be created in the same second as its Machines.
+#[tokio::test]
+async fn machines_that_the_cache_lacks_are_listed_consistently() {
+    let mut world = World::new(&["a"]).await;
+    world.seed.outdate("machines");
+    world.start();
+    let status = world.reason("a", "Healthy").await;
+    assert_eq!(status["leases"]["candidates"], 4);
+    world.shoot("a").silence(0);
+    world.protection("a", "Active").await;
+    let calls = world.seed.calls();
+    let lists: Vec<bool> = calls
+        .iter()
+        .filter(|it| it.resource == "machines")
+        .map(|it| it.parameter("resourceVersion") == Some("0"))
+        .collect();
+    // The last is for the proof.
+    assert_eq!(lists, [true, false, false]);
+    assert_eq!(world.replicas("a"), [0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_candidate_is_undetermined_until_there_is_one() {
+    let mut world = World::new(&["a"]).await;
+    let names = (0..4).map(|index| format!("machine-{index}"));
+    let machines: Vec<_> = names
+        .map(|name| {
+            let machine = world.seed.get("machines", "a", &name).unwrap();
+            world.seed.delete("machines", "a", &name);
+            machine
+        })
+        .collect();
+    world.start();
+    let status = world.reason("a", "NoCandidates").await;
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("4 without a Machine"), "{message}");
+    assert_eq!(condition(&status, "Ready")["status"], "False");
+    // They are silent before it is known that they count.
+    world.shoot("a").silence(0);
+    world.clock.pass(LONG).await;
+    assert_eq!(world.health("a")["reason"], "NoCandidates");
+    for machine in machines {
+        world.seed.put(&machine);
+    }
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), [0, 0, 0]);
+}
+
 #[test]
 fn a_read_of_a_shoot_that_fails() {
     for read in [Read::Cached, Read::Nodes] {

@@ -114,6 +114,7 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
+        counter_evidence: 0,
         zones: vec![],
         silence: None,
         needed: candidates * 3 / 5,

@@ -36,6 +36,13 @@ pub fn evidence(finding: &Finding) -> String {
                     .collect();
                 let _ = write!(text, "; leases that do not count: {}", excluded.join(", "));
             }
+            if seen.counter_evidence > 0 && seen.expired > 0 {
+                let _ = write!(
+                    text,
+                    "; {} of these are fresh, which is evidence against an outage",
+                    seen.counter_evidence
+                );
+            }
             if seen.lacks_machines() {
                 text.push_str(
                     "; the seed does not serve Machines, so their phases are not considered",
@@ -74,7 +81,7 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
         ),
         Verdict::Undetermined(Doubt::FactsOutdated) => format!(
             "{of_all}, and {needed} are an outage; but Nodes and Machines, which tell which of them \
-             count, were read too long before, or a lease has come since: they are read again"
+             count, were read too long before: they are read again"
         ),
         Verdict::Undetermined(Doubt::NoWrites) => format!(
             "{of_all}, but nobody has written to the API server for a while, so that the silence \
@@ -94,9 +101,13 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
              nodeLeaseDurationSeconds",
             seen.too_slow
         ),
-        Verdict::Undetermined(Doubt::NoCandidates) => {
+        Verdict::Undetermined(Doubt::NoCandidates) if seen.protected => {
             "no node lease counts, which does not show that the outage is over".to_owned()
         }
+        Verdict::Undetermined(Doubt::NoCandidates) => "no node lease counts although there are \
+             nodes, so an outage could not be seen: see whether their Machines carry the label \
+             node, and which conditions the nodes have; Nodes and Machines are read again"
+            .to_owned(),
     }
 }
 

@@ -28,6 +28,8 @@ pub enum Exclusion {
     PoolCondition,
     /// The node is in an in-place update, during which its kubelet stops.
     InPlaceUpdate,
+    /// The lease is newer than the last read of Nodes and Machines.
+    NotReadYet,
 }
 
 impl Exclusion {
@@ -41,6 +43,20 @@ impl Exclusion {
             Self::NotManaged => "not managed by machine-controller-manager",
             Self::PoolCondition => "with a condition of their worker pool's list",
             Self::InPlaceUpdate => "in an in-place update",
+            Self::NotReadYet => "newer than the last read of Nodes and Machines",
+        }
+    }
+
+    /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a Machine,
+    /// or not managed by machine-controller-manager, may have another network than the candidates.
+    pub fn is_evidence_if_fresh(self) -> bool {
+        match self {
+            Self::MachineFailed
+            | Self::MachineTerminating
+            | Self::PoolCondition
+            | Self::InPlaceUpdate
+            | Self::NotReadYet => true,
+            Self::NoNode | Self::NoMachine | Self::NotManaged => false,
         }
     }
 }
@@ -49,7 +65,7 @@ impl Exclusion {
 pub type PoolConditions = BTreeMap<String, Vec<String>>;
 
 /// Whether each lease of a cluster counts, and where its node is, as of the last read of Nodes and
-/// Machines. When leases come or go, both are read anew.
+/// Machines. When leases come, both are read anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
     /// Those of the leases there were. A Node without a lease is of no use, and there can be any number.
@@ -88,6 +104,12 @@ const NO_NODE: Place = Place {
     zone: None,
 };
 
+/// The place of a lease that is newer than the last read of Nodes.
+const NOT_READ_YET: Place = Place {
+    standing: Standing::Excluded(Exclusion::NotReadYet),
+    zone: None,
+};
+
 /// That of each lease until Nodes have been read.
 const NOT_READ: Place = Place {
     standing: Standing::Counts,
@@ -108,8 +130,9 @@ impl Standing {
 }
 
 impl Roster {
-    /// Applies the rules to what was read, for the leases of these names. `machines` is `None` where
-    /// the seed does not serve them: then the rules about Machines are skipped.
+    /// Applies the rules to what was read, for the leases of these names: those that there were before
+    /// the read began. `machines` is `None` where the seed does not serve them: then the rules about
+    /// Machines are skipped.
     pub fn new(
         leases: &Arc<LeaseNames>,
         nodes: &[Node],
@@ -145,6 +168,14 @@ impl Roster {
         self.read
     }
 
+    /// Whether Nodes and Machines were read after each of these leases had come.
+    pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
+        Arc::ptr_eq(&self.names, leases)
+            || leases
+                .iter()
+                .all(|name| self.names.position(name).is_some())
+    }
+
     /// Whether each of these leases counts, and where its node is, in their order.
     pub fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
         // Mostly they are those that there were.
@@ -157,7 +188,7 @@ impl Roster {
             };
             match place.and_then(|place| self.places.get(place)) {
                 Some(place) => *place,
-                None if self.read => NO_NODE,
+                None if self.read => NOT_READ_YET,
                 None => NOT_READ,
             }
         })
@@ -409,8 +440,11 @@ mod tests {
         assert_eq!(standings(&roster, &before), expected);
         assert_eq!(standings(&roster, &names(&["a", "b", "c"])), expected);
         let since = names(&["aa", "b", "c", "d"]);
-        let expected = [excluded(none), COUNTS, excluded(unmanaged), excluded(none)];
+        let not_read_yet = excluded(Exclusion::NotReadYet);
+        let expected = [not_read_yet, COUNTS, excluded(unmanaged), not_read_yet];
         assert_eq!(standings(&roster, &since), expected);
+        assert!(roster.covers(&before) && roster.covers(&names(&["a", "c"])));
+        assert!(!roster.covers(&since));
         assert_eq!(standings(&Roster::default(), &since), [COUNTS; 4]);
     }
 

@@ -316,9 +316,14 @@ impl Sources {
     /// # Errors
     ///
     /// If one of them cannot be read.
-    pub async fn facts_at_leisure(&mut self, room: Room) -> Result<Facts, EvidenceError> {
+    pub async fn facts_at_leisure(
+        &mut self,
+        room: Room,
+        consistency: Consistency,
+    ) -> Result<Facts, EvidenceError> {
         let shoot = self.link().await?;
-        self.facts.clone().read_at_leisure(shoot, room).await
+        let reader = self.facts.clone();
+        reader.read_at_leisure(shoot, room, consistency).await
     }
 
     /// The connection by the kubeconfig as it is now. When that is another one, only the connection

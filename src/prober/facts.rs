@@ -144,13 +144,14 @@ impl Reader {
         self,
         shoot: Shoot,
         _room: Room,
+        consistency: Consistency,
     ) -> Result<Facts, EvidenceError> {
         let seed = &self.rooms.seed;
         seed.turn().await;
         let began = Instant::now();
-        let machines = self.machines(seed, Consistency::Cached).await?;
+        let machines = self.machines(seed, consistency).await?;
         let _permit = self.rooms.node_lists.acquire().await;
-        let nodes = shoot.nodes(Consistency::Cached, SLOW).await;
+        let nodes = shoot.nodes(consistency, SLOW).await;
         if let Err(ReadError::Timeout { .. }) = nodes {
             self.slow.store(true, Ordering::Relaxed);
         }

@@ -14,7 +14,7 @@ use super::{
     candidates::Roster,
     evidence::{EvidenceError, Sources},
     facts::Facts,
-    heartbeat::LeaseSnapshot,
+    heartbeat::{LeaseNames, LeaseSnapshot},
     metrics::ProberMetrics,
     moment::{Moment, Origin},
     proof::Proof,
@@ -327,7 +327,9 @@ impl Observer {
 
     async fn facts(&mut self) -> Result<(), EvidenceError> {
         let started = self.now();
-        let facts = match self.sources.facts(self.watch.request()).await {
+        let leases = self.watch.leases().names().clone();
+        let request = self.watch.request();
+        let facts = match self.sources.facts(request).await {
             Ok(facts) => match self.beside_leases(facts).await? {
                 Some(facts) => facts,
                 None => return Ok(()),
@@ -336,7 +338,7 @@ impl Observer {
         };
         match facts {
             Ok(facts) => {
-                self.learn(&facts);
+                self.learn(&facts, &leases, request.consistent);
                 Ok(())
             }
             Err(error) => {
@@ -376,12 +378,15 @@ impl Observer {
         }
     }
 
-    fn learn(&mut self, facts: &Facts) {
+    /// Takes in facts; `leases` are the names of those that there were before they were read.
+    fn learn(&mut self, facts: &Facts, leases: &Arc<LeaseNames>, consistent: bool) {
         let machines = facts.machines.as_deref();
-        let leases = self.watch.leases().names();
         let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
         let began = self.origin.moment(facts.began.into_std());
-        self.watch.learn(roster, began);
+        self.watch.learn(roster, began, consistent);
+        if let Some(pause) = self.watch.doubted() {
+            self.facts_due = Instant::now() + pause;
+        }
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
     }
 

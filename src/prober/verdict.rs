@@ -74,6 +74,9 @@ pub struct Assessment {
     pub too_slow: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,
+    /// Of these, those that are evidence against an outage all the same, since they are fresh. None
+    /// while the cluster is protected.
+    pub counter_evidence: usize,
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.
     pub zones: Vec<ZoneCount>,
@@ -144,7 +147,8 @@ pub enum Doubt {
     UnknownLeases,
     /// As that, because they are renewed too slowly for the grace.
     LeaseTooSlow,
-    /// A protected cluster without a lease that counts.
+    /// No lease counts, which does not end an outage; or none counts although there are nodes, so that
+    /// the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
     NoCandidates,
 }
 
@@ -174,6 +178,7 @@ impl Assessment {
             expiring: 0,
             too_slow: 0,
             excluded: BTreeMap::new(),
+            counter_evidence: 0,
             zones: vec![],
             silence: None,
             needed: 0,
@@ -199,7 +204,20 @@ impl Assessment {
                 place.standing
             };
             match standing {
-                Standing::Excluded(why) => *assessment.excluded.entry(why).or_default() += 1,
+                Standing::Excluded(why) => {
+                    *assessment.excluded.entry(why).or_default() += 1;
+                    let fresh = match why {
+                        // It was fresh when it came, a short while ago.
+                        Exclusion::NotReadYet => pulse != Pulse::Expired,
+                        _ => pulse == Pulse::Fresh,
+                    };
+                    if fresh && why.is_evidence_if_fresh() && !protected {
+                        assessment.counter_evidence += 1;
+                        // Once they are silent as well they stand against it no more, so the silence is
+                        // looked at as if they counted.
+                        judged.extend(beat.renewed().zip(expiry));
+                    }
+                }
                 Standing::Counts => {
                     assessment.candidates += 1;
                     let zone = place.zone.map_or(roster.zones().len(), usize::from);
@@ -226,7 +244,7 @@ impl Assessment {
             assessment.zones = zones(roster.zones(), &by_zone);
         }
         assessment.silence = Silence::of(&mut silences);
-        assessment.needed = thresholds.needed(assessment.candidates);
+        assessment.needed = thresholds.needed(assessment.weighed());
         // Of a single node nothing could be proven.
         if assessment.candidates > 1 {
             let period = assessment.period;
@@ -240,6 +258,20 @@ impl Assessment {
             });
         }
         assessment
+    }
+
+    /// The leases among which the expired ones must reach the fraction.
+    fn weighed(&self) -> usize {
+        self.candidates + self.counter_evidence
+    }
+
+    /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
+    /// excluded if something is wrong: their Machines were not found, or all nodes are to be replaced for
+    /// a condition.
+    pub fn is_blind(&self) -> bool {
+        let excluded = |why| self.excluded.contains_key(&why);
+        self.candidates == 0
+            && (excluded(Exclusion::NoMachine) || excluded(Exclusion::PoolCondition))
     }
 
     /// Whether it is known that the seed does not serve Machines, so that their phases do not count.
@@ -261,17 +293,21 @@ impl Assessment {
 
     /// The verdict, given how far the silence is proven.
     pub fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
-        let (all, expired) = (self.candidates, self.expired);
-        if all == 0 {
-            return match (self.protected, self.machines) {
-                (false, _) | (true, Some(0)) => Verdict::Healthy,
-                (true, _) => Verdict::Undetermined(Doubt::NoCandidates),
+        let (all, expired) = (self.weighed(), self.expired);
+        if self.candidates == 0 {
+            let blind = match self.protected {
+                true => self.machines != Some(0),
+                false => self.is_blind(),
+            };
+            return match blind {
+                true => Verdict::Undetermined(Doubt::NoCandidates),
+                false => Verdict::Healthy,
             };
         }
         if !thresholds.reached(expired + self.unknown, all) {
             return Verdict::Healthy;
         }
-        if all == 1 && expired == 1 {
+        if self.candidates == 1 && expired == 1 {
             return Verdict::Undetermined(Doubt::SingleNode);
         }
         if !thresholds.reached(expired, all) {

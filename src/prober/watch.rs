@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{
-    candidates::Roster,
+    candidates::{Exclusion, Roster},
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
     moment::Moment,
     plan::Aim,
@@ -21,6 +21,13 @@ const FACTS_AGE: Duration = Duration::from_secs(60);
 
 /// Leases that were read longer ago than this, or than a third of a renewal period, are not acted on.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// Nodes and Machines that leave no lease that counts are read again after this, each time after twice
+/// as long, ...
+const DOUBTED: Duration = Duration::from_secs(10);
+/// ... up to this. The lists are large, and a seed whose Machines name no nodes any more has a thousand
+/// such clusters.
+const DOUBTED_AT_MOST: Duration = Duration::from_secs(300);
 
 /// What a policy asks of the watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,8 +94,10 @@ pub struct Watch {
     /// And no verdict is reached before, even where it does not depend on them: whoever cannot read
     /// them now could not in an outage.
     facts_needed: bool,
-    /// When leases were last seen to have come or gone.
-    renamed: Option<Moment>,
+    /// Leases have come since they were read.
+    facts_lack_leases: bool,
+    /// They may lack Machines, and are read again, consistently, this long after they were read.
+    doubted: Option<Duration>,
     proof: Proof,
     protected: bool,
     assessment: Option<Assessment>,
@@ -115,7 +124,8 @@ impl Watch {
             facts: None,
             facts_wanted: true,
             facts_needed: false,
-            renamed: None,
+            facts_lack_leases: false,
+            doubted: None,
             proof: Proof::default(),
             protected: false,
             assessment: None,
@@ -208,10 +218,10 @@ impl Watch {
         };
         if forgot {
             self.proof = Proof::default();
+            self.facts_wanted = true;
         }
         if names_changed {
-            self.facts_wanted = true;
-            self.renamed = Some(snapshot.started);
+            self.facts_lack_leases = !self.roster.covers(self.leases.names());
         }
         let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
         let suspect_before = self.suspect();
@@ -243,8 +253,10 @@ impl Watch {
         // stay silent are no reason to read them each minute.
         self.facts_wanted |= stale && silenced || seen.suspect() && self.facts_are_outdated(&seen);
         let beyond_doubt = seen.is_beyond_doubt();
+        // A suspect is one even if each lease that has come since speaks against it.
+        let decisive = self.facts_wanted || self.facts_lack_leases && !seen.suspect();
         self.assessment = Some(seen);
-        if self.facts_wanted && (!beyond_doubt || self.facts_needed) {
+        if decisive && (!beyond_doubt || self.facts_needed) {
             Taken::NeedsFacts
         } else {
             self.failures = 0;
@@ -268,29 +280,41 @@ impl Watch {
         let window = Proof::write_window(seen.period);
         let before_writes = since.is_some_and(|since| read + window < since);
         let before = before_watch || before_writes;
-        age >= FACTS_AGE || before && age > seen.period || self.lacks_leases(read)
+        age >= FACTS_AGE || before && age > seen.period
     }
 
-    /// Whether facts that were read then may not tell of a lease that came meanwhile.
-    fn lacks_leases(&self, read: Moment) -> bool {
-        self.renamed.is_some_and(|renamed| read < renamed)
-    }
-
-    /// Takes in what Nodes and Machines tell; `read` is when their reads started.
-    pub fn learn(&mut self, roster: Roster, read: Moment) {
+    /// Takes in what Nodes and Machines tell; `read` is when their reads started, and `consistent` whether
+    /// no cache stood between.
+    pub fn learn(&mut self, roster: Roster, read: Moment, consistent: bool) {
         self.roster = roster;
         self.facts = Some(read);
-        self.facts_wanted = self.lacks_leases(read);
+        self.facts_wanted = false;
         self.facts_needed = false;
+        self.facts_lack_leases = !self.roster.covers(self.leases.names());
         self.failures = 0;
-        if let Some(last) = self.last {
-            self.assessment = Some(self.assess(last.started));
-        }
+        let seen = self.last.map(|last| self.assess(last.started));
+        self.doubted = seen.as_ref().and_then(|seen| {
+            // A cache may be older than the Machine that a lease lacks.
+            let outdated = !consistent && seen.excluded.contains_key(&Exclusion::NoMachine);
+            let again = self.doubted.unwrap_or_default() * 2;
+            match seen.is_blind() {
+                _ if outdated => Some(Duration::ZERO),
+                true => Some(again.clamp(DOUBTED, DOUBTED_AT_MOST)),
+                false => None,
+            }
+        });
+        self.assessment = seen;
     }
 
     /// Whether Nodes and Machines should be read when there is time.
     pub fn wants_facts(&self) -> bool {
-        self.facts_wanted
+        self.facts_wanted || self.facts_lack_leases || self.doubted.is_some()
+    }
+
+    /// How long after the last read of Nodes and Machines they are to be read again, and consistently,
+    /// since they may lack Machines.
+    pub fn doubted(&self) -> Option<Duration> {
+        self.doubted
     }
 
     /// They could not be read: no verdict before they can.

@@ -56,6 +56,8 @@ pub(crate) struct Scenario {
     pub(crate) failure_threshold: u32,
     /// Seconds that it takes to read Nodes and Machines.
     pub(crate) facts_take: f64,
+    /// Each second a lease comes whose name is new, and goes again.
+    pub(crate) joins: bool,
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -278,14 +280,14 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut resumed = None;
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
-    // When a read of Nodes and Machines that is under way began.
-    let mut facts: Option<f64> = None;
+    // When a read of Nodes and Machines that is under way began, and the leases that there were then.
+    let mut facts: Option<(f64, Arc<LeaseNames>)> = None;
     loop {
         let next = operator.watch.next(moment(now), rng.f64());
         let due = seconds(next.at).max(now);
-        let learnt = facts.map(|began| (began, began + scenario.facts_take));
-        let learnt = learnt.filter(|(_, ended)| *ended <= due);
-        let due = learnt.map_or(due, |(_, ended)| ended.max(now));
+        let ended = facts.as_ref().map(|(began, _)| began + scenario.facts_take);
+        let ended = ended.filter(|ended| *ended <= due);
+        let due = ended.map_or(due, |ended| ended.max(now));
         if let Some(restart) = restarts.next_if(|restart| *restart <= due) {
             operator = Operator::new(scenario);
             facts = None;
@@ -297,10 +299,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         }
         now = due;
         let mut request = operator.watch.request();
-        if let Some((began, _)) = learnt {
-            facts = None;
-            let roster = roster(scenario, operator.watch.leases().names());
-            operator.watch.learn(roster, moment(began));
+        let learnt = facts.take_if(|_| ended.is_some());
+        if let Some((began, leases)) = &learnt {
+            let roster = roster(scenario, leases);
+            operator.watch.learn(roster, moment(*began), true);
             findings.facts_read += 1;
             if !operator.watch.is_outlived(moment(now)) {
                 operator.conclude(&world, now, &mut findings, &interruptions);
@@ -345,7 +347,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         });
         now = answered;
         if taken == Taken::NeedsFacts && learnt.is_none() {
-            facts.get_or_insert(answered);
+            facts.get_or_insert_with(|| (answered, operator.watch.leases().names().clone()));
         } else {
             facts = None;
             operator.conclude(&world, now, &mut findings, &interruptions);
@@ -406,7 +408,7 @@ impl<'a> Operator<'a> {
     }
 
     fn needed(&self) -> usize {
-        let all = self.scenario.nodes;
+        let all = self.scenario.nodes + usize::from(self.scenario.joins);
         (1..=all)
             .find(|some| self.thresholds().reached(*some, all))
             .unwrap_or(all)
@@ -431,7 +433,7 @@ impl<'a> Operator<'a> {
             date: Some(self.scenario.server_clock(server, answered).floor() as i64),
             consistent,
             resource_version: state.revision,
-            leases: &world.leases(state),
+            leases: &world.leases(state, answered - lag),
         })
     }
 

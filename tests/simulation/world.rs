@@ -123,7 +123,18 @@ impl<'a> World<'a> {
         &self.history[index.saturating_sub(1)]
     }
 
-    pub(super) fn leases(&self, state: &State) -> Vec<Lease> {
+    pub(super) fn leases(&self, state: &State, at: f64) -> Vec<Lease> {
+        let joined = self.scenario.joins.then(|| {
+            let stamp = self.scenario.server_clock(0, at.floor()).floor() as i64;
+            Lease {
+                name: format!("joined-{at:.0}").into(),
+                uid: "joined".into(),
+                resource_version: state.revision,
+                renew_time: Some(RenewTime::from_micros(stamp * 1_000_000)),
+                stamp: self.scenario.stamps.then_some(stamp),
+                duration_seconds: Some(self.scenario.lease_seconds),
+            }
+        });
         let written = state.leases.iter().enumerate();
         written
             .filter_map(|(node, written)| {
@@ -137,6 +148,7 @@ impl<'a> World<'a> {
                     duration_seconds: Some(self.scenario.lease_seconds),
                 })
             })
+            .chain(joined)
             .collect()
     }
 

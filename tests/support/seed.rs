@@ -229,6 +229,8 @@ struct State {
     etcds: Vec<&'static str>,
     /// Those of them that lack the scale subresource.
     without_scale: Vec<&'static str>,
+    /// The cache of lists of these kinds is older than all their objects.
+    outdated: BTreeSet<String>,
     /// The finalizers that each field manager has applied, and nobody else.
     finalizers: BTreeMap<(Key, String), BTreeSet<String>>,
 }
@@ -290,6 +292,11 @@ impl Seed {
     /// From now on Etcds cannot be scaled in these versions.
     pub fn serve_etcds_without_scale(&self, versions: &[&'static str]) {
         self.lock().without_scale = versions.to_vec();
+    }
+
+    /// From now on lists of this kind that may come from a cache are empty.
+    pub fn outdate(&self, plural: &str) {
+        self.lock().outdated.insert(plural.to_owned());
     }
 
     /// Deletes an object.
@@ -774,6 +781,9 @@ impl State {
         let interest = Interest::of(call, plural);
         let items = self.objects.iter();
         let items = items.filter(|(key, object)| interest.in_object(key, object));
+        let cached = call.parameter("resourceVersion") == Some("0");
+        let outdated = cached && self.outdated.contains(plural);
+        let items = items.filter(|_| !outdated);
         let items: Vec<&Value> = items.map(|(_, object)| object).collect();
         let list = json!({
             "kind": format!("{kind}List"), "apiVersion": version,

@@ -12,6 +12,7 @@ use crate::{
     observer::observation::{Found, Look},
     prober::facts::Leisure,
     runtime::timer::until,
+    shoot::Consistency,
 };
 
 /// What is good to know is tried to be read this often at most.
@@ -88,8 +89,14 @@ impl Observer {
             // They are read for the next verdict, among their like, and it says so if they cannot be.
             Leisure::Slow => return self.watch.need_facts(),
         };
-        match timeout_at(due, Box::pin(self.sources.facts_at_leisure(room))).await {
-            Ok(Ok(facts)) => self.learn(&facts),
+        let leases = self.watch.leases().names().clone();
+        let consistency = match self.watch.doubted() {
+            Some(_) => Consistency::Consistent,
+            None => Consistency::Cached,
+        };
+        let facts = Box::pin(self.sources.facts_at_leisure(room, consistency));
+        match timeout_at(due, facts).await {
+            Ok(Ok(facts)) => self.learn(&facts, &leases, consistency == Consistency::Consistent),
             Ok(Err(error)) => {
                 self.not_learnt(&error);
                 self.watch.need_facts();

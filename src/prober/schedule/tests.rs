@@ -26,6 +26,7 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
         expiring: 0,
         too_slow: 0,
         excluded: BTreeMap::new(),
+        counter_evidence: 0,
         zones: vec![],
         silence: None,
         needed: 3,

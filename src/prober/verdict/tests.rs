@@ -1,9 +1,17 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
 use crate::{
-    prober::{candidates::PoolConditions, heartbeat::LeaseSnapshot, proof::Source},
+    gardener::Machine,
+    prober::{
+        candidates::PoolConditions,
+        heartbeat::{LeaseNames, LeaseSnapshot},
+        proof::Source,
+    },
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -72,6 +80,16 @@ impl Leases {
             ..Node::default()
         });
         (beats, nodes.collect())
+    }
+}
+
+fn machine(node: &str, phase: &str) -> Machine {
+    Machine {
+        metadata: ObjectMeta {
+            labels: Some(BTreeMap::from([("node".to_owned(), node.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        phase: Some(phase.to_owned()),
     }
 }
 
@@ -166,16 +184,26 @@ fn verdicts(
 }
 
 #[rstest]
-#[case::nothing_to_protect(false, Some(0), HEALTHY)]
-#[case::nothing_that_counts(false, Some(2), HEALTHY)]
-#[case::machines_not_served(false, None, HEALTHY)]
-#[case::protected_and_no_machine(true, Some(0), HEALTHY)]
-#[case::protected_and_machines(true, Some(2), doubt(Doubt::NoCandidates))]
-#[case::protected_and_not_served(true, None, doubt(Doubt::NoCandidates))]
+#[case::no_lease(&[], false, Some(0), HEALTHY)]
+#[case::orphans(&[Exclusion::NoNode], false, Some(2), HEALTHY)]
+#[case::all_failed(&[Exclusion::MachineFailed], false, Some(2), HEALTHY)]
+#[case::all_unmanaged(&[Exclusion::NotManaged], false, None, HEALTHY)]
+#[case::all_updated(&[Exclusion::InPlaceUpdate], false, None, HEALTHY)]
+// A list that lacks the Machines looks like this, and so does a cluster whose network is down.
+#[case::without_machines(&[Exclusion::NoMachine], false, Some(0), doubt(Doubt::NoCandidates))]
+#[case::with_machines_of_others(&[Exclusion::NoMachine], false, Some(2), doubt(Doubt::NoCandidates))]
+#[case::all_with_a_condition(&[Exclusion::PoolCondition], false, None, doubt(Doubt::NoCandidates))]
+#[case::some_with_a_condition(&[Exclusion::PoolCondition, Exclusion::MachineTerminating], false, Some(2), doubt(Doubt::NoCandidates))]
+#[case::protected_and_no_machine(&[Exclusion::NoMachine], true, Some(0), HEALTHY)]
+#[case::protected_and_machines(&[], true, Some(2), doubt(Doubt::NoCandidates))]
+#[case::protected_and_not_served(&[], true, None, doubt(Doubt::NoCandidates))]
 fn without_candidates(
+    #[case] excluded: &[Exclusion],
     #[case] protected: bool,
     #[case] machines: Option<usize>,
     #[case] expected: Verdict,
+    // Whether or not those that do not count are fresh.
+    #[values(0, 3)] counter_evidence: usize,
 ) {
     let seen = Assessment {
         at: at(NOW),
@@ -184,7 +212,8 @@ fn without_candidates(
         unknown: 0,
         expiring: 0,
         too_slow: 0,
-        excluded: BTreeMap::new(),
+        excluded: excluded.iter().map(|why| (*why, 3)).collect(),
+        counter_evidence,
         zones: vec![],
         silence: None,
         needed: 0,
@@ -199,6 +228,112 @@ fn without_candidates(
     let proof = Watched::Long.proof();
     assert_eq!(seen.verdict(&thresholds(0.6), &proof), expected);
     assert!(!seen.suspect());
+}
+
+/// Three candidates, two of them silent, are an outage, unless enough others are fresh.
+#[rstest]
+#[case::terminating("Terminating", 7, HEALTHY)]
+#[case::failed("Failed", 7, HEALTHY)]
+#[case::with_a_condition("condition", 7, HEALTHY)]
+#[case::updated("update", 7, HEALTHY)]
+#[case::new("new", 7, HEALTHY)]
+#[case::one_is_enough("Terminating", 1, HEALTHY)]
+#[case::none("Terminating", 0, OUTAGE)]
+// They may have another network.
+#[case::without_a_machine("no Machine", 7, OUTAGE)]
+#[case::unmanaged("unmanaged", 7, OUTAGE)]
+#[case::orphans("no Node", 7, OUTAGE)]
+fn fresh_leases_that_do_not_count_are_evidence(
+    #[case] which: &str,
+    #[case] others: usize,
+    #[case] expected: Verdict,
+    #[values(false, true)] protected: bool,
+) {
+    let leases = Leases {
+        expired: 2,
+        fresh: 1 + others,
+        ..Leases::default()
+    };
+    let (beats, mut nodes) = leases.read();
+    let mut machines = vec![];
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let mut phase = "Running";
+        if index >= 3 {
+            match which {
+                "condition" => node.true_conditions = vec!["DiskPressure".into()],
+                "update" => node.in_place_update = true,
+                "unmanaged" => node.not_managed_by_mcm = true,
+                "no Machine" => continue,
+                other => phase = other,
+            }
+        }
+        machines.push(machine(&node.name, phase));
+    }
+    let names: LeaseNames = nodes
+        .iter()
+        .take(if which == "new" { 3 } else { nodes.len() })
+        .map(|node| &*node.name)
+        .collect();
+    if which == "no Node" {
+        nodes.truncate(3);
+    }
+    let roster = Roster::new(
+        &Arc::new(names),
+        &nodes,
+        Some(&machines),
+        &PoolConditions::new(),
+    );
+    let thresholds = thresholds(0.6);
+    let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
+    let expected = match (protected, which) {
+        // Then those of Machines in these phases count, and no other is considered.
+        (true, "Terminating" | "Failed") | (false, _) => expected,
+        (true, _) => OUTAGE,
+    };
+    let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+    assert_eq!(verdict, expected, "{seen:?}");
+}
+
+/// A whole cluster that falls silent is looked at in time, however many of its nodes do not count.
+#[test]
+fn fresh_leases_that_do_not_count_delay_no_suspicion() {
+    let leases = Leases {
+        expired: 0,
+        fresh: 10,
+        ..Leases::default()
+    };
+    let (beats, nodes) = leases.read();
+    let machines: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| machine(&node.name, ["Running", "Terminating"][index % 2]))
+        .collect();
+    let thresholds = thresholds(0.6);
+    let assess = |machines, at| {
+        let roster = Roster::new(beats.names(), &nodes, machines, &PoolConditions::new());
+        Assessment::new(&beats, &roster, &thresholds, false, at)
+    };
+    let all_count = assess(None, at(NOW));
+    let half_count = assess(Some(&*machines), at(NOW));
+    assert_eq!(all_count.suspect_at, half_count.suspect_at);
+    assert_eq!(all_count.expires_at, half_count.expires_at);
+    let late = at(NOW + 60);
+    let proof = {
+        let mut proof = Proof::default();
+        for second in (NOW + 20)..=(NOW + 60) {
+            let started = at(second);
+            proof.succeeded(
+                started,
+                Source::Consistent,
+                second as u64,
+                Duration::from_secs(10),
+            );
+        }
+        proof
+    };
+    let seen = assess(Some(&*machines), late);
+    assert_eq!((seen.candidates, seen.counter_evidence), (5, 0));
+    assert_eq!(seen.verdict(&thresholds, &proof), OUTAGE);
 }
 
 #[test]
@@ -274,6 +409,36 @@ fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case
 }
 
 proptest! {
+    /// Silence of some is no outage while enough nodes are heard, whatever becomes of these.
+    #[test]
+    fn no_outage_while_enough_leases_are_fresh(
+        nodes in prop::collection::vec((any::<bool>(), 0_usize..5), 1..12),
+        fraction in 0.05..=1.0_f64,
+    ) {
+        let mut sorted = nodes.clone();
+        // As `Leases` orders them.
+        sorted.sort_by_key(|(fresh, _)| *fresh);
+        let fresh = sorted.iter().filter(|(fresh, _)| *fresh).count();
+        let leases = Leases { expired: sorted.len() - fresh, fresh, ..Leases::default() };
+        let (beats, mut known) = leases.read();
+        let mut machines = vec![];
+        for (node, (_, fate)) in known.iter_mut().zip(&sorted) {
+            node.in_place_update = *fate == 3;
+            if *fate == 4 {
+                node.true_conditions = vec!["DiskPressure".into()];
+            }
+            machines.push(machine(&node.name, ["Running", "Failed", "Terminating"][fate % 3]));
+        }
+        let thresholds = thresholds(fraction);
+        let roster = Roster::new(beats.names(), &known, Some(&machines), &PoolConditions::new());
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
+        let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+        let silent = sorted.len() - fresh;
+        if !thresholds.reached(silent, sorted.len()) {
+            prop_assert_ne!(verdict, Verdict::Outage, "{:?}", seen);
+        }
+    }
+
     /// The smallest number that reaches the fraction, as the quotient tells it.
     #[test]
     fn needed_is_the_smallest_that_reaches(fraction in 1e-9..=1.0_f64, all in 1_usize..3_000) {
