@@ -95,6 +95,7 @@ async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: En
     seed.kubectl()
         .run(&["create", "namespace", "garden"])
         .await?;
+    documented(&seed, "kubectl apply --server-side -f crds").await?;
     documented(&seed, "kubectl apply --server-side -k manifests").await?;
     documented(
         &seed,
