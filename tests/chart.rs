@@ -83,6 +83,27 @@ fn its_version_is_that_of_the_operator() {
     }
 }
 
+/// The chart's default is its appVersion. A kubelet pulls `latest` even where the image is there.
+#[test]
+fn the_image_has_the_version_of_the_operator() {
+    assert_eq!(values()["image"]["tag"], "");
+    for file in [
+        "manifests/base/kustomization.yaml",
+        "manifests/examples/gitops/argocd/application.yaml",
+        "manifests/examples/gitops/flux/operator.yaml",
+        "manifests/examples/gitops/flux/release.yaml",
+        "docs/install.md",
+    ] {
+        let text = read(file);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let named = words
+            .windows(2)
+            .filter(|it| ["tag:", "newTag:"].contains(&it[0]));
+        let tags: Vec<&str> = named.map(|it| it[1]).collect();
+        assert_eq!(tags, [env!("CARGO_PKG_VERSION")], "{file}");
+    }
+}
+
 /// `--kube-api-qps` is the setting kubeApiQps, which the template makes DWD_KUBE_API_QPS again.
 fn setting(flag: &str) -> String {
     let mut words = flag.split('-');

@@ -32,7 +32,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag }}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
 
