@@ -372,6 +372,23 @@ fn the_examples_are_valid() {
     }
 }
 
+/// When machine-controller-manager starts, a node that is not Ready yet costs its machine.
+#[test]
+fn the_examples_give_kubelets_time_to_report() {
+    for example in [
+        include_str!("../../docs/examples/checks.yaml"),
+        include_str!("../../docs/examples/probe-policy.yaml"),
+    ] {
+        let policy: ProbePolicy = serde_saphyr::from_str(example).unwrap();
+        let dependents = policy.spec.dependent_resource_infos.iter();
+        let delays: Vec<Duration> = dependents
+            .filter(|it| it.r#ref.name == "machine-controller-manager")
+            .map(|it| it.scale_up.initial_delay.clone())
+            .collect();
+        assert_eq!(delays, [Duration::from_secs(30)]);
+    }
+}
+
 #[test]
 fn every_field_has_a_description_without_line_breaks() {
     fn collect(path: &str, schema: &Value, bare: &mut BTreeSet<String>) {

@@ -1,7 +1,12 @@
 //! What does not mean quite the same as in the tool, in a few words each.
 
-use super::{Part, Remark, source::Configuration};
-use crate::yaml::Node;
+use std::{rc::Rc, time::Duration};
+
+use super::{Part, Remark, duration, source::Configuration};
+use crate::{api, yaml::Node};
+
+/// Before machine-controller-manager comes back: gardenlet's NewDependencyWatchdogProberConfiguration.
+const RESTART_DELAY: Duration = Duration::from_secs(30);
 
 const PROBER: [&str; 6] = [
     "what is at 0 without having been scaled down by this operator is left there; the tool scaled up \
@@ -20,6 +25,9 @@ const PROBER: [&str; 6] = [
 
 const DELAYS: &str = "initialDelay of scaleUp and scaleDown is waited only when there is something \
                       to scale; the tool waited at every probe: docs/policy.md#what-is-scaled";
+const HASTY: &str = "machine-controller-manager has no scaleUp.initialDelay of at least 30s: when it \
+                     starts it replaces machines whose nodes are not Ready yet, so Gardener gives \
+                     kubelets this time: docs/policy.md#what-is-scaled";
 const THRESHOLDS: &str = "successThreshold and failureThreshold count verdicts about the leases, and \
                           a probe that fails counts as neither: docs/policy.md#how-they-are-judged";
 
@@ -46,6 +54,7 @@ pub(super) fn of(part: Part, configurations: &[&Configuration]) -> Vec<Remark> {
             notes.extend((configurations.len() > 1).then_some(SEVERAL));
             notes.extend(PROBER);
             notes.extend(any(delays).then_some(DELAYS));
+            notes.extend(any(hasty).then_some(HASTY));
             notes.extend(any(thresholds).then_some(THRESHOLDS));
         }
         Part::Weeder => notes.extend(WEEDER),
@@ -68,16 +77,32 @@ fn field<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
     entry.map(|entry| &*entry.value)
 }
 
-fn delays(root: &Node) -> bool {
-    let dependents = field(root, "dependentResourceInfos")
+fn dependents(root: &Node) -> &[Rc<Node>] {
+    field(root, "dependentResourceInfos")
         .map(Node::items)
-        .unwrap_or_default();
-    dependents.iter().any(|dependent| {
+        .unwrap_or_default()
+}
+
+fn delays(root: &Node) -> bool {
+    dependents(root).iter().any(|dependent| {
         let scales = ["scaleUp", "scaleDown"].map(|name| field(dependent, name));
         scales
             .into_iter()
             .flatten()
             .any(|it| field(it, "initialDelay").is_some())
+    })
+}
+
+/// Whether machine-controller-manager comes back sooner than Gardener has it.
+fn hasty(root: &Node) -> bool {
+    dependents(root).iter().any(|dependent| {
+        let name = field(dependent, "ref").and_then(|it| field(it, "name"));
+        let delay = field(dependent, "scaleUp").and_then(|it| field(it, "initialDelay"));
+        let delay = delay.and_then(Node::text).unwrap_or("0s");
+        let delay = duration::convert(delay).ok();
+        let delay = delay.and_then(|it| it.parse::<api::Duration>().ok());
+        name.and_then(Node::text) == Some("machine-controller-manager")
+            && delay.is_some_and(|it| it.get() < RESTART_DELAY)
     })
 }
 

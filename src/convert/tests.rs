@@ -351,6 +351,28 @@ fn notes_are_about_what_is_there() {
     );
 }
 
+#[rstest]
+#[case::none("~", true)]
+#[case::nothing("0s", true)]
+#[case::shorter("29s999ms", true)]
+#[case::gardeners("30s", false)]
+#[case::as_go_may_write_it("30000000us", false)]
+#[case::longer("1m0s", false)]
+fn machine_controller_manager_has_to_wait(#[case] delay: &str, #[case] noted: bool) {
+    let scale_up = "        scaleUp:\n          level: 1\n";
+    let (before, after) = PROBER.rsplit_once(scale_up).unwrap();
+    assert!(before.contains("machine-controller-manager") && !after.contains("machine"));
+    let text = format!("{before}{scale_up}          initialDelay: {delay}\n{after}");
+    let is_noted = |text: &str| {
+        let notes = told(&converted(text).notes);
+        notes.contains("has no scaleUp.initialDelay of at least 30s")
+    };
+    assert_eq!(is_noted(&text), noted);
+    // Of others the tool asks for none.
+    let other = text.replace("machine-controller-manager", "another");
+    assert!(!is_noted(&other));
+}
+
 /// Words that YAML 1.1 takes for something else, which kubectl reads.
 #[test]
 fn a_text_stays_a_text() {

@@ -201,6 +201,12 @@ fn normal(deployment: &Deployment) -> Option<i32> {
 /// Applies the policy, and tells by which rules it judges.
 async fn apply_policy(client: &Client, settings: &Settings) -> Result<Rules> {
     let mut policy: Value = serde_saphyr::from_str(POLICY)?;
+    // It would only be waited for, whatever the operator does.
+    let dependents = policy.pointer_mut("/spec/dependentResourceInfos");
+    let dependents = dependents.and_then(Value::as_array_mut);
+    for dependent in dependents.context("no dependents")? {
+        json_patch::merge(dependent, &json!({"scaleUp": {"initialDelay": "0s"}}));
+    }
     let mut changes = json!({"spec": {"mode": "Enforce"}});
     if settings.faster > 1 {
         let spec = json!({

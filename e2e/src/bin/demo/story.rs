@@ -90,7 +90,8 @@ async fn start<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Result<Stage>
         "A seed hosts the control planes of other clusters, called shoots.\n\
          real    etcd, both API servers, the shoot's kube-controller-manager, kubectl, the operator\n\
          played  the kubelets, and the seed's Deployments: pods come and go in 0.3 s\n\
-         faster  leases of 8 s and a grace of 20 s, both 40 s in real life",
+         faster  leases of 8 s and a grace of 20 s, both 40 s in real life\n\
+         sooner  machine-controller-manager waits for 2 s before it comes back, 30 s in real life",
     )?;
     let seed = env.seed().await?;
     narrator
