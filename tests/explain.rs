@@ -651,6 +651,38 @@ async fn a_policy_that_selects_it_no_more_lets_go_of_it() {
     );
 }
 
+/// It is restored by the operator, and nothing more is taken; nor would that be if it is restored by hand.
+#[tokio::test]
+async fn an_operation_that_is_not_known_has_a_cluster_let_go() {
+    let later = |it: &mut Value| {
+        it["spec"]["shoot"]["status"]["lastOperation"] =
+            json!({"type": "Later", "state": "Processing"});
+    };
+    let mut seed = Fixed::protected();
+    seed.change("Cluster", CLUSTER, later);
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Protected);
+    assert_eq!(account.probing.probed, Some(true));
+    let why = &account.probing.message;
+    assert!(
+        why.starts_with("only until it is healthy and restored")
+            && why.contains("Later Processing"),
+        "{why}"
+    );
+    assert!(
+        account.next[0].contains("Nothing more is taken"),
+        "{:?}",
+        account.next
+    );
+    assert!(!commands(&account).contains("--overrule"));
+
+    let mut seed = Fixed::healthy();
+    seed.change("Cluster", CLUSTER, later);
+    let account = seed.account().await;
+    assert_eq!(account.state, State::Skipped);
+    assert_eq!(account.probing.reason.as_deref(), Some("UnknownOperation"));
+}
+
 #[tokio::test]
 async fn a_cluster_without_workers_is_restored_at_once() {
     let mut seed = Fixed::protected();

@@ -365,6 +365,7 @@ impl Desk {
             looked_at: true,
             last_action: None,
             held_back: None,
+            let_go: None,
             dependents: vec![],
             problems: vec![],
             probed: None,

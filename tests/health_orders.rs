@@ -374,6 +374,7 @@ fn report(uid: &str, protection: Protection, found: Found) -> ClusterReport {
         looked_at: true,
         last_action: None,
         held_back: None,
+        let_go: None,
         dependents: vec![],
         problems: vec![],
         probed: None,

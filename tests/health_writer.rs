@@ -199,6 +199,7 @@ fn found(finding: Finding) -> ClusterReport {
         looked_at: true,
         last_action: None,
         held_back: None,
+        let_go: None,
         dependents: vec![],
         problems: vec![],
         probed: None,

@@ -65,6 +65,21 @@ const KEPT: [(&str, Change); 3] = [
     }),
 ];
 
+/// What leaves open who decides about the replicas: nothing more is taken, and no mark is removed from what is
+/// at zero.
+const LET_GO: [(&str, Change); 3] = [
+    ("LiveMigrating", |shoot| {
+        shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
+    }),
+    ("UnknownOperation", |shoot| {
+        shoot["status"]["lastOperation"] = json!({"type": "Later", "state": "Processing"});
+    }),
+    ("SelfHosted", |shoot| {
+        shoot["spec"]["provider"]["workers"] =
+            json!([{"name": "w"}, {"name": "c", "controlPlane": {}}]);
+    }),
+];
+
 /// What leaves no record of `a`: there is none, or one that was never written, or that only a later
 /// version can read.
 const NO_RECORD: [fn(&World); 4] = [
@@ -141,6 +156,95 @@ fn a_protection_stays_while_nothing_is_known_of_the_cluster() {
                 "ProtectedUnprobed"
             );
         });
+    }
+}
+
+#[test]
+fn a_cluster_is_let_go_when_it_is_healthy() {
+    for (reason, change) in LET_GO {
+        run(async move {
+            let world = protected().await;
+            change_shoot(&world, change);
+            let what = format!("it is held back as {reason}");
+            let held = |status: &Value| {
+                status["skipped"] == reason
+                    && condition(status, "Protecting")["reason"] == "HeldBack"
+            };
+            let status = world.health_where("a", &what, held).await;
+            let message = status["message"].as_str().unwrap();
+            assert!(
+                message.contains("it is let go once it is healthy: spec.shoot."),
+                "{message}"
+            );
+            world.clock.pass(LONG).await;
+            assert_kept(&world);
+            // Nothing more is taken.
+            scale_by_hand(&world, "mcm", 2, false);
+            world.clock.pass(LONG).await;
+            assert_eq!(world.replicas("a"), [0, 2, 0]);
+
+            world.shoot("a").renew();
+            let status = world.protection("a", "None").await;
+            assert_restored(&world);
+            assert_eq!(status["skipped"], reason);
+            assert_eq!(status["reason"], reason);
+
+            world.seed.forget_calls();
+            world.shoot("a").silence(100);
+            world.clock.pass(LONG).await;
+            let touched = |call: &Call| call.resource == "deployments";
+            assert!(!world.seed.calls().iter().any(touched));
+            // What it is like is known again, and it is protected.
+            change_shoot(&world, |shoot| {
+                shoot["spec"]["provider"]["workers"] = json!([{"name": "w"}]);
+                shoot["status"]["lastOperation"] =
+                    json!({"type": "Reconcile", "state": "Processing"});
+            });
+            world.protection("a", "Active").await;
+            assert_kept(&world);
+        });
+    }
+}
+
+/// Nothing is known of its nodes either.
+#[test]
+fn a_cluster_that_cannot_be_read_is_not_let_go_and_says_why() {
+    for (reason, change) in LET_GO {
+        run(async move {
+            let world = protected().await;
+            for read in [Read::Cached, Read::Consistent] {
+                world.shoot("a").fail(read, Failure::Status(503));
+            }
+            world.reason("a", "ServerError").await;
+            change_shoot(&world, change);
+            let skipped = |status: &Value| status["skipped"] == reason;
+            let status = world.health_where("a", "it says why", skipped).await;
+            assert_eq!(status["reason"], "ServerError");
+            world.clock.pass(LONG * 3).await;
+            assert_kept(&world);
+        });
+    }
+}
+
+#[test]
+fn a_restart_forgets_no_mark_of_a_cluster_that_is_let_go() {
+    let kept: fn(&World) = |_| {};
+    for lose in NO_RECORD.into_iter().chain([kept]) {
+        for (_, change) in LET_GO {
+            run(async move {
+                let mut world = protected().await;
+                world.stop().await;
+                lose(&world);
+                change_shoot(&world, change);
+                world.start();
+                world.clock.pass(LONG).await;
+                assert_kept(&world);
+                assert_eq!(world.health("a")["protection"], "Active");
+                world.shoot("a").renew();
+                world.clock.pass(LONG).await;
+                assert_restored(&world);
+            });
+        }
     }
 }
 

@@ -366,7 +366,7 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 
-    /// Why the cluster is not probed. Absent while it is.
+    /// Why the cluster is not probed, or only until it is restored. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 

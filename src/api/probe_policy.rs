@@ -238,8 +238,8 @@ pub struct ClusterCounts {
     /// policy does not select any more.
     #[schemars(range(min = 0))]
     pub protected: i32,
-    /// Clusters that are to be probed and cannot be judged at present, those included whose Shoot
-    /// cannot be read.
+    /// Clusters that are to be probed and cannot be judged at present, or may have to be probed: their
+    /// Shoot cannot be read, or is in an unknown operation.
     #[schemars(range(min = 0))]
     pub undetermined: i32,
     /// Selected clusters that are not to be probed; their ClusterHealth says why.

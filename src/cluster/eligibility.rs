@@ -5,19 +5,26 @@
 //!
 //! 1. the Cluster is being deleted;
 //! 2. its Shoot cannot be read, so nothing below can be told;
-//! 3. the Shoot is being deleted;
-//! 4. its control plane is migrating to another seed;
-//! 5. it is hibernated, or on the way there;
-//! 6. it is waking up;
-//! 7. it has no workers;
-//! 8. it has not been created, or restored on this seed, once.
+//! 3. it is self-hosted: its control plane runs on its own nodes;
+//! 4. the Shoot is being deleted;
+//! 5. its control plane is migrating to another seed;
+//! 6. its last operation is of another type than those that are known here, or `LiveMigrate`;
+//! 7. it is hibernated, or on the way there;
+//! 8. it is waking up;
+//! 9. it has no workers;
+//! 10. it has not been created, or restored on this seed, once.
 //!
-//! What leaves least to do for a cluster that is still protected comes first: in 1, 3 and 4 the
-//! control plane belongs to gardenlet alone, in 5 to 7 its dependents may have to be restored.
+//! What leaves least to do for a cluster that is still protected comes first: in 1, 4 and 5 the
+//! control plane belongs to gardenlet alone, in 7 to 9 its dependents may have to be restored. In 3 and
+//! 6 it is not known whether gardenlet decides about them: 3 comes before 4, and 6 before 7, so that no
+//! mark is removed from what is at zero.
 
 use std::fmt;
 
 use crate::gardener::{Cluster, LastOperation, Shoot, Unreadable};
+
+/// The type of an operation that moves a control plane while it runs.
+const LIVE_MIGRATE: &str = "LiveMigrate";
 
 /// Whether a cluster is probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +43,12 @@ pub enum Skip {
     /// The Shoot in the Cluster cannot be read: nothing is known of the cluster, so a protection
     /// stays as it is.
     Unreadable(Unreadable),
+    /// The control plane runs on the cluster's own nodes: a worker pool has the field `controlPlane`.
+    SelfHosted,
     /// The control plane is leaving this seed.
     Migrating,
+    /// The last operation is `LiveMigrate`, or of a type that is not known.
+    OtherOperation(LastOperation),
     /// Hibernation is enabled.
     Hibernated {
         /// `status.hibernated`: the nodes are gone and the control plane is scaled to zero.
@@ -81,12 +92,16 @@ fn skip(cluster: &Cluster) -> Option<Skip> {
         Err(unreadable) => return Some(Skip::Unreadable(unreadable.clone())),
     };
     let operation = shoot.last_operation.as_ref().map_or("", |it| &it.kind);
-    if shoot.deleting {
+    if shoot.workers.iter().any(|pool| pool.control_plane) {
+        Some(Skip::SelfHosted)
+    } else if shoot.deleting {
         Some(Skip::Deleting(Deletion::Shoot))
     } else if operation == "Delete" {
         Some(Skip::Deleting(Deletion::LastOperation))
     } else if operation == "Migrate" {
         Some(Skip::Migrating)
+    } else if let Some(other) = other_operation(shoot) {
+        Some(Skip::OtherOperation(other.clone()))
     } else if shoot.hibernation_enabled {
         Some(Skip::Hibernated {
             asleep: shoot.hibernated,
@@ -98,6 +113,14 @@ fn skip(cluster: &Cluster) -> Option<Skip> {
     } else {
         not_yet_there(shoot)
     }
+}
+
+/// The last operation, if the rules below do not know its type. One without a type says as little as
+/// none at all.
+fn other_operation(shoot: &Shoot) -> Option<&LastOperation> {
+    let known = ["", "Create", "Reconcile", "Restore"];
+    let operation = shoot.last_operation.as_ref();
+    operation.filter(|it| !known.contains(&&*it.kind))
 }
 
 /// While a control plane is put up for the first time on this seed, its parts come and go.
@@ -118,7 +141,10 @@ impl Skip {
         match self {
             Self::Deleting(_) => "Deleting",
             Self::Unreadable(_) => "Unreadable",
+            Self::SelfHosted => "SelfHosted",
             Self::Migrating => "Migrating",
+            Self::OtherOperation(it) if it.kind == LIVE_MIGRATE => "LiveMigrating",
+            Self::OtherOperation(_) => "UnknownOperation",
             Self::Hibernated { .. } => "Hibernated",
             Self::WakingUp => "WakingUp",
             Self::NoWorkers => "NoWorkers",
@@ -136,6 +162,20 @@ impl fmt::Display for Skip {
                 f,
                 "the Cluster cannot be read: {unreadable}; nothing is scaled until its Shoot is \
                  corrected"
+            ),
+            Self::SelfHosted => f.write_str(
+                "spec.shoot.spec.provider.workers has a pool with controlPlane: the control plane \
+                 runs on the cluster's own nodes, so there is nothing here to scale",
+            ),
+            Self::OtherOperation(operation) if operation.kind == LIVE_MIGRATE => write!(
+                f,
+                "spec.shoot.status.lastOperation is {operation}: the control plane moves to another \
+                 seed while it runs, so nothing is scaled to zero"
+            ),
+            Self::OtherOperation(operation) => write!(
+                f,
+                "spec.shoot.status.lastOperation is {operation}, of a type that this version does \
+                 not know, so nothing is scaled to zero: look for a newer version"
             ),
             Self::Migrating => f.write_str(
                 "spec.shoot.status.lastOperation.type is Migrate: the control plane moves to \
@@ -225,7 +265,18 @@ mod tests {
 
     #[rstest]
     fn the_last_operation_decides(
-        #[values("Create", "Reconcile", "Delete", "Migrate", "Restore", "", "create")] kind: &str,
+        #[values(
+            "Create",
+            "Reconcile",
+            "Delete",
+            "Migrate",
+            "LiveMigrate",
+            "Restore",
+            "",
+            "create",
+            "Later"
+        )]
+        kind: &str,
         #[values("Pending", "Processing", "Succeeded", "Failed", "Error", "Aborted", "")]
         state: &str,
     ) {
@@ -234,6 +285,8 @@ mod tests {
             ("Migrate", _) => "Migrating",
             ("Delete", _) => "Deleting",
             ("Restore", _) => "NotYetRestored",
+            ("LiveMigrate", _) => "LiveMigrating",
+            ("create" | "Later", _) => "UnknownOperation",
             _ => "NotYetCreated",
         };
         assert_eq!(reason(after(kind, state)), expected);
@@ -280,6 +333,35 @@ mod tests {
         assert_eq!(reason(shoot), expected);
     }
 
+    /// Hibernation would remove marks from what is at zero.
+    #[rstest]
+    #[case::live_migrate("LiveMigrate", "LiveMigrating")]
+    #[case::unknown("Later", "UnknownOperation")]
+    fn another_operation_comes_before_what_removes_marks(
+        #[case] kind: &str,
+        #[case] expected: &str,
+    ) {
+        let mut shoot = after(kind, "Processing");
+        for enabled in [true, false] {
+            shoot["spec"]["hibernation"] = json!({"enabled": enabled});
+            shoot["status"]["hibernated"] = json!(true);
+            assert_eq!(reason(shoot.clone()), expected);
+        }
+        shoot["spec"]["provider"]["workers"] = json!([]);
+        assert_eq!(reason(shoot), expected);
+    }
+
+    #[rstest]
+    #[case::one_of_two(json!([{"name": "w"}, {"name": "c", "controlPlane": {}}]), "SelfHosted")]
+    #[case::with_fields(json!([{"name": "c", "controlPlane": {"backup": {}}}]), "SelfHosted")]
+    #[case::null(json!([{"name": "w", "controlPlane": null}]), "Probed")]
+    #[case::hosted(json!([{"name": "w"}]), "Probed")]
+    fn a_control_plane_on_its_own_nodes(#[case] workers: Value, #[case] expected: &str) {
+        let mut shoot = after("Reconcile", "Succeeded");
+        shoot["spec"]["provider"]["workers"] = workers;
+        assert_eq!(reason(shoot), expected);
+    }
+
     /// Each step takes away what the one before was skipped for; the next reason must show.
     #[test]
     fn the_order_of_precedence() {
@@ -287,7 +369,10 @@ mod tests {
             "metadata": {"name": "c", "deletionTimestamp": "2026-01-02T03:04:05Z"},
             "spec": {"shoot": {
                 "metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"},
-                "spec": {"hibernation": {"enabled": true}, "provider": {"workers": []}},
+                "spec": {
+                    "hibernation": {"enabled": true},
+                    "provider": {"workers": [{"name": "c", "controlPlane": {}}]},
+                },
                 "status": {
                     "hibernated": "unreadable",
                     "lastOperation": {"type": "Migrate", "state": "Processing"},
@@ -295,7 +380,7 @@ mod tests {
             }},
         });
         type Step = fn(&mut Value);
-        let steps: [(Step, &str); 9] = [
+        let steps: [(Step, &str); 11] = [
             (|_| (), "Deleting"),
             (
                 |it| it["metadata"]["deletionTimestamp"] = json!(null),
@@ -303,11 +388,19 @@ mod tests {
             ),
             (
                 |it| it["spec"]["shoot"]["status"]["hibernated"] = json!(true),
+                "SelfHosted",
+            ),
+            (
+                |it| it["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([]),
                 "Deleting",
             ),
             (
                 |it| it["spec"]["shoot"]["metadata"] = json!({}),
                 "Migrating",
+            ),
+            (
+                |it| it["spec"]["shoot"]["status"]["lastOperation"] = json!({"type": "Later"}),
+                "UnknownOperation",
             ),
             (
                 |it| it["spec"]["shoot"]["status"]["lastOperation"] = json!(null),
@@ -347,7 +440,16 @@ mod tests {
         Skip::Deleting(Deletion::LastOperation),
         "lastOperation.type is Delete"
     )]
+    #[case(Skip::SelfHosted, "provider.workers has a pool with controlPlane")]
     #[case(Skip::Migrating, "lastOperation.type is Migrate")]
+    #[case(
+        Skip::OtherOperation(operation("LiveMigrate", "Processing")),
+        "lastOperation is LiveMigrate Processing"
+    )]
+    #[case(
+        Skip::OtherOperation(operation("Later", "Failed")),
+        "lastOperation is Later Failed, of a type that this version does not know"
+    )]
     #[case(Skip::Hibernated { asleep: false }, "is being hibernated")]
     #[case(Skip::Hibernated { asleep: true }, "is hibernated")]
     #[case(Skip::WakingUp, "status.hibernated is true")]

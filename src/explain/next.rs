@@ -45,7 +45,7 @@ pub(super) fn finding(stance: &Stance) -> Option<&Finding> {
         | Stance::Settle(_, finding)
         | Stance::Hold(finding, _)
         | Stance::Idle(finding) => Some(finding),
-        Stance::Probe(_) | Stance::LetGo(_) | Stance::Bury | Stance::Forget => None,
+        Stance::Probe(_) | Stance::LetGo(..) | Stance::Bury | Stance::Forget => None,
     }
 }
 
@@ -58,7 +58,7 @@ impl Outlook<'_> {
             Some(Stance::Bury) => Aim::Release,
             Some(Stance::Idle(_) | Stance::Forget) | None => Aim::Look,
             Some(
-                Stance::Probe(_) | Stance::LetGo(_) | Stance::Hibernate(..) | Stance::Hold(..),
+                Stance::Probe(_) | Stance::LetGo(..) | Stance::Hibernate(..) | Stance::Hold(..),
             ) => Aim::Restore,
         }
     }
@@ -83,7 +83,7 @@ impl Outlook<'_> {
     }
 
     fn is_dry_run(&self) -> bool {
-        let probed = matches!(self.stance, Some(Stance::Probe(_) | Stance::LetGo(_)));
+        let probed = matches!(self.stance, Some(Stance::Probe(_) | Stance::LetGo(..)));
         probed
             && self
                 .settings
@@ -214,8 +214,8 @@ pub(super) fn next(
                 .to_owned(),
         ),
         Some(Stance::Probe(settings)) => probed(outlook, settings, threshold, &mut told),
-        Some(Stance::LetGo(_)) if outlook.is_dry_run() => told.push(dry_run(outlook)),
-        Some(Stance::LetGo(_)) => told.push(format!(
+        Some(Stance::LetGo(..)) if outlook.is_dry_run() => told.push(dry_run(outlook)),
+        Some(Stance::LetGo(..)) => told.push(format!(
             "It is probed until it is healthy, then restored ({}) and let go. Nothing more is taken \
              from it.",
             outlook.order(Aim::Restore)

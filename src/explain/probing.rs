@@ -46,7 +46,11 @@ pub(super) fn probing(
             "yes, by the policy {policy}, every {}",
             written(settings.interval)
         )),
-        Some(Stance::LetGo(_)) => probed(format!(
+        Some(Stance::LetGo(_, Some(why))) => probed(format!(
+            "only until it is healthy and restored, by the policy {policy}: {}",
+            health::evidence(why)
+        )),
+        Some(Stance::LetGo(_, None)) => probed(format!(
             "yes, although no policy selects it any more: by the policy {policy}, which has yet to \
              let go of it"
         )),

@@ -13,7 +13,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::Resource;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 /// What is read of a Cluster.
@@ -54,12 +54,15 @@ pub struct Worker {
     /// `machineControllerManager.nodeConditions`: the conditions for which a node of this pool is
     /// replaced; empty means the default.
     pub node_conditions: Vec<String>,
+    /// Whether `controlPlane` is set: the control plane runs on nodes of this pool.
+    pub control_plane: bool,
 }
 
 /// The last operation that Gardener ran on a Shoot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastOperation {
-    /// `type`: `Create`, `Reconcile`, `Delete`, `Migrate` or `Restore`; empty when it is unset.
+    /// `type`: `Create`, `Reconcile`, `Delete`, `Migrate`, `LiveMigrate`, `Restore`, or one of a later
+    /// Gardener; empty when it is unset.
     pub kind: String,
     /// `Pending`, `Processing`, `Succeeded`, `Failed`, `Error` or `Aborted`; empty when unset.
     pub state: String,
@@ -179,7 +182,7 @@ fn read(shoot: &Value) -> Result<Shoot, Unreadable> {
 
 /// The Shoot as it is written. Every field may be absent or null; only another type is an error.
 mod wire {
-    use super::{Deserialize, Time};
+    use super::{Deserialize, IgnoredAny, Time};
 
     #[derive(Deserialize)]
     pub(super) struct Shoot {
@@ -216,6 +219,7 @@ mod wire {
     pub(super) struct Worker {
         pub(super) name: String,
         pub(super) machine_controller_manager: Option<MachineControllerManager>,
+        pub(super) control_plane: Option<IgnoredAny>,
     }
 
     #[derive(Deserialize)]
@@ -292,6 +296,7 @@ impl From<wire::Worker> for Worker {
                 .machine_controller_manager
                 .and_then(|it| it.node_conditions)
                 .unwrap_or_default(),
+            control_plane: worker.control_plane.is_some(),
         }
     }
 }

@@ -16,8 +16,9 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
-/// Why one is not probed whose Shoot cannot be read: nobody knows whether it is to be.
-const UNREADABLE: &str = "Unreadable";
+/// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
+/// is of a type that is not known.
+const NOT_MEANT: [&str; 2] = ["Unreadable", "UnknownOperation"];
 /// Why one is degraded that is protected and not probed.
 pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";
 /// The finding that too few leases are expired.
@@ -66,8 +67,10 @@ pub fn status(
         checks: report.checks.clone(),
         protection: report.protection,
         policy: report.policy.as_deref().map(str::to_owned),
-        skipped: match &report.finding {
-            Finding::Skipped { reason, .. } => Some((*reason).to_owned()),
+        skipped: match (&report.finding, &report.let_go) {
+            (Finding::Skipped { reason, .. }, _) | (_, Some(Finding::Skipped { reason, .. })) => {
+                Some((*reason).to_owned())
+            }
             _ => None,
         },
         leases: match report.finding.leases() {
@@ -129,7 +132,7 @@ pub fn judged(finding: &Finding) -> bool {
 /// Whether this is a reason for which a cluster is meant not to be probed, which leaves nothing to be
 /// desired.
 pub(super) fn is_meant(skipped: &str) -> bool {
-    skipped != UNREADABLE
+    !NOT_MEANT.contains(&skipped)
 }
 
 /// Whether this is the reason of an outage.

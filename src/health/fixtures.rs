@@ -29,6 +29,7 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         looked_at: true,
         last_action: None,
         held_back: None,
+        let_go: None,
         dependents: vec![],
         problems: vec![],
         probed: None,

@@ -77,8 +77,8 @@ impl HealthMetrics {
             "clusters",
             &["state"],
             "Selected clusters: pending (not probed yet), skipped (not to be probed), judged (probed, \
-             with a verdict or about to have one), undetermined (cannot be judged; among them those \
-             that cannot be probed since their Shoot cannot be read)",
+             with a verdict or about to have one), undetermined (cannot be judged; or cannot be \
+             probed, since their Shoot cannot be read or is in an unknown operation)",
             self.clusters.clone(),
         );
         registry.register(

@@ -24,6 +24,7 @@ pub fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
         || said.overdue != report.overdue
         || said.last_action != report.last_action
         || is_held_back_otherwise(said, report)
+        || said.let_go != report.let_go
         || said.dependents != report.dependents
         || !is_same_trouble(&said.problems, &report.problems)
         || is_decisive(&said.finding, &report.finding)

@@ -42,6 +42,8 @@ pub struct ClusterReport {
     pub last_action: Option<LastAction>,
     /// Set while what was found is not acted on yet.
     pub held_back: Option<HeldBack>,
+    /// Why it would not be probed, while it is only until it is restored.
+    pub let_go: Option<Finding>,
     /// The dependents and what they are owed.
     pub dependents: Vec<DependentStatus>,
     /// Why dependents are not where they should be.

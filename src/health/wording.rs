@@ -162,6 +162,10 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
     } else if report.mode == Mode::DryRun {
         let _ = dry_run(&mut text, report);
     }
+    if let Some(why) = &report.let_go {
+        let why = self::evidence(why);
+        let _ = write!(text, "; it is let go once it is healthy: {why}");
+    }
     if !report.problems.is_empty() {
         let _ = write!(text, "; {}", problems(report));
     }

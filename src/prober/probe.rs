@@ -252,7 +252,7 @@ impl Probe {
         };
         let stance = Stance::new(&presence, known);
         match &stance {
-            Stance::Probe(settings) | Stance::LetGo(settings) => {
+            Stance::Probe(settings) | Stance::LetGo(settings, _) => {
                 self.checks.adopt(&settings.policy, &settings.checks);
             }
             _ => self.checks.stop(),
@@ -273,7 +273,7 @@ impl Probe {
                 }
                 self.probe(settings);
             }
-            Stance::LetGo(settings) => {
+            Stance::LetGo(settings, _) => {
                 self.ask_for_nothing(changed);
                 self.probe(settings);
             }

@@ -4,6 +4,8 @@
 //!
 //! - no policy selects it any more: it is probed by the settings of the one that did last, and
 //!   restored when it is healthy; nothing more is taken from it;
+//! - its last operation is of a type that is not known, or `LiveMigrate`, or it is self-hosted: the same,
+//!   and its marks are never removed from what is at zero;
 //! - its workers are removed: restored, there is nothing left to protect;
 //! - it is being hibernated: restored as long as its API server answers, else its marks are
 //!   removed, as gardenlet then scales the control plane itself;
@@ -27,8 +29,9 @@ use crate::{
 pub enum Stance {
     /// Probe it, and act on what is found.
     Probe(Arc<Settings>),
-    /// Probe it by the settings of the policy that applied last, and restore it when it is healthy.
-    LetGo(Arc<Settings>),
+    /// Probe it by the settings of the policy that applies, or did last, restore it when it is healthy,
+    /// and take nothing more: for this reason, or since no policy selects it any more.
+    LetGo(Arc<Settings>, Option<Finding>),
     /// It is being hibernated: restore it if its API server answers, else remove the marks.
     Hibernate(Arc<Settings>, Finding),
     /// Do this to its dependents, unasked, until it is complete.
@@ -106,7 +109,11 @@ impl Stance {
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
                 let brake = known.brake(selected.brake);
-                Self::skipped(skip, brake, settings.or(known.last), known)
+                // Former settings can tell whether the API server answers, but not judge the leases.
+                let last = known
+                    .last
+                    .filter(|_| matches!(skip, Skip::Hibernated { .. }));
+                Self::skipped(skip, brake, settings.or(last), known)
             }
             (_, Some(selected)) if selected.brake.suspend => suspended_by(selected),
             (Decision::Invalid(error), Some(selected)) if selected.brake.unreadable => {
@@ -129,7 +136,7 @@ impl Stance {
     /// The settings by which it is probed, if it is.
     pub fn settings(&self) -> Option<&Arc<Settings>> {
         match self {
-            Self::Probe(settings) | Self::LetGo(settings) | Self::Hibernate(settings, _) => {
+            Self::Probe(settings) | Self::LetGo(settings, _) | Self::Hibernate(settings, _) => {
                 Some(settings)
             }
             Self::Settle(..) | Self::Hold(..) | Self::Idle(_) | Self::Bury | Self::Forget => None,
@@ -184,7 +191,7 @@ impl Stance {
             (_, Some(former)) if brake.suspend => {
                 Self::Hold(unselected(&suspended(former)), MARKS_STAY)
             }
-            (Ok(settings), _) => Self::LetGo(settings),
+            (Ok(settings), _) => Self::LetGo(settings, None),
             (Err(finding), _) if brake.unreadable => Self::Hold(finding, UNREADABLE),
             (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
         }
@@ -214,6 +221,13 @@ impl Stance {
             | Skip::Hibernated { asleep: true } => Self::Settle(Aim::Release, finding),
             Skip::Hibernated { asleep: false } => match settings {
                 Some(settings) => Self::Hibernate(settings.clone(), finding),
+                None => Self::at_rest(finding, NO_SETTINGS, known),
+            },
+            Skip::SelfHosted | Skip::OtherOperation(_) if !known.engaged => {
+                Self::Settle(Aim::Look, finding)
+            }
+            Skip::SelfHosted | Skip::OtherOperation(_) => match settings {
+                Some(settings) => Self::LetGo(settings.clone(), Some(finding)),
                 None => Self::at_rest(finding, NO_SETTINGS, known),
             },
             Skip::Unreadable(_) | Skip::NotYetCreated(_) | Skip::NotYetRestored(_) => {

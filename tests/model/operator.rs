@@ -162,7 +162,7 @@ impl Operator {
     pub(crate) fn may_write(&self, aim: Aim) -> bool {
         match (&self.stance.0, aim) {
             (Stance::Probe(settings), _) => settings.mode == Mode::Enforce,
-            (Stance::LetGo(settings), Aim::Restore) => settings.mode == Mode::Enforce,
+            (Stance::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
             (Stance::Hibernate(..), Aim::Restore | Aim::Release) => true,
             (Stance::Settle(settled, _), aim) => *settled == aim,
             (Stance::Bury, aim) => aim == Aim::Release,
@@ -214,7 +214,7 @@ impl Operator {
             Stance::Hold(..) if changed && bounds.flaw != Flaw::DisregardsPolicy => {
                 moves.push(self.agenda.hold(moment(false)));
             }
-            Stance::LetGo(_) | Stance::Hibernate(..) | Stance::Settle(..) | Stance::Bury
+            Stance::LetGo(..) | Stance::Hibernate(..) | Stance::Settle(..) | Stance::Bury
                 if changed =>
             {
                 moves.push(self.agenda.adopt(&[]));
@@ -268,7 +268,7 @@ impl Operator {
             _ => Trigger::None,
         };
         let gate = (shoot == Shoot::Gated).then(String::new);
-        let letting_go = matches!(self.stance.0, Stance::LetGo(_));
+        let letting_go = matches!(self.stance.0, Stance::LetGo(..));
         let dry_run = self.stance.0.settings().map(|it| it.mode) == Some(Mode::DryRun);
         let course = Course::new(leases, trigger, gate);
         self.saw = match &course {

@@ -67,6 +67,16 @@ async fn all_are_released(shoot: &Shoot) -> Result<()> {
     Ok(())
 }
 
+/// At zero, and marked.
+async fn all_are_kept(shoot: &Shoot) -> Result<()> {
+    for dependent in DEPENDENTS {
+        let dependent = shoot.dependent(dependent);
+        ensure!(dependent.replicas().await? == 0);
+        ensure!(dependent.annotation(MARK).await?.is_some());
+    }
+    Ok(())
+}
+
 /// As gardenlet does once it decides about the replicas again.
 async fn gardenlet_scales_up(shoot: &Shoot) -> Result<()> {
     for (dependent, count) in DEPENDENTS.iter().zip(COUNTS) {
@@ -124,14 +134,21 @@ async fn e2e_a_protected_cluster_is_let_go_by_what_becomes_of_it(env: Env) -> Re
             status.skipped.as_deref() == Some("NotYetCreated")
         })
         .await?;
-    for dependent in DEPENDENTS {
-        ensure!(shoot.dependent(dependent).replicas().await? == 0);
-        ensure!(shoot.dependent(dependent).annotation(MARK).await?.is_some());
-    }
-    let created = json!({"status": {"lastOperation": {"type": "Create", "state": "Succeeded"}}});
-    set_shoot(&shoot, created).await?;
+    all_are_kept(&shoot).await?;
+
+    // Who decides about the replicas is not known: restored only when it is healthy.
+    let moves =
+        json!({"status": {"lastOperation": {"type": "LiveMigrate", "state": "Processing"}}});
+    set_shoot(&shoot, moves).await?;
+    shoot
+        .reports("that nothing more is taken", |status| {
+            status.skipped.as_deref() == Some("LiveMigrating")
+                && status.reason.as_deref() == Some("Outage")
+        })
+        .await?;
+    all_are_kept(&shoot).await?;
     shoot.restore_all();
-    shoot.is_protected(Protection::None).await?;
+    is_let_go(&shoot, "LiveMigrating", Action::Restored).await?;
     all_are_restored(&shoot).await
 }
 

@@ -54,6 +54,24 @@ fn states() -> Vec<Skipped> {
             reconciled.clone(),
         ),
         state(
+            "LiveMigrating",
+            "lastOperation is LiveMigrate Processing",
+            operation("LiveMigrate", "Processing"),
+            reconciled.clone(),
+        ),
+        state(
+            "UnknownOperation",
+            "lastOperation is Later Processing",
+            operation("Later", "Processing"),
+            reconciled,
+        ),
+        state(
+            "SelfHosted",
+            "a pool with controlPlane",
+            workers(json!([{"name": "worker", "controlPlane": {}}])),
+            pool.clone(),
+        ),
+        state(
             "Hibernated",
             "hibernation.enabled is true",
             json!({"spec": {"hibernation": {"enabled": true}}, "status": {"hibernated": true}}),

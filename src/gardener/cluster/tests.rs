@@ -26,7 +26,8 @@ fn reads_every_field_of_a_full_shoot() {
             "hibernation": {"enabled": true, "schedules": [{"start": "00 20 * * *"}]},
             "provider": {"type": "local", "workers": [
                 {"name": "w1", "machineControllerManager": {"nodeConditions": ["KernelDeadlock"]}},
-                {"name": "w2", "minimum": 1},
+                {"name": "w2", "minimum": 1, "controlPlane": null},
+                {"name": "w3", "controlPlane": {}},
             ]},
             "kubernetes": {
                 "version": "1.33.1",
@@ -51,11 +52,18 @@ fn reads_every_field_of_a_full_shoot() {
             workers: vec![
                 Worker {
                     name: "w1".into(),
-                    node_conditions: vec!["KernelDeadlock".into()]
+                    node_conditions: vec!["KernelDeadlock".into()],
+                    control_plane: false,
                 },
                 Worker {
                     name: "w2".into(),
-                    node_conditions: vec![]
+                    node_conditions: vec![],
+                    control_plane: false,
+                },
+                Worker {
+                    name: "w3".into(),
+                    node_conditions: vec![],
+                    control_plane: true,
                 },
             ],
             node_monitor_grace_period: Some("2m0s".into()),

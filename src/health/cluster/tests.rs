@@ -158,18 +158,20 @@ fn what_is_not_probed_says_why_and_is_not_degraded() {
     assert_eq!(condition(&status, DEGRADED).status, "False");
 }
 
-/// Nobody knows whether it is to be probed; that none is would else be green on every cluster.
-#[test]
-fn a_cluster_that_cannot_be_read_is_not_ready() {
+/// It may have to be probed; otherwise every cluster could be skipped like this and be green.
+#[rstest]
+#[case("Unreadable")]
+#[case("UnknownOperation")]
+fn a_cluster_that_may_have_to_be_probed_is_not_ready(#[case] reason: &'static str) {
     let status = written(&report(Finding::Skipped {
-        reason: "Unreadable",
-        message: "the Cluster cannot be read: spec.shoot.spec: no map".to_owned(),
+        reason,
+        message: "spec.shoot.spec: no map".to_owned(),
     }));
-    assert_eq!(status.skipped.as_deref(), Some("Unreadable"));
+    assert_eq!(status.skipped.as_deref(), Some(reason));
     for (kind, expected) in [(READY, "False"), (DEGRADED, "True")] {
         let condition = condition(&status, kind);
         assert_eq!(condition.status, expected, "{kind}");
-        assert_eq!(condition.reason, "Unreadable", "{kind}");
+        assert_eq!(condition.reason, reason, "{kind}");
         assert!(condition.message.contains("spec.shoot.spec"), "{kind}");
     }
 }
@@ -214,6 +216,32 @@ fn a_protection_names_what_is_owed(
     assert_eq!(
         status.last_transition_time,
         Some(Time(Timestamp::UNIX_EPOCH))
+    );
+}
+
+/// Whatever is found of its leases.
+#[rstest]
+#[case(judged_as(Verdict::Outage, 5, 5), "Outage")]
+#[case(
+    report(Finding::Unread { reason: "Timeout", message: "no answer".to_owned() }),
+    "Timeout"
+)]
+fn a_cluster_that_is_let_go_says_why(#[case] found: ClusterReport, #[case] reason: &str) {
+    let status = written(&ClusterReport {
+        protection: Protection::Active,
+        dependents: vec![owed("kcm")],
+        let_go: Some(Finding::Skipped {
+            reason: "LiveMigrating",
+            message: "lastOperation is LiveMigrate".to_owned(),
+        }),
+        ..found
+    });
+    assert_eq!(status.reason.as_deref(), Some(reason));
+    assert_eq!(status.skipped.as_deref(), Some("LiveMigrating"));
+    let message = status.message.unwrap();
+    assert!(
+        message.ends_with("let go once it is healthy: lastOperation is LiveMigrate"),
+        "{message}"
     );
 }
 

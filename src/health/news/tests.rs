@@ -238,6 +238,7 @@ fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
     ..healthy()
 })]
 #[case::held_back(ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() })]
+#[case::let_go(ClusterReport { let_go: Some(skipped("").finding), ..healthy() })]
 #[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..healthy() })]
 #[case::problem(problem(""))]
 #[case::outage(judged(Verdict::Outage, 1))]

@@ -27,6 +27,7 @@ const SUCCESS_THRESHOLD: HeldBack =
     HeldBack::By("the policy's successThreshold is not reached yet");
 const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
 const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
+const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
 const NOT_ASKED: HeldBack = HeldBack::By("its API server cannot be asked whether it still answers");
 const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
 
@@ -77,7 +78,7 @@ impl Probe {
     /// The checks have come to something else, or are others. It may end what is under way, and a
     /// Trigger begins; for the rest the next verdict on the leases is waited for.
     pub(super) fn checked(&mut self) {
-        let (Stance::Probe(settings) | Stance::LetGo(settings)) = &self.stance else {
+        let (Stance::Probe(settings) | Stance::LetGo(settings, _)) = &self.stance else {
             return;
         };
         let settings = settings.clone();
@@ -116,9 +117,14 @@ impl Probe {
             self.dry_run_at = Some(Instant::now());
         } else if Instant::now() < self.act_from {
             self.held_back = Some(INITIAL_DELAY);
-        } else if aim == Aim::Protect && matches!(self.stance, Stance::LetGo(_)) {
+        } else if aim == Aim::Protect
+            && let Stance::LetGo(_, why) = &self.stance
+        {
             // What is still owed is restored, and nothing more is taken.
-            self.held_back = Some(UNSELECTED);
+            self.held_back = Some(match why {
+                None => UNSELECTED,
+                Some(_) => NOTHING_MORE,
+            });
             self.guard.stop();
         } else {
             return true;

@@ -24,7 +24,7 @@ impl Probe {
             .filter(|rest| !rest.is_zero())
             .map(|rest| Instant::now() + rest);
         let (observed, checks) = match &self.stance {
-            Stance::Probe(_) | Stance::LetGo(_) => {
+            Stance::Probe(_) | Stance::LetGo(..) => {
                 let mut checks = self.checks.statuses();
                 checks.extend_from_slice(&self.providers);
                 (self.view.clone(), checks)
@@ -43,6 +43,10 @@ impl Probe {
         let ledger = self.guard.ledger();
         let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
         let policy = self.policy.as_ref();
+        let let_go = match &self.stance {
+            Stance::LetGo(_, why) => why.clone(),
+            _ => None,
+        };
         let report = ClusterReport {
             uid: assignment.uid.clone(),
             policy: policy
@@ -58,6 +62,7 @@ impl Probe {
             looked_at,
             last_action: self.guard.last_action().cloned(),
             held_back: self.held_back.clone(),
+            let_go,
             dependents: ledger.status(),
             problems: ledger.problems().cloned().collect(),
             probed: self.probed,

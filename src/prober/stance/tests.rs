@@ -102,7 +102,10 @@ fn brief(stance: &Stance) -> String {
     };
     match stance {
         Stance::Probe(settings) => format!("probe by {}", settings.policy),
-        Stance::LetGo(settings) => format!("let go by {}", settings.policy),
+        Stance::LetGo(settings, None) => format!("let go by {}", settings.policy),
+        Stance::LetGo(settings, Some(found)) => {
+            format!("let go by {}, {}", settings.policy, finding(found))
+        }
         Stance::Hibernate(settings, _) => format!("hibernate by {}", settings.policy),
         Stance::Settle(aim, found) => format!("{aim:?}, {}", finding(found)),
         Stance::Hold(found, why) => format!("hold, {}: {why}", finding(found)),
@@ -180,8 +183,12 @@ fn a_suspended_policy_says_so_of_a_shoot_that_cannot_be_read() {
 }
 
 fn operation() -> LastOperation {
+    of_type("Create")
+}
+
+fn of_type(kind: &str) -> LastOperation {
     LastOperation {
-        kind: "Create".to_owned(),
+        kind: kind.to_owned(),
         state: "Processing".to_owned(),
     }
 }
@@ -193,6 +200,15 @@ fn operation() -> LastOperation {
 #[case::waking(Skip::WakingUp, "Release, WakingUp")]
 #[case::going_to_sleep(Skip::Hibernated { asleep: false }, "hibernate by shoots")]
 #[case::no_workers(Skip::NoWorkers, "Restore, NoWorkers")]
+#[case::self_hosted(Skip::SelfHosted, "let go by shoots, SelfHosted")]
+#[case::live_migrating(
+    Skip::OtherOperation(of_type("LiveMigrate")),
+    "let go by shoots, LiveMigrating"
+)]
+#[case::unknown_operation(
+    Skip::OtherOperation(of_type("Later")),
+    "let go by shoots, UnknownOperation"
+)]
 #[case::creating(
     Skip::NotYetCreated(Some(operation())),
     "hold, NotYetCreated: the cluster is not in a state to be judged"
@@ -221,7 +237,10 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     };
     assert_eq!(of(valid(FREE), OWING), expected);
     // Whatever the cluster overrides: where it is needed, nothing happens.
-    let needed = matches!(skip, Skip::Hibernated { asleep: false });
+    let needed = matches!(
+        skip,
+        Skip::Hibernated { asleep: false } | Skip::SelfHosted | Skip::OtherOperation(_)
+    );
     let mistaken = of(policy(FREE, Err(bad_grace())), OWING);
     if needed {
         let why = "there is nothing valid by which it could be judged";
@@ -248,10 +267,11 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     };
     assert_eq!(of(valid(FREE), NOTHING_OWED), rest);
     // An unknown mark is worth a look: by the way where it would be taken off anyhow.
-    let look = match (selected, expected.starts_with("hold")) {
-        (false, _) => "Look, Unselected".to_owned(),
-        (true, true) => format!("idle, {reason}"),
-        (true, false) => expected.to_owned(),
+    let look = match expected.split_once(' ') {
+        _ if !selected => "Look, Unselected".to_owned(),
+        Some(("hold,", _)) => format!("idle, {reason}"),
+        Some(("let", _)) => format!("Look, {reason}"),
+        _ => expected.to_owned(),
     };
     assert_eq!(of(valid(FREE), NEVER_LOOKED), look);
 }
@@ -314,6 +334,25 @@ fn a_protected_cluster_is_not_dropped(
     assert_eq!(stance(NEVER_LOOKED), "Look, Unselected");
 }
 
+/// By the settings of before it may be taken for healthy although its nodes are silent.
+#[rstest]
+#[case::live_migrating(Skip::OtherOperation(of_type("LiveMigrate")))]
+#[case::self_hosted(Skip::SelfHosted)]
+fn a_cluster_is_not_let_go_by_settings_that_it_has_no_more(#[case] skip: Skip) {
+    let selected = policy(FREE, Err(bad_grace()));
+    let reason = skip.reason();
+    let assignment = assignment(selected, None, Eligibility::Skipped(skip));
+    let last = Arc::new(settings("shoots"));
+    let known = Known {
+        last: Some(&last),
+        ..OWING
+    };
+    assert_eq!(
+        brief(&Stance::new(&Presence::There(Box::new(assignment)), known)),
+        format!("hold, {reason}: there is nothing valid by which it could be judged")
+    );
+}
+
 /// Of a policy that is gone nobody is left who could switch it to Enforce.
 #[rstest]
 #[case::gone(None, Mode::Enforce)]
@@ -330,7 +369,7 @@ fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] ex
         last: Some(&last),
         ..OWING
     };
-    let Stance::LetGo(settings) =
+    let Stance::LetGo(settings, None) =
         Stance::new(&Presence::There(Box::new(assignment.clone())), known)
     else {
         panic!("not let go");
