@@ -123,7 +123,7 @@ const fn doubt(doubt: Doubt) -> Verdict {
     "NoCandidates",
     "False",
     "True",
-    "does not show that the outage is over"
+    "an outage could not be seen"
 )]
 fn every_verdict_has_a_reason_and_a_sentence(
     #[case] verdict: Verdict,
@@ -144,6 +144,35 @@ fn every_verdict_has_a_reason_and_a_sentence(
     let leases = status.leases.unwrap();
     assert_eq!(leases.candidates, i32::try_from(candidates).unwrap());
     assert_eq!(leases.expired, i32::try_from(expired).unwrap());
+}
+
+#[test]
+fn a_protected_cluster_without_candidates_is_not_over() {
+    let mut seen = assessment(0, 0);
+    seen.protected = true;
+    let finding = Finding::Judged(doubt(Doubt::NoCandidates), Box::new(seen));
+    let message = written(&report(finding)).message.unwrap();
+    assert!(
+        message.contains("does not show that the outage is over"),
+        "{message}"
+    );
+}
+
+/// As a rolling update shows it.
+#[test]
+fn evidence_against_an_outage_is_named() {
+    let mut seen = assessment(3, 2);
+    seen.needed = 6;
+    seen.excluded = BTreeMap::from([(Exclusion::MachineTerminating, 7)]);
+    seen.counter_evidence = 7;
+    seen.machines = Some(10);
+    let finding = Finding::Judged(Verdict::Healthy, Box::new(seen));
+    let message = written(&report(finding)).message.unwrap();
+    assert_eq!(
+        message,
+        "2 of 3 node leases that count are expired; 6 would be an outage; leases that do not count: \
+         7 with a Terminating Machine; 7 of these are fresh, which is evidence against an outage"
+    );
 }
 
 #[test]
