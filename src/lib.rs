@@ -20,6 +20,7 @@ pub mod prober;
 pub mod restore;
 pub mod runtime;
 pub mod shoot;
+pub mod util;
 pub mod validate;
 pub mod weeder;
 pub mod yaml;

@@ -25,6 +25,7 @@ mod mode;
 mod observation;
 mod probe_policy;
 mod selector;
+pub mod selector_text;
 #[cfg(test)]
 mod tests;
 mod weed_policy;

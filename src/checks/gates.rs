@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::prober::plan::parse_bool;
+use crate::util::text::parse_bool;
 
 /// The gate for [`FeatureGates::exec_probe_timeout`].
 pub const EXEC_PROBE_TIMEOUT: &str = "ExecProbeTimeout";

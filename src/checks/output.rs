@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
-use crate::shoot::text::clean;
+use crate::util::text::clean;
 
 /// So many bytes of the end are kept, …
 const MAX_KEPT: usize = 4096;

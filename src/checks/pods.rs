@@ -5,9 +5,8 @@ use serde::Deserialize;
 
 use super::output::bounded;
 use crate::{
-    api::{ExecAction, is_dns_subdomain},
+    api::{ExecAction, is_dns_subdomain, selector_text::Selector},
     runtime::seed::Seed,
-    weeder::selector::Selector,
 };
 
 const MAX_CAUSE: usize = 300;

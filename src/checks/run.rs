@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT},
-    shoot::text::clean,
+    util::text::clean,
 };
 
 /// First runs are spread over their period, but over no more than this: what hangs on a check waits

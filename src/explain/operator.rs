@@ -11,7 +11,7 @@ use k8s_openapi::{
 use serde::Serialize;
 
 use super::{Refused, ask::last_owner, text::ago};
-use crate::{prober, runtime::leader::MAX_HOLDER, shoot::text::clean, weeder};
+use crate::{prober, runtime::leader::MAX_HOLDER, util::text::clean, weeder};
 
 /// How long a Lease holds that does not say so: the default of the operator.
 const LEASE_SECONDS: i32 = 15;

@@ -24,7 +24,8 @@ use super::evidence::EvidenceError;
 use crate::{
     gardener::Machine,
     runtime::seed::Seed,
-    shoot::{Consistency, Node, ReadError, Shoot, text::clean},
+    shoot::{Consistency, Node, ReadError, Shoot},
+    util::text::clean,
 };
 
 /// The kind of a list of Machines.

@@ -322,15 +322,5 @@ pub fn levels(dependents: &[Dependent], aim: Aim) -> Vec<(u32, Vec<&Dependent>)>
     by_level.into_iter().collect()
 }
 
-/// Whether the annotation's text is true, as Go's `strconv.ParseBool` reads it; `None` if it is no
-/// boolean.
-pub fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
-        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests;

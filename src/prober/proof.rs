@@ -7,8 +7,10 @@
 
 use std::time::Duration;
 
-use super::{moment::Moment, schedule::READS_PER_PERIOD};
+use super::moment::Moment;
 
+/// Reads of a suspect cluster are at most a third of a renewal period apart.
+pub const READS_PER_PERIOD: u32 = 3;
 /// How long the silence must have been watched, in renewal periods.
 const PERIODS: f64 = 1.5;
 /// An idle API server still writes its own identity lease every 10 s.

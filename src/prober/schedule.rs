@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{moment::Moment, proof::Proof, verdict::Assessment};
+use super::{
+    moment::Moment,
+    proof::{Proof, READS_PER_PERIOD},
+    verdict::Assessment,
+};
 use crate::shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER};
 
 /// After a failed read of a suspect cluster the proof starts anew this much later; twice as late
@@ -13,8 +17,6 @@ const MOST_DOUBLINGS: u32 = 12;
 /// Verdicts that are counted towards the failure threshold are this far apart, and so are reads
 /// that wait for a sign of writes before the proof can begin.
 const COUNTING: Duration = Duration::from_secs(1);
-/// Reads of a suspect cluster are at most a third of a renewal period apart.
-pub const READS_PER_PERIOD: u32 = 3;
 /// What a server that asks for less load without saying for how long gets.
 const THROTTLED: Duration = Duration::from_secs(10);
 

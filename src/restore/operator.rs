@@ -13,7 +13,7 @@ use super::words;
 use crate::{
     prober::LEASE,
     runtime::{leader::MAX_HOLDER, seed::Seed},
-    shoot::text::clean,
+    util::text::clean,
 };
 
 /// From one look at the Lease to the next.

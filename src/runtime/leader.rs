@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::view::{Claim, Record, View};
 use super::seed::{CallError, FIELD_MANAGER};
-use crate::shoot::text::clean;
+use crate::util::text::clean;
 
 /// Retries are lengthened by up to this share, so that candidates do not keep step.
 const JITTER: f64 = 0.2;

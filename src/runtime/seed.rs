@@ -18,7 +18,7 @@ use kube::{
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::metrics::{BudgetMetrics, RequestMetrics};
-use crate::shoot::text::clean;
+use crate::util::text::clean;
 
 /// Under this name the operator owns the fields that it writes on the seed.
 pub const FIELD_MANAGER: &str = "dependency-watchdog";

@@ -8,7 +8,7 @@ use super::client::{Body, Shoot};
 use super::error::{ReadError, Target};
 use super::read::{JSON, MAX_VERSION_BYTES, REFUSAL_BYTES, refusal, within};
 use super::received::read_body;
-use super::text::clean;
+use crate::util::text::clean;
 
 /// So many failed checks of an API server are named, …
 const MAX_FAILED: usize = 5;

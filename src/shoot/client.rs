@@ -39,8 +39,8 @@ use tokio_rustls::rustls::client::Resumption;
 use tower::{Service, ServiceExt as _};
 
 use super::kubeconfig::{Access, Parts};
-use super::text::clean;
 use crate::runtime::names::Names;
+use crate::util::text::clean;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("dependency-watchdog/", env!("CARGO_PKG_VERSION")));

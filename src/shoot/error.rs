@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use super::text::{clean, clean_bytes};
+use crate::util::text::{clean, clean_bytes};
 
 /// A server that asks for more patience than this is asked again all the same: a shoot must not
 /// be able to switch its own protection off.

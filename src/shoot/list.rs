@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::text::clean;
+use crate::util::text::clean;
 
 /// The most items of a list: twice the 5,000 nodes that Kubernetes supports, for leases that outlive
 /// their nodes while all of these are replaced. An item can be as short as three bytes, of which

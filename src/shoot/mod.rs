@@ -14,7 +14,6 @@ mod node;
 mod read;
 mod received;
 mod room;
-pub(crate) mod text;
 mod uid;
 mod wire;
 

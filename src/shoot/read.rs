@@ -17,8 +17,8 @@ use super::list::{DecodeError, MAX_ITEMS};
 use super::node::Node;
 use super::received::{End, Received, read_body};
 use super::room::ROOM_BYTES;
-use super::text::clean;
 use super::wire;
+use crate::util::text::clean;
 
 /// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
 /// nodes, several times what a cluster can have. A shoot's own administrator can make leases as

@@ -6,7 +6,7 @@
 //! `k8s.io/api` and `k8s.io/apimachinery`, which never change.
 
 use super::list::{DecodeError, MAX_ITEMS};
-use super::text::clean;
+use crate::util::text::clean;
 
 /// What each body begins with; no JSON does.
 const MAGIC: &[u8] = b"k8s\0";

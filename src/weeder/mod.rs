@@ -28,7 +28,6 @@ pub mod repeats;
 pub mod rights;
 pub mod run;
 pub mod scopes;
-pub mod selector;
 pub mod services;
 pub mod slice;
 pub mod state;

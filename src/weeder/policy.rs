@@ -10,9 +10,10 @@ use kube::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-use super::selector::Selector;
 use crate::{
-    api::{LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus},
+    api::{
+        LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus, selector_text::Selector,
+    },
     runtime::salvage,
 };
 

@@ -9,7 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use super::{news::Pair, selector::Selector};
+use super::news::Pair;
+use crate::api::selector_text::Selector;
 
 /// The most namespaces that have a watch of their own for the same selector.
 const MAX_LOCAL: usize = 20;

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Display};
 
-use dependency_watchdog::prober::plan::{
-    Family, IGNORE, MARK, Observed, RECORD, Record, Write, parse_bool,
+use dependency_watchdog::{
+    prober::plan::{Family, IGNORE, MARK, Observed, RECORD, Record, Write},
+    util::text::parse_bool,
 };
 use serde_json::Value;
 

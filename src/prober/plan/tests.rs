@@ -345,19 +345,6 @@ fn records(#[case] annotation: Option<&str>, #[case] expected: Record) {
 }
 
 #[test]
-fn booleans_are_those_of_go() {
-    for text in ["1", "t", "T", "TRUE", "true", "True"] {
-        assert_eq!(parse_bool(text), Some(true), "{text}");
-    }
-    for text in ["0", "f", "F", "FALSE", "false", "False"] {
-        assert_eq!(parse_bool(text), Some(false), "{text}");
-    }
-    for text in ["", "yes", "tRUE", "on", " true", "2"] {
-        assert_eq!(parse_bool(text), None, "{text}");
-    }
-}
-
-#[test]
 fn levels_ascend_in_each_direction() {
     let dependents = [
         dependent("kube-controller-manager", 1, 0),

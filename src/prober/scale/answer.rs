@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::core::PartialObjectMeta;
 use serde::Deserialize;
 
-use crate::prober::plan::{Family, IGNORE, MARK, Observed, RECORD, Record, parse_bool};
+use crate::{
+    prober::plan::{Family, IGNORE, MARK, Observed, RECORD, Record},
+    util::text::parse_bool,
+};
 
 /// A workload of apps/v1.
 #[derive(Deserialize)]

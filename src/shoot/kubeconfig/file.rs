@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::given::Given;
 use super::{Identity, KubeconfigError, Parts};
-use crate::shoot::text::clean;
+use crate::util::text::clean;
 
 const INLINE: &str = "put the content, base64 encoded, into";
 const NO_PLUGIN: &str = "no plugin is run from a Secret; set";

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use crate::api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
+use super::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 
 /// So many characters of a selector are shown.
 const MAX_BRIEF: usize = 200;

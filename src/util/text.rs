@@ -27,10 +27,19 @@ pub(crate) fn clean(text: &str, max: usize) -> String {
 }
 
 /// The start of a body, as [`clean`] text.
-pub(super) fn clean_bytes(bytes: &[u8], max: usize) -> String {
+pub(crate) fn clean_bytes(bytes: &[u8], max: usize) -> String {
     // A character takes at most four bytes; white space may be dropped, so look a little further.
     let start = bytes.get(..max.saturating_mul(8)).unwrap_or(bytes);
     clean(&String::from_utf8_lossy(start), max)
+}
+
+/// Whether the text is true, as Go's `strconv.ParseBool` reads it; `None` if it is no boolean.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -50,6 +59,19 @@ mod tests {
             ("abcd", 4, "abcd"),
         ] {
             assert_eq!(clean(text, max), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn booleans_are_those_of_go() {
+        for text in ["1", "t", "T", "TRUE", "true", "True"] {
+            assert_eq!(parse_bool(text), Some(true), "{text}");
+        }
+        for text in ["0", "f", "F", "FALSE", "false", "False"] {
+            assert_eq!(parse_bool(text), Some(false), "{text}");
+        }
+        for text in ["", "yes", "tRUE", "on", " true", "2"] {
+            assert_eq!(parse_bool(text), None, "{text}");
         }
     }
 

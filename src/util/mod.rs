@@ -1,0 +1,3 @@
+//! What every part may use, and what uses none of them.
+
+pub mod text;

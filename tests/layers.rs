@@ -1,0 +1,130 @@
+//! The folders of `src` use each other in one direction: from the bottom of this list to its top.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Bottom up. A folder may use those before it.
+const ORDER: [&str; 17] = [
+    "util", "api", "yaml", "gardener", "runtime", "shoot", "health", "cluster", "checks",
+    "observer", "prober", "weeder", "explain", "restore", "validate", "convert", "cli",
+];
+
+/// Files that use a folder above their own, and which. Nothing may be added here.
+const EXCEPTIONS: [(&str, &str); 13] = [
+    ("health/cluster.rs", "observer"),
+    ("health/cluster.rs", "prober"),
+    ("health/events/dependent.rs", "prober"),
+    ("health/events/state.rs", "observer"),
+    ("health/news.rs", "observer"),
+    ("health/news.rs", "prober"),
+    ("health/policy.rs", "cluster"),
+    ("health/record.rs", "prober"),
+    ("health/report.rs", "cluster"),
+    ("health/report.rs", "observer"),
+    ("health/report.rs", "prober"),
+    ("health/widespread.rs", "prober"),
+    ("health/wording.rs", "prober"),
+];
+
+#[test]
+fn folders_use_each_other_in_one_direction() {
+    let rank: BTreeMap<&str, usize> = ORDER.iter().copied().zip(0..).collect();
+    let mut against = BTreeSet::new();
+    let mut seen = 0;
+    for file in sources() {
+        let Some((folder, _)) = file.split_once('/') else {
+            continue;
+        };
+        let own = rank
+            .get(folder)
+            .unwrap_or_else(|| panic!("{folder} has no place in the order"));
+        let text = fs::read_to_string(source().join(&file)).unwrap();
+        for used in folders_used(&text) {
+            seen += 1;
+            if rank.get(&*used).is_some_and(|used| used > own) {
+                against.insert((file.clone(), used));
+            }
+        }
+    }
+    assert!(seen > 300, "{seen} uses were found");
+    let expected = EXCEPTIONS.map(|(file, used)| (file.to_owned(), used.to_owned()));
+    assert_eq!(against, BTreeSet::from(expected));
+}
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The files with code that is shipped.
+fn sources() -> Vec<String> {
+    let mut found = vec![];
+    let mut folders = vec![source()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            if ["tests", "fixtures"].contains(&name) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                let path = path.strip_prefix(source()).unwrap();
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What follows `crate::` in the code that is shipped: one name, or each of a list in braces.
+fn folders_used(text: &str) -> Vec<String> {
+    let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let code: Vec<&str> = shipped
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    let name = |text: &str| -> String {
+        text.chars()
+            .take_while(|it| it.is_alphanumeric() || *it == '_')
+            .collect()
+    };
+    let mut used = vec![];
+    for (_, after) in code
+        .match_indices("crate::")
+        .map(|(at, it)| (at, &code[at + it.len()..]))
+    {
+        let Some(list) = after.strip_prefix('{') else {
+            used.push(name(after));
+            continue;
+        };
+        let (mut depth, mut item) = (0, String::new());
+        for sign in list.chars() {
+            match sign {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => used.push(name(std::mem::take(&mut item).trim())),
+                _ if depth == 0 => item.push(sign),
+                _ => {}
+            }
+        }
+        used.push(name(item.trim()));
+    }
+    used
+}
+
+#[test]
+fn uses_are_found_in_each_form() {
+    let text = "use crate::{api::{A, B}, runtime::seed::Seed,\n    shoot};\nuse crate::util::text;\n\
+                // crate::cli\nfn f() { crate::prober::run() }\n#[cfg(test)]\nmod tests {\n crate::cli";
+    let expected = ["api", "runtime", "shoot", "util", "prober"];
+    assert_eq!(folders_used(text), expected);
+}
