@@ -3,7 +3,8 @@
 //! `cargo test -p dependency-watchdog-e2e --test e2e [-- NAME]`. The first run builds the servers.
 //!
 //!   DWD_BIN                the operator's binary (default: Cargo's target directory)
-//!   DWD_E2E_API_SERVERS    how many API servers of shoots run at once (default 4)
+//!   DWD_E2E_API_SERVERS    how many API servers of shoots run at once (default 8, or 4 where less than
+//!                          8 GiB of memory are available)
 //!   DWD_E2E_KEEP           keep files and logs, also of a run that passes
 
 mod scenarios;
@@ -12,7 +13,11 @@ use anyhow::{Context as _, Result};
 use dependency_watchdog_e2e::{Env, Files, INTERRUPTED, interrupted};
 use libtest_mimic::{Arguments, Failed, Trial};
 use scenarios::Scenario;
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 use tokio::{
     runtime::{Handle, Runtime},
     sync::Semaphore,
@@ -20,8 +25,14 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// Each takes 280 MB.
-const API_SERVERS: u32 = 4;
+/// How many API servers run at once. Each takes 280 MB, and about as much again for what belongs to it:
+/// etcd, controllers, kubelets, operators.
+const API_SERVERS: u32 = 8;
+/// As many where less memory than [`ENOUGH_KIB`] is available.
+const FEWER_API_SERVERS: u32 = 4;
+const ENOUGH_KIB: u64 = 8 * 1024 * 1024;
+/// How many of the slowest scenarios are listed at the end.
+const SLOWEST: usize = 15;
 
 /// For a scenario as a whole; whatever it waits for has a shorter limit of its own.
 const SCENARIO_LIMIT: Duration = Duration::from_secs(900);
@@ -47,7 +58,8 @@ fn main() -> Result<ExitCode> {
         Ok(text) => text
             .parse()
             .with_context(|| format!("DWD_E2E_API_SERVERS={text}"))?,
-        Err(_) => API_SERVERS,
+        Err(_) if available_kib().is_some_and(|kib| kib >= ENOUGH_KIB) => API_SERVERS,
+        Err(_) => FEWER_API_SERVERS,
     };
     // Scenarios mostly wait: what bounds them is the number of API servers, not of cores.
     arguments.test_threads.get_or_insert(permits as usize);
@@ -61,7 +73,9 @@ fn main() -> Result<ExitCode> {
         runtime: runtime.handle().clone(),
         permits: Arc::new(Semaphore::new(permits as usize)),
         most: permits,
+        times: Arc::default(),
     };
+    let times = Arc::clone(&shared.times);
     let trials = scenarios.into_iter().map(|scenario| {
         let shared = shared.clone();
         Trial::test(scenario.name, move || {
@@ -69,6 +83,7 @@ fn main() -> Result<ExitCode> {
         })
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    print_slowest(&times);
     runtime.block_on(env.finish());
     files.tear_down(conclusion.has_failed());
     Ok(conclusion.exit_code())
@@ -80,6 +95,26 @@ struct Shared {
     runtime: Handle,
     permits: Arc<Semaphore>,
     most: u32,
+    times: Arc<Mutex<Vec<(Duration, &'static str)>>>,
+}
+
+/// Memory that can be used without swapping, as Linux estimates it; unknown elsewhere.
+fn available_kib() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// By these times [`scenarios::all`] begins with the longest.
+fn print_slowest(times: &Mutex<Vec<(Duration, &'static str)>>) {
+    let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+    times.sort_unstable_by(|one, other| other.cmp(one));
+    println!("slowest:");
+    for (time, name) in times.iter().take(SLOWEST) {
+        println!("{:5.0}s  {name}", time.as_secs_f64());
+    }
 }
 
 /// Runs a scenario once as many API servers as it needs may be had: all at once, so that two
@@ -88,10 +123,13 @@ fn run(scenario: &Scenario, shared: &Shared) -> Result<()> {
     shared.runtime.block_on(async {
         let needed = scenario.api_servers.min(shared.most);
         let _permits = shared.permits.acquire_many(needed).await?;
+        let begun = Instant::now();
         let story = (scenario.run)(shared.env.clone());
-        timeout(SCENARIO_LIMIT, story)
-            .await
-            .with_context(|| format!("did not end within {SCENARIO_LIMIT:?}"))?
+        let ended = timeout(SCENARIO_LIMIT, story).await;
+        let mut times = shared.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push((begun.elapsed(), scenario.name));
+        drop(times);
+        ended.with_context(|| format!("did not end within {SCENARIO_LIMIT:?}"))?
     })
 }
 
