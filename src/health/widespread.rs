@@ -22,7 +22,7 @@ use crate::{
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 /// Fewer than these are no more than a coincidence ...
 const FEWEST: usize = 3;
-/// ... and so is less than one in so many of those that are probed.
+/// ... and so is less than one in so many of those that could.
 const ONE_IN: usize = 4;
 
 /// Many clusters fell silent at once and still are.
@@ -74,10 +74,15 @@ pub fn recorded_since(status: &ClusterHealthStatus) -> Option<Timestamp> {
     since.map(|since| since.0)
 }
 
+/// How many of these clusters are more than a coincidence.
+pub fn needed(fewest: usize, clusters: usize) -> usize {
+    fewest.max(clusters.div_ceil(ONE_IN))
+}
+
 /// The largest number of clusters that fell silent at once, if it is worth telling. Of several as
 /// large, the first.
 pub fn widespread(silent: &BTreeMap<Arc<str>, Timestamp>, probed: usize) -> Option<Widespread> {
-    let needed = FEWEST.max(probed.div_ceil(ONE_IN));
+    let needed = needed(FEWEST, probed);
     if silent.len() < needed {
         return None;
     }
