@@ -19,7 +19,7 @@ use std::{
 
 use dependency_watchdog::{
     api::{CheckResult, CheckRole, CheckStatus, CheckType, HealthCheck, MAX_OUTPUT},
-    checks::{CheckMetrics, Checks, Outcome, Trigger, outcome::Said},
+    checks::{CheckMetrics, Checks, Outcome, Runner, SharedSpread, Trigger, outcome::Said},
 };
 use futures::{FutureExt as _, SinkExt as _};
 use rstest::rstest;
@@ -468,7 +468,7 @@ impl World {
             }
         })
         .await;
-        let checks = Checks::new("shoot--a".into(), runner(None, "", CheckMetrics::default()));
+        let checks = checks_of(runner(None, "", CheckMetrics::default()));
         Self {
             clock,
             status,
@@ -515,6 +515,16 @@ impl World {
     }
 }
 
+/// Of one cluster alone.
+fn checks_of(runner: Runner) -> Checks {
+    Checks::new("shoot--a".into(), runner, SharedSpread::default())
+}
+
+/// What the Triggers have come to, while the API server answers.
+fn triggers(checks: &Checks) -> Trigger {
+    checks.trigger(Some(Instant::now()))
+}
+
 use CheckResult::{Failing, Passing, Unknown};
 
 #[test]
@@ -529,11 +539,11 @@ fn results_follow_what_is_checked() {
         let waits = "the Gate g tells nothing: it has not been run yet";
         assert_eq!(world.checks.gate().as_deref(), Some(waits));
         let why = "the Trigger t tells nothing: it has not been run yet".to_owned();
-        assert_eq!(world.checks.trigger(), Trigger::Unknown { why });
+        assert_eq!(triggers(&world.checks), Trigger::Unknown { why });
 
         world.are([Passing, Passing]).await;
         assert_eq!(world.checks.gate(), None);
-        assert_eq!(world.checks.trigger(), Trigger::None);
+        assert_eq!(triggers(&world.checks), Trigger::None);
         let statuses = world.checks.statuses();
         assert_eq!(statuses[0].name, "g");
         assert_eq!(statuses[0].role, Some(CheckRole::Gate));
@@ -543,7 +553,7 @@ fn results_follow_what_is_checked() {
 
         world.answer(500);
         world.are([Passing, Failing]).await;
-        let Trigger::Failing { why, until } = world.checks.trigger() else {
+        let Trigger::Failing { why, until } = triggers(&world.checks) else {
             panic!();
         };
         assert_eq!(why, "the Trigger t fails: the server answered 500");
@@ -567,7 +577,7 @@ fn results_follow_what_is_checked() {
         world.checks.stop();
         assert_eq!(world.checks.statuses(), []);
         assert_eq!(
-            (world.checks.gate(), world.checks.trigger()),
+            (world.checks.gate(), triggers(&world.checks)),
             (None, Trigger::None)
         );
         world.clock.pass(30 * SECOND).await;
@@ -590,14 +600,15 @@ fn a_trigger_counts_once_it_has_passed() {
             "the Trigger t tells nothing: it has not passed since it was set up, so that its \
                    failure is taken for no outage: the server answered 500"
                 .to_owned();
-        assert_eq!(world.checks.trigger(), Trigger::Unknown { why });
+        assert_eq!(triggers(&world.checks), Trigger::Unknown { why });
         assert_eq!(world.results(), [Unknown]);
-        let fails = |checks: &Checks| matches!(checks.trigger(), Trigger::Failing { .. });
+        let fails = |checks: &Checks| matches!(triggers(checks), Trigger::Failing { .. });
         world.answer(200);
         world.clock.pass(11 * SECOND).await;
-        assert_eq!(world.checks.trigger(), Trigger::None);
+        assert_eq!(triggers(&world.checks), Trigger::None);
         world.answer(500);
-        world.clock.pass(11 * SECOND).await;
+        // It waits one period, in which others show whether they fail.
+        world.clock.pass(21 * SECOND).await;
         assert!(fails(&world.checks));
         // Set up otherwise, it may not be able to.
         let other = HealthCheck {
@@ -605,7 +616,7 @@ fn a_trigger_counts_once_it_has_passed() {
             ..trigger
         };
         world.checks.adopt(&"p".into(), &Arc::from([other]));
-        world.clock.pass(11 * SECOND).await;
+        world.clock.pass(21 * SECOND).await;
         assert!(!fails(&world.checks));
     });
 }
@@ -643,12 +654,12 @@ fn what_is_recalled_of_a_trigger(
                 ..world.checks.statuses().remove(0)
             };
             let runner = runner(None, "", CheckMetrics::default());
-            world.checks = Checks::new("shoot--a".into(), runner).recalling(&[recalled]);
+            world.checks = checks_of(runner).recalling(&[recalled]);
             world
                 .checks
                 .adopt(&"p".into(), &Arc::from([trigger.clone()]));
-            world.clock.pass(11 * SECOND).await;
-            let fails = matches!(world.checks.trigger(), Trigger::Failing { .. });
+            world.clock.pass(21 * SECOND).await;
+            let fails = matches!(triggers(&world.checks), Trigger::Failing { .. });
             assert_eq!(fails, expected, "{before:?}");
         }
     });
@@ -673,7 +684,7 @@ fn a_check_that_is_stopped_leaves_no_connection() {
         .await;
         let mut check = check(json!({"httpGet": plain(target.address.port())}));
         check.timeout_seconds = 3600;
-        let mut checks = Checks::new("a".into(), runner(None, "", CheckMetrics::default()));
+        let mut checks = checks_of(runner(None, "", CheckMetrics::default()));
         checks.adopt(&"p".into(), &Arc::from([check]));
         clock.pass(11 * SECOND).await;
         assert_eq!(open.load(Ordering::SeqCst), 1);
@@ -692,19 +703,86 @@ fn what_is_not_run_any_more_tells_nothing() {
         world.checks.adopt(&"p".into(), &Arc::from([trigger]));
         world.clock.pass(11 * SECOND).await;
         world.answer(500);
-        world.clock.pass(11 * SECOND).await;
-        let Trigger::Failing { until, .. } = world.checks.trigger() else {
+        world.clock.pass(21 * SECOND).await;
+        let Trigger::Failing { until, .. } = triggers(&world.checks) else {
             panic!();
         };
         // Time passes, and nothing is run, as when the process stands still.
         tokio::time::advance(until - Instant::now()).await;
-        assert!(matches!(world.checks.trigger(), Trigger::Failing { .. }));
+        assert!(matches!(triggers(&world.checks), Trigger::Failing { .. }));
         tokio::time::advance(Duration::from_millis(1)).await;
         let why = "the Trigger t tells nothing: its next run is overdue".to_owned();
-        assert_eq!(world.checks.trigger(), Trigger::Unknown { why });
+        assert_eq!(triggers(&world.checks), Trigger::Unknown { why });
         assert_eq!(world.results(), [Unknown]);
         world.clock.pass(SECOND).await;
         assert_eq!(world.results(), [Failing]);
+    });
+}
+
+/// Until others have had a period to show whether they fail, also those of another policy that it goes to;
+/// and until the API server has answered.
+#[test]
+fn a_trigger_is_held_at_first() {
+    run(async {
+        let mut world = World::new().await;
+        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
+        let trigger: Arc<[HealthCheck]> = Arc::from([trigger]);
+        world.checks.adopt(&"p".into(), &trigger);
+        world.clock.pass(11 * SECOND).await;
+        world.answer(500);
+        let before = Instant::now() - SECOND;
+        let held = |checks: &Checks| matches!(triggers(checks), Trigger::Held { .. });
+        let fails = || held(&world.checks).then_some(());
+        world.clock.until("it fails", fails).await;
+        let failed = Instant::now();
+        let acted_on = || (!held(&world.checks)).then_some(());
+        world.clock.until("it is acted on", acted_on).await;
+        assert_eq!(failed.elapsed(), 10 * SECOND);
+
+        world.checks.adopt(&"q".into(), &trigger);
+        assert!(held(&world.checks));
+        world.clock.pass(10 * SECOND).await;
+        assert!(!held(&world.checks));
+        for answered in [None, Some(before)] {
+            let Trigger::Held {
+                why,
+                hold,
+                widespread,
+            } = world.checks.trigger(answered)
+            else {
+                panic!();
+            };
+            assert_eq!(why, "the Trigger t fails: the server answered 500");
+            assert!(
+                hold.contains("no list of leases since the check t began"),
+                "{hold}"
+            );
+            assert!(!widespread);
+        }
+    });
+}
+
+/// One that is held does not keep another from being acted on.
+#[test]
+fn of_two_triggers_one_is_held() {
+    run(async {
+        let mut world = World::new().await;
+        let trigger = |name: &str, period: i32| {
+            let fields = json!({"failureThreshold": 1, "periodSeconds": period});
+            world.check(name, CheckRole::Trigger, fields)
+        };
+        let both = [trigger("slow", 60), trigger("quick", 1)];
+        world.checks.adopt(&"p".into(), &Arc::from(both));
+        world.are([Passing, Passing]).await;
+        world.answer(500);
+        world.are([Failing, Failing]).await;
+        world.clock.pass(2 * SECOND).await;
+        let Trigger::Failing { why, until } = triggers(&world.checks) else {
+            panic!();
+        };
+        assert!(why.starts_with("the Trigger quick fails"), "{why}");
+        // Of the other nothing counts.
+        assert!(until < Instant::now() + 60 * SECOND);
     });
 }
 
@@ -807,7 +885,7 @@ fn a_command_that_is_tolerated_is_told_of_once_an_hour() {
             "ExecProbeTimeout=false",
             CheckMetrics::default(),
         );
-        let mut checks = Checks::new("shoot--a".into(), runner);
+        let mut checks = checks_of(runner);
         let check = HealthCheck {
             timeout_seconds: 1,
             period_seconds: 60,

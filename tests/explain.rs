@@ -502,7 +502,7 @@ async fn a_check_is_in_the_way() {
     let named = "these do not: the Gate etcd (Failing), the Trigger vpn (Unknown).";
     assert!(next.contains(named), "{next}");
     assert!(
-        next.contains("outage too, whatever the leases say: vpn"),
+        next.contains("clusters of the policy at the same time: vpn."),
         "{next}"
     );
     let told = text(&account);
@@ -527,6 +527,33 @@ async fn an_outage_by_a_trigger() {
         it["status"]["reason"] = json!("TriggerFailed");
     });
     assert_eq!(seed.account().await.state, State::Outage);
+}
+
+/// It is said that it is not acted on, and what would be.
+#[tokio::test]
+async fn a_trigger_that_fails_in_many_clusters() {
+    let mut seed = Fixed::healthy();
+    for (why, is_outage) in [("Widespread", false), ("HeldBack", true)] {
+        seed.change("ClusterHealth", CLUSTER, |it| {
+            it["status"]["reason"] = json!("TriggerFailed");
+            it["status"]["conditions"] = json!([{
+                "type": "Protecting", "status": "False", "reason": why, "message": "",
+                "lastTransitionTime": PROBED,
+            }]);
+        });
+        let account = seed.account().await;
+        let record = account.record.as_ref().unwrap();
+        assert_eq!((record.held_back, record.widespread), (true, !is_outage));
+        let told = format!("{}\n{}", account.summary, account.next.join("\n"));
+        assert_eq!(told.contains("is in an OUTAGE"), is_outage, "{told}");
+        assert_eq!(told.contains("To be scaled to zero"), is_outage, "{told}");
+        assert_eq!(
+            told.contains("until 60s after its check"),
+            !is_outage,
+            "{told}"
+        );
+        assert!(told.contains("the end of what was seen says why"), "{told}");
+    }
 }
 
 #[tokio::test]

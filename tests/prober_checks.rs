@@ -11,19 +11,23 @@
 mod support;
 
 use std::{
+    collections::BTreeSet,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU16, Ordering},
     },
     time::Duration,
 };
 
-use dependency_watchdog::prober::plan::{MARK, RECORD};
+use dependency_watchdog::{
+    checks::CheckMetrics,
+    prober::plan::{MARK, RECORD},
+};
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, assert_kept,
-    assert_restored, change_policy, change_shoot, condition, deselect, first_write, gone, http,
-    put_cluster, run, scale_by_hand,
+    DEPENDENTS, DOWN, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, api, assert_kept,
+    assert_restored, change_policy, change_shoot, condition, deselect, ended, exit, first_write,
+    gone, http, is_marked, put_cluster, run, runner, scale_by_hand,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -66,6 +70,12 @@ impl Patient {
             "name": "etcd", "role": role, "periodSeconds": 1, "failureThreshold": 1,
             "httpGet": {"host": "127.0.0.1", "port": self.target.address.port()},
         })
+    }
+}
+
+fn leases_fail(world: &World) {
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
     }
 }
 
@@ -337,17 +347,17 @@ async fn a_trigger_that_was_set_up_otherwise_before_a_restart_has_not_passed() {
 
 #[tokio::test]
 async fn a_trigger_counts_also_while_the_leases_cannot_be_read() {
-    let (world, patient) = checked("Trigger", 200).await;
-    world.reason("a", "Healthy").await;
-    for read in [Read::Cached, Read::Consistent] {
-        world.shoot("a").fail(read, Failure::Status(503));
-    }
-    world.reason("a", "ServerError").await;
-    assert_eq!(world.replicas("a"), RUNNING);
-    patient.answers(500);
-    let status = world.protection("a", "Active").await;
-    assert_eq!(status["reason"], "TriggerFailed");
+    let (world, patient) = triggered().await;
+    leases_fail(&world);
+    world.clock.pass(LONG).await;
+    scale_by_hand(&world, "kcm", 4, false);
+    world.clock.pass(LONG).await;
     assert_kept(&world);
+    let status = world.health("a");
+    assert_eq!(status["reason"], "TriggerFailed");
+    assert_eq!(condition(&status, "Protecting")["reason"], "Protected");
+    scale_by_hand(&world, "kcm", 1, false);
+    world.clock.pass(LONG).await;
     // That it passes is no evidence of fresh leases.
     patient.answers(200);
     world.reason("a", "ServerError").await;
@@ -356,6 +366,259 @@ async fn a_trigger_counts_also_while_the_leases_cannot_be_read() {
     world.shoot("a").heal();
     world.protection("a", "None").await;
     assert_restored(&world);
+}
+
+/// What keeps the check from passing may keep everything else from being reached, too.
+#[tokio::test]
+async fn a_trigger_waits_until_the_api_server_has_answered() {
+    let (world, patient) = checked("Trigger", 200).await;
+    world.reason("a", "Healthy").await;
+    leases_fail(&world);
+    world.reason("a", "ServerError").await;
+    patient.answers(500);
+    let status = world.reason("a", "TriggerFailed").await;
+    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), RUNNING);
+    let status = world.health("a");
+    assert!(
+        message(&status).contains("has answered no list of leases"),
+        "{status}"
+    );
+    world.shoot("a").heal();
+    world.protection("a", "Active").await;
+    assert_kept(&world);
+    assert_eq!(world.health("a")["reason"], "TriggerFailed");
+}
+
+/// Others may fail as well, and have one period to show it.
+#[tokio::test]
+async fn a_trigger_whose_first_failure_counts_waits_one_period() {
+    let mut world = World::new(&["a"]).await;
+    let patient = Patient::new(&world, 200).await;
+    let mut check = patient.check("Trigger");
+    check["periodSeconds"] = json!(30);
+    ask(&world, &[check]);
+    world.start();
+    passes(&world, "a").await;
+    patient.answers(500);
+    let status = world.reason("a", "TriggerFailed").await;
+    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
+    assert!(
+        message(&status).contains("less than one period ago"),
+        "{status}"
+    );
+    world.clock.pass(SECOND * 29).await;
+    assert_eq!(world.replicas("a"), RUNNING);
+    world.clock.pass(SECOND * 2).await;
+    assert_eq!(world.replicas("a")[0], 0);
+    world.protection("a", "Active").await;
+}
+
+const FOUR: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A command in the control plane of each of four clusters, of which a test says whether it fails.
+struct Commands {
+    failing: Arc<Mutex<BTreeSet<String>>>,
+    _api: Target,
+}
+
+impl Commands {
+    /// Run by a Trigger that fails by its first failure; it passes everywhere.
+    async fn new(period: i32) -> (World, Self) {
+        let mut world = World::new(&FOUR).await;
+        let failing: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let shared = failing.clone();
+        let pods = json!([{
+            "metadata": {"name": "etcd-0"}, "spec": {"containers": [{"name": "etcd"}]},
+            "status": {"phase": "Running"},
+        }]);
+        let api = api(&world.activity, pods, move |path, socket| {
+            // After /api/v1/namespaces/.
+            let cluster = path.split('/').nth(4).unwrap();
+            let code = i32::from(shared.lock().unwrap().contains(cluster));
+            async move { ended(socket, &[], &exit(code)).await }
+        })
+        .await;
+        world.runner = Some(runner(Some(&api), "", CheckMetrics::default()));
+        let mut check = unable("Trigger");
+        check["periodSeconds"] = json!(period);
+        ask(&world, &[check]);
+        world.start();
+        for cluster in FOUR {
+            passes(&world, cluster).await;
+            world.reason(cluster, "Healthy").await;
+        }
+        (world, Self { failing, _api: api })
+    }
+
+    fn fail_in(&self, clusters: &[&str]) {
+        *self.failing.lock().unwrap() = clusters.iter().map(|it| (*it).to_owned()).collect();
+    }
+}
+
+async fn is_widespread(world: &World, cluster: &str) -> Value {
+    let held = |status: &Value| {
+        let conditions = status["conditions"].as_array();
+        conditions.is_some_and(|all| all.iter().any(|it| it["reason"] == "Widespread"))
+    };
+    let what = format!("the Trigger of {cluster} is held");
+    world.health_where(cluster, &what, held).await
+}
+
+/// Waits until its check passes in one of these clusters.
+async fn one_passes(world: &World, clusters: &[&str]) {
+    let passes = |cluster: &&str| world.health(cluster)["checks"][0]["result"] == "Passing";
+    let one = || clusters.iter().any(passes).then_some(());
+    world.clock.until("the check passes in one", one).await;
+}
+
+/// They share what is checked.
+#[test]
+fn a_trigger_that_fails_in_many_clusters_takes_nothing() {
+    for (status, threshold) in [(500, 1), (NEVER, 1), (500, 3), (NEVER, 3)] {
+        run(async move {
+            let mut world = World::new(&FOUR).await;
+            let patient = Patient::new(&world, 200).await;
+            let mut check = patient.check("Trigger");
+            check["failureThreshold"] = json!(threshold);
+            ask(&world, &[check]);
+            world.start();
+            for cluster in FOUR {
+                passes(&world, cluster).await;
+            }
+            patient.answers(status);
+            for cluster in FOUR {
+                let status = is_widespread(&world, cluster).await;
+                assert_eq!(status["reason"], "TriggerFailed");
+                let protecting = condition(&status, "Protecting");
+                assert_eq!(protecting["status"], "False");
+                let why = "the check etcd fails in 4 of 4 clusters of the policy p";
+                assert!(message(&status).contains(why), "{status}");
+            }
+            world.clock.pass(LONG).await;
+            patient.answers(200);
+            for cluster in FOUR {
+                world.reason(cluster, "Healthy").await;
+                assert_eq!(world.replicas(cluster), RUNNING);
+            }
+            assert!(world.seed.writes().is_empty());
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_trigger_that_fails_in_one_of_four_clusters_protects_that_one() {
+    let (world, commands) = Commands::new(1).await;
+    commands.fail_in(&["b"]);
+    world.protection("b", "Active").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("b"), DOWN);
+    for cluster in ["a", "c", "d"] {
+        assert_eq!(world.replicas(cluster), RUNNING);
+    }
+    commands.fail_in(&[]);
+    world.protection("b", "None").await;
+    assert_eq!(world.replicas("b"), RUNNING);
+}
+
+/// Silent leases have a proof. What is taken by it is not given back while the Trigger fails.
+#[tokio::test]
+async fn what_the_leases_prove_is_acted_on_however_many_triggers_fail() {
+    let (world, commands) = Commands::new(1).await;
+    commands.fail_in(&FOUR);
+    is_widespread(&world, "a").await;
+    for cluster in FOUR {
+        world.shoot(cluster).silence(100);
+    }
+    for cluster in FOUR {
+        world.protection(cluster, "Active").await;
+        assert_eq!(world.health(cluster)["reason"], "Outage");
+    }
+    for cluster in FOUR {
+        world.shoot(cluster).renew();
+    }
+    let status = is_widespread(&world, "a").await;
+    assert_eq!(condition(&status, "Protecting")["status"], "True");
+    // Nor is anything taken again.
+    scale_by_hand(&world, "kcm", 4, false);
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [4, 0, 0]);
+    assert_eq!(world.replicas("b"), DOWN);
+    commands.fail_in(&[]);
+    for cluster in FOUR {
+        world.protection(cluster, "None").await;
+    }
+    assert_eq!(world.replicas("a"), [4, 2, 3]);
+    assert_eq!(world.replicas("b"), RUNNING);
+}
+
+/// No run of a check and no list of leases is waited for.
+#[tokio::test]
+async fn a_hold_ends_a_minute_after_few_fail() {
+    let (world, commands) = Commands::new(50).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = json!("50s");
+    });
+    commands.fail_in(&FOUR);
+    for cluster in FOUR {
+        is_widespread(&world, cluster).await;
+    }
+    world.clock.pass(LONG).await;
+    commands.fail_in(&["a"]);
+    one_passes(&world, &["b", "c", "d"]).await;
+    let fell = world.clock.elapsed();
+    first_write(&world).await;
+    let took = world.clock.elapsed() - fell;
+    assert!((LONG - SECOND..=LONG + SECOND).contains(&took), "{took:?}");
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("b"), RUNNING);
+}
+
+/// What is taken stays, marked. When the hold ends, the rest follows.
+#[tokio::test]
+async fn a_hold_that_begins_in_the_middle_of_a_scale_down_stops_it() {
+    let (world, commands) = Commands::new(1).await;
+    change_policy(&world, "p", |policy| {
+        // mcm, the second. What a run of the check has said counts for longer.
+        policy["spec"]["dependentResourceInfos"][1]["scaleDown"]["initialDelay"] = json!("4s");
+    });
+    world.more_reads("a", Read::Cached, 2).await;
+    commands.fail_in(&["a"]);
+    first_write(&world).await;
+    commands.fail_in(&FOUR);
+    let status = is_widespread(&world, "a").await;
+    assert_eq!(status["protection"], "ScalingDown");
+    world.clock.pass(LONG * 2).await;
+    assert_eq!(world.replicas("a"), [0, 2, 3]);
+    assert_eq!(is_marked(&world), [true, false, false]);
+    commands.fail_in(&["a"]);
+    world.clock.pass(LONG - SECOND).await;
+    assert_eq!(world.replicas("a"), [0, 2, 3]);
+    world.protection("a", "Active").await;
+    assert_kept(&world);
+    for cluster in ["b", "c", "d"] {
+        assert_eq!(world.replicas(cluster), RUNNING);
+    }
+    commands.fail_in(&[]);
+    world.protection("a", "None").await;
+    assert_restored(&world);
+}
+
+/// One whose loop has ended fails no more. With three the others are too few to be held.
+#[tokio::test]
+async fn a_cluster_that_is_gone_counts_no_more() {
+    let (world, commands) = Commands::new(1).await;
+    commands.fail_in(&FOUR);
+    for cluster in FOUR {
+        is_widespread(&world, cluster).await;
+    }
+    world.seed.delete("clusters", "", "d");
+    world.clock.pass(LONG - SECOND).await;
+    assert!(world.seed.writes().is_empty());
+    for cluster in ["a", "b", "c"] {
+        world.protection(cluster, "Active").await;
+    }
 }
 
 /// Each is enough to protect, and both are needed to restore.
@@ -407,7 +670,7 @@ async fn a_trigger_that_passes_stops_a_scale_down_and_restores() {
     assert_eq!(taken, ["kcm", "kcm"]);
 }
 
-/// Each run that fails is newer evidence: no verdict on the leases comes in time for that.
+/// Each run that fails is newer evidence: no verdict on the leases comes in time for that, but for the first.
 #[tokio::test]
 async fn a_scale_down_goes_on_as_long_as_its_trigger_fails() {
     let (world, patient) = checked("Trigger", 200).await;
@@ -418,6 +681,7 @@ async fn a_scale_down_goes_on_as_long_as_its_trigger_fails() {
     world.reason("a", "Healthy").await;
     world.more_reads("a", Read::Cached, 1).await;
     patient.answers(500);
+    first_write(&world).await;
     world.clock.pass(SECOND * 30).await;
     assert_kept(&world);
 }
@@ -447,9 +711,10 @@ async fn nothing_is_taken_in_a_dry_run() {
     });
     world.reason("a", "Healthy").await;
     patient.answers(500);
-    let status = world.reason("a", "TriggerFailed").await;
+    world.reason("a", "TriggerFailed").await;
     world.clock.pass(LONG).await;
     assert_eq!(world.replicas("a"), RUNNING);
+    let status = world.health("a");
     assert_eq!(condition(&status, "Protecting")["reason"], "DryRun");
     let would = "these would be scaled to zero: ca, kcm, mcm";
     assert!(message(&status).contains(would), "{status}");
@@ -483,9 +748,10 @@ async fn nothing_is_taken_before_the_initial_delay_has_passed() {
     passes(&world, "b").await;
     patient.answers(500);
     world.protection("a", "Active").await;
-    let status = world.reason("b", "TriggerFailed").await;
+    world.reason("b", "TriggerFailed").await;
     world.clock.pass(SECOND * 30).await;
     assert_eq!(world.replicas("b"), RUNNING);
+    let status = world.health("b");
     assert!(message(&status).contains("initialDelay"), "{status}");
     world.protection("b", "Active").await;
     patient.answers(200);

@@ -27,7 +27,8 @@ pub enum CheckRole {
     Observe,
     /// It must pass before anything is scaled up again.
     Gate,
-    /// Its failure, once it has passed, is taken for an outage, whatever the leases say.
+    /// Its failure, once it has passed, is an outage, whatever the leases say, unless it fails in many
+    /// clusters at the same time.
     Trigger,
 }
 
@@ -44,8 +45,8 @@ pub struct HealthCheck {
     pub name: String,
 
     /// Observe: its result is reported, no more. Gate: it must pass before anything is scaled up
-    /// again. Trigger: its failure, once it has passed, is taken for an outage, whatever the leases
-    /// say.
+    /// again. Trigger: its failure, once it has passed, is an outage, whatever the leases say, unless
+    /// it fails in many clusters at the same time.
     #[serde(default)]
     #[garde(skip)]
     pub role: CheckRole,

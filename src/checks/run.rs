@@ -16,10 +16,12 @@ use super::{
     outcome::Outcome,
     runner::{Runner, kind},
     setup,
+    spread::{Hold, Member, SharedSpread},
     tally::Tally,
 };
 use crate::{
     api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT},
+    runtime::timer::until,
     util::text::clean,
 };
 
@@ -36,6 +38,7 @@ const TELL: Duration = Duration::from_secs(3600);
 pub struct Checks {
     cluster: Arc<str>,
     runner: Runner,
+    spread: SharedSpread,
     policy: Arc<str>,
     checks: Arc<[HealthCheck]>,
     /// In the order of the policy.
@@ -50,12 +53,21 @@ pub struct Checks {
 pub enum Trigger {
     /// There are none, or all of them pass.
     None,
-    /// One of them fails.
+    /// One of them fails, and is acted on.
     Failing {
         /// Which, and why.
         why: String,
         /// This counts for so long, if nothing more is heard.
         until: Instant,
+    },
+    /// One of them fails, and none of those that do is acted on.
+    Held {
+        /// Which, and why.
+        why: String,
+        /// Why it is not acted on.
+        hold: String,
+        /// Because its check fails in many clusters.
+        widespread: bool,
     },
     /// None of them fails, and one of them tells nothing.
     Unknown {
@@ -76,7 +88,7 @@ pub struct Tolerated {
 struct Running {
     check: HealthCheck,
     /// Of how it is set up.
-    hash: String,
+    hash: Arc<str>,
     state: Arc<Mutex<State>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -84,6 +96,8 @@ struct Running {
 struct State {
     /// Of the policy that asks for it.
     runner: Runner,
+    /// One of the clusters of the policy that have it.
+    member: Member,
     tally: Tally,
     /// It has passed as it is set up. Before that nobody knows whether it can: its port may be wrong,
     /// or nothing may be let through to it.
@@ -100,10 +114,11 @@ impl Checks {
     /// None yet, of the cluster of this name, whose control plane is in the namespace of this name.
     ///
     /// Must be used within a tokio runtime, on which the checks then run.
-    pub fn new(cluster: Arc<str>, runner: Runner) -> Self {
+    pub fn new(cluster: Arc<str>, runner: Runner, spread: SharedSpread) -> Self {
         Self {
             cluster,
             runner,
+            spread,
             policy: Arc::default(),
             checks: Arc::default(),
             running: Vec::new(),
@@ -129,7 +144,10 @@ impl Checks {
             self.policy = policy.clone();
             self.runner = self.runner.of(policy);
             for running in &self.running {
-                running.lock().runner = self.runner.clone();
+                let mut state = running.lock();
+                state.runner = self.runner.clone();
+                state.member = self.join(&running.hash);
+                state.member.ran(state.tally.is_failing());
             }
         }
         if self.checks == *checks {
@@ -159,10 +177,16 @@ impl Checks {
         self.recalled.clear();
     }
 
-    /// Waits until one of them has come to something else, fails again, or is to be told of. May
-    /// return without that, and never does without checks. Nothing is lost if this is dropped.
+    /// Waits until one of them has come to something else, fails again, is held or held no more, or is to
+    /// be told of. May return without that, and never does without checks. Nothing is lost if this is
+    /// dropped.
     pub async fn changed(&self) {
-        self.news.notified().await;
+        let held = self.failing(None, Instant::now());
+        let ends = held.filter_map(|(_, hold)| hold?.until()).min();
+        tokio::select! {
+            () = self.news.notified() => {}
+            () = until(ends) => {}
+        }
     }
 
     /// What they have come to, in the order of the policy.
@@ -174,7 +198,7 @@ impl Checks {
                 name: running.check.name.clone(),
                 role: Some(running.check.role),
                 r#type: kind(&running.check),
-                hash: Some(running.hash.clone()),
+                hash: Some(running.hash.to_string()),
                 result: state.result(now, running.check.role),
                 since: state.since.map(Time),
                 message: state
@@ -193,19 +217,29 @@ impl Checks {
         gates.into_iter().find(closed).map(|it| it.describe(now))
     }
 
-    /// What those with the role Trigger have come to.
-    pub fn trigger(&self) -> Trigger {
+    /// What those with the role Trigger have come to. `answered` is when the newest list of leases that
+    /// succeeded was asked for.
+    pub fn trigger(&self, answered: Option<Instant>) -> Trigger {
         let now = Instant::now();
-        let triggers = self.of(CheckRole::Trigger);
-        let with = |result| triggers.iter().filter(move |it| it.result(now) == result);
-        if let Some(first) = with(CheckResult::Failing).next() {
-            let ends = with(CheckResult::Failing).filter_map(|it| it.lock().fresh_until);
+        let failing: Vec<_> = self.failing(answered, now).collect();
+        let acted_on = || failing.iter().filter(|(_, hold)| hold.is_none());
+        if let Some((first, _)) = acted_on().next() {
+            let ends = acted_on().filter_map(|(it, _)| it.lock().fresh_until);
             return Trigger::Failing {
                 why: first.describe(now),
                 until: ends.max().unwrap_or(now),
             };
         }
-        match with(CheckResult::Unknown).next() {
+        if let Some((first, Some(hold))) = failing.first() {
+            return Trigger::Held {
+                why: first.describe(now),
+                hold: hold.describe(&first.check.name, &self.policy),
+                widespread: matches!(hold, Hold::Widespread { .. }),
+            };
+        }
+        let triggers = self.of(CheckRole::Trigger);
+        let unknown = |it: &&Running| it.result(now) == CheckResult::Unknown;
+        match triggers.into_iter().find(unknown) {
             Some(first) => Trigger::Unknown {
                 why: first.describe(now),
             },
@@ -238,10 +272,30 @@ impl Checks {
         running.filter(|it| it.check.role == role).collect()
     }
 
+    /// The Triggers that fail, and why they are not acted on.
+    fn failing(
+        &self,
+        answered: Option<Instant>,
+        now: Instant,
+    ) -> impl Iterator<Item = (&Running, Option<Hold>)> {
+        let triggers = self.of(CheckRole::Trigger).into_iter();
+        let failing = triggers.filter(move |it| it.result(now) == CheckResult::Failing);
+        failing.map(move |it| {
+            let period = seconds(it.check.period_seconds);
+            (it, it.lock().member.hold(period, answered))
+        })
+    }
+
+    fn join(&self, hash: &Arc<str>) -> Member {
+        let check = (self.policy.clone(), hash.clone());
+        self.spread.join(check, self.news.clone())
+    }
+
     fn start(&self, check: HealthCheck, recalled: &[CheckStatus]) -> Running {
-        let hash = setup::hash(&check);
+        let hash: Arc<str> = setup::hash(&check).into();
         let state = Arc::new(Mutex::new(State {
             runner: self.runner.clone(),
+            member: self.join(&hash),
             tally: Tally::new(&check),
             has_passed: recalled.iter().any(|it| has_passed(it, &hash)),
             since: None,
@@ -351,6 +405,7 @@ impl State {
             self.tolerated = Some(*limit);
         }
         self.tally.count(outcome);
+        self.member.ran(self.tally.is_failing());
         self.fresh_until = Some(now + fresh_for);
         let result = self.tally.result();
         self.has_passed |= passed && result == CheckResult::Passing;

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     api::{CheckResult, CheckRole, DependentStatus, Mode},
+    checks::spread::{FEWEST, LINGERS},
     cluster::{Selected, Settings},
     health::{self, Finding},
     prober::{
@@ -161,6 +162,10 @@ pub(super) fn summary(
         State::Outage if outlook.is_dry_run() => format!(
             "{cluster} is in an OUTAGE and not protected: the mode of its policy is DryRun."
         ),
+        State::Outage if record.is_some_and(|record| record.widespread) => format!(
+            "{cluster} fails a TRIGGER that fails in many clusters at the same time, which is NOT \
+             TAKEN for an outage: its dependents are not scaled down."
+        ),
         State::Outage => {
             format!("{cluster} is in an OUTAGE, and its dependents are not scaled down yet.")
         }
@@ -263,6 +268,7 @@ fn probed(
     told: &mut Vec<String>,
 ) {
     let share = threshold.map_or_else(String::new, share);
+    let widespread = outlook.record.is_some_and(|record| record.widespread);
     let in_a_row = |count: u32, what: &str| match count {
         0 | 1 => String::new(),
         count => format!(", by {count} {what} in a row"),
@@ -305,6 +311,12 @@ fn probed(
              order: {}.",
             outlook.order(Aim::Protect)
         )),
+        State::Outage if widespread => told.push(format!(
+            "Nothing is scaled to zero for the Trigger until {LINGERS:?} after its check fails in fewer \
+             than {FEWEST} clusters of the policy, or in less than a quarter of them. An outage \
+             ({share}) that is proven scales to zero, in this order: {}.",
+            outlook.order(Aim::Protect)
+        )),
         State::Outage => told.push(format!(
             "To be scaled to zero, in this order: {}.",
             outlook.order(Aim::Protect)
@@ -329,7 +341,8 @@ fn probed(
     let triggers: Vec<&str> = triggers.map(|check| &*check.name).collect();
     if !triggers.is_empty() {
         told.push(format!(
-            "A Trigger that fails is an outage too, whatever the leases say: {}.",
+            "A Trigger that fails is an outage too, whatever the leases say, unless its check fails in \
+             many clusters of the policy at the same time: {}.",
             triggers.join(", ")
         ));
     }

@@ -13,7 +13,7 @@ use crate::{
         CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
         UnhealthyNode,
     },
-    health::REFRESH,
+    health::{HELD_BACK, REFRESH, WIDESPREAD},
 };
 
 /// A record may be so much older than it should become before it is called stale.
@@ -48,8 +48,10 @@ pub struct Record {
     pub last_probe_time: Option<Time>,
     /// Whether it should have been refreshed by now, so that nobody seems to keep it.
     pub stale: bool,
-    /// Whether a verdict is deliberately not acted on at present.
+    /// Whether what was found is deliberately not acted on at present.
     pub held_back: bool,
+    /// The same, since a Trigger fails in many clusters at the same time.
+    pub widespread: bool,
     /// What was last done to the dependents, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_action: Option<LastAction>,
@@ -117,7 +119,9 @@ impl Record {
     }
 
     pub(super) fn new(status: &ClusterHealthStatus, now: Timestamp) -> Self {
-        let condition = |kind: &str| status.conditions.iter().find(|it| it.type_ == kind);
+        let mut conditions = status.conditions.iter();
+        let protecting = conditions.find(|it| it.type_ == "Protecting");
+        let protecting = protecting.map(|it| &*it.reason);
         let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
         let age = status
             .last_probe_time
@@ -134,7 +138,8 @@ impl Record {
             last_probe_time: status.last_probe_time.clone(),
             // One that is not probed has no time that would be refreshed.
             stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
-            held_back: condition("Protecting").is_some_and(|it| it.reason == "HeldBack"),
+            held_back: matches!(protecting, Some(HELD_BACK | WIDESPREAD)),
+            widespread: protecting == Some(WIDESPREAD),
             last_action: status.last_action.clone(),
             policy: status.policy.clone(),
             skipped: status.skipped.clone(),

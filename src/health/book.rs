@@ -264,6 +264,7 @@ impl Book {
             census.count(summary.standing);
             census.protected += usize::from(summary.protected);
             census.overdue += usize::from(summary.overdue);
+            census.held += usize::from(summary.held);
             census.owed += record.owed();
             silent.extend(record.silent_since.map(|since| (name.clone(), since)));
             let responsible = summary.policy.and_then(|it| self.policies.get(it));

@@ -5,7 +5,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use super::{
     conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
     news::is_other_result,
-    report::{ClusterReport, Finding},
+    report::{ClusterReport, Finding, HeldBack},
     wording,
 };
 use crate::{
@@ -206,8 +206,10 @@ fn protecting(report: &ClusterReport, message: &str) -> Wanted {
     let outage = is_outage(reason(&report.finding));
     let reason = match (&report.finding, report.protection) {
         (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
+        // In `Enforce` nothing would be done, either.
+        _ if let Some(held @ HeldBack::Trigger { .. }) = &report.held_back => held.reason(),
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
-        _ if report.held_back.is_some() => "HeldBack",
+        _ if let Some(held) = &report.held_back => held.reason(),
         (_, Protection::None) => return Wanted::new(PROTECTING, false, "NotProtected", ""),
         (_, Protection::ScalingDown) => "ScalingDown",
         (_, Protection::Active) => "Protected",

@@ -50,6 +50,15 @@ pub(super) fn closed(role: CheckRole, why: &str) -> Option<HeldBack> {
     Some(HeldBack::Check { role, why })
 }
 
+/// A Trigger that fails is not acted on, perhaps since it fails in many clusters.
+pub(super) fn held(widespread: bool) -> Option<HeldBack> {
+    let why = match widespread {
+        true => "the check etcd fails in 4 of 9 clusters".to_owned(),
+        false => "the check etcd began to fail just now".to_owned(),
+    };
+    Some(HeldBack::Trigger { why, widespread })
+}
+
 /// A check that has come to this, and has never been run if that is nothing.
 pub(super) fn check(name: &str, result: CheckResult) -> CheckStatus {
     let since = match result {

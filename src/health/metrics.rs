@@ -29,6 +29,7 @@ pub struct HealthMetrics {
     overdue: Gauge,
     owed: Gauge,
     widespread: Gauge,
+    held: Gauge,
     writer: WriterMetrics,
     /// `None` without series for each cluster.
     each: Option<Each>,
@@ -49,6 +50,7 @@ pub(super) struct Census {
     pub(super) protected: usize,
     pub(super) overdue: usize,
     pub(super) owed: usize,
+    pub(super) held: usize,
 }
 
 impl Census {
@@ -106,6 +108,13 @@ impl HealthMetrics {
              cause is likely; else 0",
             self.widespread.clone(),
         );
+        registry.register(
+            "widespread_trigger_clusters",
+            &[],
+            "Clusters in which a Trigger fails that is not acted on, since its check fails in many \
+             clusters of the policy at the same time",
+            self.held.clone(),
+        );
         self.writer.register(registry);
         if let Some(each) = &self.each {
             each.register(registry);
@@ -130,6 +139,7 @@ impl HealthMetrics {
         set(&self.protected, census.protected);
         set(&self.overdue, census.overdue);
         set(&self.owed, census.owed);
+        set(&self.held, census.held);
     }
 
     /// So many clusters fell silent at once.

@@ -40,7 +40,7 @@ pub use events::{
     dependent::{Deed, DependentNews},
 };
 pub use metrics::{HealthMetrics, WriterMetrics};
-pub use report::{ClusterReport, Finding, HeldBack, PolicyReport};
+pub use report::{ClusterReport, Finding, HELD_BACK, HeldBack, PolicyReport, WIDESPREAD};
 pub use reporter::{Known, Reporter};
 pub use request::{WriteError, set_finalizer};
 pub use schedule::REFRESH;

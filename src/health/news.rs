@@ -106,6 +106,10 @@ fn is_held_back_otherwise(said: &ClusterReport, report: &ClusterReport) -> bool 
         (Some(HeldBack::Check { role: said, .. }), Some(HeldBack::Check { role, .. })) => {
             said != role
         }
+        // In how many clusters it fails is no news.
+        (Some(HeldBack::Trigger { why: said, .. }), Some(HeldBack::Trigger { why, .. })) => {
+            is_in_other_words(said, why)
+        }
         (None, Some(_)) => !is_blind(&said.finding),
         (Some(_), None) => !is_blind(&report.finding),
         (said, held_back) => said != held_back,

@@ -14,6 +14,11 @@ use crate::{
     },
 };
 
+/// Something is deliberately not done.
+pub const HELD_BACK: &str = "HeldBack";
+/// The same, since a Trigger fails in many clusters.
+pub const WIDESPREAD: &str = "Widespread";
+
 /// Everything that is known of one cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterReport {
@@ -104,12 +109,32 @@ pub enum HeldBack {
         /// Which, and why.
         why: String,
     },
+    /// A Trigger fails, and is not acted on.
+    Trigger {
+        /// Why not.
+        why: String,
+        /// Because its check fails in many clusters.
+        widespread: bool,
+    },
+}
+
+impl HeldBack {
+    /// In one word, as the condition Protecting says it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Trigger {
+                widespread: true, ..
+            } => WIDESPREAD,
+            Self::Trigger { .. } | Self::By(_) | Self::Check { .. } => HELD_BACK,
+        }
+    }
 }
 
 impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::By(why) => f.write_str(why),
+            Self::Trigger { why, .. } => f.write_str(why),
             Self::Check { role, why } => {
                 write!(
                     f,

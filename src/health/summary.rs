@@ -4,8 +4,8 @@
 
 use super::{
     cluster::{PROTECTED_UNPROBED, is_meant, judged, reason},
-    conditions::{DEGRADED, PROTECTED_TOO_LONG, READY},
-    report::{ClusterReport, Finding},
+    conditions::{DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY},
+    report::{ClusterReport, Finding, HeldBack, WIDESPREAD},
 };
 use crate::api::{ClusterHealthStatus, Protection};
 
@@ -22,6 +22,8 @@ pub struct Summary<'a> {
     pub looked_at: bool,
     /// Whether it has been protected for too long.
     pub overdue: bool,
+    /// Whether a Trigger fails that is not acted on, since it fails in many clusters.
+    pub held: bool,
     /// The finding in one word.
     pub reason: &'a str,
     /// What the finding amounts to.
@@ -55,6 +57,7 @@ impl<'a> Summary<'a> {
             protected: report.protection != Protection::None || owed,
             looked_at: report.looked_at,
             overdue: report.overdue,
+            held: report.held_back.as_ref().map(HeldBack::reason) == Some(WIDESPREAD),
             reason: reason(&report.finding),
             probed: !matches!(report.finding, Finding::Skipped { .. }),
             standing: match &report.finding {
@@ -72,10 +75,8 @@ impl<'a> Summary<'a> {
 
     /// By what was last written of it. Nothing has been looked at yet.
     pub fn recorded(status: &'a ClusterHealthStatus) -> Self {
-        let holds = |kind: &str| {
-            let mut conditions = status.conditions.iter();
-            conditions.find(|known| known.type_ == kind && known.status == "True")
-        };
+        let condition = |kind: &str| status.conditions.iter().find(|known| known.type_ == kind);
+        let holds = |kind: &str| condition(kind).filter(|known| known.status == "True");
         let owed = status.dependents.iter().any(|dependent| dependent.owed);
         let reason = status.reason.as_deref().unwrap_or("Pending");
         let standing = match reason {
@@ -98,6 +99,7 @@ impl<'a> Summary<'a> {
             protected: status.protection != Protection::None || owed,
             looked_at: false,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
+            held: condition(PROTECTING).is_some_and(|known| known.reason == WIDESPREAD),
             reason,
             probed: status.skipped.is_none(),
             standing,
@@ -115,7 +117,7 @@ mod tests {
     use crate::{
         health::{
             cluster,
-            fixtures::{assessment, owed, problem, report, triggered},
+            fixtures::{assessment, held, owed, problem, report, triggered},
         },
         prober::verdict::{Doubt, Verdict},
     };
@@ -155,6 +157,10 @@ mod tests {
     #[case::healthy(judged(Verdict::Healthy))]
     #[case::outage(judged(Verdict::Outage))]
     #[case::triggered(report(triggered("", Finding::Pending)))]
+    #[case::held(ClusterReport {
+        held_back: held(true),
+        ..report(triggered("", Finding::Pending))
+    })]
     #[case::doubtful(judged(Verdict::Undetermined(Doubt::NoWrites)))]
     #[case::unread(report(Finding::Unread { reason: "Timeout", message: String::new() }))]
     #[case::skipped(skipped())]

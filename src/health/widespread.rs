@@ -1,6 +1,7 @@
 //! Did many clusters fall silent at once, or their Triggers fail? Then the cause is likely a common
-//! one, and is worth telling. Nothing is withheld for it. A cluster whose Trigger fails is silent here,
-//! whatever its leases say.
+//! one, and is worth telling. What the leases prove is acted on all the same; Triggers are held by
+//! [`checks::spread`](crate::checks::spread). A cluster whose Trigger fails is silent here, whatever its
+//! leases say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -21,7 +21,7 @@ pub fn evidence(finding: &Finding) -> String {
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
         Finding::Triggered { why, leases } => {
             let leases = self::evidence(leases);
-            format!("taken for an outage, whatever the leases say: {why}; of the leases: {leases}")
+            format!("{why}; of the leases: {leases}")
         }
         Finding::Judged(verdict, seen) => {
             let mut text = judged_evidence(*verdict, seen);
@@ -196,7 +196,9 @@ pub(super) fn too_long(report: &ClusterReport, evidence: &str) -> String {
     }
     text.push_str(", so no silent node is replaced; somebody must look: ");
     let _ = match (&report.held_back, &report.finding) {
-        (Some(why @ HeldBack::Check { .. }), _) => write!(text, "{why}; {evidence}"),
+        (Some(why @ (HeldBack::Check { .. } | HeldBack::Trigger { .. })), _) => {
+            write!(text, "{why}; {evidence}")
+        }
         (_, Finding::Judged(_, seen)) if !seen.zones.is_empty() => {
             write!(text, "{} silent", zones(&seen.zones))
         }

@@ -2,8 +2,10 @@
 //! have a role.
 //!
 //! - Leases that are an outage are one, whatever the checks say.
-//! - A Trigger that fails is an outage, whatever the leases say, and whether or not they can be read.
-//!   It needs no proof: it has a failureThreshold of its own.
+//! - A Trigger that fails is an outage, whatever the leases say. It needs no proof: it has a
+//!   failureThreshold of its own.
+//! - A Trigger that fails may be held, as while its check fails in many clusters. Then nothing is scaled,
+//!   either way.
 //! - A restore needs healthy leases, and each Trigger and each Gate to pass. One that tells nothing
 //!   does not pass: after a restart of the operator none does before it has been run.
 //! - Else nothing is scaled, either way. A Trigger that tells nothing takes nothing.
@@ -25,6 +27,13 @@ pub enum Course {
         /// This counts for so long without another run.
         until: Instant,
     },
+    /// A Trigger fails, and is not acted on.
+    Held {
+        /// Which, and why.
+        why: String,
+        /// Why it is not acted on.
+        held: HeldBack,
+    },
     /// Nothing speaks against it.
     Restore,
     /// It is to be restored, and a check does not pass.
@@ -41,6 +50,21 @@ impl Course {
         match (leases, trigger, gate) {
             (Some(Aim::Protect), _, _) => Self::Protect,
             (_, Trigger::Failing { why, until }, _) => Self::Triggered { why, until },
+            (
+                _,
+                Trigger::Held {
+                    why,
+                    hold,
+                    widespread,
+                },
+                _,
+            ) => Self::Held {
+                why,
+                held: HeldBack::Trigger {
+                    why: hold,
+                    widespread,
+                },
+            },
             (Some(Aim::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
             (Some(Aim::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
             (Some(Aim::Restore), Trigger::None, None) => Self::Restore,
@@ -57,14 +81,16 @@ mod tests {
     use Aim::{Protect, Restore};
 
     /// Every state of the leases, of the Triggers and of the Gates: `+` all pass, if there are any, `!`
-    /// one fails, `?` one tells nothing.
+    /// one fails, `h` one fails and is held, `?` one tells nothing.
     #[rstest]
-    #[case(Some(Protect), "+!?", "+!", "protect")]
+    #[case(Some(Protect), "+!h?", "+!", "protect")]
     #[case(Some(Restore), "+", "+", "restore")]
     #[case(Some(Restore), "+", "!", "wait for Gate")]
     #[case(Some(Restore), "?", "+!", "wait for Trigger")]
     #[case(Some(Restore), "!", "+!", "triggered")]
+    #[case(Some(Restore), "h", "+!", "held")]
     #[case(None, "!", "+!", "triggered")]
+    #[case(None, "h", "+!", "held")]
     #[case(None, "+?", "+!", "nothing")]
     fn what_is_done(
         #[case] leases: Option<Aim>,
@@ -78,6 +104,11 @@ mod tests {
             let why = "why".to_owned();
             let trigger = match trigger {
                 '!' => Trigger::Failing { why, until },
+                'h' => Trigger::Held {
+                    why,
+                    hold: "many".to_owned(),
+                    widespread: true,
+                },
                 '?' => Trigger::Unknown { why },
                 _ => Trigger::None,
             };
@@ -96,6 +127,13 @@ mod tests {
                     let why = "why".to_owned();
                     Course::Triggered { why, until }
                 }
+                "held" => Course::Held {
+                    why: "why".to_owned(),
+                    held: HeldBack::Trigger {
+                        why: "many".to_owned(),
+                        widespread: true,
+                    },
+                },
                 "nothing" => Course::Nothing,
                 other => panic!("{other}"),
             };

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
-    checks::Runner,
+    checks::{Runner, SharedSpread},
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
     health::{PolicyReport, Reporter, Writer},
@@ -143,6 +143,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
             resources,
             looks: Means::new(instruments.prober.durations(), checks.clone()),
             checks,
+            spread: SharedSpread::default(),
             reporter: reporter.clone(),
             metrics: instruments.prober.clone(),
             origin: Origin::new(Instant::now().into_std()),

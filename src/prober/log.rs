@@ -10,7 +10,7 @@ use super::{
 use crate::{
     api::{DependentRef, Protection},
     cluster::Settings,
-    health::{self, Finding},
+    health::{self, Finding, HeldBack},
 };
 
 /// Says what was found of a cluster, with the evidence.
@@ -25,7 +25,7 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
             return tracing::warn!(cluster, reason, "there is no evidence: {message}");
         }
         Finding::Triggered { why, .. } => {
-            return tracing::warn!(cluster, reason, "a check is taken for an outage: {why}");
+            return tracing::warn!(cluster, reason, "{why}");
         }
         Finding::Judged(verdict, seen) => (verdict, seen),
     };
@@ -54,6 +54,12 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
         }
         Verdict::Undetermined(_) => say!(warn, "its node leases tell nothing certain"),
     }
+}
+
+/// Says why a Trigger that fails is not acted on.
+pub(super) fn held(cluster: &str, held: &HeldBack) {
+    let reason = held.reason();
+    tracing::warn!(cluster, reason, "nothing is scaled for a Trigger: {held}");
 }
 
 /// Says what a flow did or met; at level info or above only if it is not `known` already.

@@ -62,6 +62,8 @@ pub struct Observer {
     redialled: Option<Instant>,
     /// Whether the last list of leases came, or why it did not.
     reached: Option<Result<(), String>>,
+    /// When the newest list of leases that came was asked for.
+    answered: Option<Instant>,
     /// Silence is being proven: nothing else is read meanwhile.
     proving: bool,
     /// Something new is to be told of the state.
@@ -100,6 +102,7 @@ impl Observer {
             looks,
             redialled: None,
             reached: None,
+            answered: None,
             proving: false,
             news: false,
             origin,
@@ -141,6 +144,11 @@ impl Observer {
     /// What the looks at its providers of metrics have come to.
     pub fn providers(&self) -> Vec<CheckStatus> {
         self.observation.statuses()
+    }
+
+    /// When the newest list of leases that came was asked for.
+    pub fn answered(&self) -> Option<Instant> {
+        self.answered
     }
 
     /// Whether it goes by exactly these settings.
@@ -284,6 +292,7 @@ impl Observer {
         match self.sources.leases(request).await {
             Ok(read) => {
                 self.reached = Some(Ok(()));
+                self.answered = Some(Instant::from_std(read.started));
                 let taken = self.watch.observe(&snapshot(self.origin, &read));
                 if taken != Taken::ReadAgain {
                     self.failure = None;

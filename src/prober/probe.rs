@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
-    checks::{Checks, Runner},
+    checks::{Checks, Runner, SharedSpread},
     cluster::{Eligibility, Settings},
     health::{self, Finding, HeldBack, Reporter},
     observer::{
@@ -53,6 +53,8 @@ pub struct Shared {
     pub resources: Resources,
     /// Makes the runs of the policies' checks.
     pub checks: Runner,
+    /// Counts in how many clusters a check fails.
+    pub spread: SharedSpread,
     /// Takes reports.
     pub reporter: Reporter,
     /// By which clusters are looked at beside their leases.
@@ -85,6 +87,8 @@ pub struct Probe {
     /// What the last read of the leases asks for.
     asked: Option<Aim>,
     checks: Checks,
+    /// When the newest list of leases that came was asked for.
+    answered: Option<Instant>,
     probed: Option<Timestamp>,
     /// Nothing is scaled before.
     act_from: Instant,
@@ -146,7 +150,8 @@ impl Probe {
             guard.distrust();
         }
         let recalled = known.map_or(&[][..], |known| &known.checks);
-        let checks = Checks::new(name.clone(), shared.checks.clone()).recalling(recalled);
+        let (runner, spread) = (shared.checks.clone(), shared.spread.clone());
+        let checks = Checks::new(name.clone(), runner, spread).recalling(recalled);
         Self {
             recalled: known.cloned().map(Box::new),
             uid: None,
@@ -167,6 +172,7 @@ impl Probe {
             held_back: None,
             asked: None,
             checks,
+            answered: None,
             probed: None,
             act_from: Instant::now(),
             dry_run_at: None,
@@ -381,6 +387,7 @@ impl Probe {
     }
 
     fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) {
+        self.answered = observer.answered().max(self.answered);
         let Some(settings) = self.stance.settings().cloned() else {
             self.round = None;
             return;

@@ -280,7 +280,7 @@ impl Operator {
         };
         let aim = match course {
             Course::Protect | Course::Triggered { .. } => Aim::Protect,
-            Course::Restore | Course::Wait(_) => Aim::Restore,
+            Course::Restore | Course::Wait(_) | Course::Held { .. } => Aim::Restore,
             // As `Probe::do_nothing`.
             Course::Nothing if dry_run => Aim::Look,
             Course::Nothing => return self.stop(bounds),

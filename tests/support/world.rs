@@ -30,6 +30,8 @@ pub struct World {
     pub shoots: BTreeMap<String, ScriptedShoot>,
     /// The flag --dry-run; set before it starts.
     pub dry_run: bool,
+    /// Makes the runs of checks, if not the seed; set before it starts.
+    pub runner: Option<Runner>,
     /// What the prober tells; set before it starts.
     pub instruments: Instruments,
     stop: CancellationToken,
@@ -55,6 +57,7 @@ impl World {
             seed,
             shoots,
             dry_run: false,
+            runner: None,
             instruments: Instruments::new(false).0,
             stop: CancellationToken::new(),
             prober: None,
@@ -76,15 +79,18 @@ impl World {
     /// Starts the prober; what can wait goes to the seed by this way.
     pub fn start_on(&mut self, seed: dependency_watchdog::runtime::seed::Seed) {
         self.stop = CancellationToken::new();
+        let runner = self.runner.clone().unwrap_or_else(|| {
+            Runner::new(
+                self.seed.counted(&self.instruments.common.requests),
+                FeatureGates::default(),
+                self.instruments.checks.clone(),
+            )
+        });
         let prober = fleet::Prober {
             dry_run: self.dry_run,
             seed,
             scale: self.seed.counted(&self.instruments.common.requests),
-            checks: Runner::new(
-                self.seed.counted(&self.instruments.common.requests),
-                FeatureGates::default(),
-                self.instruments.checks.clone(),
-            ),
+            checks: runner,
             overdue_after: Duration::from_secs(30 * 60),
             instruments: self.instruments.clone(),
         };

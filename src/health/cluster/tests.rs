@@ -10,7 +10,7 @@ use crate::{
     api::{CheckResult, CheckRole, ClusterState, UnhealthyNode},
     health::{
         HeldBack,
-        fixtures::{assessment, check, closed, owed, problem, report, triggered, view},
+        fixtures::{assessment, check, closed, held, owed, problem, report, triggered, view},
     },
     observer::View,
     prober::{
@@ -336,11 +336,46 @@ fn a_trigger_that_fails_is_an_outage() {
     assert_eq!(condition(&status, PROTECTING).reason, "Protected");
     let message = status.message.unwrap();
     for part in [
-        "taken for an outage, whatever the leases say: the Trigger etcd fails: no leader",
+        "the Trigger etcd fails: no leader",
         "; of the leases: none of 5 node leases is expired",
         "; scaled to zero until the Trigger passes and the leases are fresh: kcm",
     ] {
         assert!(message.contains(part), "{message}");
+    }
+}
+
+/// In `Enforce` nothing would be done, either, so that `DryRun` says the same.
+#[rstest]
+#[case(true, Protection::None, "False", "Widespread")]
+#[case(true, Protection::Active, "True", "Widespread")]
+#[case(false, Protection::None, "False", "HeldBack")]
+fn a_trigger_that_is_held_says_why(
+    #[case] widespread: bool,
+    #[case] protection: Protection,
+    #[case] status: &str,
+    #[case] reason: &str,
+) {
+    for mode in [Mode::Enforce, Mode::DryRun] {
+        let healthy = judged_as(Verdict::Healthy, 5, 0);
+        let written = written(&ClusterReport {
+            mode,
+            protection,
+            overdue: true,
+            held_back: held(widespread),
+            finding: triggered("the Trigger etcd fails: no leader", healthy.finding),
+            ..healthy
+        });
+        let protecting = condition(&written, PROTECTING);
+        assert_eq!((&*protecting.status, &*protecting.reason), (status, reason));
+        let message = written.message.as_deref().unwrap();
+        let why = held(widespread).unwrap().to_string();
+        let told = format!("; for now nothing is done: {why}");
+        assert!(message.ends_with(&told), "{message}");
+        assert!(
+            condition(&written, PROTECTED_TOO_LONG)
+                .message
+                .contains(&why)
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{Action, ClusterHealthStatus, Protection},
-    health::{cluster::is_outage, conditions},
+    health::{cluster::is_outage, conditions, report},
 };
 
 /// The events of a status that was written, given the one that was there.
@@ -94,17 +94,19 @@ fn skipped(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<
 
 /// Something is deliberately not done.
 fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
+    // A hold that becomes widespread is reported again.
     let kind = |status: &ClusterHealthStatus| {
         let mut conditions = status.conditions.iter();
         let protecting = conditions.find(|known| known.type_ == conditions::PROTECTING)?;
         match (&*protecting.reason, status.protection) {
-            ("DryRun", Protection::None) => Some(&WOULD_PROTECT),
-            ("DryRun" | "HeldBack", _) => Some(&HELD_BACK),
+            ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
+            (report::WIDESPREAD, _) => Some((&HELD_BACK, true)),
+            ("DryRun" | report::HELD_BACK, _) => Some((&HELD_BACK, false)),
             _ => None,
         }
     };
     let now = kind(after).filter(|now| kind(before) != Some(*now))?;
-    Some(Event::new(now, after.message.clone().unwrap_or_default()))
+    Some(Event::new(now.0, after.message.clone().unwrap_or_default()))
 }
 
 fn too_long(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
@@ -125,7 +127,7 @@ mod tests {
         health::{
             cluster,
             events::Kind,
-            fixtures::{assessment, closed, owed, problem, report, triggered},
+            fixtures::{assessment, closed, held, owed, problem, report, triggered},
             report::{ClusterReport, Finding, HeldBack},
         },
         prober::{
@@ -210,6 +212,13 @@ mod tests {
         }
     }
 
+    fn held_trigger(widespread: bool) -> ClusterReport {
+        ClusterReport {
+            held_back: held(widespread),
+            ..report(triggered("why", Finding::Pending))
+        }
+    }
+
     fn dry_run(report: ClusterReport) -> ClusterReport {
         ClusterReport {
             mode: Mode::DryRun,
@@ -274,6 +283,12 @@ mod tests {
     #[case::is_probed_again(skipped("WakingUp"), healthy(), &[&PROBED])]
     #[case::is_held_back(healthy(), held_back(outage()), &[&HELD_BACK])]
     #[case::acts_at_last(held_back(outage()), scaling_down(), &[&PROTECTING])]
+    #[case::a_trigger_is_held(healthy(), held_trigger(false), &[&HELD_BACK])]
+    #[case::it_fails_in_many(held_trigger(false), held_trigger(true), &[&HELD_BACK])]
+    #[case::it_is_held_for_another_reason(held_trigger(true), held_trigger(false), &[&HELD_BACK])]
+    #[case::it_would_act_at_last(
+        dry_run(held_trigger(true)), dry_run(report(triggered("why", Finding::Pending))), &[&WOULD_PROTECT]
+    )]
     #[case::stays_down_in_dry_run(active(), dry_run(active()), &[&HELD_BACK])]
     #[case::would_act(dry_run(healthy()), dry_run(outage()), &[&WOULD_PROTECT])]
     #[case::is_suspended_while_protected(
@@ -309,6 +324,7 @@ mod tests {
     #[case::looked_at_again(active(), scaling_down())]
     #[case::trouble(healthy(), troubled())]
     #[case::still_held_back(held_back(outage()), held_back(judged(Verdict::Outage, 4)))]
+    #[case::still_in_many(held_trigger(true), held_trigger(true))]
     #[case::still_too_long(overdue(), overdue())]
     #[case::other_words_of_a_skip(skipped("Hibernated"), skipped("Hibernated"))]
     fn what_is_not(#[case] before: ClusterReport, #[case] now: ClusterReport) {

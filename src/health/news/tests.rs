@@ -8,7 +8,7 @@ use crate::{
         ClusterState::{self, Degraded, Online},
         LastAction, Mode, Protection, UnhealthyNode,
     },
-    health::fixtures::{self, assessment, check, closed, owed, report, triggered, view},
+    health::fixtures::{self, assessment, check, closed, held, owed, report, triggered, view},
     observer::NodeCounts,
     prober::moment::Moment,
 };
@@ -34,6 +34,24 @@ fn gated(why: &str) -> ClusterReport {
     ClusterReport {
         held_back: closed(CheckRole::Gate, why),
         ..healthy()
+    }
+}
+
+fn held_trigger(widespread: bool) -> ClusterReport {
+    ClusterReport {
+        held_back: held(widespread),
+        ..failing("")
+    }
+}
+
+fn held_because(why: &str) -> ClusterReport {
+    let why = why.to_owned();
+    ClusterReport {
+        held_back: Some(HeldBack::Trigger {
+            why,
+            widespread: true,
+        }),
+        ..failing("")
     }
 }
 
@@ -206,6 +224,20 @@ fn other_words_of_what_tells_nothing(
     assert!(!is_told(CheckResult::Failing));
 }
 
+/// Also if the Trigger fails all the while.
+#[test]
+fn a_hold_is_said_at_once() {
+    let stages = [
+        failing(""),
+        held_trigger(false),
+        held_trigger(true),
+        failing(""),
+    ];
+    for pair in stages.windows(2) {
+        assert!(is_news(&pair[0], &pair[1]), "{pair:?}");
+    }
+}
+
 #[rstest]
 #[case::probed_again(healthy(), ClusterReport { probed: Some(Timestamp::UNIX_EPOCH), ..healthy() })]
 #[case::other_counts(healthy(), judged(Verdict::Healthy, 2))]
@@ -216,6 +248,7 @@ fn other_words_of_what_tells_nothing(
 #[case::other_words(unread("the server said A"), unread("the server said B"))]
 #[case::other_output(failing("it said A"), failing("it said B"))]
 #[case::other_output_of_a_gate(gated("it said A"), gated("it said B"))]
+#[case::more_clusters(held_because("4 of 9"), held_because("5 of 9"))]
 #[case::other_words_of_a_problem(problem("the seed said A"), problem("the seed said B"))]
 fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
     assert!(!is_news(&said, &report));
@@ -245,6 +278,7 @@ fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
 #[case::skipped(skipped(""))]
 #[case::triggered(failing(""))]
 #[case::gate(gated(""))]
+#[case::held(held_trigger(false))]
 fn what_is_said_at_once(#[case] report: ClusterReport) {
     assert!(is_news(&healthy(), &report));
 }

@@ -40,6 +40,7 @@ impl Probe {
         let finding = Finding::Judged(conclusion.verdict, seen);
         match self.course() {
             Course::Triggered { why, until } => self.triggered(why, until, finding, settings),
+            Course::Held { why, held } => self.hold_trigger(why, held, finding),
             course => {
                 self.found(finding);
                 self.held_back = None;
@@ -66,12 +67,14 @@ impl Probe {
             reason: error.reason(),
             message: error.to_string(),
         };
-        if let Course::Triggered { why, until } = self.course() {
-            self.triggered(why, until, finding, settings);
-        } else {
-            self.found(finding);
-            self.held_back = None;
-            self.do_nothing(settings);
+        match self.course() {
+            Course::Triggered { why, until } => self.triggered(why, until, finding, settings),
+            Course::Held { why, held } => self.hold_trigger(why, held, finding),
+            _ => {
+                self.found(finding);
+                self.held_back = None;
+                self.do_nothing(settings);
+            }
         }
     }
 
@@ -83,14 +86,16 @@ impl Probe {
         };
         let settings = settings.clone();
         let was_triggered = matches!(self.finding, Finding::Triggered { .. });
+        let was_held = matches!(self.held_back, Some(HeldBack::Trigger { .. }));
         let leases = self.finding.leases().clone();
         match self.course() {
-            Course::Triggered { why, until } if was_triggered => {
+            Course::Triggered { why, until } if was_triggered && !was_held => {
                 let leases = Box::new(leases);
                 self.found(Finding::Triggered { why, leases });
                 self.guard.extend(Aim::Protect, until);
             }
             Course::Triggered { why, until } => self.triggered(why, until, leases, &settings),
+            Course::Held { why, held } => self.hold_trigger(why, held, leases),
             course => {
                 if was_triggered {
                     self.found(leases);
@@ -107,7 +112,8 @@ impl Probe {
     }
 
     fn course(&self) -> Course {
-        Course::new(self.asked, self.checks.trigger(), self.checks.gate())
+        let trigger = self.checks.trigger(self.answered);
+        Course::new(self.asked, trigger, self.checks.gate())
     }
 
     /// Whether what the evidence asks for may be done now; if not, notes why.
@@ -214,6 +220,20 @@ impl Probe {
             };
             self.guard.act(order, || why);
         }
+    }
+
+    /// A Trigger fails, and is not acted on: nothing more is taken, and nothing is given back. A flow under
+    /// way ends between two requests.
+    fn hold_trigger(&mut self, why: String, held: HeldBack, leases: Finding) {
+        self.found(Finding::Triggered {
+            why,
+            leases: Box::new(leases),
+        });
+        if self.held_back.as_ref().map(HeldBack::reason) != Some(held.reason()) {
+            log::held(&self.name, &held);
+        }
+        self.held_back = Some(held);
+        self.keep_looking();
     }
 
     /// The verdict does not suffice.
