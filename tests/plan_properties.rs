@@ -19,9 +19,10 @@ use dependency_watchdog::{
         ledger::Ledger,
         plan::{
             Aim, Family, IGNORE, MARK, Memory, Observed, RECORD, Record, Refusal, Settled, Step,
-            Write, levels, parse_bool, step,
+            Write, levels, step,
         },
     },
+    util::text::parse_bool,
 };
 use proptest::prelude::*;
 use serde_json::Value;

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use dependency_watchdog::{
     api::DependentRef,
     prober::{
-        plan::{Family, Observed, Record, parse_bool},
+        plan::{Family, Observed, Record},
         scale::{Resources, ScaleError, Scaler},
     },
     runtime::seed::Seed,
+    util::text::parse_bool,
 };
 use kube::{Client, Config};
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};

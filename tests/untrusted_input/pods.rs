@@ -3,14 +3,13 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use dependency_watchdog::{
-    api::LabelSelector,
+    api::{LabelSelector, selector_text::Selector},
     checks::pods::{self, Missing, choose},
     weeder::{
         looping::Looping,
         news::Pair,
         pod::Pod,
         scopes::{Claim, PodWatch, Scopes},
-        selector::Selector,
     },
 };
 use kube::runtime::watcher::Event;

@@ -10,7 +10,8 @@ use dependency_watchdog::{
         redirect::{Next, Place},
         resolve::Target,
     },
-    prober::plan::{Record, parse_bool},
+    prober::plan::Record,
+    util::text::parse_bool,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
