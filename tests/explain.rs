@@ -240,7 +240,7 @@ fn policy(name: &str, priority: i32) -> Value {
         "kind": "ProbePolicy", "apiVersion": format!("{GROUP}/v1alpha1"),
         "metadata": {"name": name, "creationTimestamp": "2026-11-01T00:00:00Z"},
         "spec": {
-            "priority": priority, "kubeConfigSecretName": "dwd",
+            "priority": priority, "mode": "Enforce", "kubeConfigSecretName": "dwd",
             "kcmNodeMonitorGraceDuration": "40s",
             "dependentResourceInfos": [
                 dependent("kcm", 2, 0), dependent("mcm", 1, 1), dependent("ca", 0, 1),

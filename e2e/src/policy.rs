@@ -184,6 +184,7 @@ impl Shoot {
             name: self.namespace().to_owned(),
             spec: json!({
                 "clusterSelector": {"matchLabels": {"scenario": scenario}},
+                "mode": "Enforce",
                 "kubeConfigSecretName": self.control_plane.kubeconfig_secret(),
                 "probeInterval": "1s",
                 "probeTimeout": "5s",

@@ -12,7 +12,7 @@ use super::observation::{check_unique_names, unique_names_rule};
 use super::{DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::Rule;
+use kube::core::{Reason, Rule};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ const PROBE_TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
 /// A day is far beyond any grace period that kube-controller-manager is run with.
 const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 
+/// What is to be done about a policy without a mode.
+pub(crate) const MODE_MESSAGE: &str =
+    "must be set: write DryRun to observe only, or Enforce to also scale";
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
 
 /// Which dependents found at 0 are scaled up on a healthy cluster.
@@ -113,6 +116,7 @@ pub enum Restore {
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = mode_rule())]
 pub struct ProbePolicySpec {
     /// Selects clusters by the labels of the Cluster object and of the Shoot inside it; the
     /// Cluster's own win. Selects all clusters when left out or empty.
@@ -127,10 +131,13 @@ pub struct ProbePolicySpec {
     #[garde(skip)]
     pub priority: i32,
 
-    /// Enforce, or DryRun: observes, judges and reports, but writes to no dependent.
-    #[serde(default)]
-    #[garde(skip)]
-    pub mode: Mode,
+    /// Required. Enforce, or DryRun: observes, judges and reports, but writes to no dependent.
+    // Optional for the schema: of a field that it requires, an API server says only "Required value",
+    // and evaluates no rule that has a message. Not nullable: has() is true of a null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Mode")]
+    #[garde(custom(check_mode))]
+    pub mode: Option<Mode>,
 
     /// Emergency brake: while true, nothing is probed and no dependent is written to. Dependents
     /// that are scaled down stay so, and stay marked.
@@ -311,6 +318,20 @@ mod defaults {
 
     pub(super) fn threshold() -> i32 {
         1
+    }
+}
+
+fn mode_rule() -> Rule {
+    Rule::new("has(self.mode)")
+        .message(MODE_MESSAGE)
+        .field_path(".mode")
+        .reason(Reason::FieldValueRequired)
+}
+
+fn check_mode(mode: &Option<Mode>, _: &()) -> garde::Result {
+    match mode {
+        Some(_) => Ok(()),
+        None => Err(garde::Error::new(MODE_MESSAGE)),
     }
 }
 

@@ -259,7 +259,7 @@ fn a_minimal_policy_has_the_documented_defaults() {
         ProbePolicySpec {
             cluster_selector: LabelSelector::default(),
             priority: 0,
-            mode: Mode::Enforce,
+            mode: Some(Mode::Enforce),
             suspend: false,
             kube_config_secret_name: "dwd-api-server-probe-kubeconfig".into(),
             probe_interval: Duration::from_secs(10),

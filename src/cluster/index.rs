@@ -356,7 +356,7 @@ fn held_by<'a>(
         .values()
         .filter(|policy| policy.deleting && policy.held);
     let selecting = held.filter_map(|policy| {
-        let rules = policy.rules.as_ref().ok()?;
+        let rules = policy.rules.as_ref()?;
         let selects = rules.selector.matches(labels);
         selects.then_some((policy, rules))
     });
@@ -375,8 +375,8 @@ fn former_of(
         policy: policy.name.clone(),
         brake: policy.brake,
         settings: match &policy.rules {
-            Ok(rules) => settings(rules, cluster),
-            Err(_) => Err(in_the_way(policy)),
+            Some(rules) => settings(rules, cluster),
+            None => Err(in_the_way(policy)),
         },
         outranked: vec![],
     })

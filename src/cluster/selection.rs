@@ -9,7 +9,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
-use super::settings::Template;
+use super::settings::{Template, TemplateError};
 use crate::api::{FINALIZER, LabelSelector, Mode, ProbePolicy};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
@@ -35,9 +35,11 @@ pub struct Policy {
     pub created: Option<Time>,
     /// What it holds back, also while it breaks a rule.
     pub brake: Brake,
-    /// What it asks for; or its problems, each with the field and what is allowed there. A policy
-    /// with problems selects nothing.
-    pub rules: Result<Rules, Vec<String>>,
+    /// What it asks for; `None` if it breaks a rule, so that it selects nothing. One that breaks none
+    /// but that a mode is required keeps its clusters, as a suspended one does: no other acts in its
+    /// place.
+    pub rules: Option<Rules>,
+    problems: Vec<String>,
 }
 
 /// What a policy holds back, whatever else it says.
@@ -45,13 +47,22 @@ pub struct Policy {
 pub struct Brake {
     /// `spec.suspend`: nothing is probed or written.
     pub suspend: bool,
+    /// `spec.mode` is missing: nothing is probed or written.
+    pub no_mode: bool,
     /// `spec.mode` is `DryRun`: nothing is written.
     pub dry_run: bool,
     /// It cannot be decoded, and may say either: nothing is probed or written.
     pub unreadable: bool,
 }
 
-/// The rules of a valid policy.
+impl Brake {
+    /// Whether the policy is known to have nothing probed.
+    pub fn stops(self) -> bool {
+        self.suspend || self.no_mode
+    }
+}
+
+/// The rules of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// `spec.clusterSelector`.
@@ -79,12 +90,21 @@ impl Policy {
     /// A policy as it was decoded; its spec is validated again, since it may have been written
     /// before a rule existed.
     pub fn new(object: &ProbePolicy) -> Self {
+        let mode = object.spec.mode;
         let brake = Brake {
             suspend: object.spec.suspend,
-            dry_run: object.spec.mode == Mode::DryRun,
+            no_mode: mode.is_none(),
+            dry_run: mode == Some(Mode::DryRun),
             unreadable: false,
         };
-        Self::with(&object.metadata, brake, Rules::new(object))
+        let mut problems = object.spec.problems();
+        let selects = problems.len() == usize::from(brake.no_mode);
+        let rules = selects.then(|| Rules::new(object)).transpose();
+        let rules = rules.unwrap_or_else(|error| {
+            problems.push(error.to_string());
+            None
+        });
+        Self::with(&object.metadata, brake, rules, problems)
     }
 
     /// A policy that cannot be decoded, for instance since a field has another type than its
@@ -96,10 +116,15 @@ impl Policy {
             ..Brake::default()
         };
         let problems = vec![format!("cannot be read: {error}")];
-        Self::with(&object.metadata, brake, Err(problems))
+        Self::with(&object.metadata, brake, None, problems)
     }
 
-    fn with(metadata: &ObjectMeta, brake: Brake, rules: Result<Rules, Vec<String>>) -> Self {
+    fn with(
+        metadata: &ObjectMeta,
+        brake: Brake,
+        rules: Option<Rules>,
+        problems: Vec<String>,
+    ) -> Self {
         Self {
             brake,
             name: name(metadata),
@@ -113,20 +138,19 @@ impl Policy {
                 .any(|finalizer| finalizer == FINALIZER),
             created: metadata.creation_timestamp.clone(),
             rules,
+            problems,
         }
     }
 
-    /// What is wrong with the policy; empty for a valid one.
+    /// What is wrong with the policy, each with the field and what is allowed there; empty for a
+    /// valid one.
     pub fn problems(&self) -> &[String] {
-        match &self.rules {
-            Ok(_) => &[],
-            Err(problems) => problems,
-        }
+        &self.problems
     }
 
     /// The rules, if the policy selects a cluster with these labels.
     fn selecting(&self, labels: &BTreeMap<String, String>) -> Option<&Rules> {
-        let rules = self.rules.as_ref().ok().filter(|_| !self.deleting)?;
+        let rules = self.rules.as_ref().filter(|_| !self.deleting)?;
         rules.selector.matches(labels).then_some(rules)
     }
 
@@ -143,18 +167,12 @@ impl Policy {
 }
 
 impl Rules {
-    fn new(object: &ProbePolicy) -> Result<Self, Vec<String>> {
+    fn new(object: &ProbePolicy) -> Result<Self, TemplateError> {
         let ProbePolicy { metadata, spec, .. } = object;
-        let problems = spec.problems();
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        let template =
-            Template::new(name(metadata), spec).map_err(|error| vec![error.to_string()])?;
         Ok(Self {
             selector: spec.cluster_selector.clone(),
             priority: spec.priority,
-            template,
+            template: Template::new(name(metadata), spec)?,
         })
     }
 }
@@ -198,6 +216,7 @@ mod tests {
             "metadata": {"name": name, "generation": 1, "creationTimestamp": created},
             "spec": {
                 "priority": priority,
+                "mode": "Enforce",
                 "kubeConfigSecretName": "dwd",
                 "kcmNodeMonitorGraceDuration": "40s",
                 "dependentResourceInfos": [{
@@ -266,6 +285,33 @@ mod tests {
         let invalid = policy("a", 9, OLD, |it| it["spec"]["failureThreshold"] = json!(0));
         assert_eq!(invalid.problems().len(), 1, "{:?}", invalid.problems());
         assert_eq!(chosen(&[invalid, policy("b", 0, NEW, |_| ())]), ["b"]);
+    }
+
+    /// It keeps its clusters, as a suspended one does: another could act in its place.
+    #[rstest]
+    #[case::alone(|_: &mut Value| (), 1, &["a", "b"])]
+    #[case::suspended(|it: &mut Value| it["spec"]["suspend"] = json!(true), 1, &["a", "b"])]
+    #[case::beside_a_mistake(|it: &mut Value| it["spec"]["failureThreshold"] = json!(0), 2, &["b"])]
+    fn a_policy_without_a_mode_says_so(
+        #[case] change: fn(&mut Value),
+        #[case] problems: usize,
+        #[case] expected: &[&str],
+        #[values(true, false)] null: bool,
+    ) {
+        let no_mode = policy("a", 9, OLD, |it| {
+            change(it);
+            match null {
+                true => it["spec"]["mode"] = json!(null),
+                false => _ = it["spec"].as_object_mut().unwrap().remove("mode"),
+            }
+        });
+        assert!(no_mode.brake.no_mode && no_mode.brake.stops());
+        let told = no_mode.problems();
+        assert_eq!(told.len(), problems, "{told:?}");
+        let remedy =
+            "spec.mode: must be set: write DryRun to observe only, or Enforce to also scale";
+        assert!(told.iter().any(|it| it == remedy), "{told:?}");
+        assert_eq!(chosen(&[no_mode, policy("b", 0, NEW, |_| ())]), expected);
     }
 
     #[test]

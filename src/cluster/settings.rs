@@ -136,7 +136,8 @@ impl Template {
         dependents.sort_by(|a, b| a.reference.cmp(&b.reference));
         Ok(Self(Settings {
             policy,
-            mode: spec.mode,
+            // One without a mode is stopped before its settings count; what writes nothing is safe.
+            mode: spec.mode.unwrap_or(Mode::DryRun),
             secret_name: spec.kube_config_secret_name.as_str().into(),
             interval: spec.probe_interval.get(),
             initial_delay: spec.initial_delay.get(),
@@ -248,6 +249,7 @@ mod tests {
             })
         };
         let mut spec = json!({
+            "mode": "Enforce",
             "kubeConfigSecretName": "dwd",
             "kcmNodeMonitorGraceDuration": "40s",
             "dependentResourceInfos": [

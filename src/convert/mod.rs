@@ -76,7 +76,11 @@ pub fn convert(text: &str, name: Option<&str>) -> Result<Converted, Vec<Remark>>
             refusals.push(configuration.remark(format!("there are two {part}s called {name}")));
         }
         let mut writer = Writer::new(configuration);
-        let spec = writer.object(fields::of(part), &configuration.root, "spec");
+        let mut spec = writer.object(fields::of(part), &configuration.root, "spec");
+        // The tool acts, and a policy has to say that it does.
+        if let (Part::Prober, Tree::Map(fields)) = (part, &mut spec) {
+            fields.insert(0, ("mode".to_owned(), Tree::Text("Enforce".to_owned())));
+        }
         if writer.refusals.is_empty() {
             writer.refuse(problems(part, &spec));
         }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore},
-    cluster::{Assignment, Dependent, Eligibility, Settings},
+    cluster::{Assignment, Brake, Dependent, Eligibility, Settings},
     health::{self, Finding},
     prober::{
         stance::{Known, Presence, Stance},
@@ -239,7 +239,7 @@ pub(super) fn written(duration: Duration) -> api::Duration {
 fn is_enforced(assignment: &Assignment) -> bool {
     let selected = assignment.selected.as_ref();
     assignment.eligibility == Eligibility::Probed
-        && selected.is_some_and(|it| !it.brake.suspend && !it.brake.dry_run)
+        && selected.is_some_and(|it| it.brake == Brake::default())
 }
 
 /// What the operator knows of the Cluster; `None` if too little of it could be read here.

@@ -179,6 +179,12 @@ fn brakes(account: &Account, responsible: Option<&Selected>, told: &mut Commands
             patch("\"suspend\":false"),
         );
     }
+    if brake.no_mode {
+        told.add(
+            &format!("give the policy {policy} a mode: DryRun observes only, Enforce also scales"),
+            patch("\"mode\":\"DryRun\""),
+        );
+    }
     let engaged = account.dependents.iter().any(|it| it.is_taken());
     if brake.dry_run && (engaged || account.state == State::Outage) {
         told.add(

@@ -41,8 +41,9 @@ pub struct PolicyAccount {
     /// `spec.priority`; absent if the policy is not valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// `spec.mode`.
-    pub mode: Mode,
+    /// `spec.mode`; absent if it is missing, or cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// `spec.suspend`.
     pub suspend: bool,
     /// Why it applies or not, as the rest of a sentence that begins with its name.
@@ -98,22 +99,25 @@ pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<P
             (_, Some(winner)) if winner.name == policy.name => {
                 (Relation::Applies, applies(policy, outranked.len()))
             }
-            (Ok(rules), Some(winner)) if outranked.contains(&policy.name) => {
+            (Some(rules), Some(winner)) if outranked.contains(&policy.name) => {
                 (Relation::Outranked, outranked_by(policy, rules, winner))
             }
             _ if lets_go => (
                 Relation::LetsGo,
                 "does not select the cluster any more, and has yet to let go of it".to_owned(),
             ),
-            (Err(problems), _) => (
+            (None, _) => (
                 Relation::Invalid,
-                format!("is not valid, and selects nothing: {}", problems.join("; ")),
+                format!(
+                    "is not valid, and selects nothing: {}",
+                    policy.problems().join("; ")
+                ),
             ),
-            (Ok(_), _) if policy.deleting => (
+            (Some(_), _) if policy.deleting => (
                 Relation::Deleting,
                 "is being deleted, and selects nothing any more".to_owned(),
             ),
-            (Ok(rules), _) => (
+            (Some(rules), _) => (
                 Relation::NotSelecting,
                 format!(
                     "does not select the cluster: {}",
@@ -130,10 +134,11 @@ pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<P
             },
             name: policy.name.to_string(),
             relation,
-            priority: policy.rules.as_ref().ok().map(|rules| rules.priority),
-            mode: match policy.brake.dry_run {
-                true => Mode::DryRun,
-                false => Mode::Enforce,
+            priority: policy.rules.as_ref().map(|rules| rules.priority),
+            mode: match policy.brake {
+                brake if brake.no_mode || brake.unreadable => None,
+                brake if brake.dry_run => Some(Mode::DryRun),
+                _ => Some(Mode::Enforce),
             },
             suspend: policy.brake.suspend,
             message,
@@ -161,14 +166,11 @@ pub(super) fn find<'a>(index: &'a Index, name: &str) -> Option<&'a Policy> {
 }
 
 fn applies(policy: &Policy, outranked: usize) -> String {
-    let priority = match &policy.rules {
-        Ok(rules) => rules.priority,
-        Err(problems) => {
-            return format!(
-                "applied last, and is waited for: {}; correct it, or delete it",
-                problems.join("; ")
-            );
-        }
+    let Some(Rules { priority, .. }) = &policy.rules else {
+        return format!(
+            "applied last, and is waited for: {}; correct it, or delete it",
+            policy.problems().join("; ")
+        );
     };
     match outranked {
         0 => format!("applies: no other selects the cluster (priority {priority})"),

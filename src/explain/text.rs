@@ -89,8 +89,11 @@ fn probing_line(probing: &Probing) -> String {
 
 fn policy_line(policy: &PolicyAccount) -> String {
     let mut text = format!("{} {}", policy.name, policy.message);
-    if policy.mode == Mode::DryRun {
+    if policy.mode == Some(Mode::DryRun) {
         text.push_str("; its mode is DryRun");
+    }
+    if policy.mode.is_none() {
+        text.push_str("; its mode is missing or cannot be read, so nothing is scaled for it");
     }
     if policy.suspend {
         text.push_str("; it is suspended");

@@ -244,7 +244,7 @@ impl Fleet {
         let dry_run = self.dry_run;
         let policies = watcher(policies, heard_soon).modify(move |policy| {
             if let Ok(policy) = &mut policy.0 {
-                policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
+                policy.spec.mode = policy.spec.mode.map(|mode| mode.or_dry_run(dry_run));
             }
         });
         let mut policies = events(policies, self.watched.policies.clone());

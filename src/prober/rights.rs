@@ -61,7 +61,7 @@ impl Needs {
     pub fn new(view: &PolicyView<'_>) -> Self {
         let policy = view.policy;
         let template = match &policy.rules {
-            Ok(rules) if !view.selected.is_empty() => Some(&rules.template),
+            Some(rules) if !view.selected.is_empty() => Some(&rules.template),
             _ => None,
         };
         let mut checks = template.into_iter().flat_map(|it| it.checks().iter());

@@ -11,15 +11,15 @@
 //!   removed, as gardenlet then scales the control plane itself;
 //! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
 //!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
-//! - the policy is suspended, or in DryRun, or the process runs with `--dry-run`: marks stay, and so
-//!   they do while nothing is known (the policy, its Shoot or its own settings cannot be read, it is
-//!   being created or restored).
+//! - the policy is suspended, has no mode, or is in DryRun, or the process runs with `--dry-run`: marks
+//!   stay, and so they do while nothing is known (the policy, its Shoot or its own settings cannot be
+//!   read, it is being created or restored).
 
 use std::sync::Arc;
 
 use super::plan::Aim;
 use crate::{
-    api::Mode,
+    api::{MODE_MESSAGE, Mode},
     cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
     health::Finding,
 };
@@ -81,6 +81,7 @@ impl Known<'_> {
 }
 
 const SUSPENDED: &str = "the policy is suspended";
+const NO_MODE: &str = "the policy has no mode";
 const MARKS_STAY: &str = "marks stay until the policy goes on";
 const DRY_RUN: &str = "the mode is DryRun";
 const UNREADABLE: &str = "the policy cannot be read, so it may be suspended";
@@ -94,17 +95,11 @@ impl Stance {
             Presence::There(assignment) => assignment,
             Presence::Gone(brake) => return Self::gone(known.brake(*brake), known),
         };
-        let suspended_by = |selected: &Selected| {
-            let finding = Finding::Skipped {
-                reason: "Suspended",
-                message: suspended(selected),
-            };
-            Self::at_rest(finding, MARKS_STAY, known)
-        };
+        let stopped_by = |selected: &Selected| Self::at_rest(stopped(selected), MARKS_STAY, known);
         match (assignment.decision(), &assignment.selected) {
             // Whatever the Shoot is like, it is not to be probed.
-            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.brake.suspend => {
-                suspended_by(selected)
+            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.brake.stops() => {
+                stopped_by(selected)
             }
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
@@ -115,7 +110,7 @@ impl Stance {
                     .filter(|_| matches!(skip, Skip::Hibernated { .. }));
                 Self::skipped(skip, brake, settings.or(last), known)
             }
-            (_, Some(selected)) if selected.brake.suspend => suspended_by(selected),
+            (_, Some(selected)) if selected.brake.stops() => stopped_by(selected),
             (Decision::Invalid(error), Some(selected)) if selected.brake.unreadable => {
                 Self::at_rest(invalid(error), UNREADABLE, known)
             }
@@ -191,6 +186,7 @@ impl Stance {
             (_, Some(former)) if brake.suspend => {
                 Self::Hold(unselected(&suspended(former)), MARKS_STAY)
             }
+            (_, Some(former)) if brake.no_mode => Self::Hold(stopped(former), MARKS_STAY),
             (Ok(settings), _) => Self::LetGo(settings, None),
             (Err(finding), _) if brake.unreadable => Self::Hold(finding, UNREADABLE),
             (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
@@ -249,6 +245,7 @@ impl Stance {
 fn held(brake: Brake) -> Option<&'static str> {
     match brake {
         Brake { suspend: true, .. } => Some(SUSPENDED),
+        Brake { no_mode: true, .. } => Some(NO_MODE),
         Brake {
             unreadable: true, ..
         } => Some(UNREADABLE),
@@ -267,6 +264,20 @@ fn with_brake(last: &Settings, brake: Brake) -> Arc<Settings> {
             Mode::Enforce
         },
         ..last.clone()
+    })
+}
+
+/// What is found of a cluster whose policy has nothing probed.
+fn stopped(policy: &Selected) -> Finding {
+    if policy.brake.suspend {
+        return Finding::Skipped {
+            reason: "Suspended",
+            message: suspended(policy),
+        };
+    }
+    invalid(&SettingsError::Policy {
+        policy: policy.policy.clone(),
+        problems: format!("spec.mode: {MODE_MESSAGE}"),
     })
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
-    cluster::{Assignment, Dependent, Eligibility, Policy, eligibility, select},
+    cluster::{Assignment, Brake, Dependent, Eligibility, Policy, eligibility, select},
     gardener::Cluster,
     health::Finding,
     prober::{
@@ -236,7 +236,7 @@ impl Restorer {
         let policies = policies.iter().map(|known| &known.policy);
         let selecting = policies.filter(|policy| {
             let rules = policy.rules.as_ref();
-            rules.is_ok_and(|rules| rules.selector.matches(&labels))
+            rules.is_some_and(|rules| rules.selector.matches(&labels))
         });
         Ok(selecting.map(|policy| policy.name.clone()).collect())
     }
@@ -293,7 +293,7 @@ fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
     let policies = policies.iter().map(|known| &known.policy);
     let selection = select(policies, &cluster.labels());
     case.enforced_by = selection
-        .filter(|it| probed && !it.brake.suspend && !it.brake.dry_run)
+        .filter(|it| probed && it.brake == Brake::default())
         .map(|it| it.policy.clone());
 }
 
@@ -350,7 +350,7 @@ fn of_policies(
             || selected_by.contains(policy)
     });
     let dependents: Vec<Dependent> = concerned
-        .filter_map(|known| known.policy.rules.as_ref().ok())
+        .filter_map(|known| known.policy.rules.as_ref())
         .flat_map(|rules| rules.template.dependents().iter().cloned())
         .collect();
     Case::new(name.into(), &health, dependents)

@@ -97,6 +97,18 @@ fn what_the_api_server_refuses_is_refused_at_the_same_field() {
     }
 }
 
+#[test]
+fn a_policy_without_a_mode_is_told_what_to_write() {
+    let mut object = accepted().remove(0).object;
+    object["spec"].as_object_mut().unwrap().remove("mode");
+    let [problem] = &told(&object.to_string())[..] else {
+        panic!("{object}");
+    };
+    let expected = "ProbePolicy/minimal: spec.mode: must be set: write DryRun to observe only, or \
+                    Enforce to also scale";
+    assert!(problem.ends_with(expected), "{problem}");
+}
+
 const WEED_POLICY: &str = "\
 apiVersion: dependency-watchdog.gardener.cloud/v1alpha1
 kind: WeedPolicy
@@ -244,7 +256,8 @@ fn keywords(schema: &Json, used: &mut BTreeSet<String>) {
             "items" | "additionalProperties" => keywords(value, used),
             "x-kubernetes-validations" => {
                 for rule in value.as_array().unwrap() {
-                    let known = ["rule", "message"];
+                    // The reason decides about the words of the API server alone.
+                    let known = ["rule", "message", "fieldPath", "reason"];
                     assert!(
                         rule.as_object()
                             .unwrap()

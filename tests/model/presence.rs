@@ -17,7 +17,7 @@ pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> Prese
         brake: Brake {
             suspend,
             dry_run: mode == Mode::DryRun,
-            unreadable: false,
+            ..Brake::default()
         },
         settings: Ok(bounds.settings(mode)),
         outranked: vec![],

@@ -35,7 +35,7 @@ pub fn info(kind: &str, name: &str, level: i32) -> Value {
 
 fn settings(dependents: &[Value]) -> Settings {
     let spec = serde_json::from_value(json!({
-        "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
+        "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
         "dependentResourceInfos": dependents,
     }))
     .unwrap();

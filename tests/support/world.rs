@@ -240,7 +240,7 @@ pub fn policy(name: &str) -> Value {
         "kind": "ProbePolicy",
         "metadata": {"name": name, "uid": format!("uid-{name}")},
         "spec": {
-            "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
+            "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
             "probeInterval": "10s", "initialDelay": "0s", "probeTimeout": "5s",
             "backoffJitterFactor": 0.0,
             "dependentResourceInfos": [

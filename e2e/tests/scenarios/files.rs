@@ -193,6 +193,7 @@ kind: ProbePolicy
 metadata:
   name: checked
 spec:
+  mode: Enforce
   kubeConfigSecretName: kubeconfig
   kcmNodeMonitorGraceDuration: 40s
   priority: 0

@@ -134,8 +134,13 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
     let cases = [
         ("out-of-range", json!({"nodeLeaseFailureFraction": 2})),
         ("another-type", json!({"probeInterval": 7})),
+        // Any cluster that it selects is its own, as that of a suspended one.
+        (
+            "no-mode",
+            json!({"mode": null, "clusterSelector": {"matchLabels": {"none": "such"}}}),
+        ),
     ];
-    store_from_before_the_rules(&seed, "ProbePolicy", cases).await?;
+    store_from_before_the_rules(&seed, "ProbePolicy", &cases).await?;
 
     let operator = Operator::start(&seed, "prober", "prober", &[])?;
     let shoot = env
@@ -150,6 +155,7 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
     condition(&seed, sound, "Ready", "True").await?;
     let broken = ("ProbePolicy", "out-of-range");
     stalls(&seed, broken, "spec.nodeLeaseFailureFraction").await?;
+    stalls(&seed, ("ProbePolicy", "no-mode"), "spec.mode: must be set").await?;
     is_told_in_the_log(&operator, "another-type", "probeInterval").await
 }
 
@@ -160,7 +166,7 @@ async fn e2e_a_weed_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<(
         ("every-pod", every_pod),
         ("another-type", json!({"watchDuration": 7})),
     ];
-    store_from_before_the_rules(&seed, "WeedPolicy", cases).await?;
+    store_from_before_the_rules(&seed, "WeedPolicy", &cases).await?;
     let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
     let sound = serde_json::from_value(base(&accepted, "WeedPolicy")?.clone())?;
     let stored = policies(&seed, "WeedPolicy")?
@@ -178,11 +184,7 @@ async fn e2e_a_weed_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<(
 
 /// Stores policies of this kind, with these names and in place of some fields these, as if there had
 /// never been a rule; now there is.
-async fn store_from_before_the_rules(
-    seed: &Seed,
-    of: &str,
-    cases: [(&str, Value); 2],
-) -> Result<()> {
+async fn store_from_before_the_rules(seed: &Seed, of: &str, cases: &[(&str, Value)]) -> Result<()> {
     lift_the_rules(seed, of).await?;
     let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
     for (name, spec) in cases {

@@ -6,7 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::Decision;
+use crate::{api::Mode, cluster::Decision};
 
 const OLD: &str = "2025-01-01T00:00:00Z";
 
@@ -19,6 +19,7 @@ fn policy_json(name: &str, priority: i32, stage: Option<&str>) -> Value {
         "spec": {
             "clusterSelector": {"matchLabels": labels},
             "priority": priority,
+            "mode": "Enforce",
             "kubeConfigSecretName": "dwd",
             "kcmNodeMonitorGraceDuration": "40s",
             "dependentResourceInfos": [{
@@ -302,6 +303,25 @@ fn a_view_tells_what_a_policy_won_and_lost() {
         (vec![], vec![lost_to("all", "b"), lost_to("live", "a")])
     );
     assert_eq!(index.policy_view("unknown"), None);
+}
+
+#[test]
+fn a_policy_without_a_mode_keeps_its_clusters_and_says_so() {
+    let mut index = index();
+    index.apply_policy(parsed(policy_json("other", -1, None)));
+    let mut without = policy_json("all", 0, None);
+    without["spec"].as_object_mut().unwrap().remove("mode");
+    let changed = index.policy_event(Event::Apply(guarded(without)));
+    assert_eq!(names(&changed), ["a", "b"]);
+    let view = index.policy_view("all").unwrap();
+    assert_eq!(view.selected.len(), 2);
+    assert!(view.policy.problems()[0].starts_with("spec.mode: "));
+    let selected = index.assignment("a").unwrap().selected.as_ref().unwrap();
+    assert!(selected.brake.stops());
+    // Which dependents may be marked is known; by these settings none is written.
+    let settings = selected.settings.as_ref().unwrap();
+    assert_eq!(settings.dependents.len(), 1);
+    assert_eq!(settings.mode, Mode::DryRun);
 }
 
 #[test]

@@ -309,28 +309,42 @@ fn what_is_not_selected_any_more_is_still_protected() {
     assert_eq!(condition(&status, READY).unwrap().status, "True");
 }
 
+const SUSPENDED: Brake = Brake {
+    suspend: true,
+    no_mode: false,
+    dry_run: false,
+    unreadable: false,
+};
+const NO_MODE: Brake = Brake {
+    suspend: false,
+    no_mode: true,
+    ..SUSPENDED
+};
+const DRY_RUN: Brake = Brake {
+    suspend: false,
+    dry_run: true,
+    ..SUSPENDED
+};
+const UNREADABLE: Brake = Brake {
+    suspend: false,
+    unreadable: true,
+    ..SUSPENDED
+};
+
 #[rstest]
-#[case::nothing(false, false, false, "each is restored when its leases are fresh")]
-#[case::suspended(true, false, false, "set spec.suspend to false")]
-#[case::dry_run(false, true, false, "set spec.mode to Enforce")]
+#[case::nothing(Brake::default(), "each is restored when its leases are fresh")]
+#[case::suspended(SUSPENDED, "set spec.suspend to false")]
+#[case::no_mode(NO_MODE, "while the policy has no mode: set spec.mode to Enforce")]
+#[case::dry_run(DRY_RUN, "set spec.mode to Enforce")]
 #[case::both(
-    true,
-    true,
-    false,
+    Brake { dry_run: true, ..SUSPENDED },
     "set spec.suspend to false and spec.mode to Enforce"
 )]
-#[case::unreadable(false, false, true, "while the policy cannot be read")]
+#[case::unreadable(UNREADABLE, "while the policy cannot be read")]
 fn a_policy_says_what_keeps_clusters_from_being_restored(
-    #[case] suspend: bool,
-    #[case] dry_run: bool,
-    #[case] unreadable: bool,
+    #[case] brake: Brake,
     #[case] expected: &str,
 ) {
-    let brake = Brake {
-        suspend,
-        dry_run,
-        unreadable,
-    };
     let kept = PolicyReport {
         brake,
         held: true,
