@@ -477,6 +477,22 @@ async fn an_outage_in_dry_run() {
     insta::assert_snapshot!(text(&account));
 }
 
+#[tokio::test]
+async fn a_policy_without_a_mode_is_named_with_the_remedy() {
+    let mut seed = Fixed::healthy();
+    seed.change("ProbePolicy", "shoots", |it| {
+        it["spec"]["mode"] = json!(null)
+    });
+    let account = seed.account().await;
+    assert_eq!(account.policies[0].mode, None);
+    assert!(account.policies[0].message.starts_with("applies"));
+    assert_eq!(account.probing.reason.as_deref(), Some("PolicyInvalid"));
+    let message = &account.probing.message;
+    assert!(message.contains("spec.mode: must be set"), "{message}");
+    assert!(commands(&account).contains(r#"{"spec":{"mode":"DryRun"}}"#));
+    assert!(text(&account).contains("its mode is missing"));
+}
+
 /// What a restore waits for is named, and what to do about it.
 #[tokio::test]
 async fn a_check_is_in_the_way() {
@@ -884,7 +900,11 @@ async fn all_is_restored_by_one_command_with_or_without_an_operator() {
         restores(&Account::new(&elsewhere)),
         [format!("{plain} --leader-election-namespace=elsewhere")]
     );
-    for change in [json!({"suspend": true}), json!({"mode": "DryRun"})] {
+    for change in [
+        json!({"suspend": true}),
+        json!({"mode": "DryRun"}),
+        json!({"mode": null}),
+    ] {
         let mut braked = protected.clone();
         braked.change("ProbePolicy", "shoots", |it| {
             json_patch::merge(&mut it["spec"], &change);

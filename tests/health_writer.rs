@@ -970,6 +970,44 @@ async fn a_policy_that_is_created_anew_gets_a_status_of_its_own() {
     assert_eq!(desk.policy_status(), status);
 }
 
+/// A tool that waits for the policy goes on. A cluster without a verdict in time is reported although
+/// nothing else happens.
+#[tokio::test]
+async fn a_new_cluster_does_not_make_its_policy_unready() {
+    let desk = Desk::healthy().await;
+    let since = condition(&desk.policy_status(), "Ready")["lastTransitionTime"].clone();
+    desk.policy(|it| it.selected = vec!["a".into(), "b".into()]);
+    let b: Arc<str> = "b".into();
+    desk.reporter.cluster(&b, found(Finding::Pending));
+    desk.clock.pass(Duration::from_secs(50)).await;
+    let status = desk.policy_status();
+    let ready = condition(&status, "Ready");
+    assert_eq!(
+        (&ready["status"], &ready["reason"]),
+        (&json!("True"), &json!("Probing"))
+    );
+    let message = ready["message"].as_str().unwrap();
+    assert!(message.contains("1 are new"), "{message}");
+    assert_eq!(status["clusters"]["undetermined"], 0, "{status}");
+    assert_eq!(condition(&status, "Degraded")["status"], "False");
+    desk.clock.pass(Duration::from_secs(11)).await;
+    let status = desk.policy_status();
+    assert_eq!(status["clusters"]["undetermined"], 1, "{status}");
+    let degraded = condition(&status, "Degraded");
+    assert_eq!(degraded["reason"], "Undetermined");
+    let message = degraded["message"].as_str().unwrap();
+    assert!(message.contains("b (Pending)"), "{message}");
+    desk.reporter.cluster(&b, healthy());
+    desk.clock.pass(Duration::from_secs(10)).await;
+    let status = desk.policy_status();
+    assert_eq!(condition(&status, "Degraded")["reason"], "AsExpected");
+    assert_eq!(
+        condition(&status, "Ready")["lastTransitionTime"],
+        since,
+        "it was ready all along"
+    );
+}
+
 #[tokio::test]
 async fn a_finalizer_is_not_taken_for_that_of_a_predecessor() {
     let desk = Desk::healthy().await;

@@ -34,8 +34,8 @@ use dependency_watchdog::{
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, Target, World, http, put_pod,
-    put_slice, weed_policy,
+    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, Target, World, change_policy, http,
+    put_pod, put_slice, weed_policy,
 };
 use tokio::runtime::Handle;
 
@@ -84,6 +84,38 @@ impl Run {
         let failed = shoot.count(Read::Cached) - before;
         self.world.reason("b", "Healthy").await;
         failed
+    }
+}
+
+/// Also as an operator in a rehearsal takes it.
+#[rstest]
+#[case::enforce(false, |_: &mut Value| (), "enforcing")]
+#[case::rehearsal(true, |_: &mut Value| (), "dry_run")]
+#[case::dry_run(false, |it: &mut Value| it["spec"]["mode"] = json!("DryRun"), "dry_run")]
+#[case::suspended(false, |it: &mut Value| it["spec"]["suspend"] = json!(true), "suspended")]
+#[case::no_mode(false, |it: &mut Value| it["spec"]["mode"] = json!(null), "invalid")]
+#[case::deleting(
+    false,
+    |it: &mut Value| {
+        it["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        it["metadata"]["finalizers"] = json!(["example.com/other"]);
+    },
+    "deleting"
+)]
+#[tokio::test]
+async fn policies_are_counted_by_what_holds_them_back(
+    #[case] dry_run: bool,
+    #[case] change: fn(&mut Value),
+    #[case] expected: &str,
+) {
+    let mut run = Run::new(&["a"]).await;
+    change_policy(&run.world, "p", change);
+    run.world.dry_run = dry_run;
+    run.world.start();
+    run.world.clock.pass(SECOND).await;
+    for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
+        let count = run.value("probe_policies", &[("state", state)]).await;
+        assert_eq!(count, f64::from(state == expected), "{state}");
     }
 }
 

@@ -346,8 +346,49 @@ async fn a_suspended_policy_holds_back_although_it_has_a_mistake() {
     assert_kept(&world);
 }
 
-/// Stored before a mode was required. It may be meant either way, and whichever policy comes after it
-/// does not take its clusters over.
+/// It stays Ready, and people see why nothing is protected or given back.
+#[test]
+fn a_policy_that_is_held_back_says_so() {
+    let reasons = ["Suspended", "DryRun"];
+    for ((field, on, off), reason) in brakes().into_iter().zip(reasons) {
+        run(async move {
+            let world = protected().await;
+            let told = |kind: &str| {
+                let policy = world.seed.get("probepolicies", "", "p").unwrap();
+                let condition = condition(&policy["status"], kind);
+                format!("{} {}", condition["status"], condition["reason"]).replace('"', "")
+            };
+            change_policy(&world, "p", |policy| policy["spec"][field] = on.clone());
+            world.clock.pass(LONG).await;
+            assert_eq!(told("Ready"), format!("True {reason}"));
+            assert_eq!(told("Degraded"), "True NotRestored");
+            change_policy(&world, "p", |policy| policy["spec"][field] = off.clone());
+            world.clock.pass(LONG).await;
+            assert_eq!(told("Ready"), "True Probing");
+            assert_eq!(told("Degraded"), "False AsExpected");
+        });
+    }
+}
+
+/// The mode of the policy does not show it.
+#[tokio::test]
+async fn a_rehearsal_shows_on_the_policy() {
+    let mut world = World::new(&["a"]).await;
+    world.dry_run = true;
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.clock.pass(INTERVAL).await;
+    let policy = world.seed.get("probepolicies", "", "p").unwrap();
+    assert_eq!(policy["spec"]["mode"], "Enforce");
+    let ready = condition(&policy["status"], "Ready");
+    assert_eq!(
+        (&ready["status"], &ready["reason"]),
+        (&json!("True"), &json!("DryRun"))
+    );
+}
+
+/// It was stored before a mode was required, and may be meant either way. Another policy does not take
+/// its clusters over.
 #[test]
 fn a_policy_without_a_mode_takes_nothing_gives_nothing_back_and_says_so() {
     for is_protected in [true, false] {

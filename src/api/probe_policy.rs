@@ -71,6 +71,12 @@ pub enum Restore {
         description = "Whether the policy is valid and its clusters can be judged."
     ),
     printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason",
+        description = "Why it is ready or not; Suspended or DryRun, if it writes to no dependent."
+    ),
+    printcolumn(
         name = "Mode",
         type_ = "string",
         json_path = ".spec.mode",
@@ -99,13 +105,6 @@ pub enum Restore {
         type_ = "date",
         json_path = ".metadata.creationTimestamp",
         description = "Since when the policy exists."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].reason",
-        description = "Why it is ready or not.",
-        priority = 1
     ),
     printcolumn(
         name = "Message",

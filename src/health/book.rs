@@ -23,6 +23,7 @@ use super::{
     report::PolicyReport,
     reporter::{Known, Update},
     rights::OUTAGE,
+    summary::Standing,
     widespread::{Widespread, widespread},
 };
 use crate::api::{ClusterHealth, ProbePolicyStatus};
@@ -149,6 +150,7 @@ impl Book {
 
     fn take_policies(&mut self, reports: Vec<PolicyReport>) {
         self.concerns_policies = true;
+        self.metrics.policies(&reports);
         let mut before = std::mem::take(&mut self.policies);
         for report in reports {
             let name = report.name.clone();
@@ -256,8 +258,9 @@ impl Book {
         let mut probed = 0;
         let mut census = Census::default();
         let mut holding: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+        let mut new: BTreeMap<Arc<str>, Instant> = BTreeMap::new();
         for (name, record) in self.clusters.iter() {
-            let Some(summary) = record.summary() else {
+            let Some(summary) = record.summary(now) else {
                 continue;
             };
             probed += usize::from(summary.probed);
@@ -268,6 +271,13 @@ impl Book {
             census.owed += record.owed();
             silent.extend(record.silent_since.map(|since| (name.clone(), since)));
             let responsible = summary.policy.and_then(|it| self.policies.get(it));
+            if let Some(policy) = responsible
+                && summary.standing == Standing::Pending
+            {
+                let first = new.entry(policy.report.name.clone());
+                let first = first.or_insert(record.new_until);
+                *first = record.new_until.min(*first);
+            }
             if let Some(policy) = responsible
                 && (summary.protected || policy.report.deleting && !summary.looked_at)
             {
@@ -288,6 +298,10 @@ impl Book {
             if policy.holding != clusters {
                 policy.holding = clusters;
                 policy.kept.schedule.hurry(now);
+            }
+            policy.look_again = new.remove(name);
+            if let Some(at) = policy.look_again {
+                policy.kept.schedule.hurry(at);
             }
             if policy.finalizer_change().is_some() {
                 policy.finalizer.schedule.hurry(now);
@@ -375,9 +389,10 @@ impl Book {
             lacking: record.lacking.as_deref(),
             widespread: self.widespread.as_ref(),
         };
-        let summary = |name: &str| self.clusters.get(name)?.summary();
-        let now = Timestamp::now();
-        Some(policy::status(&view, summary, &record.kept.status, now))
+        let now = Instant::now();
+        let summary = |name: &str| self.clusters.get(name)?.summary(now);
+        let status = &record.kept.status;
+        Some(policy::status(&view, summary, status, Timestamp::now()))
     }
 }
 

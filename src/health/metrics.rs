@@ -16,7 +16,7 @@ use prometheus_client::{
 pub use self::writes::WriterMetrics;
 use super::{
     cluster,
-    report::{ClusterReport, Finding},
+    report::{ClusterReport, Finding, PolicyReport},
     summary::Standing,
 };
 use crate::{api::Protection, runtime::metrics::Registry};
@@ -24,6 +24,7 @@ use crate::{api::Protection, runtime::metrics::Registry};
 /// The metrics of the prober's writer. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct HealthMetrics {
+    policies: Family<StateLabel, Gauge>,
     clusters: Family<StateLabel, Gauge>,
     protected: Gauge,
     overdue: Gauge,
@@ -76,11 +77,18 @@ impl HealthMetrics {
     /// Shows them.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
+            "probe_policies",
+            &["state"],
+            "ProbePolicies: enforcing, dry_run (by the mode, or by --dry-run), suspended, invalid, \
+             deleting",
+            self.policies.clone(),
+        );
+        registry.register(
             "clusters",
             &["state"],
-            "Selected clusters: pending (not probed yet), skipped (not to be probed), judged (probed, \
-             with a verdict or about to have one), undetermined (cannot be judged; or cannot be \
-             probed, since their Shoot cannot be read or is in an unknown operation)",
+            "Selected clusters: pending (not probed yet, for a minute at most), skipped (not to be \
+             probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
+             judged; or cannot be probed, since their Shoot cannot be read or is in an unknown operation)",
             self.clusters.clone(),
         );
         registry.register(
@@ -126,6 +134,17 @@ impl HealthMetrics {
         &self.writer
     }
 
+    /// There are these policies.
+    pub(super) fn policies(&self, reports: &[PolicyReport]) {
+        for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
+            let those = reports.iter().filter(|report| state_of(report) == state);
+            set(
+                &self.policies.get_or_create(&StateLabel { state }),
+                those.count(),
+            );
+        }
+    }
+
     /// So many clusters are in which state.
     pub(super) fn counted(&self, census: Census) {
         for (state, count) in [
@@ -159,6 +178,16 @@ impl HealthMetrics {
         if let Some(each) = &self.each {
             each.lock().remove(name);
         }
+    }
+}
+
+fn state_of(report: &PolicyReport) -> &'static str {
+    match report {
+        it if it.deleting => "deleting",
+        it if !it.problems.is_empty() => "invalid",
+        it if it.brake.suspend => "suspended",
+        it if it.brake.dry_run => "dry_run",
+        _ => "enforcing",
     }
 }
 

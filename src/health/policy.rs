@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
 use super::{
     conditions::{
@@ -25,6 +25,14 @@ use crate::{
 /// How many clusters a message names.
 const EXAMPLES: usize = 3;
 
+/// Reason of Ready while the policy is suspended.
+const SUSPENDED: &str = "Suspended";
+/// Reason of Ready while no dependent is written to, by the mode or by `--dry-run`.
+const DRY_RUN: &str = "DryRun";
+/// Reason of Ready while clusters of a policy that has not been ready are probed for the first time.
+const FIRST: &str = "Reconciling";
+/// Reason of Ready while clusters are to be probed and none can be judged.
+const NOTHING_JUDGED: &str = "NothingJudged";
 /// Why it is not ready that is being deleted.
 pub(super) const DELETING: &str = "Deleting";
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
@@ -61,7 +69,9 @@ struct Tally<'a> {
     doubtful: Vec<(&'a str, &'a str)>,
     /// What it waits for while it is being deleted, with their states.
     awaited: Vec<(&'a str, String)>,
-    pending: i32,
+    judged: i32,
+    /// Clusters whose first verdict is due.
+    new: i32,
 }
 
 /// The status that a policy asks for, given the one before.
@@ -79,7 +89,7 @@ pub fn status<'a>(
         clusters: tally.counts,
         protected_clusters: protected.map(|name| (*name).to_owned()).collect(),
         conditions: conditions::conditions(
-            wanted(view, &tally),
+            wanted(view, &tally, &before.conditions),
             &before.conditions,
             generation,
             now,
@@ -103,13 +113,16 @@ fn tally<'a>(view: &View<'a>, cluster: impl Fn(&str) -> Option<Summary<'a>>) -> 
         let summary = cluster(name);
         match summary.map(|seen| (seen.standing, seen.reason)) {
             // Its loop is about to start.
-            None => tally.pending += 1,
+            None => tally.new += 1,
             Some((Standing::Pending, _)) => {
                 tally.counts.probing += 1;
-                tally.pending += 1;
+                tally.new += 1;
             }
             Some((Standing::Skipped, _)) => tally.counts.skipped += 1,
-            Some((Standing::Judged, _)) => tally.counts.probing += 1,
+            Some((Standing::Judged, _)) => {
+                tally.counts.probing += 1;
+                tally.judged += 1;
+            }
             Some((Standing::Doubtful, reason)) => {
                 tally.counts.probing += 1;
                 tally.counts.undetermined += 1;
@@ -159,15 +172,15 @@ fn state(seen: Option<&Summary<'_>>) -> String {
     }
 }
 
-fn wanted(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
+fn wanted(view: &View<'_>, tally: &Tally<'_>, before: &[Condition]) -> Vec<Wanted> {
     let mut wanted = Vec::with_capacity(6);
     if view.policy.deleting {
         wanted.extend(deleting(view, tally));
     } else {
-        wanted.extend(ready(view.policy, tally));
+        wanted.extend(ready(view.policy, tally, before));
     }
     wanted.push(protecting(view.policy.brake, tally));
-    wanted.push(degraded(tally, view.lacking));
+    wanted.push(degraded(view.policy.brake, tally, view.lacking));
     wanted.push(conflicted(view.policy));
     let affected = view.widespread.filter(|spread| {
         let mut clusters = view.policy.selected.iter().chain(view.holding);
@@ -223,43 +236,56 @@ fn restored(brake: Brake) -> &'static str {
     }
 }
 
-fn ready(policy: &PolicyReport, tally: &Tally<'_>) -> Vec<Wanted> {
+/// A new cluster leaves Ready as it was. A policy that has not been ready yet waits for the first
+/// verdict on each of its clusters.
+fn ready(policy: &PolicyReport, tally: &Tally<'_>, before: &[Condition]) -> Vec<Wanted> {
     let ClusterCounts {
         selected,
         probing,
         undetermined,
         ..
     } = tally.counts;
+    let Tally { judged, new, .. } = *tally;
+    let said = before.iter().find(|known| known.type_ == READY);
+    let was_ready = said.is_some_and(|known| known.status == "True");
+    let is_first = said.is_none_or(|known| known.reason == FIRST);
+    let saw_nothing = said.is_some_and(|known| known.reason == NOTHING_JUDGED);
     if !policy.problems.is_empty() {
         let problems = policy.problems.join("; ");
         vec![
             Wanted::new(READY, false, "Invalid", &*problems),
             Wanted::new(STALLED, true, "Invalid", problems),
         ]
-    } else if probing > 0 && undetermined == probing {
+    } else if policy.brake.suspend {
+        let message = "the policy is suspended: no cluster is probed and no dependent is written to; \
+                       set spec.suspend to false to have it go on";
+        vec![Wanted::new(READY, true, SUSPENDED, message)]
+    } else if judged == 0 && undetermined > 0 && (new == 0 || saw_nothing) {
         let message = format!(
             "none of {probing} clusters can be judged: {}",
             examples(&tally.doubtful)
         );
-        vec![Wanted::new(READY, false, "NothingJudged", message)]
-    } else if tally.pending > 0 {
-        let message = format!(
-            "{} of {selected} clusters have not been judged yet",
-            tally.pending
-        );
+        vec![Wanted::new(READY, false, NOTHING_JUDGED, message)]
+    } else if new > 0 && (is_first || judged == 0 && !was_ready) {
+        let message = format!("{new} of {selected} clusters have not been judged yet");
         vec![
-            Wanted::new(READY, false, "Reconciling", &*message),
+            Wanted::new(READY, false, FIRST, &*message),
             Wanted::new(RECONCILING, true, "FirstProbes", message),
         ]
     } else {
-        let message = match selected {
+        let mut message = match selected {
             0 => "the policy selects no cluster".to_owned(),
-            _ => format!(
-                "{} of {probing} clusters that are to be probed are judged",
-                probing - undetermined
-            ),
+            _ => format!("{judged} of {probing} clusters that are to be probed are judged"),
         };
-        vec![Wanted::new(READY, true, "Probing", message)]
+        if new > 0 {
+            let _ = write!(message, "; {new} are new, and their first verdict is due");
+        }
+        if !policy.brake.dry_run {
+            return vec![Wanted::new(READY, true, "Probing", message)];
+        }
+        let message =
+            format!("dry run, by spec.mode or by --dry-run: no dependent is written to; {message}");
+        vec![Wanted::new(READY, true, DRY_RUN, message)]
     }
 }
 
@@ -276,19 +302,22 @@ fn protecting(brake: Brake, tally: &Tally<'_>) -> Wanted {
     if !tally.kept.is_empty() {
         let _ = write!(
             message,
-            "; not selected any more: {}; {}",
-            examples(&tally.kept),
-            restored(brake)
+            "; not selected any more: {}",
+            examples(&tally.kept)
         );
+    }
+    if !tally.kept.is_empty() || brake != Brake::default() {
+        let _ = write!(message, "; {}", restored(brake));
     }
     Wanted::new(PROTECTING, true, "Outage", message)
 }
 
 /// All that is amiss; the reason is that of the gravest, which comes first: a cluster that has been
-/// without its controllers for too long, then one whose dependents are not where they should be,
-/// then what could not be protected if it had to be: all of them, or one.
-fn degraded(tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
-    let mut parts = Vec::with_capacity(4);
+/// without its controllers for too long, then those that stay so since the policy holds back, then one
+/// whose dependents are not where they should be, then what could not be protected if it had to be:
+/// all of them, or one.
+fn degraded(brake: Brake, tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
+    let mut parts = Vec::with_capacity(5);
     if !tally.overdue.is_empty() {
         let message = format!(
             "{} clusters have been protected for too long: {}",
@@ -296,6 +325,14 @@ fn degraded(tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
             names(&tally.overdue)
         );
         parts.push(("ProtectedTooLong", message));
+    }
+    if !tally.protected.is_empty() && brake != Brake::default() {
+        let message = format!(
+            "{} clusters stay protected: {}",
+            tally.protected.len(),
+            restored(brake)
+        );
+        parts.push(("NotRestored", message));
     }
     if !tally.troubled.is_empty() {
         let message = format!(

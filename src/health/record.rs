@@ -25,7 +25,7 @@ use super::{
     report::{ClusterReport, Finding, PolicyReport},
     rights::OUTAGE,
     schedule::Schedule,
-    summary::Summary,
+    summary::{Standing, Summary},
     widespread,
 };
 use crate::{
@@ -37,11 +37,16 @@ use crate::{
 /// A failure of the same reason in other words is written at most this often: the words may
 /// alternate, and a budget of five requests a second is shared by a thousand clusters.
 const REWORD: Duration = Duration::from_secs(60);
+/// A cluster without a verdict counts as new for this long, and then as one that cannot be judged. Twice
+/// the default of probeTimeout: a first read may wait for others of that length, and then take as long.
+const NEW: Duration = Duration::from_secs(60);
 /// A ClusterHealth that is deleted again and again is created anew at most this often.
 const RECREATE: Duration = Duration::from_secs(1);
 
 /// A ClusterHealth.
 pub(super) struct ClusterRecord {
+    /// Until when it counts as new while it has no verdict.
+    pub(super) new_until: Instant,
     /// The newest report of this run.
     pub(super) report: Option<Arc<ClusterReport>>,
     /// The report that the status says, once there is one.
@@ -91,12 +96,15 @@ pub(super) struct PolicyRecord {
     /// What is to be said of rights that are missing; before they are asked for, what an earlier run
     /// has left.
     pub(super) lacking: Option<String>,
+    /// When the first of its new clusters ceases to count as new.
+    pub(super) look_again: Option<Instant>,
 }
 
 impl ClusterRecord {
     /// One that is not there yet.
     pub(super) fn new() -> Self {
         Self {
+            new_until: Instant::now() + NEW,
             report: None,
             said: None,
             said_at: Instant::now(),
@@ -138,13 +146,17 @@ impl ClusterRecord {
     }
 
     /// What policies need to know of the cluster.
-    pub(super) fn summary(&self) -> Option<Summary<'_>> {
-        match &self.report {
-            Some(report) => Some(Summary::of(report)),
+    pub(super) fn summary(&self, now: Instant) -> Option<Summary<'_>> {
+        let mut summary = match &self.report {
+            Some(report) => Summary::of(report),
             // What is deleted has been let go.
-            None if self.unwanted => None,
-            None => Some(Summary::recorded(&self.status)),
+            None if self.unwanted => return None,
+            None => Summary::recorded(&self.status),
+        };
+        if summary.standing == Standing::Pending && self.new_until <= now {
+            summary.standing = Standing::Doubtful;
         }
+        Some(summary)
     }
 
     /// How many of its dependents are owed their replicas.
@@ -225,6 +237,11 @@ impl ClusterRecord {
         if left && report.finding == Finding::Pending {
             // What an earlier run has left stands until there is something to say.
             return false;
+        }
+        let was_new = self.report.as_ref();
+        let was_new = was_new.is_some_and(|known| known.finding == Finding::Pending);
+        if report.finding == Finding::Pending && !was_new {
+            self.new_until = Instant::now() + NEW;
         }
         self.recalled.fill_in(&mut report.checks);
         let news = self.report.as_ref().is_none_or(|known| {
@@ -380,6 +397,7 @@ impl PolicyRecord {
             report,
             kept: Kept::new(status),
             holding: BTreeSet::new(),
+            look_again: None,
         }
     }
 

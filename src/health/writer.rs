@@ -184,6 +184,8 @@ impl Book {
     fn write_policy(&mut self, seed: &Seed, name: &Arc<str>) -> Option<BoxFuture<'static, Done>> {
         let status = self.policy_status(name)?;
         let record = self.policies.get_mut(name)?;
+        // A schedule that is settled forgets what is due later.
+        self.concerns_policies |= record.look_again.is_some();
         if !record.calls_for(&status) {
             record.kept.settle();
             return None;
@@ -275,6 +277,7 @@ impl Book {
             record.kept.predecessor_ended();
             return;
         }
+        self.concerns_policies |= record.look_again.is_some();
         if let Some(before) = record.kept.ended(("ProbePolicy", name), status, written) {
             for event in events::policy::transitions(&before, &record.kept.status) {
                 self.news.push((record.regarding(), event));

@@ -1,6 +1,11 @@
+use std::time::Duration;
+
+use tokio::time::advance;
+
 use super::*;
 use crate::{
     api::{ClusterState, Protection},
+    cluster::Brake,
     health::{
         cluster,
         fixtures::{assessment, report, view},
@@ -90,7 +95,7 @@ async fn a_protection_that_cannot_be_written_yet_keeps_nothing_waiting() {
         protected.schedule.failed();
     }
     let (retried, _) = book.next().unwrap();
-    let soon = Instant::now() + std::time::Duration::from_secs(1);
+    let soon = Instant::now() + Duration::from_secs(1);
     assert!(soon < retried);
     book.clusters.get_mut("a").unwrap().schedule.hurry(soon);
     let (due, object) = book.next().unwrap();
@@ -114,4 +119,47 @@ fn a_protection_is_written_first() {
     }
     assert_eq!(order.first().map(|it| &**it), Some("d"));
     assert_eq!(order.len(), 4);
+}
+
+/// A policy that selects these clusters.
+fn selecting(names: &[&str]) -> PolicyReport {
+    PolicyReport {
+        name: "shoots".into(),
+        uid: "uid".into(),
+        deleting: false,
+        brake: Brake::default(),
+        held: false,
+        generation: 1,
+        problems: vec![],
+        selected: names.iter().copied().map(Arc::from).collect(),
+        kept: vec![],
+        lost: BTreeMap::new(),
+    }
+}
+
+/// A first read that hangs is not mistaken for a new cluster for long.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_new_for_a_minute() {
+    let minute = Duration::from_secs(60);
+    let mut book = written(&["a"]);
+    book.take(Update::Policies(vec![selecting(&["a", "b"])]));
+    let pending = || Box::new(report(Finding::Pending));
+    book.take(Update::Cluster("b".into(), pending()));
+    let counts = |book: &Book| book.policy_status("shoots").unwrap().clusters;
+    assert_eq!(counts(&book).undetermined, 0);
+    // To report the same again makes it no newer.
+    advance(minute / 2).await;
+    book.take(Update::Cluster("b".into(), pending()));
+    advance(minute / 2 - Duration::from_millis(1)).await;
+    assert_eq!(counts(&book).undetermined, 0);
+    advance(Duration::from_millis(1)).await;
+    assert_eq!(counts(&book).undetermined, 1);
+    // One that wakes up is as good as new.
+    let skipped = Finding::Skipped {
+        reason: "Hibernated",
+        message: String::new(),
+    };
+    book.take(Update::Cluster("b".into(), Box::new(report(skipped))));
+    book.take(Update::Cluster("b".into(), pending()));
+    assert_eq!(counts(&book).undetermined, 0);
 }

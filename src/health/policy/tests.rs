@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rstest::rstest;
 
 use super::*;
@@ -109,6 +109,16 @@ fn written_by_one_that_lacks(
     policy: &PolicyReport,
     reports: Vec<ClusterReport>,
 ) -> ProbePolicyStatus {
+    written_after(&ProbePolicyStatus::default(), missing, policy, reports)
+}
+
+/// After this status.
+fn written_after(
+    before: &ProbePolicyStatus,
+    missing: &[String],
+    policy: &PolicyReport,
+    reports: Vec<ClusterReport>,
+) -> ProbePolicyStatus {
     let clusters: BTreeMap<_, _> = policy
         .selected
         .iter()
@@ -129,8 +139,7 @@ fn written_by_one_that_lacks(
         lacking: lacking.as_deref(),
         widespread: None,
     };
-    let before = ProbePolicyStatus::default();
-    status(&view, of, &before, Timestamp::UNIX_EPOCH)
+    status(&view, of, before, Timestamp::UNIX_EPOCH)
 }
 
 /// One that keeps the clusters of these names, and selects none.
@@ -177,6 +186,118 @@ fn conditions_follow_the_clusters(
     let reconciling = condition(&status, RECONCILING).is_some();
     assert_eq!(reconciling, expected[0] == "False Reconciling");
     assert!(condition(&status, STALLED).is_none());
+}
+
+/// The status and reason of Ready.
+fn readiness(status: &ProbePolicyStatus) -> String {
+    let ready = condition(status, READY).unwrap();
+    format!("{} {}", ready.status, ready.reason)
+}
+
+/// A status with this condition Ready, or with none.
+fn said(ready: &str) -> ProbePolicyStatus {
+    let ready = ready.split_once(' ').map(|(holds, reason)| Condition {
+        type_: READY.to_owned(),
+        status: holds.to_owned(),
+        reason: reason.to_owned(),
+        message: String::new(),
+        observed_generation: Some(6),
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    });
+    ProbePolicyStatus {
+        conditions: ready.into_iter().collect(),
+        ..ProbePolicyStatus::default()
+    }
+}
+
+/// Ready before, and now.
+#[rstest]
+#[case::first("", vec![pending()], "False Reconciling")]
+#[case::first_goes_on("False Reconciling", vec![healthy(), pending()], "False Reconciling")]
+#[case::first_with_doubt("False Reconciling", vec![doubtful(), pending()], "False Reconciling")]
+#[case::first_is_over("False Reconciling", vec![healthy(), doubtful()], "True Probing")]
+#[case::one_of_two("True Probing", vec![healthy(), pending()], "True Probing")]
+#[case::only_one("True Probing", vec![skipped(), pending()], "True Probing")]
+#[case::beside_doubt("True Probing", vec![doubtful(), pending()], "True Probing")]
+#[case::after_doubt("True Probing", vec![doubtful(), doubtful()], "False NothingJudged")]
+#[case::after_a_brake("True Suspended", vec![pending(), pending()], "True Probing")]
+#[case::none_judged("False NothingJudged", vec![doubtful(), pending()], "False NothingJudged")]
+#[case::none_was_judged("False NothingJudged", vec![skipped(), pending()], "False Reconciling")]
+#[case::one_is_again("False NothingJudged", vec![healthy(), pending()], "True Probing")]
+#[case::corrected("False Invalid", vec![pending()], "False Reconciling")]
+fn a_new_cluster_leaves_a_policy_as_ready_as_it_was(
+    #[case] before: &str,
+    #[case] reports: Vec<ClusterReport>,
+    #[case] expected: &str,
+) {
+    let status = written_after(&said(before), &[], &policy(reports.len()), reports);
+    assert_eq!(readiness(&status), expected);
+}
+
+#[test]
+fn new_clusters_are_counted_in_words() {
+    let reports = vec![healthy(), doubtful(), pending(), pending()];
+    let status = written_after(&said("True Probing"), &[], &policy(4), reports);
+    assert_eq!(
+        condition(&status, READY).unwrap().message,
+        "1 of 4 clusters that are to be probed are judged; 2 are new, and their first verdict is due"
+    );
+}
+
+/// It stays Ready, so that no tool waits forever.
+#[rstest]
+#[case::suspended(SUSPENDED, vec![skipped()], "True Suspended")]
+#[case::just_suspended(SUSPENDED, vec![pending(), doubtful()], "True Suspended")]
+#[case::suspended_in_dry_run(Brake { dry_run: true, ..SUSPENDED }, vec![skipped()], "True Suspended")]
+#[case::dry_run(DRY_RUN, vec![healthy()], "True DryRun")]
+#[case::dry_run_of_nothing(DRY_RUN, vec![], "True DryRun")]
+#[case::dry_run_begins(DRY_RUN, vec![pending()], "False Reconciling")]
+#[case::dry_run_sees_nothing(DRY_RUN, vec![doubtful()], "False NothingJudged")]
+fn a_policy_that_is_held_back_is_ready_and_says_so(
+    #[case] brake: Brake,
+    #[case] reports: Vec<ClusterReport>,
+    #[case] expected: &str,
+) {
+    let policy = PolicyReport {
+        brake,
+        ..policy(reports.len())
+    };
+    let status = written(&policy, reports);
+    assert_eq!(readiness(&status), expected);
+    let message = &condition(&status, READY).unwrap().message;
+    let says = message.contains("no dependent is written to");
+    assert_eq!(says, expected.starts_with("True"), "{message}");
+    // What is wrong with it comes first.
+    let invalid = PolicyReport {
+        problems: vec!["spec.a: wrong".to_owned()],
+        ..policy
+    };
+    assert_eq!(readiness(&written(&invalid, vec![])), "False Invalid");
+}
+
+/// Also of clusters that it still selects.
+#[rstest]
+#[case::suspended(SUSPENDED)]
+#[case::no_mode(NO_MODE)]
+#[case::dry_run(DRY_RUN)]
+#[case::unreadable(UNREADABLE)]
+fn what_stays_protected_since_a_policy_is_held_back_is_amiss(#[case] brake: Brake) {
+    let policy = PolicyReport { brake, ..policy(2) };
+    let status = written(&policy, vec![healthy(), protected()]);
+    let degraded = condition(&status, DEGRADED).unwrap();
+    assert_eq!(
+        (&*degraded.status, &*degraded.reason),
+        ("True", "NotRestored")
+    );
+    let expected = "1 clusters stay protected: none is restored while";
+    assert!(degraded.message.contains(expected), "{}", degraded.message);
+    let protecting = &condition(&status, PROTECTING).unwrap().message;
+    assert!(
+        protecting.contains("none is restored while"),
+        "{protecting}"
+    );
+    let status = written(&policy, vec![healthy(), healthy()]);
+    assert_eq!(condition(&status, DEGRADED).unwrap().reason, "AsExpected");
 }
 
 #[test]

@@ -110,9 +110,17 @@ fn states() -> Vec<State> {
             ["Current", "Healthy", "Probing"],
         ),
         policy(
-            &[("Ready", "True", "Probing")],
+            &[("Ready", "True", "Suspended")],
             suspended(),
-            ["Current", "Suspended", "Probing"],
+            ["Current", "Suspended", "Suspended"],
+        ),
+        policy(
+            &[
+                ("Ready", "True", "DryRun"),
+                ("Degraded", "True", "NotRestored"),
+            ],
+            none(),
+            ["Current", "Healthy", "DryRun; NotRestored"],
         ),
         policy(
             &[
