@@ -202,6 +202,42 @@ fn the_initial_delay_comes_only_before_a_write() {
     });
 }
 
+/// Each delay begins when the level before is done, and those of one level run at the same time.
+#[test]
+fn delays_of_an_undisturbed_restore_follow_its_levels() {
+    run(async {
+        let restored = |name: &str, level: i32, delay: u64| {
+            let mut info = info("Deployment", name, 0);
+            info["scaleUp"] = json!({"level": level, "initialDelay": format!("{delay}s")});
+            info
+        };
+        let mut stage = Stage::new(&[
+            restored("first", 0, 10),
+            restored("second", 1, 20),
+            restored("beside", 1, 0),
+            restored("third", 2, 30),
+        ]);
+        stage.act(Aim::Protect).await;
+        stage.seed.forget_calls();
+        let begin = Instant::now();
+        stage.act(Aim::Restore).await;
+        let at = |call: Call| (call.name, (call.at - begin).as_millis());
+        let times: Vec<(String, u128)> = stage.seed.writes().into_iter().map(at).collect();
+        let expected = [
+            ("first", 10_000),
+            ("beside", 10_050),
+            ("second", 30_050),
+            ("third", 60_100),
+        ];
+        assert_eq!(times.len(), expected.len(), "{times:?}");
+        for ((name, at), (expected, due)) in times.iter().zip(expected) {
+            assert_eq!(name, expected, "{times:?}");
+            // tokio's timers are rounded up to milliseconds.
+            assert!((due..due + 10).contains(at), "{times:?}");
+        }
+    });
+}
+
 #[test]
 fn an_initial_delay_ends_when_the_flow_is_stopped() {
     run(async {
