@@ -209,6 +209,48 @@ async fn a_gate_that_fails_in_the_middle_of_a_restore_holds_back_the_rest() {
     assert_restored(&world);
 }
 
+/// The seconds from the first healthy verdict after a protection to the first write. In the middle of its
+/// delay of 30 seconds the check fails, until the cluster is in this state.
+async fn restored_over(role: &str, holds: impl Fn(&Value) -> bool) -> (u64, u64) {
+    let (world, patient) = checked(role, 200).await;
+    change_policy(&world, "p", |policy| {
+        // ca, the first.
+        policy["spec"]["dependentResourceInfos"][2]["scaleUp"]["initialDelay"] = json!("30s");
+    });
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    world.reason("a", "Healthy").await;
+    world.seed.forget_calls();
+    let begin = world.clock.elapsed();
+    world.clock.pass(SECOND * 5).await;
+    patient.answers(500);
+    world.health_where("a", "its check fails", holds).await;
+    assert!(world.clock.elapsed() - begin < SECOND * 20);
+    patient.answers(200);
+    let passed = world.clock.elapsed();
+    let written = || (world.replicas("a")[2] > 0).then(|| world.clock.elapsed());
+    let at = world.clock.until("ca is back", written).await;
+    ((at - begin).as_secs(), (at - passed).as_secs())
+}
+
+/// Nothing is written while it fails; the delay goes on all the same.
+#[tokio::test]
+async fn a_gate_that_fails_does_not_begin_a_delay_anew() {
+    let holds = |status: &Value| condition(status, "Protecting")["reason"] == "HeldBack";
+    let (since_begin, _) = restored_over("Gate", holds).await;
+    assert!((29..=31).contains(&since_begin), "{since_begin}");
+}
+
+#[tokio::test]
+async fn a_trigger_that_fails_begins_a_delay_anew() {
+    let holds = |status: &Value| status["reason"] == "TriggerFailed";
+    let (_, since_passed) = restored_over("Trigger", holds).await;
+    // The next verdict on the leases is waited for.
+    assert!((30..=41).contains(&since_passed), "{since_passed}");
+}
+
 #[tokio::test]
 async fn what_somebody_else_pays_is_seen_while_a_gate_fails() {
     let (world, _patient) = checked("Gate", 500).await;

@@ -22,8 +22,11 @@ use dependency_watchdog::{
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
 use futures::{future::BoxFuture, poll};
-use serde_json::json;
-use support::{Call, EVER, Failure, INTERVAL, Stage, delayed, guard, info, put_workload, run};
+use serde_json::{Value, json};
+use support::{
+    Call, EVER, Failure, INTERVAL, RUNNING, Read, Stage, World, change_policy, change_shoot,
+    delayed, deselect, guard, info, protected, put_workload, run,
+};
 use tokio::{
     task::yield_now,
     time::{Instant, sleep, timeout},
@@ -236,6 +239,225 @@ fn delays_of_an_undisturbed_restore_follow_its_levels() {
             assert!((due..due + 10).contains(at), "{times:?}");
         }
     });
+}
+
+/// A dependent that is restored after 25 seconds.
+async fn down_with_a_delay() -> Stage {
+    let mut first = info("Deployment", "first", 0);
+    first["scaleUp"]["initialDelay"] = json!("25s");
+    let mut stage = Stage::new(&[first]);
+    stage.act(Aim::Protect).await;
+    stage.seed.forget_calls();
+    stage
+}
+
+/// Each ten seconds there is a healthy verdict (+), doubt (?), a Gate that does not pass (g), or an
+/// outage (-).
+#[test]
+fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
+    for (verdicts, expected) in [
+        ("+++", 25),
+        ("+?+", 25),
+        ("?++", 35),
+        // The delay ends in the midst of doubt.
+        ("++?+", 30),
+        ("+?????+", 60),
+        ("+?+?+", 25),
+        ("+g+", 25),
+        ("++g+", 30),
+        ("+-+", 45),
+        ("++-?+", 65),
+        ("+?-+?+", 55),
+    ] {
+        run(async move {
+            let mut stage = down_with_a_delay().await;
+            let begin = Instant::now();
+            for verdict in verdicts.chars() {
+                match verdict {
+                    '+' => stage.guard.act(stage.order(Aim::Restore), String::new),
+                    '-' => stage.guard.act(stage.order(Aim::Protect), String::new),
+                    'g' => stage.guard.hold(),
+                    _ => stage.guard.stop(),
+                }
+                stage.advance(INTERVAL).await;
+            }
+            stage.follow().await;
+            let writes = stage.seed.writes();
+            assert_eq!(writes.len(), 1, "{verdicts}");
+            let waited = (writes[0].at - begin).as_millis();
+            let due = expected * 1_000;
+            assert!((due..due + 10).contains(&waited), "{verdicts}: {waited}");
+            stage.assert_up("deployments", "first", verdicts);
+        });
+    }
+}
+
+/// Nor does a write that fails when the delay is over.
+#[test]
+fn a_restore_that_fails_after_its_delay_does_not_wait_again() {
+    run(async {
+        let mut stage = down_with_a_delay().await;
+        let writes = |call: &Call| call.brief() == "PATCH deployments/first";
+        stage.seed.fail(Failure::Status(503), (0, 1), writes);
+        let begin = Instant::now();
+        for _ in 0..4 {
+            stage.guard.act(stage.order(Aim::Restore), String::new);
+            stage.advance(INTERVAL).await;
+        }
+        let times = stage.seed.writes().into_iter().map(|call| call.at - begin);
+        let times: Vec<u64> = times.map(|time| time.as_secs()).collect();
+        assert_eq!(times, [25, 30]);
+    });
+}
+
+/// The cluster `a`, protected, of which the first dependent that comes back does so after 30 seconds.
+async fn protected_with_a_delay() -> World {
+    let world = protected().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["dependentResourceInfos"][2]["scaleUp"]["initialDelay"] = json!("30s");
+    });
+    world.clock.pass(Duration::from_secs(1)).await;
+    world.seed.forget_calls();
+    world
+}
+
+/// The nodes are heard again: when that was known.
+async fn recover(world: &World) -> Instant {
+    world.shoot("a").renew();
+    world.reason("a", "Healthy").await;
+    Instant::now()
+}
+
+fn fail_lists(world: &World) {
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+}
+
+fn lists(world: &World) -> usize {
+    let shoot = world.shoot("a");
+    shoot.count(Read::Cached) + shoot.count(Read::Consistent)
+}
+
+/// Waits for another list of leases.
+async fn next_list(world: &World) -> Instant {
+    let before = lists(world);
+    let listed = || (lists(world) > before).then(Instant::now);
+    world.clock.until("another list of leases", listed).await
+}
+
+/// Waits for another list of leases, or for a write: what is let go is not read any more once it is
+/// restored.
+async fn next_list_or_write(world: &World) {
+    let before = lists(world);
+    let happened = || (lists(world) > before || !world.seed.writes().is_empty()).then_some(());
+    world
+        .clock
+        .until("a list of leases, or a write", happened)
+        .await;
+}
+
+/// How many seconds later the first dependent is written to. The clock passes in quarters of one.
+async fn written_after(world: &World, begin: Instant) -> u64 {
+    let written = || Some(world.seed.writes().first()?.at);
+    let at = world.clock.until("a write", written).await;
+    (at + Duration::from_millis(250) - begin).as_secs()
+}
+
+/// Every third list of leases fails, whether the cluster is selected or let go.
+#[test]
+fn a_flaky_api_server_holds_up_no_restore() {
+    let changes: [fn(&mut Value); 2] = [|_| {}, deselect];
+    for change in changes {
+        run(async move {
+            let world = protected_with_a_delay().await;
+            change_policy(&world, "p", change);
+            let begin = recover(&world).await;
+            // The verdict that has just been reached is the first of three.
+            loop {
+                next_list_or_write(&world).await;
+                if !world.seed.writes().is_empty() {
+                    break;
+                }
+                fail_lists(&world);
+                world.reason("a", "ServerError").await;
+                world.shoot("a").heal();
+                next_list(&world).await;
+                let elapsed = begin.elapsed();
+                assert!(elapsed < Duration::from_secs(120), "{}", world.health("a"));
+            }
+            let after = written_after(&world, begin).await;
+            assert!((30..=31).contains(&after), "{after}");
+            let restored = || (world.replicas("a") == RUNNING).then_some(());
+            world.clock.until("all replicas", restored).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_delay_that_ends_in_doubt_is_over_at_the_next_healthy_verdict() {
+    let world = protected_with_a_delay().await;
+    let begin = recover(&world).await;
+    world.clock.pass(Duration::from_secs(15)).await;
+    fail_lists(&world);
+    world.reason("a", "ServerError").await;
+    assert!(begin.elapsed() < Duration::from_secs(30));
+    world.clock.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.seed.writes().len(), 0);
+    world.shoot("a").heal();
+    let listed = next_list(&world).await;
+    assert_eq!(written_after(&world, listed).await, 0);
+}
+
+/// Whether or not it is acted on: of a cluster that is let go nothing is taken, nor before the
+/// failureThreshold is reached.
+#[test]
+fn an_outage_begins_the_delay_of_a_restore_anew() {
+    let changes: [fn(&mut Value); 3] = [
+        |_| {},
+        |policy| policy["spec"]["failureThreshold"] = json!(5),
+        deselect,
+    ];
+    for (case, change) in changes.into_iter().enumerate() {
+        run(async move {
+            let world = protected_with_a_delay().await;
+            change_policy(&world, "p", change);
+            recover(&world).await;
+            world.clock.pass(Duration::from_secs(15)).await;
+            world.shoot("a").silence(100);
+            world.reason("a", "Outage").await;
+            let protection = &world.health("a")["protection"];
+            let acted_on = if case == 0 { "Active" } else { "Restoring" };
+            assert_eq!(protection, acted_on, "{case}");
+            let begin = recover(&world).await;
+            let after = written_after(&world, begin).await;
+            assert!((30..=31).contains(&after), "{case}: {after}");
+        });
+    }
+}
+
+/// Nothing is recalled of it.
+#[tokio::test]
+async fn a_restart_begins_the_delay_of_a_restore_anew() {
+    let mut world = protected_with_a_delay().await;
+    recover(&world).await;
+    world.clock.pass(Duration::from_secs(15)).await;
+    world.stop().await;
+    let begin = Instant::now();
+    world.start();
+    let after = written_after(&world, begin).await;
+    assert!((30..=32).contains(&after), "{after}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_being_hibernated_is_restored_after_its_delay() {
+    let world = protected_with_a_delay().await;
+    change_shoot(&world, |shoot| {
+        shoot["spec"]["hibernation"] = json!({"enabled": true});
+    });
+    let begin = next_list(&world).await;
+    let after = written_after(&world, begin).await;
+    assert!((30..=31).contains(&after), "{after}");
 }
 
 #[test]

@@ -55,7 +55,8 @@ pub struct ScaleInfo {
     pub level: i32,
 
     /// How long to wait before this dependent is scaled, counted from the moment its level is
-    /// due. 0s to 1h.
+    /// due. On the way up, the wait goes on while the cluster cannot be judged, and an outage
+    /// restarts it. 0s to 1h.
     #[serde(default = "no_delay")]
     #[x_kube(validation = INITIAL_DELAY.rule())]
     #[garde(custom(INITIAL_DELAY.check()))]

@@ -158,6 +158,7 @@ impl Agenda {
     /// Does what a verdict asks for. `why` is told with what is done.
     #[must_use]
     pub fn act(&mut self, order: Order, why: impl FnOnce() -> String, now: Instant) -> Move {
+        self.turn_to(order.aim);
         self.next = Next::Nothing;
         match &mut self.under_way {
             Some(flow) if flow.aim == order.aim && !flow.withdrawn => {
@@ -188,6 +189,7 @@ impl Agenda {
     /// Does this from then on until it is complete, with no verdict to ask for it.
     #[must_use]
     pub fn insist(&mut self, aim: Aim, why: String, from: Instant) -> Move {
+        self.turn_to(aim);
         if matches!(&self.next, Next::Standing { aim: known, .. } if *known == aim) {
             return Move::Nothing;
         }
@@ -224,8 +226,21 @@ impl Agenda {
         stopped
     }
 
+    /// A restore that was under way is over once something else is wanted, whether or not that is begun.
+    fn turn_to(&mut self, aim: Aim) {
+        match aim {
+            Aim::Protect | Aim::Release => self.ledger.reset_delays(),
+            Aim::Restore | Aim::Look => {}
+        }
+    }
+
     /// Takes down what a flow did to a dependent, or met there.
     pub fn note(&mut self, dependent: &Dependent, what: &What, now: Instant) {
+        // It may have been withdrawn by an outage, after which no delay goes on.
+        let withdrawn = self.under_way.is_some_and(|flow| flow.withdrawn);
+        if withdrawn && matches!(what, What::Delayed) {
+            return;
+        }
         let held = matches!(
             self.next,
             Next::Standing {

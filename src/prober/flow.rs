@@ -38,6 +38,8 @@ pub struct Flow {
     pub memory: BTreeMap<DependentRef, Memory>,
     /// Since when flows before it with this aim have waited for those that they did not see there.
     pub waited: BTreeMap<DependentRef, Instant>,
+    /// Since when the delays of this restore have been running that a flow before began.
+    pub delayed: BTreeMap<DependentRef, Instant>,
     /// Until when it may go on. Nothing is written after that: whoever was away, be it this process,
     /// needs a new verdict.
     pub warrant: Warrant,
@@ -67,6 +69,8 @@ pub enum What {
     Settled(Settled, Option<Observed>),
     /// There is nothing to write any more, and what was written has not come about yet.
     Waiting(Aim, Option<Observed>),
+    /// It is to be scaled up once its `initialDelay` is over, which begins now.
+    Delayed,
     /// It was not there in time; the flow goes on without it.
     Late(Duration),
     /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
@@ -112,6 +116,8 @@ pub struct Settling {
     timeout: Duration,
     /// Since when a flow before has waited for it.
     waited: Option<Instant>,
+    /// Since when the delay has been running, if a flow before began it.
+    delayed: Option<Instant>,
     deadline: Option<Instant>,
 }
 
@@ -135,13 +141,15 @@ pub enum Onward {
 
 impl Settling {
     /// Brings a dependent, of which this is remembered, to where this aim wants it. `waited` tells since
-    /// when a flow before with this aim has waited for that.
+    /// when a flow before with this aim has waited for that, and `delayed` since when the delay of this
+    /// restore has been running.
     pub fn new(
         dependent: Dependent,
         aim: Aim,
         restore: Restore,
         memory: Memory,
         waited: Option<Instant>,
+        delayed: Option<Instant>,
     ) -> Self {
         let scale = match aim {
             Aim::Protect => dependent.down,
@@ -160,6 +168,7 @@ impl Settling {
             delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
             timeout: scale.timeout,
             waited,
+            delayed,
             deadline: None,
         }
     }
@@ -200,7 +209,17 @@ impl Settling {
             }
             // It was only looked at: what scales comes after the delay, the rest at once.
             Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
-                return (told, Onward::After(self.delay.take().unwrap_or_default()));
+                let delay = self.delay.take().unwrap_or_default();
+                let elapsed = match (step, self.delayed) {
+                    (Step::ScaleUp { .. }, Some(since)) => now.saturating_duration_since(since),
+                    (Step::ScaleUp { .. }, None) => {
+                        told.push(What::Delayed);
+                        Duration::ZERO
+                    }
+                    // Before a scale-down the outage has to last for all of the delay.
+                    _ => Duration::ZERO,
+                };
+                return (told, Onward::After(delay.saturating_sub(elapsed)));
             }
             Step::DropMark | Step::Release if self.delay.is_some() => {
                 self.delay = None;
@@ -278,7 +297,9 @@ impl Flow {
         let memory = self.memory.get(&dependent.reference);
         let memory = memory.copied().unwrap_or_default();
         let waited = self.waited.get(&dependent.reference).copied();
-        let mut settling = Settling::new(dependent.clone(), self.aim, self.restore, memory, waited);
+        let delayed = self.delayed.get(&dependent.reference).copied();
+        let (aim, restore, it) = (self.aim, self.restore, dependent.clone());
+        let mut settling = Settling::new(it, aim, restore, memory, waited, delayed);
         let mut scaler = self.scaler.clone();
         let mut pause = FIRST_LOOK;
         let mut has_written = false;
@@ -368,3 +389,6 @@ impl Flow {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

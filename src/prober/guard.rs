@@ -122,6 +122,11 @@ impl Guard {
         self.agenda.ledger.distrust();
     }
 
+    /// There is an outage, also if it is not acted on: what is restored after it waits for its delays anew.
+    pub fn reset_delays(&mut self) {
+        self.agenda.ledger.reset_delays();
+    }
+
     /// The dependents and what they are owed.
     pub fn ledger(&self) -> &Ledger {
         &self.agenda.ledger
@@ -305,6 +310,7 @@ impl Guard {
             restore: order.restore,
             memory: self.agenda.ledger.memory(),
             waited: self.agenda.ledger.waited(order.aim),
+            delayed: self.agenda.ledger.delayed(),
             warrant,
             events: sender,
         };

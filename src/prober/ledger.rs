@@ -64,6 +64,9 @@ struct Entry {
     contended: Vec<Instant>,
     /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
     waiting: Option<(Aim, Instant)>,
+    /// Since when the `initialDelay` of the restore under way has been running. It is not recalled after a
+    /// restart.
+    delayed: Option<Instant>,
     /// It is not asked for, and cannot be scaled.
     unscalable: Option<Unscalable>,
 }
@@ -124,6 +127,7 @@ impl Ledger {
     /// Adopts the dependents of a policy. Those that it does not name stay as long as they are
     /// owed something, or may be.
     pub fn adopt(&mut self, dependents: &[Dependent]) {
+        self.reset_delays();
         let mut before = std::mem::take(&mut self.entries);
         for dependent in dependents {
             let known = before.remove(&dependent.reference);
@@ -227,6 +231,21 @@ impl Ledger {
         waiting.collect()
     }
 
+    /// Since when the delays of this restore have been running.
+    pub fn delayed(&self) -> BTreeMap<DependentRef, Instant> {
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|(reference, entry)| Some((reference.clone(), entry.delayed?)))
+            .collect()
+    }
+
+    /// What is restored from now on is restored for another reason: its delays begin anew.
+    pub fn reset_delays(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.delayed = None;
+        }
+    }
+
     /// Why this dependent is not where it should be.
     pub fn problem(&self, dependent: &DependentRef) -> Option<&Problem> {
         self.entries.get(dependent)?.problem.as_ref()
@@ -265,8 +284,20 @@ impl Ledger {
             What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
             What::Waiting(aim, _) => entry.waiting = Some((*aim, now)),
             What::Settled(..) => entry.waiting = None,
-            What::Did(..) | What::Late(_) | What::Failed(..) | What::Interrupted(_) => {}
+            What::Did(..)
+            | What::Delayed
+            | What::Late(_)
+            | What::Failed(..)
+            | What::Interrupted(_) => {}
         }
+        entry.delayed = match what {
+            What::Delayed => entry.delayed.or(Some(now)),
+            // It is still to be scaled up.
+            What::Settled(Settled::Seen { marked: true }, _)
+            | What::Failed(..)
+            | What::Interrupted(_) => entry.delayed,
+            What::Did(..) | What::Settled(..) | What::Waiting(..) | What::Late(_) => None,
+        };
         match what {
             What::Did(step, found) => {
                 if taken_again(*step, found.as_ref()) {
@@ -310,7 +341,7 @@ impl Ledger {
             What::Waiting(Aim::Protect, found) => {
                 entry.memory = settle(Settled::Down, found.as_ref(), entry.memory);
             }
-            What::Waiting(..) => {}
+            What::Waiting(..) | What::Delayed => {}
         }
         if entry.is_forgettable() {
             self.entries.remove(reference);
@@ -344,6 +375,7 @@ impl Entry {
             looked_at: false,
             contended: Vec::new(),
             waiting: None,
+            delayed: None,
             unscalable: None,
         }
     }

@@ -71,6 +71,7 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bo
             tracing::info!(cluster, %dependent, %step, replicas, why, "wrote");
         }
         What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),
+        What::Delayed => tracing::debug!(cluster, %dependent, "waiting for its initialDelay"),
         What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
         What::Late(_) | What::Failed(..) if known => {
             tracing::debug!(cluster, %dependent, "not scaled, as before");

@@ -78,6 +78,7 @@ impl Restorer {
             restore: Restore::Marked,
             memory: case.ledger.memory(),
             waited: case.ledger.waited(aim),
+            delayed: case.ledger.delayed(),
             warrant: warrant.clone(),
             events,
         };
@@ -138,7 +139,7 @@ impl Account {
             {
                 self.leave(reference, words::scale(error))
             }
-            What::Waiting(..) | What::Failed(..) => None,
+            What::Waiting(..) | What::Delayed | What::Failed(..) => None,
             What::Interrupted(_) => self.leave(
                 reference,
                 "stopped in the middle; the next run completes it".to_owned(),

@@ -296,14 +296,17 @@ impl Run {
         // What was known when the flow began, as `Flow` has it: nothing is noted of those to come.
         let memory = agenda.ledger.memory();
         let waited = agenda.ledger.waited(self.aim);
+        let delayed = agenda.ledger.delayed();
         let ways = members.iter().map(|dependent| {
             let memory = memory.get(&dependent.reference).copied();
             let memory = memory.unwrap_or_default();
             let waited = waited.get(&dependent.reference).copied();
+            let delayed = delayed.get(&dependent.reference).copied();
             let dependent = (*dependent).clone();
+            let (aim, restore) = (self.aim, self.restore);
             Way {
                 index: index_of(&dependent),
-                settling: Settling::new(dependent, self.aim, self.restore, memory, waited),
+                settling: Settling::new(dependent, aim, restore, memory, waited, delayed),
                 attempt: Attempt::new(false),
                 half: None,
                 ended: None,

@@ -1,7 +1,10 @@
 use rstest::rstest;
 
 use super::*;
-use crate::prober::{fixtures::dependent, plan::Settled};
+use crate::prober::{
+    fixtures::dependent,
+    plan::{Settled, Step},
+};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -187,4 +190,52 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
     assert!(starts(&agenda.resume(from)));
     agenda.ended(Ending::Complete, INTERVAL, from);
     assert_eq!(agenda.due(), None);
+}
+
+/// An agenda that restores, and waits for the delay of its dependent since now.
+fn delayed(now: Instant) -> Agenda {
+    let it = dependent("d", 0, 0);
+    let mut agenda = Agenda::recall(None);
+    assert_eq!(agenda.adopt(std::slice::from_ref(&it)), Move::Nothing);
+    let taken = What::Did(Step::ScaleDown { from: 3 }, None);
+    agenda.note(&it, &taken, now);
+    assert!(starts(&act(&mut agenda, Aim::Restore, now)));
+    agenda.note(&it, &What::Delayed, now);
+    assert_eq!(agenda.ledger.delayed().len(), 1);
+    agenda
+}
+
+/// Doubt stops the flow, and not the clock of the delay. What else is wanted resets it, although it may be
+/// called off before it begins.
+#[rstest]
+#[case::doubt(|agenda: &mut Agenda, _: Instant| agenda.stop(), true)]
+#[case::a_gate(|agenda: &mut Agenda, now: Instant| agenda.hold(now), true)]
+#[case::a_look(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Look, String::new(), now), true)]
+#[case::no_workers(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Restore, String::new(), now), true)]
+#[case::an_outage(|agenda: &mut Agenda, now: Instant| act(agenda, Aim::Protect, now), false)]
+#[case::letting_go(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Release, String::new(), now), false)]
+#[case::another_policy(|agenda: &mut Agenda, _: Instant| agenda.adopt(&[dependent("d", 0, 0)]), false)]
+fn what_keeps_the_clock_of_a_delay(
+    #[case] change: fn(&mut Agenda, Instant) -> Move,
+    #[case] kept: bool,
+    #[values(false, true)] ended: bool,
+) {
+    let now = Instant::now();
+    let at = |second| now + Duration::from_secs(second);
+    let mut agenda = delayed(now);
+    if ended {
+        agenda.ended(Ending::Stuck, INTERVAL, at(1));
+    }
+    let next = change(&mut agenda, at(2));
+    assert_eq!(next == Move::Withdraw, !ended, "{next:?}");
+    if !ended {
+        // What it has still told when it was withdrawn begins no delay.
+        agenda.note(&dependent("d", 0, 0), &What::Delayed, at(3));
+        let again = act(&mut agenda, Aim::Restore, at(4));
+        assert_eq!(again, Move::Withdraw);
+        agenda.ended(Ending::Stopped, INTERVAL, at(5));
+        assert!(starts(&agenda.go_on(at(5))));
+    }
+    let since: Vec<Instant> = agenda.ledger.delayed().into_values().collect();
+    assert_eq!(since, vec![now; usize::from(kept)]);
 }

@@ -455,3 +455,57 @@ fn how_long_it_is_waited_for() {
         assert_eq!(ledger.owes(), owes);
     }
 }
+
+/// A delay counts from its first beginning until something else is seen or done than that it is at zero
+/// and marked. Requests that fail, and looks while it is held, do not end it.
+#[test]
+fn since_when_a_delay_has_been_running() {
+    let (a, start) = (dependent("a", 1), Instant::now());
+    let at = |second| start + Duration::from_secs(second);
+    let failed = |begun| What::Failed(ScaleError::Conflicts, begun);
+    let settled = |settled| What::Settled(settled, None);
+    let up = Step::ScaleUp { to: 4 };
+    for (whats, expected) in [
+        (vec![], None),
+        (vec![failed(None), What::Delayed], Some(1)),
+        (vec![What::Delayed, What::Delayed], Some(0)),
+        (
+            vec![What::Delayed, failed(None), failed(lost(up)), What::Delayed],
+            Some(0),
+        ),
+        (vec![What::Delayed, What::Interrupted(half(up))], Some(0)),
+        (
+            vec![What::Delayed, settled(Settled::Seen { marked: true })],
+            Some(0),
+        ),
+        (
+            vec![What::Delayed, settled(Settled::Seen { marked: false })],
+            None,
+        ),
+        (vec![What::Delayed, What::Did(up, None)], None),
+        (vec![What::Delayed, What::Did(Step::DropMark, None)], None),
+        (vec![What::Delayed, What::Waiting(Aim::Restore, None)], None),
+        (vec![What::Delayed, settled(Settled::Up)], None),
+        (vec![What::Delayed, settled(Settled::NotOurs)], None),
+        (vec![What::Delayed, settled(Settled::Down)], None),
+        (
+            vec![What::Delayed, settled(Settled::Down), What::Delayed],
+            Some(2),
+        ),
+    ] {
+        let mut ledger = owing();
+        for (second, what) in (0..).zip(&whats) {
+            ledger.note(&a, what, false, at(second));
+        }
+        let since = ledger.delayed().get(&a.reference).copied();
+        assert_eq!(since, expected.map(at), "{whats:?}");
+        // Another policy may have another delay, and another process knows of none.
+        let recalled = Ledger::recall(&ClusterHealthStatus {
+            dependents: ledger.status(),
+            ..ClusterHealthStatus::default()
+        });
+        assert!(recalled.delayed().is_empty(), "{whats:?}");
+        ledger.adopt(std::slice::from_ref(&a));
+        assert!(ledger.delayed().is_empty(), "{whats:?}");
+    }
+}

@@ -131,6 +131,7 @@ impl Probe {
                 None => UNSELECTED,
                 Some(_) => NOTHING_MORE,
             });
+            self.guard.reset_delays();
             self.guard.stop();
         } else {
             return true;
@@ -233,11 +234,15 @@ impl Probe {
             log::held(&self.name, &held);
         }
         self.held_back = Some(held);
+        self.guard.reset_delays();
         self.keep_looking();
     }
 
     /// The verdict does not suffice.
     fn doubt(&mut self, verdict: Verdict, settings: &Settings) {
+        if verdict == Verdict::Outage {
+            self.guard.reset_delays();
+        }
         self.do_nothing(settings);
         self.held_back = match verdict {
             Verdict::Outage => Some(FAILURE_THRESHOLD),
