@@ -158,18 +158,18 @@ impl Wanted<'_> {
                 DependentState::AtZero,
                 format!("it carries no mark; the policy says `restore: Any`, so it is scaled to {to}"),
             ),
-            Step::DropMark => (
+            Step::DropMarkAndRecord => (
                 DependentState::ScaledUpByOthers,
                 "it carries the mark, and somebody else scaled it up: the mark is taken off, and the \
                  replicas stay"
                     .to_owned(),
             ),
-            Step::Release if found.is_some_and(|found| found.ignored) => (
+            Step::DropMark if found.is_some_and(|found| found.ignored) => (
                 DependentState::Ignored,
                 "it says ignore-scaling: the mark is taken off, and the replicas stay as they are"
                     .to_owned(),
             ),
-            Step::Release => (
+            Step::DropMark => (
                 DependentState::Down,
                 "the mark is taken off, and the replicas stay as they are: gardenlet decides about \
                  them"

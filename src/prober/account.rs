@@ -90,7 +90,7 @@ impl Account {
         let (action, did) = match (aim, step) {
             (_, Step::ScaleDown { .. }) => (Action::ScaledDown, "scaled to zero"),
             (_, Step::ScaleUp { .. }) => (Action::Restored, "scaled back"),
-            (Aim::Restore, Step::DropMark) => (
+            (Aim::Restore, Step::DropMarkAndRecord) => (
                 Action::Restored,
                 "found scaled up by somebody else, and left so",
             ),

@@ -221,7 +221,7 @@ impl Settling {
                 };
                 return (told, Onward::After(delay.saturating_sub(elapsed)));
             }
-            Step::DropMark | Step::Release if self.delay.is_some() => {
+            Step::DropMarkAndRecord | Step::DropMark if self.delay.is_some() => {
                 self.delay = None;
                 return (told, Onward::AtOnce);
             }
@@ -229,7 +229,7 @@ impl Settling {
                 self.memory.owed = true;
                 told.push(What::Did(step, found));
             }
-            Step::DropMark | Step::Release => told.push(What::Did(step, found)),
+            Step::DropMarkAndRecord | Step::DropMark => told.push(What::Did(step, found)),
         }
         let deadline = match (self.deadline, step, self.waited) {
             (Some(deadline), ..) => deadline,

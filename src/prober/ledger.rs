@@ -450,7 +450,7 @@ fn begin(step: Step, memory: Memory) -> Memory {
     let replicas = match step {
         Step::ScaleDown { from } => from,
         Step::ScaleUp { to } => to,
-        Step::DropMark | Step::Release | Step::Wait | Step::Nothing(_) => return memory,
+        Step::DropMarkAndRecord | Step::DropMark | Step::Wait | Step::Nothing(_) => return memory,
     };
     Memory {
         owed: true,
@@ -461,8 +461,8 @@ fn begin(step: Step, memory: Memory) -> Memory {
 /// After a step that was carried out.
 fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Memory {
     match step {
-        Step::Release => Memory::default(),
-        Step::DropMark => Memory {
+        Step::DropMark => Memory::default(),
+        Step::DropMarkAndRecord => Memory {
             replicas: found.map(|found| found.replicas),
             ..memory
         },

@@ -130,10 +130,10 @@ pub enum Step {
         /// The number to restore.
         to: i32,
     },
-    /// Somebody else scaled it up: keep the replicas, remove mark and record.
+    /// Another client scaled it up: keep the replicas, remove mark and record.
+    DropMarkAndRecord,
+    /// It is to be ignored, or left to gardenlet: remove the mark, keep record and replicas.
     DropMark,
-    /// It is to be ignored, or left to somebody else: remove the mark, keep record and replicas.
-    Release,
     /// Nothing to write, but what was written has not come about yet.
     Wait,
     /// Nothing to do.
@@ -146,8 +146,8 @@ impl fmt::Display for Step {
         match self {
             Self::ScaleDown { from } => write!(f, "scale down from {from}"),
             Self::ScaleUp { to } => write!(f, "scale up to {to}"),
-            Self::DropMark => f.write_str("drop mark and record"),
-            Self::Release => f.write_str("drop the mark"),
+            Self::DropMarkAndRecord => f.write_str("drop mark and record"),
+            Self::DropMark => f.write_str("drop the mark"),
             Self::Wait => f.write_str("wait"),
             Self::Nothing(_) => f.write_str("nothing"),
         }
@@ -235,7 +235,7 @@ pub fn step(
     }
     if found.ignored {
         return Ok(if found.marked {
-            Step::Release
+            Step::DropMark
         } else {
             Step::Nothing(Settled::Ignored {
                 at_zero: found.replicas == 0 && found.has_scale(),
@@ -268,8 +268,8 @@ fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, Refusal
 fn step_release(found: &Observed) -> Step {
     match (found.replicas, found.marked) {
         // The record stays: it is the last that is known of what its user wanted.
-        (0, true) => Step::Release,
-        (_, true) => Step::DropMark,
+        (0, true) => Step::DropMark,
+        (_, true) => Step::DropMarkAndRecord,
         (_, false) => Step::Nothing(Settled::Released),
     }
 }
@@ -302,7 +302,7 @@ fn step_up(restore: Restore, found: &Observed, memory: Memory) -> Result<Step, R
             },
         }),
         (0, false) => Ok(Step::Nothing(Settled::NotOurs)),
-        (_, true) => Ok(Step::DropMark),
+        (_, true) => Ok(Step::DropMarkAndRecord),
         (_, false) if memory.owed && !found.running => Ok(Step::Wait),
         (_, false) => Ok(Step::Nothing(Settled::Up)),
     }

@@ -164,13 +164,13 @@ impl Case {
             due,
             words: match &plan {
                 Ok(Step::ScaleUp { .. }) => source(recorded, number, dependent.up.initial_delay),
-                Ok(Step::Release | Step::DropMark) if aim == Aim::Release => {
+                Ok(Step::DropMark | Step::DropMarkAndRecord) if aim == Aim::Release => {
                     "left, and its mark removed".to_owned()
                 }
-                Ok(Step::DropMark) => {
+                Ok(Step::DropMarkAndRecord) => {
                     "kept, and its mark removed: somebody has scaled it up".to_owned()
                 }
-                Ok(Step::Release) => {
+                Ok(Step::DropMark) => {
                     let why = "left, and its mark removed: it says ignore-scaling";
                     self.by_hand(why, reference, number)
                 }

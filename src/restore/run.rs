@@ -160,21 +160,21 @@ impl Account {
                 let open = format!("{told}, and not seen to be up yet");
                 (told, open)
             }
-            Step::DropMark | Step::Release if self.case.aim() == Aim::Release => {
+            Step::DropMarkAndRecord | Step::DropMark if self.case.aim() == Aim::Release => {
                 let told = "mark removed, and left to gardenlet".to_owned();
                 (told.clone(), told)
             }
-            Step::DropMark => {
+            Step::DropMarkAndRecord => {
                 let told = "mark removed, replicas kept".to_owned();
                 (told.clone(), told)
             }
-            Step::Release => {
+            Step::DropMark => {
                 let told = "mark removed, left as it is: it says ignore-scaling".to_owned();
                 (told.clone(), told)
             }
             Step::ScaleDown { .. } | Step::Wait | Step::Nothing(_) => return None,
         };
-        if self.overrule && step != Step::Release {
+        if self.overrule && step != Step::DropMark {
             self.ended.ignored.insert(reference.clone());
         }
         self.open.insert(reference.clone(), open);

@@ -64,7 +64,7 @@ impl Deed {
         match step {
             Step::ScaleDown { from } => Some(Self::ScaledDown { from }),
             Step::ScaleUp { to } => Some(Self::ScaledUp { to }),
-            Step::DropMark | Step::Release => Some(Self::Released {
+            Step::DropMarkAndRecord | Step::DropMark => Some(Self::Released {
                 replicas: found.and_then(Observed::known_replicas),
                 ignored: found.is_some_and(|found| found.ignored),
             }),

@@ -34,7 +34,7 @@ fn each_dependent_is_told_of_once_and_by_what_was_done() {
     let message = "found scaled to zero: kcm; scaled to zero: mcm, ca; 5 of 5";
     assert_eq!(told(&account), (ScaledDown, message));
     account.acted(Aim::Restore, UP, "ca", "0 of 5");
-    account.acted(Aim::Restore, Step::DropMark, "mcm", "0 of 5");
+    account.acted(Aim::Restore, Step::DropMarkAndRecord, "mcm", "0 of 5");
     let message = "scaled back: ca; found scaled up by somebody else, and left so: mcm; 0 of 5";
     assert_eq!(told(&account), (Restored, message));
 }

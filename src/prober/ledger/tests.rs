@@ -78,11 +78,11 @@ fn names(ledger: &Ledger) -> Vec<String> {
 #[case::scaled_down(What::Did(Step::ScaleDown { from: 3 }, found(3, Record::Absent)), memory(true, Some(3)))]
 #[case::scaled_up(What::Did(Step::ScaleUp { to: 3 }, found(0, Record::Replicas(3))), memory(true, Some(3)))]
 #[case::mark_dropped(
-    What::Did(Step::DropMark, found(2, Record::Replicas(3))),
+    What::Did(Step::DropMarkAndRecord, found(2, Record::Replicas(3))),
     memory(true, Some(2))
 )]
 #[case::released(
-    What::Did(Step::Release, found(0, Record::Replicas(3))),
+    What::Did(Step::DropMark, found(0, Record::Replicas(3))),
     memory(false, None)
 )]
 #[case::waited(
@@ -127,7 +127,11 @@ fn what_was_done_is_remembered(#[case] what: What, #[case] expected: Memory) {
 #[case::answer_lost(What::Failed(ScaleError::Conflicts, lost(Step::ScaleDown { from: 3 })), memory(true, Some(3)), true)]
 #[case::stopped(What::Interrupted(half(Step::ScaleDown { from: 3 })), memory(true, Some(3)), false)]
 #[case::restored(What::Interrupted(half(Step::ScaleUp { to: 3 })), memory(true, Some(3)), false)]
-#[case::mark_dropped(What::Interrupted(half(Step::DropMark)), memory(false, None), false)]
+#[case::mark_dropped(
+    What::Interrupted(half(Step::DropMarkAndRecord)),
+    memory(false, None),
+    false
+)]
 #[case::failed_half_way(What::Failed(ScaleError::Conflicts, Some(half(Step::ScaleDown { from: 3 }))), memory(true, Some(3)), false)]
 #[case::refused(What::Failed(ScaleError::Conflicts, None), memory(false, None), false)]
 fn what_may_have_been_taken_is_owed(
@@ -483,7 +487,10 @@ fn since_when_a_delay_has_been_running() {
             None,
         ),
         (vec![What::Delayed, What::Did(up, None)], None),
-        (vec![What::Delayed, What::Did(Step::DropMark, None)], None),
+        (
+            vec![What::Delayed, What::Did(Step::DropMarkAndRecord, None)],
+            None,
+        ),
         (vec![What::Delayed, What::Waiting(Aim::Restore, None)], None),
         (vec![What::Delayed, settled(Settled::Up)], None),
         (vec![What::Delayed, settled(Settled::NotOurs)], None),

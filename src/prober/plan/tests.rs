@@ -111,7 +111,7 @@ fn scaling_down(
 #[case::taken_unknown_to_us(Aim::Look, true, FRESH, nothing(Settled::Seen { marked: true }))]
 #[case::restored_by_hand(Aim::Restore, false, OWED, nothing(Settled::Released))]
 #[case::restored_by_hand_and_looked_at(Aim::Look, false, OWED, nothing(Settled::Released))]
-#[case::let_go(Aim::Release, true, OWED, Ok(Step::Release))]
+#[case::let_go(Aim::Release, true, OWED, Ok(Step::DropMark))]
 #[case::let_go_before(Aim::Release, false, FRESH, nothing(Settled::Released))]
 fn without_a_scale(
     #[case] aim: Aim,
@@ -137,9 +137,9 @@ fn without_a_scale(
 #[case::useless_memory(marked(0, None), Memory { owed: true, replicas: Some(0) }, Ok(Step::ScaleUp { to: 1 }))]
 #[case::unreadable(marked(0, Some("many")), OWED, unreadable("many"))]
 #[case::record_of_zero(marked(0, Some("0")), OWED, unreadable("0"))]
-#[case::scaled_up_by_somebody(marked(2, Some("3")), FRESH, Ok(Step::DropMark))]
-#[case::scaled_up_by_somebody_owed(gone(marked(2, Some("3"))), OWED, Ok(Step::DropMark))]
-#[case::unreadable_but_up(marked(2, Some("many")), FRESH, Ok(Step::DropMark))]
+#[case::scaled_up_by_somebody(marked(2, Some("3")), FRESH, Ok(Step::DropMarkAndRecord))]
+#[case::scaled_up_by_somebody_owed(gone(marked(2, Some("3"))), OWED, Ok(Step::DropMarkAndRecord))]
+#[case::unreadable_but_up(marked(2, Some("many")), FRESH, Ok(Step::DropMarkAndRecord))]
 #[case::up(found(3), FRESH, nothing(Settled::Up))]
 #[case::up_and_back(found(3), OWED, nothing(Settled::Up))]
 #[case::up_but_not_back(gone(found(3)), OWED, Ok(Step::Wait))]
@@ -178,9 +178,9 @@ fn an_unmarked_zero_is_touched_under_any_alone(
 }
 
 #[rstest]
-#[case::marked_at_zero(ignored(marked(0, Some("3"))), Ok(Step::Release))]
-#[case::marked_and_up(ignored(marked(2, Some("3"))), Ok(Step::Release))]
-#[case::marked_and_unreadable(ignored(marked(0, Some("many"))), Ok(Step::Release))]
+#[case::marked_at_zero(ignored(marked(0, Some("3"))), Ok(Step::DropMark))]
+#[case::marked_and_up(ignored(marked(2, Some("3"))), Ok(Step::DropMark))]
+#[case::marked_and_unreadable(ignored(marked(0, Some("many"))), Ok(Step::DropMark))]
 #[case::at_zero(ignored(recorded(0, "3")), nothing(Settled::Ignored { at_zero: true }))]
 #[case::up(ignored(found(3)), nothing(Settled::Ignored { at_zero: false }))]
 #[case::without_a_scale(Observed { family: Family::Unscalable, ..ignored(found(0)) }, nothing(Settled::Ignored { at_zero: false }))]
@@ -211,9 +211,9 @@ fn a_missing_dependent_is_fine_if_optional(
 }
 
 #[rstest]
-#[case::marked(marked(0, Some("3")), Ok(Step::Release), true)]
-#[case::unreadable(marked(0, Some("many")), Ok(Step::Release), true)]
-#[case::scaled_up_by_somebody(marked(2, Some("3")), Ok(Step::DropMark), true)]
+#[case::marked(marked(0, Some("3")), Ok(Step::DropMark), true)]
+#[case::unreadable(marked(0, Some("many")), Ok(Step::DropMark), true)]
+#[case::scaled_up_by_somebody(marked(2, Some("3")), Ok(Step::DropMarkAndRecord), true)]
 #[case::not_ours(found(0), nothing(Settled::Released), false)]
 #[case::up(found(3), nothing(Settled::Released), false)]
 fn what_is_released_keeps_its_replicas(
@@ -306,7 +306,7 @@ fn letting_go_is_one_patch_of_the_annotations(
         ..marked(2, Some("3"))
     };
     assert_eq!(
-        Step::DropMark.writes(&found),
+        Step::DropMarkAndRecord.writes(&found),
         [Write::Object(json!({
             "metadata": {
                 "resourceVersion": "7",
@@ -318,7 +318,7 @@ fn letting_go_is_one_patch_of_the_annotations(
         }))]
     );
     assert_eq!(
-        Step::Release.writes(&found),
+        Step::DropMark.writes(&found),
         [Write::Object(json!({
             "metadata": {
                 "resourceVersion": "7",
@@ -403,10 +403,10 @@ fn levels_ascend_in_each_direction() {
 #[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 1, marked(0, None), false)]
 #[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 2, found(4), true)]
 #[case(Step::ScaleUp { to: 4 }, scalable(marked(0, None)), 2, marked(4, None), false)]
-#[case(Step::DropMark, marked(3, Some("4")), 1, found(3), true)]
-#[case(Step::DropMark, marked(3, Some("4")), 1, found(0), false)]
-#[case(Step::Release, marked(0, Some("4")), 1, recorded(0, "4"), true)]
-#[case(Step::Release, marked(0, Some("4")), 1, found(0), false)]
+#[case(Step::DropMarkAndRecord, marked(3, Some("4")), 1, found(3), true)]
+#[case(Step::DropMarkAndRecord, marked(3, Some("4")), 1, found(0), false)]
+#[case(Step::DropMark, marked(0, Some("4")), 1, recorded(0, "4"), true)]
+#[case(Step::DropMark, marked(0, Some("4")), 1, found(0), false)]
 fn what_is_written(
     #[case] step: Step,
     #[case] before: Observed,

@@ -57,10 +57,10 @@ impl Step {
                     "metadata": annotate(Value::Null, Value::Null),
                 })),
             ],
-            (Step::DropMark, _) => vec![Write::Object(json!({
+            (Step::DropMarkAndRecord, _) => vec![Write::Object(json!({
                 "metadata": annotate(Value::Null, Value::Null),
             }))],
-            (Step::Release, _) => vec![Write::Object(json!({
+            (Step::DropMark, _) => vec![Write::Object(json!({
                 "metadata": {"resourceVersion": version, "annotations": {MARK: null}},
             }))],
             (Step::Wait | Step::Nothing(_), _) => Vec::new(),
@@ -76,8 +76,8 @@ impl Step {
             Step::ScaleDown { from } => (from, true, Record::Replicas(from)),
             Step::ScaleUp { to } if in_full => (to, false, Record::Absent),
             Step::ScaleUp { to } => (to, before.marked, before.record.clone()),
-            Step::DropMark => (before.replicas, false, Record::Absent),
-            Step::Release => (before.replicas, false, before.record.clone()),
+            Step::DropMarkAndRecord => (before.replicas, false, Record::Absent),
+            Step::DropMark => (before.replicas, false, before.record.clone()),
             Step::Wait | Step::Nothing(_) => return false,
         };
         let left = Observed {
@@ -117,7 +117,7 @@ impl Step {
                     },
                 })),
             ],
-            (Step::ScaleUp { .. } | Step::DropMark, _) => {
+            (Step::ScaleUp { .. } | Step::DropMarkAndRecord, _) => {
                 let mut writes = self.writes(found);
                 for write in &mut writes {
                     if let Write::Object(patch) = write
