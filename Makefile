@@ -99,6 +99,13 @@ lint: need-cargo ## Check format, lints, documentation, licences and sources
 format: need-cargo ## Format the code
 	$(CARGO) fmt --all
 
+# The tests whose runs are recorded.
+recorded := health_writer prober_brake prober_fleet prober_flows prober_letting_go prober_walks weed_writer
+
+.PHONY: recordings
+recordings: need-cargo ## Record the requests and messages of scripted runs anew: tests/snapshots/acts and words
+	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace $(addprefix --test ,$(recorded)) -- $(ARGS)
+
 .PHONY: crds
 crds: build ## Generate the files in crds/ from the types
 	@rm -f crds/dependency-watchdog.gardener.cloud_*.yaml

@@ -14,7 +14,7 @@ mod support;
 use std::time::Duration;
 
 use dependency_watchdog::prober::plan::RECORD;
-use proptest::prelude::*;
+use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, LONG, RUNNING, World, change_policy, change_shoot, condition, deleting,
@@ -144,6 +144,10 @@ fn pauses() -> impl Strategy<Value = Pause> {
     ]
 }
 
+fn walks() -> impl Strategy<Value = Vec<(Action, Pause)>> {
+    prop::collection::vec((actions(), pauses()), 0..STEPS)
+}
+
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = match std::env::var_os("PROPTEST_CASES") {
@@ -162,16 +166,30 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_whatever_happens(
-        steps in prop::collection::vec((actions(), pauses()), 0..STEPS),
+        steps in walks(),
     ) {
-        run(async move {
-            let mut walk = Walk::begin().await;
-            for (action, pause) in steps {
-                walk.step(action, pause).await;
-            }
-            walk.end().await;
-        });
+        run(walk(steps));
     }
+}
+
+/// The same walks every time, so that they can be recorded.
+#[test]
+fn recorded_walks() {
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..WALKS {
+        let steps = walks().new_tree(&mut runner).unwrap().current();
+        // The output of a test is shown if it fails.
+        println!("{steps:?}");
+        run(walk(steps));
+    }
+}
+
+async fn walk(steps: Vec<(Action, Pause)>) {
+    let mut walk = Walk::begin().await;
+    for (action, pause) in steps {
+        walk.step(action, pause).await;
+    }
+    walk.end().await;
 }
 
 struct Walk {

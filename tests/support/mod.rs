@@ -17,6 +17,7 @@ mod failure;
 mod garden;
 mod openmetrics;
 mod protection;
+mod recording;
 mod seed;
 mod selector;
 mod shoot;

@@ -28,6 +28,7 @@ use super::{
         Answer, Outcome, discovery, fail, groups, merge, new_scale, not_found, respond, scale,
         status, workload_status,
     },
+    recording::Recording,
     selector::{Labels, decode},
 };
 
@@ -66,7 +67,7 @@ const DRUID: &str = "druid.gardener.cloud";
 /// What the operator tells, which is taken and not kept.
 const EVENTS: &str = "events";
 /// By which the operator asks what it may do.
-const REVIEWS: &str = "selfsubjectaccessreviews";
+pub(super) const REVIEWS: &str = "selfsubjectaccessreviews";
 
 /// A request as it came.
 #[derive(Clone, Debug)]
@@ -240,6 +241,8 @@ struct State {
 pub struct Seed {
     state: Arc<Mutex<State>>,
     activity: Activity,
+    /// Ends with the value that [`Self::new`] returns.
+    _recording: Recording,
 }
 
 impl Seed {
@@ -247,6 +250,7 @@ impl Seed {
     pub fn new(activity: Activity) -> Self {
         let seed = Self {
             activity,
+            _recording: Recording::begin(),
             ..Self::default()
         };
         seed.lock().revision = 100;
@@ -493,7 +497,9 @@ impl Seed {
                 let mut state = self.lock();
                 let held = state.held.iter().position(|(matches, _)| matches(&call));
                 let held = held.map(|index| state.held.remove(index).1);
-                (state.decide(&call), held)
+                let decided = state.decide(&call);
+                Recording::request(&call, result_of(&decided));
+                (decided, held)
             };
             if let Some(held) = held {
                 held.await.unwrap();
@@ -504,6 +510,15 @@ impl Seed {
                 Err(failure) => fail(failure, &call.name).await,
             }
         })
+    }
+}
+
+/// The result of a request; empty for a success.
+fn result_of(decided: &Result<Outcome, Failure>) -> String {
+    match decided {
+        Ok(Outcome::Json(200..300, _) | Outcome::Watch(..)) => String::new(),
+        Ok(Outcome::Json(code, _)) => format!(" -> {code}"),
+        Err(failure) => format!(" -> {failure:?}"),
     }
 }
 

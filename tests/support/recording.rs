@@ -1,0 +1,341 @@
+//! Recordings of scripted runs. The requests of a run (acts) and its messages (words) are compared
+//! with `tests/snapshots/acts` and `tests/snapshots/words`, one file per test. The files do not
+//! depend on the machine:
+//!
+//! - Lines are grouped by object: tasks of different objects may run in any order.
+//! - A read is recorded once between two writes to its object: the number of polls depends on when
+//!   sockets answer.
+//! - Times, UIDs, resourceVersions and ports are left out: [`is_volatile`], [`masked`], [`spoken`].
+//! - Clusters whose requests wait for the real clock are left out: [`BY_THE_REAL_CLOCK`].
+
+mod page;
+mod status;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    fmt::{Debug, Write as _},
+    sync::{LazyLock, Once},
+};
+
+use dependency_watchdog::runtime::seed::FIELD_MANAGER;
+use regex::Regex;
+use serde_json::{Value, json};
+use tracing::{Event, Level, Metadata, Subscriber, field, level_filters::LevelFilter};
+use tracing_subscriber::{
+    layer::{Context, Layer, SubscriberExt as _},
+    registry,
+};
+
+use self::{
+    page::{Page, compare},
+    status::Statuses,
+};
+use super::{Call, seed::REVIEWS, selector::decode};
+
+/// The test binaries that are recorded.
+const RECORDED: [&str; 7] = [
+    "health_writer",
+    "prober_brake",
+    "prober_fleet",
+    "prober_flows",
+    "prober_letting_go",
+    "prober_walks",
+    "weed_writer",
+];
+/// The only test of these binaries with random input.
+const RANDOM: &str = "nothing_is_lost_whatever_happens";
+/// Clusters of tests with a rate limiter, which goes by the real clock: the end of the test finds
+/// them at any point.
+const BY_THE_REAL_CLOCK: [&str; 5] = ["acts", "finds", "lacks", "looks", "waits"];
+/// The seed of all jitter in a recorded run. Any number serves.
+const SEED: u64 = 1;
+/// The prefix of the operator's annotations and finalizers, and its short form.
+const PREFIX: (&str, &str) = ("dependency-watchdog.gardener.cloud/", "dwd/");
+
+/// The run that is recorded on this thread.
+#[derive(Default)]
+struct Run {
+    /// Requests to the seed, each with its result.
+    requests: Vec<(Call, String)>,
+    /// Log lines, each with the object that it is about.
+    log: Vec<(String, String)>,
+}
+
+thread_local! {
+    static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
+    /// The acts and the words of the runs so far. A test has a thread of its own.
+    static RUNS: Cell<[Vec<Page>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
+}
+
+fn record(what: impl FnOnce(&mut Run)) {
+    RUN.with_borrow_mut(|run| run.as_mut().map(what));
+}
+
+/// A recording with the name of its snapshots, which is compared when it is dropped. A clone
+/// records nothing.
+#[derive(Default)]
+pub(super) struct Recording(Option<String>);
+
+impl Clone for Recording {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
+}
+
+impl Recording {
+    /// Begins a recording, if this test is recorded.
+    pub(super) fn begin() -> Self {
+        let binary = env!("CARGO_CRATE_NAME");
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or_default();
+        if !RECORDED.contains(&binary) || test == RANDOM {
+            return Self(None);
+        }
+        static LISTEN: Once = Once::new();
+        LISTEN.call_once(|| {
+            tracing::subscriber::set_global_default(registry().with(Log)).unwrap();
+        });
+        fastrand::seed(SEED);
+        RUN.set(Some(Run::default()));
+        Self(Some(format!("{binary}__{}", test.replace("::", "__"))))
+    }
+
+    /// Records a request and its result.
+    pub(super) fn request(call: &Call, result: String) {
+        if !BY_THE_REAL_CLOCK.contains(&&*call.namespace) {
+            record(|run| run.requests.push((call.clone(), result)));
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let Some(name) = self.0.take() else {
+            return;
+        };
+        let run = RUN.take().unwrap_or_default();
+        // A test that fails gives its own reason.
+        if std::thread::panicking() {
+            return;
+        }
+        let [mut acts, mut words] = RUNS.take();
+        acts.push(acts_of(&run));
+        words.push(words_of(&run));
+        compare("acts", &name, &acts);
+        compare("words", &name, &words);
+        RUNS.set([acts, words]);
+    }
+}
+
+fn acts_of(run: &Run) -> Page {
+    let mut page = Page::default();
+    let mut statuses = Statuses::default();
+    let mut events = BTreeMap::new();
+    for (call, result) in &run.requests {
+        if call.resource == "events" {
+            let (about, said) = event(call, &mut events);
+            let again = if call.method == "PATCH" { " again" } else { "" };
+            let (kind, reason) = (text(&said["type"]), text(&said["reason"]));
+            page.add(about, format!("{kind} {reason}{again}{result}"));
+            continue;
+        }
+        let (plural, sub) = resource(call);
+        let is_apply = call.content_type.starts_with("application/apply");
+        let (method, is_read) = match &*call.method {
+            "POST" if plural == REVIEWS => ("ASK", true),
+            "GET" if call.is_watch() => ("WATCH", true),
+            "GET" if call.name.is_empty() => ("LIST", true),
+            "GET" => ("GET", true),
+            "PATCH" if is_apply => ("APPLY", false),
+            method => (method, false),
+        };
+        let mut line = format!("{method}{sub}");
+        for selector in ["labelSelector", "fieldSelector"] {
+            if let Some(value) = call.parameter(selector) {
+                let _ = write!(line, " {}", decode(value));
+            }
+        }
+        if call.only_metadata {
+            line += " metadata";
+        }
+        if method == "PATCH" {
+            let kind = call.content_type.split(['/', '-']).nth(1);
+            let _ = write!(line, " {}", kind.unwrap_or_default());
+        }
+        if is_apply && call.parameter("force") != Some("true") {
+            line += " unforced";
+        }
+        if let Some(manager) = call.parameter("fieldManager")
+            && manager != FIELD_MANAGER
+        {
+            let _ = write!(line, " by {manager}");
+        }
+        let mut changes = Vec::new();
+        if sub == "/status" {
+            [changes, _] = statuses.change(call, result);
+            // A refresh, or other words.
+            if changes.is_empty() {
+                continue;
+            }
+        } else if !call.body.is_null() {
+            let heading = [&call.name, text(&call.body["kind"]), &call.api_version];
+            let _ = write!(line, " {}", masked(&call.body, &heading));
+        }
+        line += result;
+        line.extend(changes.iter().map(|it| format!("\n    {it}")));
+        let line = line.replace(PREFIX.0, PREFIX.1);
+        match is_read {
+            true => page.add_read(heading(call), line),
+            false => page.add(heading(call), line),
+        }
+    }
+    page
+}
+
+fn words_of(run: &Run) -> Page {
+    let mut page = Page::default();
+    let mut statuses = Statuses::default();
+    let mut events = BTreeMap::new();
+    for (call, result) in &run.requests {
+        if call.resource == "events" && call.method == "POST" {
+            let (about, said) = event(call, &mut events);
+            let (reason, note) = (text(&said["reason"]), spoken(text(&said["note"])));
+            page.add(about, format!("{reason}: {note}"));
+        }
+        if resource(call).1 == "/status" {
+            let [_, changes] = statuses.change(call, result);
+            if !changes.is_empty() {
+                let line = format!("status\n    {}", changes.join("\n    "));
+                page.add(heading(call), line);
+            }
+        }
+    }
+    for (about, line) in &run.log {
+        page.add(format!("log{about}"), spoken(line));
+    }
+    page
+}
+
+/// The plural and, with a slash, the subresource.
+fn resource(call: &Call) -> (&str, &str) {
+    let slash = call.resource.rfind('/');
+    let slash = slash.filter(|_| !call.name.is_empty());
+    call.resource.split_at(slash.unwrap_or(call.resource.len()))
+}
+
+/// The object of a request, or the kind of objects.
+fn heading(call: &Call) -> String {
+    object(resource(call).0, &call.namespace, &call.name)
+}
+
+fn object(kind: &str, namespace: &str, name: &str) -> String {
+    match (namespace, name) {
+        ("", "") => kind.to_owned(),
+        ("", name) => format!("{kind} {name}"),
+        (namespace, name) => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+/// The object of an event, and the event as it was created: a patch that counts it again repeats
+/// neither.
+fn event(call: &Call, events: &mut BTreeMap<String, Value>) -> (String, Value) {
+    let name = match &*call.name {
+        "" => text(&call.body["metadata"]["name"]),
+        name => name,
+    };
+    let said = events.entry(format!("{}/{name}", call.namespace));
+    let said = said.or_insert_with(|| call.body.clone()).clone();
+    let field = |field: &str| text(&said["regarding"][field]);
+    let about = object(field("kind"), field("namespace"), field("name"));
+    (format!("events of {about}"), said)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Whether the value of a field is a time or an identity.
+fn is_volatile(key: &str) -> bool {
+    let ends = ["ime", "imestamp", "ince", "uid", "resourceVersion"];
+    ends.iter().any(|end| key.ends_with(end))
+}
+
+/// A body without the text of its heading, and with a star for each volatile value.
+fn masked(value: &Value, heading: &[&str]) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mask = |(key, value): (&String, &Value)| match value {
+                Value::String(text) if !text.is_empty() && heading.contains(&&**text) => None,
+                Value::String(_) if is_volatile(key) => Some((key.clone(), json!("*"))),
+                value => Some((key.clone(), masked(value, heading))),
+            };
+            object.iter().filter_map(mask).collect()
+        }
+        Value::Array(items) => items.iter().map(|item| masked(item, heading)).collect(),
+        leaf => leaf.clone(),
+    }
+}
+
+/// A message with a star for each port, each time, and each duration of a protection, which is
+/// measured by the real clock.
+fn spoken(said: &str) -> String {
+    static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
+        let port = r"(?<address>127\.0\.0\.1:)\d+";
+        let time = r"\d{4}-\d\d-\d\dT[\d:.]+Z";
+        let duration = r"(?<after> after )(\d+[hms] ?)+";
+        Regex::new(&format!("{port}|{time}|{duration}")).unwrap()
+    });
+    let said = VOLATILE.replace_all(said, "$address$after*");
+    said.replace(PREFIX.0, PREFIX.1)
+}
+
+/// Records the operator's log lines.
+struct Log;
+
+impl<S: Subscriber> Layer<S> for Log {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.target().starts_with("dependency_watchdog") && *metadata.level() <= Level::INFO
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::INFO)
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let Line { about, text } = line;
+        let known = event.metadata();
+        let target = known.target().replace("dependency_watchdog::", "");
+        if !BY_THE_REAL_CLOCK.iter().any(|name| about.ends_with(name)) {
+            let line = format!("{} {target}:{text}", known.level());
+            record(|run| run.log.push((about, line)));
+        }
+    }
+}
+
+/// A log line: its object, and its message with the other fields.
+#[derive(Default)]
+struct Line {
+    about: String,
+    text: String,
+}
+
+impl field::Visit for Line {
+    fn record_str(&mut self, field: &field::Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &field::Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.text = format!(" {value:?}{}", self.text),
+            "cluster" | "policy" if self.about.is_empty() => {
+                self.about = format!(" of {} {value:?}", field.name());
+            }
+            // They include the nanoseconds by which a process's stopped clock goes on.
+            name if name.ends_with("_seconds") => {}
+            name => self.text += &format!(" {name}={value:?}"),
+        }
+    }
+}
