@@ -1,5 +1,5 @@
 //! Did many clusters fall silent at once, or their Triggers fail? Then the cause is likely a common
-//! one, and is worth telling. What the leases prove is acted on all the same; Triggers are held by
+//! one, and is worth telling. An outage that the leases prove is acted on; Triggers are held by
 //! [`checks::spread`](crate::checks::spread). A cluster whose Trigger fails is silent here, whatever its
 //! leases say.
 

@@ -74,8 +74,8 @@ pub struct Assessment {
     pub too_slow: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,
-    /// Of these, those that are evidence against an outage all the same, since they are fresh. None
-    /// while the cluster is protected.
+    /// Of these, the fresh ones that are evidence against an outage. None while the cluster is
+    /// protected.
     pub counter_evidence: usize,
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.

@@ -409,7 +409,7 @@ fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case
 }
 
 proptest! {
-    /// Silence of some is no outage while enough nodes are heard, whatever becomes of these.
+    /// Silence of some nodes is no outage while enough leases are fresh, also of nodes that are replaced.
     #[test]
     fn no_outage_while_enough_leases_are_fresh(
         nodes in prop::collection::vec((any::<bool>(), 0_usize..5), 1..12),
