@@ -337,7 +337,9 @@ impl Observer {
     async fn facts(&mut self) -> Result<(), EvidenceError> {
         let started = self.now();
         let leases = self.watch.leases().names().clone();
-        let request = self.watch.request();
+        let mut request = self.watch.request();
+        // What a cache has left in doubt, it cannot settle.
+        request.consistent |= self.watch.doubted().is_some();
         let facts = match self.sources.facts(request).await {
             Ok(facts) => match self.beside_leases(facts).await? {
                 Some(facts) => facts,

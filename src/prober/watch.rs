@@ -96,6 +96,8 @@ pub struct Watch {
     facts_needed: bool,
     /// Leases have come since they were read.
     facts_lack_leases: bool,
+    /// When what had been seen of some lease was last forgotten: facts from before may be another node's.
+    forgot: Option<Moment>,
     /// They may lack Machines, and are read again, consistently, this long after they were read.
     doubted: Option<Duration>,
     proof: Proof,
@@ -125,6 +127,7 @@ impl Watch {
             facts_wanted: true,
             facts_needed: false,
             facts_lack_leases: false,
+            forgot: None,
             doubted: None,
             proof: Proof::default(),
             protected: false,
@@ -219,6 +222,7 @@ impl Watch {
         if forgot {
             self.proof = Proof::default();
             self.facts_wanted = true;
+            self.forgot = Some(snapshot.started);
         }
         if names_changed {
             self.facts_lack_leases = !self.roster.covers(self.leases.names());
@@ -288,7 +292,7 @@ impl Watch {
     pub fn learn(&mut self, roster: Roster, read: Moment, consistent: bool) {
         self.roster = roster;
         self.facts = Some(read);
-        self.facts_wanted = false;
+        self.facts_wanted = self.forgot.is_some_and(|forgot| read < forgot);
         self.facts_needed = false;
         self.facts_lack_leases = !self.roster.covers(self.leases.names());
         self.failures = 0;
@@ -309,6 +313,11 @@ impl Watch {
     /// Whether Nodes and Machines should be read when there is time.
     pub fn wants_facts(&self) -> bool {
         self.facts_wanted || self.facts_lack_leases || self.doubted.is_some()
+    }
+
+    /// Whether they are wanted for no other reason than that they may lack Machines.
+    pub fn only_doubts_facts(&self) -> bool {
+        !self.facts_wanted && !self.facts_lack_leases && self.doubted.is_some()
     }
 
     /// How long after the last read of Nodes and Machines they are to be read again, and consistently,

@@ -74,7 +74,8 @@ impl Observer {
 
     /// That moment, if facts are wanted, and those that are read then come before the leases are.
     fn facts_from(&self, at: Instant, due: Instant) -> Option<Instant> {
-        (self.watch.wants_facts() && at + self.lead(Look::Nodes) <= due).then_some(at)
+        let wanted = self.watch.wants_facts() && !self.proving;
+        (wanted && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
     async fn facts_at_leisure(&mut self, due: Instant) {
@@ -99,7 +100,10 @@ impl Observer {
             Ok(Ok(facts)) => self.learn(&facts, &leases, consistency == Consistency::Consistent),
             Ok(Err(error)) => {
                 self.not_learnt(&error);
-                self.watch.need_facts();
+                // What is only doubted is read again later: the verdict goes by what is known.
+                if !self.watch.only_doubts_facts() {
+                    self.watch.need_facts();
+                }
             }
             // There was no time; leases go before.
             Err(_) => {}

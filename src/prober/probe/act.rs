@@ -162,7 +162,11 @@ impl Probe {
     fn restore(&mut self, conclusion: &Conclusion, settings: &Settings) {
         let order = Order {
             aim: Aim::Restore,
-            restore: settings.restore,
+            restore: match self.stance {
+                // What gardenlet has put to zero meanwhile is its decision.
+                Stance::LetGo(_, Some(_)) => Restore::Marked,
+                _ => settings.restore,
+            },
             provable: None,
             valid_until: Instant::now() + restore_within(settings),
         };

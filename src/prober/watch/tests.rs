@@ -303,6 +303,23 @@ fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     assert!(!shoot.watch.wants_facts());
 }
 
+/// Its Node may be another.
+#[test]
+fn a_lease_that_is_new_under_its_name_has_nodes_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.list(105.0, 100);
+    shoot.learn(105.0);
+    shoot.list(118.0, 100);
+    assert!(shoot.watch.suspect());
+    // A consistent list is older than the one before: a restored etcd.
+    shoot.revision -= 100;
+    assert_eq!(shoot.list(119.0, 100), Taken::NeedsFacts);
+    shoot.learn(110.0);
+    assert!(shoot.watch.wants_facts(), "they were asked for before");
+    shoot.learn(120.0);
+    assert!(!shoot.watch.wants_facts());
+}
+
 /// Lists of Nodes may take long, and leases may come all the while.
 #[test]
 fn leases_that_come_keep_no_outage_from_being_proven() {
