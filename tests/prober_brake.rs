@@ -7,12 +7,12 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::prober::{guard::Guard, plan::Aim, scale::Resources};
+use dependency_watchdog::prober::{guard::Reach, plan::Aim};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Stage, World, assert_kept, assert_released,
-    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked, policy,
-    protected, run, scale_by_hand, undecodable, unreadable_grace,
+    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked, new_guard,
+    policy, protected, reach, run, scale_by_hand, selected, undecodable, unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on. A mode of null is
@@ -199,10 +199,12 @@ fn a_dry_run_has_no_way_to_write() {
                 stage.seed.forget_calls();
             }
             let before = stage.object("deployments", "first");
-            let seed = stage.seed.unlimited();
-            let guard = Guard::new("a".into(), seed, Resources::default(), None);
-            stage.guard = guard.dry_run(true);
-            stage.guard.adopt(&stage.settings.dependents);
+            let reach = Reach {
+                dry_run: true,
+                ..reach(stage.seed.unlimited())
+            };
+            stage.guard = new_guard("a", &reach, None);
+            stage.guard.learn(selected(&stage.settings));
             stage.act(aim).await;
             assert_eq!(stage.object("deployments", "first"), before, "{aim:?}");
             assert_eq!(stage.seed.writes().len(), 0, "{aim:?}");

@@ -15,9 +15,8 @@ use std::{num::NonZeroU32, time::Duration};
 use dependency_watchdog::{
     api::{Action, ClusterHealthStatus, Protection},
     prober::{
-        guard::{Guard, Order},
+        guard::Guard,
         plan::{Aim, IGNORE, MARK, RECORD},
-        scale::Resources,
     },
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
@@ -25,7 +24,8 @@ use futures::{future::BoxFuture, poll};
 use serde_json::{Value, json};
 use support::{
     Call, EVER, Failure, INTERVAL, RUNNING, Read, Stage, World, change_policy, change_shoot,
-    delayed, deselect, guard, info, protected, put_workload, run,
+    delayed, deselect, doubt, guard, healthy, info, new_guard, outage, protected, put_workload,
+    reach, run, selected, verdict,
 };
 use tokio::{
     task::yield_now,
@@ -40,7 +40,7 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
         let release = stage
             .seed
             .hold(|call| call.brief() == "PATCH deployments/first");
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         stage.until_asked("PATCH deployments/first").await;
         release.send(()).unwrap();
         stage.guard.shut_down().await;
@@ -54,12 +54,9 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
         stage.act(Aim::Protect).await;
-        let seed = stage.seed.unlimited();
-        stage.guard = Guard::new("a".into(), seed, Resources::default(), None);
-        stage.guard.adopt(&stage.settings.dependents);
-        stage
-            .guard
-            .act(stage.order(Aim::Protect), || "silent".to_owned());
+        stage.guard = new_guard("a", &reach(stage.seed.unlimited()), None);
+        stage.guard.learn(selected(&stage.settings));
+        outage(&mut stage.guard, "silent", EVER);
         stage.follow().await;
         let last = stage.guard.last_action().unwrap();
         assert_eq!(last.action, Action::ScaledDown);
@@ -78,7 +75,7 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
             object["metadata"]["annotations"] = json!({});
             object["spec"]["replicas"] = json!(3);
         });
-        let mut dependents = stage.guard.ledger().status();
+        let mut dependents = stage.guard.machine().ledger().status();
         for dependent in &mut dependents {
             dependent.owed = dependent.r#ref.name == "first";
         }
@@ -91,9 +88,7 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
             ..ClusterHealthStatus::default()
         };
         stage.guard = guard(&stage.seed, &stage.settings, Some(&known));
-        stage
-            .guard
-            .act(stage.order(Aim::Protect), || "5 of 5".to_owned());
+        outage(&mut stage.guard, "5 of 5", EVER);
         stage.follow().await;
         let told = |stage: &Stage| {
             let last = stage.guard.last_action().unwrap();
@@ -112,9 +107,7 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
         }
         stage.act(Aim::Restore).await;
         assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
-        stage
-            .guard
-            .act(stage.order(Aim::Protect), || "4 of 5".to_owned());
+        outage(&mut stage.guard, "4 of 5", EVER);
         stage.follow().await;
         let message = "scaled to zero: third; 4 of 5".to_owned();
         assert_eq!(told(&stage), (Action::ScaledDown, message));
@@ -126,25 +119,18 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
 fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
-        stage.guard.act(order_until(&stage, 15), String::new);
+        outage(&mut stage.guard, "", Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
-        assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+        assert_eq!(stage.guard.machine().protection(), Protection::ScalingDown);
         // One that is renewed in time carries on.
-        stage.guard.act(order_until(&stage, 15), String::new);
+        outage(&mut stage.guard, "", Duration::from_secs(15));
         stage.advance(Duration::from_secs(10)).await;
-        stage.guard.act(order_until(&stage, 15), String::new);
+        outage(&mut stage.guard, "", Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first", "second"]);
-        assert_eq!(stage.guard.protection(), Protection::Active);
+        assert_eq!(stage.guard.machine().protection(), Protection::Active);
     });
-}
-
-fn order_until(stage: &Stage, seconds: u64) -> Order {
-    Order {
-        valid_until: Instant::now() + Duration::from_secs(seconds),
-        ..stage.order(Aim::Protect)
-    }
 }
 
 #[test]
@@ -158,7 +144,7 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         let mut stage = Stage::new(&dependents);
         stage.seed.follow("low-a", false);
         stage.seed.follow("low-b", false);
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         // Both are written before either has had an effect; the next level waits for both.
         for freed in ["low-a", "low-b"] {
             stage.advance(Duration::from_secs(5)).await;
@@ -169,7 +155,7 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         }
         stage.advance(Duration::from_secs(5)).await;
         assert_eq!(stage.written()[2..], ["high"]);
-        assert_eq!(stage.guard.protection(), Protection::Active);
+        assert_eq!(stage.guard.machine().protection(), Protection::Active);
     });
 }
 
@@ -178,7 +164,7 @@ fn the_initial_delay_comes_only_before_a_write() {
     run(async {
         let mut stage = Stage::new(&[delayed("first", 20), delayed("second", 0)]);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         stage.advance(Duration::from_secs(60)).await;
         let times: Vec<(String, Duration)> = stage
             .seed
@@ -195,10 +181,10 @@ fn the_initial_delay_comes_only_before_a_write() {
         );
         // Looked at again, there is nothing to write and nothing to wait for.
         let begin = Instant::now();
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         // Each is found settled, and the flow ends.
         for _ in 0..3 {
-            stage.guard.progress(INTERVAL).await;
+            stage.guard.progress().await;
         }
         assert_eq!(begin.elapsed(), Duration::ZERO);
         assert_eq!(stage.seed.writes().len(), 2);
@@ -274,10 +260,10 @@ fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
             let begin = Instant::now();
             for verdict in verdicts.chars() {
                 match verdict {
-                    '+' => stage.guard.act(stage.order(Aim::Restore), String::new),
-                    '-' => stage.guard.act(stage.order(Aim::Protect), String::new),
-                    'g' => stage.guard.hold(),
-                    _ => stage.guard.stop(),
+                    '+' => stage.verdict(Aim::Restore),
+                    '-' => stage.verdict(Aim::Protect),
+                    'g' => healthy(&mut stage.guard, Some("closed")),
+                    _ => doubt(&mut stage.guard),
                 }
                 stage.advance(INTERVAL).await;
             }
@@ -301,7 +287,7 @@ fn a_restore_that_fails_after_its_delay_does_not_wait_again() {
         stage.seed.fail(Failure::Status(503), (0, 1), writes);
         let begin = Instant::now();
         for _ in 0..4 {
-            stage.guard.act(stage.order(Aim::Restore), String::new);
+            stage.verdict(Aim::Restore);
             stage.advance(INTERVAL).await;
         }
         let times = stage.seed.writes().into_iter().map(|call| call.at - begin);
@@ -465,10 +451,10 @@ fn an_initial_delay_ends_when_the_flow_is_stopped() {
     run(async {
         let mut stage = Stage::new(&[delayed("first", 3_000)]);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         stage.advance(Duration::from_secs(5)).await;
-        stage.guard.stop();
-        stage.guard.progress(INTERVAL).await;
+        doubt(&mut stage.guard);
+        stage.guard.progress().await;
         // tokio's timers are rounded up to milliseconds.
         assert_eq!(begin.elapsed().as_secs(), 5);
         assert!(begin.elapsed() < Duration::from_millis(5_010));
@@ -501,7 +487,7 @@ async fn waiting_for_the_first(aim: Aim) -> Stage {
 async fn late(aim: Aim) {
     let mut stage = waiting_for_the_first(aim).await;
     let begin = Instant::now();
-    stage.guard.act(stage.order(aim), String::new);
+    stage.verdict(aim);
     stage.follow().await;
     let problems = stage.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -535,7 +521,7 @@ async fn late_over_flows(aim: Aim) {
     while stage.written().len() < 2 && begin.elapsed() < Duration::from_secs(120) {
         let reads = |call: &Call| call.brief() == "GET deployments/first";
         stage.seed.fail(Failure::Status(503), (4, 1), reads);
-        stage.guard.act(stage.order(aim), String::new);
+        stage.verdict(aim);
         stage.advance(Duration::from_secs(5)).await;
         stage.seed.heal();
     }
@@ -553,14 +539,14 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
             info("Deployment", "second", 1),
         ]);
         stage.seed.follow("first", false);
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         stage.advance(Duration::from_secs(5)).await;
         assert_eq!(stage.written(), ["first"]);
         stage.seed.follow("first", true);
         let begin = Instant::now();
-        stage.guard.act(stage.order(Aim::Restore), String::new);
+        stage.verdict(Aim::Restore);
         while stage.replicas("deployments", "first") == 0 {
-            stage.guard.progress(INTERVAL).await;
+            stage.guard.progress().await;
         }
         assert!(begin.elapsed() < Duration::from_secs(1));
         stage.follow().await;
@@ -570,7 +556,7 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
             ["first", "first"],
             "the other was never touched"
         );
-        assert_eq!(stage.guard.protection(), Protection::None);
+        assert_eq!(stage.guard.machine().protection(), Protection::None);
     });
 }
 
@@ -584,10 +570,10 @@ fn doubt_ends_what_an_overtaking_verdict_began() {
             .seed
             .hold(|call| call.brief() == "GET deployments/first");
         stage.seed.forget_calls();
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         stage.until_asked("GET deployments/first").await;
-        stage.guard.act(stage.order(Aim::Restore), String::new);
-        stage.guard.stop();
+        stage.verdict(Aim::Restore);
+        doubt(&mut stage.guard);
         release.send(()).unwrap();
         stage.follow().await;
         assert_eq!(stage.seed.writes().len(), 0);
@@ -604,17 +590,16 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         stage
             .seed
             .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
-        let client = stage.seed.unlimited();
-        let mut other = Guard::new("b".into(), client, Resources::default(), None);
-        other.adopt(&stage.settings.dependents);
+        let mut other = new_guard("b", &reach(stage.seed.unlimited()), None);
+        other.learn(selected(&stage.settings));
         let begin = Instant::now();
-        stage.guard.act(stage.order(Aim::Protect), String::new);
-        other.act(stage.order(Aim::Protect), String::new);
-        while other.protection() != Protection::Active {
-            other.progress(INTERVAL).await;
+        stage.verdict(Aim::Protect);
+        verdict(&mut other, Aim::Protect);
+        while other.machine().protection() != Protection::Active {
+            other.progress().await;
         }
         assert!(begin.elapsed() < Duration::from_secs(1));
-        assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+        assert_eq!(stage.guard.machine().protection(), Protection::ScalingDown);
     });
 }
 
@@ -635,7 +620,7 @@ fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
             let reads = |call: &Call| call.brief() == "GET deployments/second";
             stage.seed.fail(failure, (0, usize::MAX), reads);
             for _ in 0..20 {
-                stage.guard.act(stage.order(Aim::Protect), String::new);
+                stage.verdict(Aim::Protect);
                 stage.advance(Duration::from_secs(3)).await;
             }
             assert_eq!(stage.problems()[0].reason, reason);
@@ -643,7 +628,7 @@ fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
             assert_eq!(looks, expected, "{failure:?}");
             stage.seed.heal();
             for _ in 0..5 {
-                stage.guard.act(stage.order(Aim::Protect), String::new);
+                stage.verdict(Aim::Protect);
                 stage.advance(Duration::from_secs(3)).await;
             }
             stage.assert_down("deployments", "second", "mended");
@@ -661,10 +646,10 @@ fn a_restore_passes_what_it_owes_nothing() {
         stage.seed.delete("deployments", "a", "missing");
         stage.act(Aim::Protect).await;
         stage.assert_down("deployments", "first-down", "stuck");
-        assert_eq!(stage.guard.protection(), Protection::ScalingDown);
+        assert_eq!(stage.guard.machine().protection(), Protection::ScalingDown);
         stage.act(Aim::Restore).await;
         stage.assert_up("deployments", "first-down", "restored");
-        assert_eq!(stage.guard.protection(), Protection::None);
+        assert_eq!(stage.guard.machine().protection(), Protection::None);
         assert_eq!(stage.problems()[0].reason, "DependentMissing");
     });
 }
@@ -703,15 +688,15 @@ async fn queued(seconds: u64) -> Stage {
     };
     let client = stage.seed.unlimited().client().clone();
     let seed = Seed::new(client, budget);
-    stage.guard = Guard::new("a".into(), seed, Resources::default(), None);
-    stage.guard.adopt(&stage.settings.dependents);
-    stage.guard.act(order_until(&stage, seconds), String::new);
+    stage.guard = new_guard("a", &reach(seed), None);
+    stage.guard.learn(selected(&stage.settings));
+    outage(&mut stage.guard, "", Duration::from_secs(seconds));
     stage.advance(Duration::from_secs(1)).await;
     assert_eq!(
         stage.seed.briefs(),
         ["GET deployments/first", "GET deployments/second"]
     );
-    assert!(stage.guard.is_engaged());
+    assert!(stage.guard.machine().is_engaged());
     stage
 }
 
@@ -720,9 +705,9 @@ async fn queued(seconds: u64) -> Stage {
 fn a_write_that_waits_for_its_turn_ends_with_the_flow() {
     run(async {
         let mut stage = queued(15).await;
-        stage.guard.stop();
-        timeout(EVER, stage.guard.progress(INTERVAL)).await.unwrap();
-        assert!(!stage.guard.is_engaged());
+        doubt(&mut stage.guard);
+        timeout(EVER, stage.guard.progress()).await.unwrap();
+        assert!(!stage.guard.machine().is_engaged());
         assert_eq!(stage.written(), Vec::<String>::new());
     });
 }
@@ -732,9 +717,9 @@ fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
     run(async {
         let mut stage = queued(15).await;
         let begin = Instant::now();
-        timeout(EVER, stage.guard.progress(INTERVAL)).await.unwrap();
+        timeout(EVER, stage.guard.progress()).await.unwrap();
         assert_eq!(begin.elapsed().as_secs(), 14);
-        assert!(!stage.guard.is_engaged());
+        assert!(!stage.guard.machine().is_engaged());
         assert_eq!(stage.written(), Vec::<String>::new());
     });
 }
@@ -789,7 +774,7 @@ async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
 
 /// The guard of another cluster, which has protected it before, or not, and acts on another verdict.
 fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Guard {
-    let mut dependents = stage.guard.ledger().status();
+    let mut dependents = stage.guard.machine().ledger().status();
     for dependent in &mut dependents {
         dependent.owed = before != Protection::None;
     }
@@ -799,14 +784,9 @@ fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) 
         ..ClusterHealthStatus::default()
     };
     put_workload(&stage.seed, "Deployment", name, "first", 3);
-    let mut guard = Guard::new(
-        name.into(),
-        seed.clone(),
-        Resources::default(),
-        Some(&known),
-    );
-    guard.adopt(&stage.settings.dependents);
-    guard.act(stage.order(aim), String::new);
+    let mut guard = new_guard(name, &reach(seed.clone()), Some(&known));
+    guard.learn(selected(&stage.settings));
+    verdict(&mut guard, aim);
     guard
 }
 
@@ -818,17 +798,13 @@ fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
         (Aim::Protect, Protection::ScalingDown),
         (Aim::Protect, Protection::Restoring),
         (Aim::Restore, Protection::Active),
-        (Aim::Release, Protection::Active),
     ] {
         run(async move {
             let stage = Stage::new(&[info("Deployment", "first", 0)]);
             let seed = scarce(&stage);
             let held_up = hold_up(&seed).await;
             let looks = [
-                (Aim::Look, Protection::None),
-                (Aim::Look, Protection::Active),
                 (Aim::Restore, Protection::None),
-                (Aim::Release, Protection::None),
                 (Aim::Protect, Protection::Active),
             ];
             let _looking = looks.map(|(aim, before)| acting(&stage, &seed, "looks", aim, before));
@@ -850,14 +826,14 @@ fn whoever_takes_goes_before_all_who_were_refused() {
         let seed = scarce(&stage);
         let mut refused = acting(&stage, &seed, "lacks", Aim::Protect, Protection::None);
         stage.seed.delete("deployments", "lacks", "first");
-        while refused.is_engaged() {
-            refused.progress(INTERVAL).await;
+        while refused.machine().is_engaged() {
+            refused.progress().await;
         }
-        assert_eq!(refused.protection(), Protection::ScalingDown);
+        assert_eq!(refused.machine().protection(), Protection::ScalingDown);
         sleep(INTERVAL).await;
         let held_up = hold_up(&seed).await;
-        refused.act(stage.order(Aim::Protect), String::new);
-        assert!(refused.is_engaged(), "it is looked at again");
+        verdict(&mut refused, Aim::Protect);
+        assert!(refused.machine().is_engaged(), "it is looked at again");
         let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
         stage.seed.forget_calls();
         assert_eq!(

@@ -14,13 +14,19 @@ use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::{
     api::Protection,
-    prober::{guard::Guard, plan::Aim, scale::Resources},
+    prober::{
+        guard::{Guard, Reach},
+        plan::Aim,
+    },
     runtime::seed::{Budget, REQUEST_LIMIT, Seed as Turns},
 };
 use futures::future::join_all;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{Call, Failure, INTERVAL, Seed, Stage, info, put_workload, run};
+use support::{
+    Call, Failure, Seed, Stage, deselected, info, new_guard, put_workload, reach, run, selected,
+    verdict,
+};
 use tokio::time::{Instant, timeout_at};
 
 const DISCOVERY: &str = "GET /apis/druid.gardener.cloud/v1alpha1";
@@ -51,13 +57,13 @@ fn what_is_owed_is_not_gone_with_its_version() {
             let problems = stage.problems();
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert_eq!(problems[0].reason, "KindUnknown");
-            assert_ne!(stage.guard.protection(), Protection::None);
+            assert_ne!(stage.guard.machine().protection(), Protection::None);
             stage.assert_down("etcds", "first", "not served");
         }
         stage.seed.serve_etcds(&["v1alpha1"]);
         stage.act(Aim::Restore).await;
         stage.assert_up("etcds", "first", "served again");
-        assert_eq!(stage.guard.protection(), Protection::None);
+        assert_eq!(stage.guard.machine().protection(), Protection::None);
     });
 }
 
@@ -74,14 +80,14 @@ fn what_is_owed_is_reached_by_another_version(
         stage.seed.serve_etcds(served);
         stage.seed.serve_etcds_without_scale(&["v1alpha1"]);
         if let_go {
-            stage.guard.adopt(&[]);
+            stage.guard.learn(deselected(&stage.settings));
         }
         stage.seed.forget_calls();
         stage.act(Aim::Restore).await;
         assert_eq!(stage.problems(), []);
         assert_eq!(stage.replicas("etcds", "first"), 3);
         assert_eq!(stage.replicas("deployments", "kcm"), 3);
-        assert_eq!(stage.guard.protection(), Protection::None);
+        assert_eq!(stage.guard.machine().protection(), Protection::None);
         let writes = stage.seed.writes();
         let of_etcds = writes
             .iter()
@@ -161,16 +167,16 @@ fn a_dependent_that_is_absent_sends_one_discovery() {
 
 /// Clusters that have the same dependent, with what they know of kinds in common.
 fn guards(stage: &Stage) -> Vec<Guard> {
-    let (seed, resources) = (stage.seed.unlimited(), Resources::default());
+    let reach = reach(stage.seed.unlimited());
     ["a", "b", "c"]
-        .map(|cluster| guard(stage, cluster, &seed, &resources))
+        .map(|cluster| guard(stage, cluster, &reach))
         .into()
 }
 
-fn guard(stage: &Stage, cluster: &str, seed: &Turns, resources: &Resources) -> Guard {
+fn guard(stage: &Stage, cluster: &str, reach: &Reach) -> Guard {
     put_workload(&stage.seed, "Etcd", cluster, "first", 3);
-    let mut guard = Guard::new(cluster.into(), seed.clone(), resources.clone(), None);
-    guard.adopt(&stage.settings.dependents);
+    let mut guard = new_guard(cluster, reach, None);
+    guard.learn(selected(&stage.settings));
     guard
 }
 
@@ -178,7 +184,7 @@ fn guard(stage: &Stage, cluster: &str, seed: &Turns, resources: &Resources) -> G
 async fn follow(guards: &mut [Guard], time: Duration) {
     let follow = async |guard: &mut Guard| {
         let end = Instant::now() + time;
-        while timeout_at(end, guard.progress(INTERVAL)).await.is_ok() {}
+        while timeout_at(end, guard.progress()).await.is_ok() {}
     };
     join_all(guards.iter_mut().map(follow)).await;
 }
@@ -196,7 +202,7 @@ fn who_asks_together_asks_once(#[case] served: bool) {
         let release = stage.seed.hold(|call| call.brief() == DISCOVERY);
         let mut guards = guards(&stage);
         for guard in &mut guards {
-            guard.act(stage.order(Aim::Protect), String::new);
+            verdict(guard, Aim::Protect);
         }
         // All of them have begun, and wait.
         let time = Duration::from_secs(5);
@@ -206,7 +212,7 @@ fn who_asks_together_asks_once(#[case] served: bool) {
         follow(&mut guards, time).await;
         assert_eq!(lookups(&stage.seed), 1);
         for guard in &guards {
-            let active = guard.protection() == Protection::Active;
+            let active = guard.machine().protection() == Protection::Active;
             assert_eq!(active, served);
         }
     });
@@ -222,23 +228,23 @@ fn who_waits_together_fails_together() {
         stage.seed.fail(Failure::Hang, (0, 1), discovery);
         let mut guards = guards(&stage);
         for guard in &mut guards {
-            guard.act(stage.order(Aim::Protect), String::new);
+            verdict(guard, Aim::Protect);
         }
         follow(&mut guards, REQUEST_LIMIT + Duration::from_millis(1)).await;
         assert_eq!(lookups(&stage.seed), 1);
         for guard in &guards {
-            let problems: Vec<_> = guard.ledger().problems().collect();
+            let problems: Vec<_> = guard.machine().ledger().problems().collect();
             assert_eq!(problems[0].reason, "ScalingFailed");
             assert!(problems[0].message.contains("did not answer"));
         }
         // It is not remembered.
         for guard in &mut guards {
-            guard.act(stage.order(Aim::Protect), String::new);
+            verdict(guard, Aim::Protect);
         }
         follow(&mut guards, Duration::from_secs(5)).await;
         assert_eq!(lookups(&stage.seed), 2);
         for guard in &guards {
-            assert_eq!(guard.protection(), Protection::Active);
+            assert_eq!(guard.machine().protection(), Protection::Active);
         }
     });
 }
@@ -260,16 +266,17 @@ fn who_has_not_waited_for_a_failure_does_not_fail_by_it() {
         };
         let busy = Turns::new(stage.seed.unlimited().client().clone(), budget);
         busy.turn().await;
-        let resources = Resources::default();
-        let mut guards = [
-            guard(&stage, "a", &busy, &resources),
-            guard(&stage, "b", &stage.seed.unlimited(), &resources),
-        ];
+        let idle = reach(stage.seed.unlimited());
+        let busy = Reach {
+            scale: busy,
+            ..idle.clone()
+        };
+        let mut guards = [guard(&stage, "a", &busy), guard(&stage, "b", &idle)];
         for guard in &mut guards {
-            guard.act(stage.order(Aim::Protect), String::new);
+            verdict(guard, Aim::Protect);
         }
         let failed = |guard: &Guard| {
-            let mut problems = guard.ledger().problems();
+            let mut problems = guard.machine().ledger().problems();
             problems.any(|it| it.reason == "ScalingFailed")
         };
         follow(&mut guards, Duration::from_millis(1)).await;
@@ -289,7 +296,7 @@ fn a_kind_that_is_not_served_is_asked_for_now_and_then() {
         let mut stage = Stage::new(&[info("Etcd", "first", 0)]);
         stage.seed.serve_etcds(&[]);
         for lookups_by_then in [1, 1, 1, 2] {
-            stage.guard.act(stage.order(Aim::Protect), String::new);
+            stage.verdict(Aim::Protect);
             stage.advance(Duration::from_millis(3_400)).await;
             assert_eq!(lookups(&stage.seed), lookups_by_then);
             assert_eq!(stage.problems()[0].reason, "KindUnknown");

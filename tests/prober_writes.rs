@@ -17,7 +17,7 @@ use dependency_watchdog::{
     prober::plan::{Aim, MARK, RECORD},
 };
 use serde_json::{Value, json};
-use support::{Call, Failure, Stage, guard, info, run};
+use support::{Call, Failure, Stage, doubt, guard, info, run};
 use tokio::time::Instant;
 
 /// The requests of a scale: the kind of the dependent, its resource, and which request of which
@@ -78,7 +78,7 @@ async fn stage_for(target: Target, aim: Aim, case: &str) -> Stage {
         stage.assert_down("deployments", "second", case);
         // Another process comes, which knows nothing but what the cluster's record says.
         let known = ClusterHealthStatus {
-            dependents: stage.guard.ledger().status(),
+            dependents: stage.guard.machine().ledger().status(),
             protection: Protection::Active,
             ..Default::default()
         };
@@ -128,7 +128,7 @@ async fn scale_fails(target: Target, failure: Failure, aim: Aim) {
     assert_eq!(tries, expected, "{case}: {briefs:?}");
     if aim == Aim::Restore {
         assert!(stage.entry("first").owed, "{case}");
-        assert!(stage.guard.is_engaged(), "{case}");
+        assert!(stage.guard.machine().is_engaged(), "{case}");
     }
 
     stage.seed.heal();
@@ -137,13 +137,21 @@ async fn scale_fails(target: Target, failure: Failure, aim: Aim) {
     if aim == Aim::Protect {
         stage.assert_down(target.resource, "first", &case);
         stage.assert_down("deployments", "second", &case);
-        assert_eq!(stage.guard.protection(), Protection::Active, "{case}");
+        assert_eq!(
+            stage.guard.machine().protection(),
+            Protection::Active,
+            "{case}"
+        );
         stage.act(Aim::Restore).await;
     }
     stage.assert_up(target.resource, "first", &case);
     stage.assert_up("deployments", "second", &case);
-    assert_eq!(stage.guard.protection(), Protection::None, "{case}");
-    assert!(!stage.guard.is_engaged(), "{case}");
+    assert_eq!(
+        stage.guard.machine().protection(),
+        Protection::None,
+        "{case}"
+    );
+    assert!(!stage.guard.machine().is_engaged(), "{case}");
 }
 
 #[test]
@@ -191,7 +199,7 @@ async fn answer_is_lost(target: Target, failure: Failure, aim: Aim) {
         _ => (Deed::ScaledUp { to: 3 }, Protection::None),
     };
     assert_eq!(told, [("first", &deed), ("second", &deed)], "{case}");
-    assert_eq!(stage.guard.protection(), protection, "{case}");
+    assert_eq!(stage.guard.machine().protection(), protection, "{case}");
     for (resource, name) in [(target.resource, "first"), ("deployments", "second")] {
         match aim {
             Aim::Protect => stage.assert_down(resource, name, &case),
@@ -241,7 +249,7 @@ async fn recovery_after_lost_answer(target: Target, failure: Failure) {
         .seed
         .fail_committed(failure, (0, 1), move |call| call.brief() == target.request);
     stage.act(Aim::Protect).await;
-    assert!(stage.guard.is_engaged(), "{case}");
+    assert!(stage.guard.machine().is_engaged(), "{case}");
     stage.act(Aim::Restore).await;
     stage.assert_up(target.resource, "first", &case);
 }
@@ -266,7 +274,7 @@ async fn conflicts(times: usize) {
         },
     );
     let begin = Instant::now();
-    stage.guard.act(stage.order(Aim::Protect), String::new);
+    stage.verdict(Aim::Protect);
     stage.until_settled().await;
     assert!(
         begin.elapsed() < Duration::from_secs(1),
@@ -373,7 +381,7 @@ async fn shut_down(target: Target) {
         info("Deployment", "second", 1),
     ]);
     let release = stage.seed.hold(move |call| call.brief() == target.request);
-    stage.guard.act(stage.order(Aim::Protect), String::new);
+    stage.verdict(Aim::Protect);
     stage.until_asked(target.request).await;
     let ended = stage.guard.shut_down();
     let ((), answered) = tokio::join!(ended, async { release.send(()) });
@@ -387,7 +395,11 @@ async fn shut_down(target: Target) {
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     assert_eq!(annotations[MARK] == "", target.writes, "{target:?}");
     assert_eq!(stage.replicas("deployments", "second"), 3, "{target:?}");
-    assert_eq!(stage.guard.is_engaged(), target.writes, "{target:?}");
+    assert_eq!(
+        stage.guard.machine().is_engaged(),
+        target.writes,
+        "{target:?}"
+    );
 }
 
 /// A seed that does not answer keeps the process from its end for so long, and no longer.
@@ -396,7 +408,7 @@ fn the_end_of_the_process_does_not_wait_for_a_turn_for_ever() {
     run(async {
         let mut stage = Stage::new(&[info("Etcd", "first", 0)]);
         let release = stage.seed.hold(|call| call.brief() == "PATCH etcds/first");
-        stage.guard.act(stage.order(Aim::Protect), String::new);
+        stage.verdict(Aim::Protect);
         stage.until_asked("PATCH etcds/first").await;
         let began = Instant::now();
         let late = async {
@@ -411,7 +423,7 @@ fn the_end_of_the_process_does_not_wait_for_a_turn_for_ever() {
         );
         assert_eq!(stage.replicas("etcds", "first"), 3);
         // Its record tells the number, and the next verdict takes it up.
-        assert!(stage.guard.is_engaged());
+        assert!(stage.guard.machine().is_engaged());
     });
 }
 
@@ -421,10 +433,10 @@ async fn stopped(target: Target) {
         info("Deployment", "second", 1),
     ]);
     let release = stage.seed.hold(move |call| call.brief() == target.request);
-    stage.guard.act(stage.order(Aim::Protect), String::new);
+    stage.verdict(Aim::Protect);
     stage.until_asked(target.request).await;
     let before = stage.seed.writes().len();
-    stage.guard.stop();
+    doubt(&mut stage.guard);
     release.send(()).unwrap();
     stage.follow().await;
     assert_eq!(stage.seed.writes().len(), before, "{target:?}");
@@ -432,11 +444,11 @@ async fn stopped(target: Target) {
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     let marked = annotations[MARK] == "";
     assert_eq!(marked, target.writes, "{target:?}");
-    assert_eq!(stage.guard.is_engaged(), marked, "{target:?}");
+    assert_eq!(stage.guard.machine().is_engaged(), marked, "{target:?}");
     // What was written is taken up by whichever verdict comes next.
     stage.act(Aim::Restore).await;
     assert_eq!(stage.replicas(target.resource, "first"), 3, "{target:?}");
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     assert_eq!(annotations[MARK], Value::Null, "{target:?}");
-    assert!(!stage.guard.is_engaged());
+    assert!(!stage.guard.machine().is_engaged());
 }

@@ -1,6 +1,6 @@
 //! What was done to one cluster's dependents, for those who are told of it.
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     flow::FlowEvent,
@@ -9,6 +9,7 @@ use super::{
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction},
     health::{Deed, DependentNews},
+    util::now::Now,
 };
 
 /// What an earlier run has told is kept up to this length: one run may follow another many times.
@@ -63,8 +64,9 @@ impl Account {
         aim: Aim,
         (step, found): (Step, Option<&Observed>),
         why: &str,
+        now: Now,
     ) {
-        self.acted(aim, step, &event.dependent.reference.name, why);
+        self.acted(aim, step, &event.dependent.reference.name, why, now);
         if let Some(deed) = Deed::of(step, found) {
             self.tell(event, deed, why);
         }
@@ -72,8 +74,8 @@ impl Account {
 
     /// Takes down that this dependent was found at zero by us, which nobody has told: whoever scaled it
     /// ended before.
-    pub(super) fn found_down(&mut self, name: &str, why: &str) {
-        self.set(Action::ScaledDown, "found scaled to zero", name, why);
+    pub(super) fn found_down(&mut self, name: &str, why: &str, now: Now) {
+        self.set(Action::ScaledDown, "found scaled to zero", name, why, now);
     }
 
     /// Takes down what is to be told of the dependent of this event.
@@ -86,7 +88,7 @@ impl Account {
         });
     }
 
-    fn acted(&mut self, aim: Aim, step: Step, name: &str, why: &str) {
+    fn acted(&mut self, aim: Aim, step: Step, name: &str, why: &str, now: Now) {
         let (action, did) = match (aim, step) {
             (_, Step::ScaleDown { .. }) => (Action::ScaledDown, "scaled to zero"),
             (_, Step::ScaleUp { .. }) => (Action::Restored, "scaled back"),
@@ -99,10 +101,10 @@ impl Account {
                 "mark removed and replicas left as they are",
             ),
         };
-        self.set(action, did, name, why);
+        self.set(action, did, name, why, now);
     }
 
-    fn set(&mut self, action: Action, did: &'static str, name: &str, why: &str) {
+    fn set(&mut self, action: Action, did: &'static str, name: &str, why: &str, now: Now) {
         let last = self.last_action.as_ref();
         if last.is_none_or(|last| last.action != action) {
             self.close();
@@ -120,7 +122,7 @@ impl Account {
         let earlier = self.earlier.as_ref();
         let earlier = earlier.map_or_else(String::new, |earlier| format!("{earlier}; then "));
         self.last_action = Some(LastAction {
-            time: Time(Timestamp::now()),
+            time: Time(now.wall),
             action,
             message: format!("{earlier}{}; {why}", clauses.join("; ")),
         });

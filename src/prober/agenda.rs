@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    flow::{Ending, What},
+    flow::{Ending, FlowPlan, What},
     ledger::Ledger,
     plan::Aim,
 };
@@ -36,24 +36,22 @@ pub struct Order {
     pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
-    /// When the outage could be proven at the earliest, if it is one.
-    pub provable: Option<Instant>,
     /// Until when the evidence counts that the verdict rests on: nothing is scaled after that
     /// without another.
     pub valid_until: Instant,
 }
 
-/// What follows for the flow that is under way, or for one that is not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Move {
-    /// Nothing.
-    Nothing,
-    /// There is newer evidence for it.
+/// Something that is to be done about the flow, before anything else is learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Begin this one; there is none under way.
+    Start(Box<FlowPlan>),
+    /// The one under way may go on until then.
     Extend(Instant),
-    /// It is to end between two requests.
+    /// The one under way is to end between two requests.
     Withdraw,
-    /// There is none, and this one is to start; so says what follows the order.
-    Start(Order, String),
+    /// The one under way is to end, though not in the midst of a step.
+    Finish,
 }
 
 /// What comes after the flow under way, if there is one.
@@ -61,11 +59,10 @@ pub enum Move {
 enum Next {
     Nothing,
     /// What a verdict asks for.
-    Order(Order, String),
+    Order(Order),
     /// What is done until it is complete, without a verdict; or again and again.
     Standing {
         aim: Aim,
-        why: String,
         due: Instant,
         again_and_again: bool,
     },
@@ -148,55 +145,53 @@ impl Agenda {
     /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
     /// list says nothing of this one.
     #[must_use]
-    pub fn adopt(&mut self, dependents: &[Dependent]) -> Move {
+    pub fn adopt(&mut self, dependents: &[Dependent]) -> Option<Effect> {
         self.ledger.adopt(dependents);
         self.restored = None;
         self.look_again = None;
         self.stop()
     }
 
-    /// Does what a verdict asks for. `why` is told with what is done.
+    /// Does what a verdict asks for.
     #[must_use]
-    pub fn act(&mut self, order: Order, why: impl FnOnce() -> String, now: Instant) -> Move {
+    pub fn act(&mut self, order: Order, now: Instant) -> Option<Effect> {
         self.turn_to(order.aim);
         self.next = Next::Nothing;
         match &mut self.under_way {
             Some(flow) if flow.aim == order.aim && !flow.withdrawn => {
-                Move::Extend(order.valid_until)
+                Some(Effect::Extend(order.valid_until))
             }
             Some(flow) => {
                 flow.withdrawn = true;
-                self.next = Next::Order(order, why());
-                Move::Withdraw
+                self.next = Next::Order(order);
+                Some(Effect::Withdraw)
             }
-            None => match self.is_due(order, now) {
-                true => self.start(order, false, why(), now),
-                false => Move::Nothing,
-            },
+            None => self
+                .is_due(order, now)
+                .then(|| self.start(order, false, now)),
         }
     }
 
     /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
     /// not be completed is taken up again by the next verdict.
     #[must_use]
-    pub fn extend(&self, aim: Aim, valid_until: Instant) -> Move {
+    pub fn extend(&self, aim: Aim, valid_until: Instant) -> Option<Effect> {
         match self.aim() {
-            Some(current) if current == aim => Move::Extend(valid_until),
-            _ => Move::Nothing,
+            Some(current) if current == aim => Some(Effect::Extend(valid_until)),
+            _ => None,
         }
     }
 
     /// Does this from then on until it is complete, with no verdict to ask for it.
     #[must_use]
-    pub fn insist(&mut self, aim: Aim, why: String, from: Instant) -> Move {
+    pub fn insist(&mut self, aim: Aim, from: Instant) -> Option<Effect> {
         self.turn_to(aim);
         if matches!(&self.next, Next::Standing { aim: known, .. } if *known == aim) {
-            return Move::Nothing;
+            return None;
         }
         let stopped = self.stop();
         self.next = Next::Standing {
             aim,
-            why,
             due: from,
             again_and_again: false,
         };
@@ -205,7 +200,7 @@ impl Agenda {
 
     /// Scales nothing, but looks now and then at what it is owed: somebody else may pay it.
     #[must_use]
-    pub fn hold(&mut self, now: Instant) -> Move {
+    pub fn hold(&mut self, now: Instant) -> Option<Effect> {
         if matches!(
             &self.next,
             Next::Standing {
@@ -214,12 +209,11 @@ impl Agenda {
                 ..
             }
         ) {
-            return Move::Nothing;
+            return None;
         }
         let stopped = self.stop();
         self.next = Next::Standing {
             aim: Aim::Look,
-            why: String::new(),
             due: now + SELDOM,
             again_and_again: true,
         };
@@ -253,14 +247,14 @@ impl Agenda {
 
     /// Ends a flow under way between two requests; nothing follows it.
     #[must_use]
-    pub fn stop(&mut self) -> Move {
+    pub fn stop(&mut self) -> Option<Effect> {
         self.next = Next::Nothing;
         match &mut self.under_way {
             Some(flow) => {
                 flow.withdrawn = true;
-                Move::Withdraw
+                Some(Effect::Withdraw)
             }
-            None => Move::Nothing,
+            None => None,
         }
     }
 
@@ -274,18 +268,16 @@ impl Agenda {
 
     /// Starts what is insisted on: it is due.
     #[must_use]
-    pub fn resume(&mut self, now: Instant) -> Move {
-        let Next::Standing { aim, why, .. } = &self.next else {
-            return Move::Nothing;
+    pub fn resume(&mut self, now: Instant) -> Option<Effect> {
+        let Next::Standing { aim, .. } = &self.next else {
+            return None;
         };
         let order = Order {
             aim: *aim,
             restore: Restore::Marked,
-            provable: None,
             valid_until: now + TRY,
         };
-        let why = why.clone();
-        self.start(order, true, why, now)
+        Some(self.start(order, true, now))
     }
 
     /// The flow under way has ended. `interval` is the one at which the cluster is probed.
@@ -328,19 +320,17 @@ impl Agenda {
 
     /// Starts what waited for the flow that has ended.
     #[must_use]
-    pub fn go_on(&mut self, now: Instant) -> Move {
+    pub fn go_on(&mut self, now: Instant) -> Option<Effect> {
         match std::mem::replace(&mut self.next, Next::Nothing) {
-            Next::Order(order, why) if self.under_way.is_none() => {
-                self.start(order, false, why, now)
-            }
+            Next::Order(order) if self.under_way.is_none() => Some(self.start(order, false, now)),
             next => {
                 self.next = next;
-                Move::Nothing
+                None
             }
         }
     }
 
-    fn start(&mut self, order: Order, unasked: bool, why: String, now: Instant) -> Move {
+    fn start(&mut self, order: Order, unasked: bool, now: Instant) -> Effect {
         self.ledger.begin(now);
         match order.aim {
             Aim::Protect => {
@@ -357,7 +347,9 @@ impl Agenda {
             unasked,
             withdrawn: false,
         });
-        Move::Start(order, why)
+        let urgent = self.is_urgent(order.aim);
+        let plan = FlowPlan::new(&self.ledger, order, urgent);
+        Effect::Start(Box::new(plan))
     }
 
     fn is_due(&self, order: Order, now: Instant) -> bool {

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     evidence::Evidence,
+    guard::Reach,
     instruments::Instruments,
     moment::Origin,
     probe::{Probe, Shared},
@@ -138,14 +139,16 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         index: Index::new(policies),
         shared: Shared {
             evidence: Evidence::new(seed.clone(), &scale, watches.restarts("Secrets")),
-            scale,
-            dry_run,
-            resources,
+            reach: Reach {
+                scale,
+                resources,
+                dry_run,
+                metrics: instruments.prober.clone(),
+            },
             looks: Means::new(instruments.prober.durations(), checks.clone()),
             checks,
             spread: SharedSpread::default(),
             reporter: reporter.clone(),
-            metrics: instruments.prober.clone(),
             origin: Origin::new(Instant::now().into_std()),
             overdue_after,
         },

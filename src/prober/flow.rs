@@ -9,7 +9,9 @@ use tokio::{
 };
 
 use super::{
+    agenda::Order,
     attempt::Begun,
+    ledger::Ledger,
     plan::{self, Aim, Memory, Observed, Refusal, Settled, Step},
     scale::{Applied, ScaleError, Scaler, Unapplied},
     warrant::Warrant,
@@ -24,22 +26,54 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// ... and how seldom at the most, each time half as often as before.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// One run over the dependents.
-pub struct Flow {
-    /// Reaches the dependents.
-    pub scaler: Scaler,
-    /// The cluster's dependents.
-    pub dependents: Arc<[Dependent]>,
+/// One run over the dependents, before it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowPlan {
     /// What is wanted of them.
     pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
+    /// The cluster's dependents.
+    pub dependents: Arc<[Dependent]>,
     /// What is remembered of them.
     pub memory: BTreeMap<DependentRef, Memory>,
     /// Since when flows before it with this aim have waited for those that they did not see there.
     pub waited: BTreeMap<DependentRef, Instant>,
     /// Since when the delays of this restore have been running that a flow before began.
     pub delayed: BTreeMap<DependentRef, Instant>,
+    /// Until when the evidence for it counts: nothing is begun after that without newer.
+    pub valid_until: Instant,
+    /// Whether something is to be done that cannot wait, as far as is known. What changes nothing lets
+    /// go before it whatever does: a thousand healthy clusters may be looked at at once.
+    pub urgent: bool,
+    /// Why, for people.
+    pub why: String,
+}
+
+impl FlowPlan {
+    /// Does this to the dependents of a cluster.
+    pub fn new(ledger: &Ledger, order: Order, urgent: bool) -> Self {
+        let aim = order.aim;
+        Self {
+            aim,
+            restore: order.restore,
+            dependents: ledger.dependents(aim),
+            memory: ledger.memory(),
+            waited: ledger.waited(aim),
+            delayed: ledger.delayed(),
+            valid_until: order.valid_until,
+            urgent,
+            why: String::new(),
+        }
+    }
+}
+
+/// One run over the dependents.
+pub struct Flow {
+    /// Reaches the dependents.
+    pub scaler: Scaler,
+    /// What it is to do.
+    pub plan: Box<FlowPlan>,
     /// Until when it may go on. Nothing is written after that: whoever was away, be it this process,
     /// needs a new verdict.
     pub warrant: Warrant,
@@ -280,7 +314,7 @@ impl Ending {
 impl Flow {
     /// Works through the levels.
     pub async fn run(self) -> Ending {
-        for (_, level) in plan::levels(&self.dependents, self.aim) {
+        for (_, level) in plan::levels(&self.plan.dependents, self.plan.aim) {
             let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
             if !self.warrant.holds() {
                 return Ending::Stopped;
@@ -294,11 +328,12 @@ impl Flow {
 
     /// Brings one dependent to where it belongs, and waits for that for at most its timeout.
     async fn settle(&self, dependent: &Dependent) -> Ending {
-        let memory = self.memory.get(&dependent.reference);
+        let plan = &self.plan;
+        let memory = plan.memory.get(&dependent.reference);
         let memory = memory.copied().unwrap_or_default();
-        let waited = self.waited.get(&dependent.reference).copied();
-        let delayed = self.delayed.get(&dependent.reference).copied();
-        let (aim, restore, it) = (self.aim, self.restore, dependent.clone());
+        let waited = plan.waited.get(&dependent.reference).copied();
+        let delayed = plan.delayed.get(&dependent.reference).copied();
+        let (aim, restore, it) = (plan.aim, plan.restore, dependent.clone());
         let mut settling = Settling::new(it, aim, restore, memory, waited, delayed);
         let mut scaler = self.scaler.clone();
         let mut pause = FIRST_LOOK;

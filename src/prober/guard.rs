@@ -1,65 +1,82 @@
-//! The acting half of one cluster's loop: its dependents, what they are owed, and the flow that
-//! scales them.
+//! The acting half of one cluster's loop: tells the machine what is learnt, and carries out its flows.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver},
     task::JoinHandle,
-    time::{Instant, sleep_until},
+    time::Instant,
 };
 
-pub use super::agenda::Order;
 use super::{
     account::Account,
-    agenda::{Agenda, Move},
-    flow::{Ending, Flow, FlowEvent, What},
-    ledger::{Ledger, Problem},
+    flow::{Ending, Flow, FlowEvent, FlowPlan, What},
+    ledger::Problem,
     log,
+    machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
     metrics::{Flowing, ProberMetrics, Protecting},
     plan::{Aim, Settled, Step},
     scale::{Resources, Scaler},
     since::Since,
     warrant::{Grant, grant},
+    watch::Conclusion,
 };
 use crate::{
-    api::{ClusterHealthStatus, DependentRef, LastAction, Protection},
-    cluster::Dependent,
-    health::{Deed, DependentNews},
-    runtime::seed::Seed,
+    api::{ClusterHealthStatus, LastAction, Mode, Protection},
+    health::{self, Deed, DependentNews, HeldBack},
+    runtime::{seed::Seed, timer::until},
+    util::now::Now,
 };
 
 /// At the end of the process, what is left of a step is sent within this.
 const FINISH: Duration = Duration::from_secs(5);
 
+/// By which the dependents of a cluster are reached.
+#[derive(Clone)]
+pub struct Reach {
+    /// Reads and writes dependents on the seed.
+    pub scale: Seed,
+    /// The kinds of dependents that have been looked up.
+    pub resources: Resources,
+    /// In a dry run there is no way to write.
+    pub dry_run: bool,
+    /// What is counted.
+    pub metrics: Arc<ProberMetrics>,
+}
+
 /// Protects one cluster's dependents, and restores them.
 pub struct Guard {
     cluster: Arc<str>,
-    scale: Seed,
-    resources: Resources,
-    dry_run: bool,
-    agenda: Agenda,
-    /// The protection that was told last.
-    told: Protection,
-    protected_since: Option<Since>,
+    reach: Reach,
+    machine: ClusterMachine,
     account: Account,
     flow: Option<Running>,
-    metrics: Arc<ProberMetrics>,
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
     reaction: Reaction,
 }
 
 /// How far the reaction to the outage at hand has come, which is measured once.
-#[derive(Clone, Copy)]
-enum Reaction {
-    /// There is none, or it is not known when it was provable.
-    Unknown,
-    /// It was provable then, and nothing has been written yet.
-    Awaited(Instant),
+#[derive(Default)]
+struct Reaction {
+    /// When the outage could be proven, unless that was in a dry run.
+    provable: Option<Instant>,
+    /// When a verdict was last reached in mode DryRun: what was provable by then was not to be acted
+    /// on.
+    dry_run_at: Option<Instant>,
+    /// The flow under way is to scale down, and nothing was owed when it began.
+    awaited: bool,
     /// What there was to write has been written. What is written later is for another reason, such as
     /// somebody who scales up what is down.
-    Over,
+    over: bool,
+}
+
+/// What was last said of a cluster.
+struct Before {
+    reason: &'static str,
+    held: Option<&'static str>,
+    protection: Protection,
+    since: Option<Since>,
 }
 
 struct Running {
@@ -76,70 +93,25 @@ impl Guard {
     /// in its ClusterHealth.
     pub fn new(
         cluster: Arc<str>,
-        scale: Seed,
-        resources: Resources,
+        reach: Reach,
+        machine: ClusterMachine,
         known: Option<&ClusterHealthStatus>,
     ) -> Self {
-        let agenda = Agenda::recall(known);
-        let owing = known.filter(|_| agenda.ledger.owes());
+        let protected = machine.protected_since().is_some();
         Self {
             cluster,
-            scale,
-            resources,
-            dry_run: false,
-            protected_since: owing.map(|known| {
-                let since = known.protected_since.as_ref();
-                since.map_or_else(Since::now, |since| Since::of(since.0))
-            }),
-            account: Account::recall(known, owing.is_some()),
-            told: agenda.protection(),
-            agenda,
+            account: Account::recall(known, protected),
             flow: None,
-            metrics: Arc::default(),
-            protecting: None,
-            reaction: Reaction::Unknown,
+            protecting: protected.then(|| reach.metrics.protect()),
+            reaction: Reaction::default(),
+            reach,
+            machine,
         }
     }
 
-    /// The same, counted by these.
-    #[must_use]
-    pub fn measured(self, metrics: Arc<ProberMetrics>) -> Self {
-        Self {
-            protecting: self.protected_since.map(|_| metrics.protect()),
-            metrics,
-            ..self
-        }
-    }
-
-    /// The same, which in a dry run has no way to write.
-    #[must_use]
-    pub fn dry_run(self, dry_run: bool) -> Self {
-        Self { dry_run, ..self }
-    }
-
-    /// The process before may have written what nobody knows of, or given it up.
-    pub fn distrust(&mut self) {
-        self.agenda.ledger.distrust();
-    }
-
-    /// There is an outage, also if it is not acted on: what is restored after it waits for its delays anew.
-    pub fn reset_delays(&mut self) {
-        self.agenda.ledger.reset_delays();
-    }
-
-    /// The dependents and what they are owed.
-    pub fn ledger(&self) -> &Ledger {
-        &self.agenda.ledger
-    }
-
-    /// Whether the dependents are scaled down.
-    pub fn protection(&self) -> Protection {
-        self.agenda.protection()
-    }
-
-    /// Since when the dependents are scaled down, or not all back.
-    pub fn protected_since(&self) -> Option<Since> {
-        self.protected_since
+    /// What is decided.
+    pub fn machine(&self) -> &ClusterMachine {
+        &self.machine
     }
 
     /// What was last done to the dependents.
@@ -152,248 +124,237 @@ impl Guard {
         self.account.take_news()
     }
 
-    /// Whether something is owed, or being scaled.
-    pub fn is_engaged(&self) -> bool {
-        self.agenda.is_engaged()
+    /// Takes up what was learnt, and begins or ends what is to be done about it.
+    pub fn learn(&mut self, input: Input<'_>) {
+        let (before, now) = (self.before(), Now::read());
+        let effects = self.machine.step(input, now);
+        self.tell(before, now);
+        self.carry_out(effects);
     }
 
-    /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
-    /// list says nothing of this one.
-    pub fn adopt(&mut self, dependents: &[Dependent]) {
-        self.await_no_reaction();
-        let next = self.agenda.adopt(dependents);
-        self.carry_out(next);
-    }
-
-    /// Takes up which dependents the policy that applies names, or may name.
-    pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
-        self.agenda.ledger.named_by(names);
-    }
-
-    /// Does what a verdict asks for. A flow of another aim, or one that is ending, is overtaken: it
-    /// ends between two requests, and then this one starts. `why` is told with what is done.
-    pub fn act(&mut self, order: Order, why: impl FnOnce() -> String) {
-        self.reaction = match (order.aim, self.reaction) {
-            (Aim::Protect, Reaction::Unknown) if !self.agenda.ledger.owes() => {
-                order.provable.map_or(Reaction::Unknown, Reaction::Awaited)
-            }
-            (Aim::Protect, reaction) => reaction,
-            (Aim::Restore | Aim::Release | Aim::Look, _) => Reaction::Unknown,
-        };
-        let next = self.agenda.act(order, why, Instant::now());
-        self.carry_out(next);
-    }
-
-    /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
-    /// not be completed is taken up again by the next verdict.
-    pub fn extend(&mut self, aim: Aim, valid_until: Instant) {
-        let next = self.agenda.extend(aim, valid_until);
-        self.carry_out(next);
-    }
-
-    /// Does this from then on until it is complete, with no verdict to ask for it.
-    pub fn insist(&mut self, aim: Aim, why: String, from: Instant) {
-        self.reaction = Reaction::Unknown;
-        let next = self.agenda.insist(aim, why, from);
-        self.carry_out(next);
-    }
-
-    /// Scales nothing, but looks now and then at what it is owed: somebody else may pay it.
-    pub fn hold(&mut self) {
-        self.reaction = Reaction::Unknown;
-        let next = self.agenda.hold(Instant::now());
-        self.carry_out(next);
-    }
-
-    /// Ends a flow under way between two requests; nothing follows it.
-    pub fn stop(&mut self) {
-        self.await_no_reaction();
-        let next = self.agenda.stop();
-        self.carry_out(next);
-    }
-
-    /// What is written later is not measured from here. The outage may go on all the same.
-    fn await_no_reaction(&mut self) {
-        if let Reaction::Awaited(_) = self.reaction {
-            self.reaction = Reaction::Unknown;
+    /// The same for leases that were judged; if they are an outage, it could be proven at this moment.
+    pub fn learn_verdict(
+        &mut self,
+        conclusion: &Conclusion,
+        provable: Option<Instant>,
+        checks: CheckResults,
+    ) {
+        let dry_run = self.machine.settings().map(|it| it.mode) == Some(Mode::DryRun);
+        let outage = conclusion.act == Some(Aim::Protect);
+        self.reaction.verdict(dry_run, outage, provable);
+        let before = self.machine.protection();
+        self.learn(Input::Leases(Leases::Judged(conclusion), checks));
+        let begins = before == Protection::None && self.machine.protection() != before;
+        if let Some(silence) = conclusion.assessment.silence.filter(|_| begins) {
+            self.reach.metrics.decided(silence.median);
         }
     }
 
     /// Ends a flow under way, though not in the middle of a step: nobody may come to finish it. Waits
     /// until it has ended, and takes down what it did last.
     pub async fn shut_down(&mut self) {
-        let _ends = self.agenda.stop();
-        if let Some(running) = &self.flow {
-            running.grant.finish(FINISH);
-        }
+        self.learn(Input::ShutDown);
         while self.flow.is_some() {
-            self.progress(Duration::ZERO).await;
+            self.progress().await;
         }
     }
 
     /// Waits for the flow under way to do something, or to end, and takes it down; or for the time
-    /// at which one is due; forever if there is none. Nothing is lost if it is not waited for to the
-    /// end.
-    pub async fn progress(&mut self, interval: Duration) {
+    /// that the machine waits for; forever if there is neither. Nothing is lost if it is not waited for
+    /// to the end.
+    pub async fn progress(&mut self) {
+        let due = self.machine.due();
         let Some(running) = &mut self.flow else {
-            return self.resume().await;
+            until(due).await;
+            return self.learn(Input::Time);
         };
-        if let Some(event) = running.events.recv().await {
-            self.note(&event);
-            return;
+        tokio::select! {
+            biased;
+            event = running.events.recv() => if let Some(event) = event {
+                return self.note(&event);
+            },
+            () = until(due) => return self.learn(Input::Time),
         }
         // The flow has dropped its end: it is over.
         let ending = (&mut running.task).await;
         let aim = running.aim;
         self.flow = None;
-        let ending = ending.unwrap_or_else(|_| {
-            self.agenda.ledger.distrust();
-            Ending::Stuck
-        });
-        if (aim, ending) == (Aim::Protect, Ending::Complete) {
-            self.reaction = Reaction::Over;
-        }
-        self.agenda.ended(ending, interval, Instant::now());
-        self.tell_protection();
-        if !self.agenda.ledger.owes() {
+        let input = match ending {
+            Ok(ending) => Input::FlowEnded(ending),
+            Err(_) => Input::FlowLost,
+        };
+        self.reaction.over |= aim == Aim::Protect && matches!(ending, Ok(Ending::Complete));
+        let (before, now) = (self.before(), Now::read());
+        let effects = self.machine.step(input, now);
+        self.tell(before, now);
+        if !self.machine.ledger().owes() {
             self.account.close();
         }
-        let next = self.agenda.go_on(Instant::now());
-        self.carry_out(next);
+        self.carry_out(effects);
     }
 
-    /// Waits until what is insisted on is due, and starts it.
-    async fn resume(&mut self) {
-        let Some(due) = self.agenda.due() else {
-            return std::future::pending().await;
-        };
-        sleep_until(due).await;
-        let next = self.agenda.resume(Instant::now());
-        self.carry_out(next);
-    }
-
-    /// The seed as a flow of this aim reads it: what changes nothing, as far as is known, lets go
-    /// before it whatever does. A thousand healthy clusters may be looked at at once.
-    fn seed(&self, aim: Aim) -> Seed {
-        if self.agenda.is_urgent(aim) {
-            self.scale.urgent()
-        } else {
-            self.scale.clone()
+    /// What is said of the machine before it decides.
+    fn before(&self) -> Before {
+        let machine = &self.machine;
+        Before {
+            reason: health::cluster::reason(machine.finding()),
+            held: machine.held_back().map(HeldBack::reason),
+            protection: machine.protection(),
+            since: machine.protected_since(),
         }
     }
 
-    fn carry_out(&mut self, next: Move) {
-        match (next, &self.flow) {
-            (Move::Extend(valid_until), Some(running)) => running.grant.extend(valid_until),
-            (Move::Withdraw, Some(running)) => running.grant.withdraw(),
-            (Move::Start(order, why), _) => self.start(order, why),
-            (Move::Nothing | Move::Extend(_) | Move::Withdraw, _) => {}
+    /// Says what is new of the cluster.
+    fn tell(&mut self, before: Before, now: Now) {
+        let machine = &self.machine;
+        let finding = machine.finding();
+        if health::cluster::reason(finding) != before.reason {
+            log::found(&self.cluster, finding, machine.last_settings());
+        }
+        if let Some(why @ HeldBack::Trigger { .. }) = machine.held_back()
+            && before.held != Some(why.reason())
+        {
+            log::held(&self.cluster, why);
+        }
+        let protection = machine.protection();
+        let is_another = before.since != machine.protected_since();
+        let lasted = before.since.map(|since| since.elapsed(now));
+        if before.protection != protection || is_another {
+            log::protection(&self.cluster, (before.protection, protection), lasted);
+        }
+        if is_another && let Some(protecting) = self.protecting.take() {
+            protecting.ended(lasted.unwrap_or_default());
+        }
+        if protection != Protection::None && self.protecting.is_none() {
+            self.protecting = Some(self.reach.metrics.protect());
         }
     }
 
-    fn start(&mut self, order: Order, why: String) {
-        self.tell_protection();
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match (effect, &self.flow) {
+                (Effect::Start(plan), _) => self.start(plan),
+                (Effect::Extend(until), Some(running)) => running.grant.extend(until),
+                (Effect::Withdraw, Some(running)) => running.grant.withdraw(),
+                (Effect::Finish, Some(running)) => running.grant.finish(FINISH),
+                (Effect::Extend(_) | Effect::Withdraw | Effect::Finish, None) => {}
+            }
+        }
+    }
+
+    fn start(&mut self, plan: Box<FlowPlan>) {
         let (sender, events) = mpsc::unbounded_channel();
-        let (grant, warrant) = grant(order.valid_until);
-        let scaler = Scaler::new(
-            self.seed(order.aim),
-            self.cluster.clone(),
-            self.resources.clone(),
-        );
+        let (grant, warrant) = grant(plan.valid_until);
+        let reach = &self.reach;
+        let seed = match plan.urgent {
+            true => reach.scale.urgent(),
+            false => reach.scale.clone(),
+        };
+        let scaler = Scaler::new(seed, self.cluster.clone(), reach.resources.clone());
+        let owes = self.machine.ledger().owes();
+        self.reaction.begins(plan.aim == Aim::Protect, owes);
+        let (aim, why) = (plan.aim, plan.why.clone());
         let flow = Flow {
-            scaler: match self.dry_run {
+            scaler: match reach.dry_run {
                 true => scaler.dry_run(),
                 false => scaler,
             },
-            dependents: self.agenda.ledger.dependents(order.aim),
-            aim: order.aim,
-            restore: order.restore,
-            memory: self.agenda.ledger.memory(),
-            waited: self.agenda.ledger.waited(order.aim),
-            delayed: self.agenda.ledger.delayed(),
+            plan,
             warrant,
             events: sender,
         };
         self.flow = Some(Running {
-            aim: order.aim,
+            aim,
             why,
             grant,
             task: tokio::spawn(flow.run()),
             events,
-            _counted: self.metrics.flow(),
+            _counted: self.reach.metrics.flow(),
         });
     }
 
     fn note(&mut self, event: &FlowEvent) {
-        let running = self
-            .flow
-            .as_ref()
-            .map(|running| (running.aim, &*running.why));
-        if let Some((aim, _)) = running {
-            self.metrics.did(aim, &event.what);
-        }
-        if let What::Did(Step::ScaleDown { .. }, _) = &event.what
-            && let Reaction::Awaited(provable) =
-                std::mem::replace(&mut self.reaction, Reaction::Over)
-        {
-            self.metrics.reacted(event.at.duration_since(provable));
-        }
+        let (before, now) = (self.before(), Now::read());
         let dependent = &event.dependent.reference;
-        let before = self.agenda.ledger.problem(dependent).cloned();
-        let owed = self.agenda.ledger.owed(dependent);
-        self.agenda
-            .note(&event.dependent, &event.what, Instant::now());
-        let problem = self.agenda.ledger.problem(dependent);
+        let problem = self.machine.ledger().problem(dependent).cloned();
+        let owed = self.machine.ledger().owed(dependent);
+        let effects = self.machine.step(Input::Flow(event), now);
+        self.take_down(event, problem, owed, now);
+        self.tell(before, now);
+        self.carry_out(effects);
+    }
+
+    /// Takes down what the flow did to a dependent of which this was the problem before, and this owed.
+    fn take_down(
+        &mut self,
+        event: &FlowEvent,
+        before: Option<Problem>,
+        owed: Option<Option<i32>>,
+        now: Now,
+    ) {
+        let Some(running) = &self.flow else {
+            return;
+        };
+        let dependent = &event.dependent.reference;
+        let (aim, why) = (running.aim, &*running.why);
+        self.reach.metrics.did(aim, &event.what);
+        if let What::Did(Step::ScaleDown { .. }, _) = &event.what
+            && let Some(provable) = self.reaction.scaled_down()
+        {
+            let reaction = event.at.duration_since(provable);
+            self.reach.metrics.reacted(reaction);
+        }
+        let ledger = self.machine.ledger();
+        let problem = ledger.problem(dependent);
         // What is tried again and again is told once, and so is what is undone each time.
         let is_contended = |problem: Option<&Problem>| problem.is_some_and(Problem::is_contention);
         let again = is_contended(before.as_ref()) && is_contended(problem);
         let known = again || before.is_some() && before.as_ref() == problem;
-        log::did(&self.cluster, event, running.map(|(_, why)| why), known);
+        log::did(&self.cluster, event, why, known);
         if let (What::Failed(..), Some(replicas), None) =
-            (&event.what, owed, self.agenda.ledger.owed(dependent))
+            (&event.what, owed, ledger.owed(dependent))
         {
             log::given_up(&self.cluster, dependent, replicas);
         }
-        if let (What::Did(step, found), Some((aim, why)), false) = (&event.what, running, again) {
-            self.account.did(event, aim, (*step, found.as_ref()), why);
+        if let (What::Did(step, found), false) = (&event.what, again) {
+            let did = (*step, found.as_ref());
+            self.account.did(event, aim, did, why, now);
         }
         let is_down = matches!(
             event.what,
             What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
         );
-        if let (true, None, Some((_, why))) = (is_down, owed, running) {
-            self.account.found_down(&dependent.name, why);
+        if is_down && owed.is_none() {
+            self.account.found_down(&dependent.name, why, now);
         }
         let reason = before.map(|before| before.reason);
         if let Some(problem) = problem.filter(|problem| reason != Some(problem.reason)) {
-            let why = running.map_or("", |(_, why)| why);
             self.account
                 .tell(event, Deed::Trouble(problem.clone()), why);
         }
     }
+}
 
-    /// Says what has become of the protection, if it has changed.
-    fn tell_protection(&mut self) {
-        let (from, protection) = (self.told, self.agenda.protection());
-        if from == protection {
-            return;
+impl Reaction {
+    fn verdict(&mut self, dry_run: bool, outage: bool, provable: Option<Instant>) {
+        if dry_run {
+            self.dry_run_at = Some(Instant::now());
         }
-        self.told = protection;
-        let since = self.protected_since;
-        log::protection(&self.cluster, from, protection, since);
-        self.protected_since = match protection {
-            Protection::None => None,
-            _ => Some(self.protected_since.unwrap_or_else(Since::now)),
-        };
-        match (protection, self.protecting.take()) {
-            (Protection::None, None) => {}
-            (Protection::None, Some(protecting)) => {
-                protecting.ended(since.map(|since| since.elapsed()).unwrap_or_default());
-            }
-            (_, protecting) => {
-                let begun = protecting.unwrap_or_else(|| self.metrics.protect());
-                self.protecting = Some(begun);
-            }
-        }
+        self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
+        self.awaited &= outage;
+        self.over &= outage;
+    }
+
+    fn begins(&mut self, protects: bool, owes: bool) {
+        self.over &= protects;
+        self.awaited = protects && !owes && !self.over;
+    }
+
+    /// Something was scaled to zero: since when that could have been done, if it is the first.
+    fn scaled_down(&mut self) -> Option<Instant> {
+        self.over = true;
+        std::mem::take(&mut self.awaited)
+            .then_some(self.provable)
+            .flatten()
     }
 }

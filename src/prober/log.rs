@@ -1,10 +1,11 @@
 //! What the logs say of a cluster: one line for each transition, with the evidence, and none for
 //! what is as before.
 
+use std::time::Duration;
+
 use super::{
     flow::{FlowEvent, What},
     plan::Observed,
-    since::Since,
     verdict::{Doubt, Verdict},
 };
 use crate::{
@@ -63,7 +64,7 @@ pub(super) fn held(cluster: &str, held: &HeldBack) {
 }
 
 /// Says what a flow did or met; at level info or above only if it is not `known` already.
-pub(super) fn did(cluster: &str, event: &FlowEvent, why: Option<&str>, known: bool) {
+pub(super) fn did(cluster: &str, event: &FlowEvent, why: &str, known: bool) {
     let dependent = &event.dependent.reference;
     match &event.what {
         What::Did(step, found) => {
@@ -97,7 +98,11 @@ pub(super) fn given_up(cluster: &str, dependent: &DependentRef, replicas: Option
 }
 
 /// Says that the protection is another, and how long there has been one.
-pub(super) fn protection(cluster: &str, from: Protection, to: Protection, since: Option<Since>) {
-    let protected_seconds = since.map(|since| since.elapsed().as_secs_f64());
+pub(super) fn protection(
+    cluster: &str,
+    (from, to): (Protection, Protection),
+    lasted: Option<Duration>,
+) {
+    let protected_seconds = lasted.map(|lasted| lasted.as_secs_f64());
     tracing::info!(cluster, ?from, ?to, protected_seconds, "protection");
 }

@@ -24,6 +24,7 @@ pub mod heartbeat;
 pub mod instruments;
 pub mod ledger;
 mod log;
+pub mod machine;
 pub mod metrics;
 pub mod moment;
 pub mod observe;

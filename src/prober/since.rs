@@ -5,9 +5,11 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
+use crate::util::now::Now;
+
 /// A beginning: the clock on the wall tells when, and may be set; the monotonic one tells how long
 /// ago.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Since {
     /// When.
     pub stamp: Timestamp,
@@ -16,22 +18,24 @@ pub struct Since {
 }
 
 impl Since {
-    /// It begins now.
-    pub fn now() -> Self {
-        Self::of(Timestamp::now())
-    }
-
     /// As of a stamp that an earlier run has left; one in the future is of now.
-    pub fn of(stamp: Timestamp) -> Self {
+    pub fn of(stamp: Timestamp, now: Now) -> Self {
         Self {
             stamp,
-            age: Duration::try_from(Timestamp::now().duration_since(stamp)).unwrap_or_default(),
-            at: Instant::now(),
+            age: Duration::try_from(now.wall.duration_since(stamp)).unwrap_or_default(),
+            at: now.mono,
         }
     }
 
     /// How long ago.
-    pub fn elapsed(&self) -> Duration {
-        self.age.saturating_add(self.at.elapsed())
+    pub fn elapsed(&self, now: Now) -> Duration {
+        let passed = now.mono.saturating_duration_since(self.at);
+        self.age.saturating_add(passed)
+    }
+}
+
+impl From<Now> for Since {
+    fn from(now: Now) -> Self {
+        Self::of(now.wall, now)
     }
 }

@@ -9,12 +9,16 @@ use crate::{
     api::{ClusterHealthStatus, DependentRef, Restore},
     cluster::Dependent,
     prober::{
-        flow::What,
+        agenda::Order,
+        flow::{FlowPlan, What},
         ledger::Ledger,
         plan::{self, Aim, Memory, Observed, Record, Settled, Step},
         scale::ScaleError,
     },
 };
+
+/// One run ends when it is complete, or by whoever began it.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What is known of one cluster, and what would be done to its dependents.
 #[derive(Clone, Debug)]
@@ -90,6 +94,16 @@ impl Case {
     /// Where to look.
     pub fn dependents(&self) -> Arc<[Dependent]> {
         self.ledger.dependents(Aim::Restore)
+    }
+
+    /// What is done to its dependents.
+    pub(super) fn plan(&self) -> Box<FlowPlan> {
+        let order = Order {
+            aim: self.aim(),
+            restore: Restore::Marked,
+            valid_until: Instant::now() + A_DAY,
+        };
+        Box::new(FlowPlan::new(&self.ledger, order, false))
     }
 
     /// What is wanted of its dependents.

@@ -11,7 +11,7 @@ use super::{
     words,
 };
 use crate::{
-    api::{DependentRef, Restore},
+    api::DependentRef,
     prober::{
         flow::{Ending, Flow, FlowEvent, What},
         plan::{Aim, Settled, Step},
@@ -73,12 +73,7 @@ impl Restorer {
                 true => scaler.overruling(),
                 false => scaler,
             },
-            dependents: case.dependents(),
-            aim,
-            restore: Restore::Marked,
-            memory: case.ledger.memory(),
-            waited: case.ledger.waited(aim),
-            delayed: case.ledger.delayed(),
+            plan: case.plan(),
             warrant: warrant.clone(),
             events,
         };

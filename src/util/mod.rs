@@ -1,3 +1,4 @@
 //! What every part may use, and what uses none of them.
 
+pub mod now;
 pub mod text;

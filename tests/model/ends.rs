@@ -130,7 +130,7 @@ impl World {
 
     /// What is waited for comes about.
     fn go_on(&self, state: &mut State) -> Result<(), String> {
-        let due = |operator: &Rc<Operator>| operator.agenda.due().is_some();
+        let due = |operator: &Rc<Operator>| operator.due().is_some();
         if state.operators.first().is_some_and(due) {
             self.apply(state, &Action::Resume(0))?;
         }

@@ -112,13 +112,13 @@ impl World {
         let flow = operator.flow.as_ref()?;
         let level = |of: usize| {
             let (up, down) = self.bounds.parts[of].levels;
-            if flow.aim == Aim::Protect { down } else { up }
+            if flow.aim() == Aim::Protect { down } else { up }
         };
         let before = (0..self.bounds.parts.len()).filter(|of| level(*of) < level(index));
         Some(Sender {
             leads: !operator.deposed,
             saw: operator.saw,
-            may_write: operator.may_write(flow.aim),
+            may_write: operator.may_write(flow.aim()),
             waits_for: before.filter(|of| !flow.reached[*of]).collect(),
         })
     }
@@ -198,7 +198,7 @@ impl World {
                 let Some(flow) = &operator.flow else {
                     break;
                 };
-                let reached = rules::is_reached(flow.aim, object.as_ref(), flow.owed[index]);
+                let reached = rules::is_reached(flow.aim(), object.as_ref(), flow.owed[index]);
                 if reached && !flow.reached[index] {
                     Rc::make_mut(operator).reached(index);
                 }
@@ -207,7 +207,7 @@ impl World {
         let over = state.operators.iter().position(|it| it.is_over());
         if let Some(over) = over {
             let operator = state.operators.remove(over);
-            state.let_go = !operator.ending && operator.agenda.ledger.is_looked_at();
+            state.let_go = !operator.ending && operator.machine().ledger().is_looked_at();
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {
                 let kept = operator.ending && state.life != Life::Gone;
@@ -301,11 +301,7 @@ impl World {
                 state.late.remove(place);
             }
             Action::Start => {
-                let mut operator = Operator::start(stored.saved.as_deref(), seen, bounds);
-                // What the one before has given up may still arrive, if anything does.
-                if bounds.budget.late > 0 {
-                    operator.distrust();
-                }
+                let operator = Operator::start(Some(stored.saved.as_deref()), seen, bounds);
                 operators.push(Rc::new(operator));
                 state.let_go = false;
             }
@@ -315,7 +311,7 @@ impl World {
             }
             Action::End(at) => {
                 budget.ends -= 1;
-                Rc::make_mut(&mut operators[at]).end();
+                Rc::make_mut(&mut operators[at]).end(bounds);
             }
             Action::Depose(at) => {
                 budget.ends -= 1;

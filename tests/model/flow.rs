@@ -1,14 +1,13 @@
 //! The flow of an instance of the operator: what production does to a dependent, one request at a time.
 
-use std::{sync::Arc, time::Duration};
+use std::hash::{Hash, Hasher};
 
 use dependency_watchdog::{
-    api::Restore,
     cluster::Dependent,
     prober::{
-        agenda::{Agenda, Order},
         attempt::{Attempt, Turn},
-        flow::{Ending, Onward, Settling, What},
+        flow::{Ending, FlowEvent, FlowPlan, Onward, Settling, What},
+        machine::Input,
         plan::{Aim, Family, Observed, Step, Write, levels},
         scale::ScaleError,
     },
@@ -23,9 +22,7 @@ use super::{
 /// A flow.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Run {
-    pub(crate) aim: Aim,
-    restore: Restore,
-    dependents: Arc<[Dependent]>,
+    plan: Plan,
     level: usize,
     pub(crate) ways: Vec<Way>,
     pub(crate) withdrawn: bool,
@@ -35,6 +32,18 @@ pub(crate) struct Run {
     pub(crate) reached: Vec<bool>,
     /// Which have to be really back before the next level.
     pub(crate) owed: Vec<bool>,
+}
+
+/// A plan. What it says beside is as the machine has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan(Box<FlowPlan>);
+
+impl Hash for Plan {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let plan = &self.0;
+        (plan.aim, plan.restore, &plan.dependents).hash(state);
+        (&plan.memory, &plan.waited, &plan.delayed).hash(state);
+    }
 }
 
 /// A dependent in a flow.
@@ -95,7 +104,7 @@ impl Operator {
         let way = self.way(index);
         way.ended = Some(Ending::Stopped);
         if let Some(begun) = way.attempt.begun() {
-            self.note(index, &What::Interrupted(begun), bounds);
+            self.note(index, What::Interrupted(begun), bounds);
         }
         self.after_level(bounds);
     }
@@ -146,7 +155,7 @@ impl Operator {
 
     fn went_on(&mut self, index: usize, late: bool, bounds: &Bounds) {
         if let Some(flow) = &mut self.flow
-            && flow.aim == Aim::Restore
+            && flow.aim() == Aim::Restore
         {
             flow.owed[index] = true;
         }
@@ -193,7 +202,7 @@ impl Operator {
         let way = self.way(index);
         let begun = way.attempt.begun();
         way.ended = Some(way.settling.failed(&error, begun));
-        self.note(index, &What::Failed(error, begun), bounds);
+        self.note(index, What::Failed(error, begun), bounds);
         self.after_level(bounds);
     }
 
@@ -221,21 +230,27 @@ impl Operator {
             if let (What::Late(_), Some(flow)) = (&what, &mut self.flow) {
                 flow.reached[index] = true;
             }
-            self.note(index, &what, bounds);
+            self.note(index, what, bounds);
         }
         self.after_level(bounds);
     }
 
-    fn note(&mut self, index: usize, what: &What, bounds: &Bounds) {
-        self.aged &= !what.has_given_up();
+    fn note(&mut self, index: usize, mut what: What, bounds: &Bounds) {
+        if bounds.flaw == Flaw::WaitsForNothing
+            && let What::Failed(_, Some(begun)) | What::Interrupted(begun) = &mut what
+        {
+            begun.in_flight = false;
+        }
         let flow = self.flow.as_ref().expect("a flow is under way");
         let of_it = |dependent: &&Dependent| index_of(dependent) == index;
-        let dependent = flow.dependents.iter().find(of_it);
-        let dependent = dependent.expect("it is of the flow").clone();
-        self.agenda.note(&dependent, what, self.now());
-        if bounds.flaw == Flaw::WaitsForNothing {
-            self.agenda.ledger.begin(moment(true));
-        }
+        let dependent = flow.plan.0.dependents.iter().find(of_it);
+        let event = FlowEvent {
+            at: self.now(),
+            dependent: dependent.expect("it is of the flow").clone(),
+            uid: None,
+            what,
+        };
+        self.report_event(&event, bounds);
     }
 
     /// As `Flow::run`.
@@ -249,27 +264,20 @@ impl Operator {
             let ending = match Ending::of_level(&endings) {
                 _ if stopped => Ending::Stopped,
                 Some(ending) => ending,
-                None if flow.begin_level(&self.agenda, bounds) => continue,
+                None if flow.begin_level(bounds) => continue,
                 None => Ending::Complete,
             };
             self.flow = None;
-            self.agenda
-                .ended(ending, Duration::from_secs(10), self.now());
-            let next = self.agenda.go_on(self.now());
-            self.carry_out(next, bounds);
-            self.take_stance(bounds);
+            self.learn(Input::FlowEnded(ending), bounds);
         }
     }
 }
 
 impl Run {
-    pub(super) fn new(order: Order, agenda: &Agenda, bounds: &Bounds) -> Self {
-        let memory = agenda.ledger.memory();
+    pub(super) fn new(plan: Box<FlowPlan>, bounds: &Bounds) -> Self {
         let count = bounds.parts.len();
         let mut flow = Self {
-            aim: order.aim,
-            restore: order.restore,
-            dependents: agenda.ledger.dependents(order.aim),
+            plan: Plan(plan),
             level: 0,
             ways: vec![],
             withdrawn: false,
@@ -277,33 +285,37 @@ impl Run {
             reached: vec![false; count],
             owed: vec![false; count],
         };
-        for dependent in flow.dependents.iter() {
-            flow.owed[index_of(dependent)] = memory[&dependent.reference].owed;
+        for (reference, memory) in &flow.plan.0.memory {
+            let dependents = flow.plan.0.dependents.iter();
+            for dependent in dependents.filter(|it| it.reference == *reference) {
+                flow.owed[index_of(dependent)] = memory.owed;
+            }
         }
-        flow.begin_level(agenda, bounds);
+        flow.begin_level(bounds);
         flow
     }
 
+    pub(crate) fn aim(&self) -> Aim {
+        self.plan.0.aim
+    }
+
     /// Begins the next level, if there is one.
-    fn begin_level(&mut self, agenda: &Agenda, bounds: &Bounds) -> bool {
+    fn begin_level(&mut self, bounds: &Bounds) -> bool {
+        let plan = &self.plan.0;
         let levels = match bounds.flaw {
-            Flaw::NoOrder => vec![(0, self.dependents.iter().collect())],
-            _ => levels(&self.dependents, self.aim),
+            Flaw::NoOrder => vec![(0, plan.dependents.iter().collect())],
+            _ => levels(&plan.dependents, plan.aim),
         };
         let Some((_, members)) = levels.get(self.level) else {
             return false;
         };
-        // What was known when the flow began, as `Flow` has it: nothing is noted of those to come.
-        let memory = agenda.ledger.memory();
-        let waited = agenda.ledger.waited(self.aim);
-        let delayed = agenda.ledger.delayed();
         let ways = members.iter().map(|dependent| {
-            let memory = memory.get(&dependent.reference).copied();
+            let memory = plan.memory.get(&dependent.reference).copied();
             let memory = memory.unwrap_or_default();
-            let waited = waited.get(&dependent.reference).copied();
-            let delayed = delayed.get(&dependent.reference).copied();
+            let waited = plan.waited.get(&dependent.reference).copied();
+            let delayed = plan.delayed.get(&dependent.reference).copied();
             let dependent = (*dependent).clone();
-            let (aim, restore) = (self.aim, self.restore);
+            let (aim, restore) = (plan.aim, plan.restore);
             Way {
                 index: index_of(&dependent),
                 settling: Settling::new(dependent, aim, restore, memory, waited, delayed),

@@ -1,24 +1,23 @@
-//! One instance of the operator: the decisions of production, driven one request at a time.
+//! One instance of the operator: the machine of production, driven one request at a time.
 
-use std::{
-    hash::{Hash, Hasher},
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{sync::LazyLock, time::Duration};
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
     checks::Trigger,
-    cluster::{Eligibility, Settings},
-    health::Finding,
     prober::{
-        agenda::{Agenda, Move, Order},
-        course::Course,
+        flow::FlowEvent,
         ledger::Ledger,
+        machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
+        moment::Moment,
         plan::Aim,
-        stance::{Known, Presence, Stance},
+        stance::Stance,
+        verdict::{Assessment, Verdict},
+        watch::Conclusion,
     },
+    util::now::Now,
 };
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
@@ -32,7 +31,7 @@ use super::{
 /// The present. Time is not counted: what takes time may happen at any moment.
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 const AGES: Duration = Duration::from_secs(24 * 3600);
-/// As the loop of a cluster has it.
+/// As the machine has it.
 const COMES_BACK: Duration = Duration::from_secs(30);
 /// A write that was given up may arrive for so long after the seed has answered again.
 pub(crate) const LETS_GO: Duration = Duration::from_secs(15);
@@ -40,6 +39,11 @@ pub(crate) const LETS_GO: Duration = Duration::from_secs(15);
 /// A moment at which all that waits is due, or one at which nothing is yet.
 pub(crate) fn moment(late: bool) -> Instant {
     *NOW + if late { AGES } else { Duration::ZERO }
+}
+
+fn at(mono: Instant) -> Now {
+    let wall = Timestamp::UNIX_EPOCH;
+    Now { mono, wall }
 }
 
 /// What a ClusterHealth says.
@@ -51,11 +55,8 @@ pub(crate) struct Saved {
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Operator {
-    pub(crate) agenda: Agenda,
+    machine: ClusterMachine,
     pub(crate) flow: Option<Run>,
-    stance: Held,
-    /// Whether the settings by which it probed last were of mode DryRun.
-    last: Option<bool>,
     /// The policy and the Cluster as it knows them.
     pub(crate) seen: (Policy, Life),
     /// What the evidence asks for that it has now.
@@ -70,21 +71,6 @@ pub(crate) struct Operator {
     pub(crate) ending: bool,
 }
 
-/// A stance, told apart by what it comes to.
-#[derive(Clone, Debug)]
-struct Held(Stance);
-
-impl Hash for Held {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(&self.0).hash(state);
-        let dry_run = |settings: &Arc<Settings>| settings.mode == Mode::DryRun;
-        self.0.settings().map(dry_run).hash(state);
-        if let Stance::Settle(aim, _) = &self.0 {
-            aim.hash(state);
-        }
-    }
-}
-
 impl Saved {
     fn status(&self) -> ClusterHealthStatus {
         ClusterHealthStatus {
@@ -96,14 +82,24 @@ impl Saved {
 }
 
 impl Operator {
-    /// A new process.
-    pub(crate) fn start(saved: Option<&Saved>, seen: (Policy, Life), bounds: &Bounds) -> Self {
+    /// A new process; there may have been one before, of which the ClusterHealth tells this.
+    pub(crate) fn start(
+        before: Option<Option<&Saved>>,
+        seen: (Policy, Life),
+        bounds: &Bounds,
+    ) -> Self {
+        let saved = before.flatten();
         let known = saved.map(Saved::status);
+        let presence = presence(seen, bounds);
+        let now = at(moment(false));
+        let mut machine = ClusterMachine::recall(known.as_ref(), presence, (false, true), now);
+        // What the one before has given up may still arrive, if anything does.
+        if before.is_some() && bounds.budget.late > 0 {
+            machine.distrust();
+        }
         let mut operator = Self {
-            agenda: Agenda::recall(known.as_ref()),
+            machine,
             flow: None,
-            stance: Held(Stance::Idle(Finding::Pending)),
-            last: None,
             seen,
             saw: None,
             buried: false,
@@ -111,21 +107,12 @@ impl Operator {
             deposed: false,
             ending: false,
         };
-        if let Presence::There(assignment) = presence(seen, bounds)
-            && (saved.is_none() || assignment.selected.is_none())
-            && let Some(policy) = assignment.selected.or(assignment.former)
-            && let Ok(settings) = policy.settings
-        {
-            // As `Probe::new`.
-            let _none = operator.agenda.adopt(&settings.dependents);
-        }
-        operator.take_stance(bounds);
+        operator.see(seen, bounds);
         operator
     }
 
-    /// Somebody may have written what is not known of.
-    pub(crate) fn distrust(&mut self) {
-        self.agenda.ledger.distrust();
+    pub(crate) fn machine(&self) -> &ClusterMachine {
+        &self.machine
     }
 
     /// The moment at which it learns of something.
@@ -141,8 +128,8 @@ impl Operator {
     /// What it writes to the ClusterHealth.
     pub(crate) fn report(&self) -> Saved {
         let mut saved = Saved {
-            protection: self.agenda.protection(),
-            ledger: self.agenda.ledger.clone(),
+            protection: self.machine.protection(),
+            ledger: self.machine.ledger().clone(),
         };
         // What it does not say is nothing that a later one could know.
         saved.ledger = Ledger::recall(&saved.status());
@@ -151,16 +138,21 @@ impl Operator {
 
     /// Nobody has any use for it.
     pub(crate) fn is_over(&self) -> bool {
-        self.stance.0 == Stance::Forget || self.ending && self.flow.is_none()
+        self.machine.is_over() || self.ending && self.flow.is_none()
     }
 
     pub(crate) fn is_probing(&self) -> bool {
-        self.stance.0.settings().is_some()
+        self.machine.settings().is_some()
+    }
+
+    /// When it wants to go on by itself. A Cluster that is gone is not given up.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.machine.due().filter(|_| self.flow.is_none())
     }
 
     /// Whether it may write to dependents, as far as the policy goes that it knows.
     pub(crate) fn may_write(&self, aim: Aim) -> bool {
-        match (&self.stance.0, aim) {
+        match (self.machine.stance(), aim) {
             (Stance::Probe(settings), _) => settings.mode == Mode::Enforce,
             (Stance::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
             (Stance::Hibernate(..), Aim::Restore | Aim::Release) => true,
@@ -173,221 +165,176 @@ impl Operator {
     /// Learns of the policy and the Cluster.
     pub(crate) fn see(&mut self, seen: (Policy, Life), bounds: &Bounds) {
         self.seen = seen;
-        self.take_stance(bounds);
-    }
-
-    /// As the loop of a cluster does, after each event.
-    pub(super) fn take_stance(&mut self, bounds: &Bounds) {
-        let settings = |mode| bounds.settings(mode);
-        let presence = presence(self.seen, bounds);
-        let mode = |dry_run| if dry_run { Mode::DryRun } else { Mode::Enforce };
-        let last = self.last.map(mode).map(settings);
-        let known = Known {
-            last: last.as_ref(),
-            engaged: self.agenda.is_engaged(),
-            looked_at: self.agenda.ledger.is_looked_at(),
-            dry_run: false,
-        };
-        let stance = match Stance::new(&presence, known) {
-            Stance::Settle(_, finding) if bounds.flaw == Flaw::KeepsMarks => Stance::Idle(finding),
-            stance => stance,
-        };
-        if stance == self.stance.0 {
-            return;
-        }
-        let changed = !stance.is_like(&self.stance.0);
-        let mut moves = Vec::new();
-        if changed && bounds.flaw != Flaw::DisregardsPolicy {
-            moves.push(self.agenda.stop());
-        }
-        if changed {
+        let before = self.machine.stance().clone();
+        let disregards = bounds.flaw == Flaw::DisregardsPolicy && before.settings().is_some();
+        self.learn_but(
+            Input::Objects(presence(seen, bounds)),
+            self.now(),
+            disregards.then_some(&Effect::Withdraw),
+            bounds,
+        );
+        if !before.is_like(self.machine.stance()) {
             self.saw = None;
             self.buried = false;
         }
-        match &stance {
-            Stance::Probe(settings)
-                if (changed || last.as_ref() != Some(settings))
-                    && (bounds.flaw != Flaw::DisregardsPolicy || last.is_none()) =>
-            {
-                moves.push(self.agenda.adopt(&settings.dependents));
-            }
-            Stance::Hold(..) if changed && bounds.flaw != Flaw::DisregardsPolicy => {
-                moves.push(self.agenda.hold(moment(false)));
-            }
-            Stance::LetGo(..) | Stance::Hibernate(..) | Stance::Settle(..) | Stance::Bury
-                if changed =>
-            {
-                moves.push(self.agenda.adopt(&[]));
-            }
-            Stance::Idle(_) => moves.push(self.agenda.adopt(match &presence {
-                Presence::There(it) if it.eligibility == Eligibility::Probed => it.dependents(),
-                _ => &[],
-            })),
-            _ => {}
-        }
-        match &stance {
-            Stance::Settle(aim, _) => {
-                self.saw = Some(*aim);
-                moves.push(self.agenda.insist(*aim, String::new(), moment(false)));
-            }
-            Stance::Bury => {
-                let wait = match bounds.flaw {
-                    Flaw::BuriesAtOnce => Duration::ZERO,
-                    _ => COMES_BACK,
-                };
-                let from = moment(false) + wait;
-                moves.push(self.agenda.insist(Aim::Release, String::new(), from));
-            }
-            _ => {}
-        }
-        if let Some(settings) = stance.settings() {
-            self.last = Some(settings.mode == Mode::DryRun);
-        }
-        self.stance = Held(stance);
-        for next in moves {
-            self.carry_out(next, bounds);
+        if let Stance::Settle(aim, _) = self.machine.stance() {
+            self.saw = Some(*aim);
         }
     }
 
     /// Reads the leases, and acts on what they say.
     pub(crate) fn probe(&mut self, shoot: Shoot, now: Instant, bounds: &Bounds) {
-        if matches!(self.stance.0, Stance::Hibernate(..)) {
-            return self.ask_who_falls_asleep(shoot, now, bounds);
-        }
-        let leases = match shoot {
-            Shoot::Silent => Some(Aim::Protect),
-            Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Aim::Restore),
-            Shoot::Unreadable if bounds.flaw == Flaw::TakesDoubtForOutage => Some(Aim::Protect),
+        let hibernating = matches!(self.machine.stance(), Stance::Hibernate(..));
+        let verdict = match shoot {
+            Shoot::Silent => Some(Verdict::Outage),
+            Shoot::Unreadable if bounds.flaw == Flaw::TakesDoubtForOutage => Some(Verdict::Outage),
             Shoot::Unreadable => None,
-        };
-        let trigger = match shoot {
-            Shoot::Triggered => Trigger::Failing {
-                why: String::new(),
-                until: moment(false),
-            },
-            _ => Trigger::None,
-        };
-        let gate = (shoot == Shoot::Gated).then(String::new);
-        let letting_go = matches!(self.stance.0, Stance::LetGo(..));
-        let dry_run = self.stance.0.settings().map(|it| it.mode) == Some(Mode::DryRun);
-        let course = Course::new(leases, trigger, gate);
-        self.saw = match &course {
-            Course::Protect | Course::Triggered { .. } if shoot != Shoot::Unreadable => {
-                Some(Aim::Protect)
+            // After a restart nothing is owed, as far as it looks.
+            Shoot::Healthy
+                if bounds.flaw == Flaw::TrustsItsRecord && !self.machine.ledger().owes() =>
+            {
+                None
             }
-            Course::Restore => Some(Aim::Restore),
+            Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Verdict::Healthy),
+        };
+        let conclusion = verdict.map(conclusion);
+        let leases = match &conclusion {
+            Some(conclusion) => Leases::Judged(conclusion),
+            None => Leases::Unread {
+                reason: "Unreachable",
+                message: "",
+                server: Server::Silent,
+            },
+        };
+        let checks = CheckResults {
+            trigger: match shoot {
+                Shoot::Triggered => Trigger::Failing {
+                    why: String::new(),
+                    until: moment(false),
+                },
+                _ => Trigger::None,
+            },
+            gate: (shoot == Shoot::Gated).then(String::new),
+        };
+        let now = match bounds.flaw {
+            Flaw::BelievesForEver => moment(false),
+            _ => now,
+        };
+        let flaw = match bounds.flaw {
+            Flaw::KeepsOn => Some(&Effect::Withdraw),
             _ => None,
         };
-        let aim = match course {
-            Course::Protect | Course::Triggered { .. } => Aim::Protect,
-            Course::Restore | Course::Wait(_) | Course::Held { .. } => Aim::Restore,
-            // As `Probe::do_nothing`.
-            Course::Nothing if dry_run => Aim::Look,
-            Course::Nothing => return self.stop(bounds),
-        };
-        let owes = self.agenda.ledger.owes();
-        // As `Probe::may`.
-        if !dry_run && letting_go && aim == Aim::Protect {
-            return self.stop(bounds);
+        if hibernating && now != self.now() && self.saw != Some(Aim::Release) {
+            // It has been asked more than once by then.
+            for _ in 0..2 {
+                let before = Input::Leases(leases, checks.clone());
+                self.learn_but(before, self.now(), flaw, bounds);
+            }
         }
-        let next = if dry_run || matches!(course, Course::Wait(_)) {
-            // As `Probe::keep_looking`.
-            if owes || self.agenda.protection() != Protection::None {
-                self.agenda.hold(moment(false))
-            } else if self.agenda.ledger.is_looked_at() {
-                self.agenda.stop()
-            } else {
-                self.agenda.insist(Aim::Look, String::new(), moment(false))
+        self.learn_but(Input::Leases(leases, checks), now, flaw, bounds);
+        self.saw = match shoot {
+            Shoot::Unreadable if hibernating && self.machine.held_back().is_none() => {
+                Some(Aim::Release)
             }
-        } else {
-            if bounds.flaw == Flaw::TrustsItsRecord && aim == Aim::Restore && !owes {
-                return self.stop(bounds);
-            }
-            let restore = match bounds.flaw {
-                Flaw::RestoresUnmarked => Restore::Any,
-                _ => Restore::Marked,
-            };
-            let order = Order {
-                aim,
-                restore,
-                provable: None,
-                valid_until: moment(false),
-            };
-            let now = match bounds.flaw {
-                Flaw::BelievesForEver => moment(false),
-                _ => now,
-            };
-            self.agenda.act(order, String::new, now)
+            Shoot::Unreadable => None,
+            _ if hibernating => Some(Aim::Restore),
+            Shoot::Silent | Shoot::Triggered => Some(Aim::Protect),
+            Shoot::Healthy => Some(Aim::Restore),
+            Shoot::Gated => None,
         };
-        self.carry_out(next, bounds);
-        self.take_stance(bounds);
-    }
-
-    /// As `Probe::answered` and `Probe::not_answered`. Who has not answered for some time has not
-    /// answered for long enough.
-    fn ask_who_falls_asleep(&mut self, shoot: Shoot, now: Instant, bounds: &Bounds) {
-        let next = match shoot {
-            Shoot::Unreadable if now == self.now() => {
-                self.saw = None;
-                self.agenda.stop()
-            }
-            Shoot::Unreadable => {
-                self.saw = Some(Aim::Release);
-                let now = moment(false);
-                self.agenda.insist(Aim::Release, String::new(), now)
-            }
-            _ => {
-                self.saw = Some(Aim::Restore);
-                let order = Order {
-                    aim: Aim::Restore,
-                    restore: Restore::Marked,
-                    provable: None,
-                    valid_until: moment(false),
-                };
-                self.agenda.act(order, String::new, now)
-            }
-        };
-        self.carry_out(next, bounds);
-        self.take_stance(bounds);
-    }
-
-    fn stop(&mut self, bounds: &Bounds) {
-        if bounds.flaw != Flaw::KeepsOn {
-            let next = self.agenda.stop();
-            self.carry_out(next, bounds);
-        }
     }
 
     /// It is asked to end, and may finish a step of which a part is written.
-    pub(crate) fn end(&mut self) {
-        let _ends = self.agenda.stop();
+    pub(crate) fn end(&mut self, bounds: &Bounds) {
         self.ending = true;
+        self.learn(Input::ShutDown, bounds);
     }
 
-    /// What is insisted on is due: as much time has passed.
+    /// What it waits for is due: as much time has passed.
     pub(crate) fn resume(&mut self, bounds: &Bounds) {
-        let due = self.agenda.due();
+        let due = self.due();
         self.aged |= due > Some(moment(false) + LETS_GO);
-        if self.stance.0 == Stance::Bury {
-            self.buried |= due >= Some(moment(false) + COMES_BACK);
+        if *self.machine.stance() == Stance::Bury {
+            self.buried |=
+                due >= Some(moment(false) + COMES_BACK) && bounds.flaw != Flaw::BuriesAtOnce;
             self.saw = self.buried.then_some(Aim::Release);
         }
-        let next = self
-            .agenda
-            .resume(due.unwrap_or(moment(false)).max(self.now()));
-        self.carry_out(next, bounds);
+        let now = due.unwrap_or(moment(false)).max(self.now());
+        self.learn_but(Input::Time, now, None, bounds);
     }
 
-    pub(super) fn carry_out(&mut self, next: Move, bounds: &Bounds) {
-        match (next, &mut self.flow) {
-            (Move::Extend(_), Some(flow)) => flow.lapsed = false,
-            (Move::Withdraw, Some(flow)) => flow.withdrawn = true,
-            (Move::Start(order, _), _) => {
-                let flow = Run::new(order, &self.agenda, bounds);
-                self.flow = Some(flow);
+    /// The flow did this, or met it.
+    pub(super) fn report_event(&mut self, event: &FlowEvent, bounds: &Bounds) {
+        self.aged &= !event.what.has_given_up();
+        self.learn(Input::Flow(event), bounds);
+    }
+
+    pub(super) fn learn(&mut self, input: Input<'_>, bounds: &Bounds) {
+        self.learn_but(input, self.now(), None, bounds);
+    }
+
+    /// Takes up what is learnt, and does what follows, but for this.
+    fn learn_but(
+        &mut self,
+        input: Input<'_>,
+        now: Instant,
+        flaw: Option<&Effect>,
+        bounds: &Bounds,
+    ) {
+        let effects = self.machine.step(input, at(now));
+        for effect in effects.into_iter().filter(|effect| Some(effect) != flaw) {
+            self.carry_out(effect, bounds);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, bounds: &Bounds) {
+        match (effect, &mut self.flow) {
+            (Effect::Extend(_), Some(flow)) => flow.lapsed = false,
+            (Effect::Withdraw, Some(flow)) => flow.withdrawn = true,
+            (Effect::Start(mut plan), _) => {
+                if bounds.flaw == Flaw::RestoresUnmarked {
+                    plan.restore = Restore::Any;
+                }
+                let keeps = bounds.flaw == Flaw::KeepsMarks;
+                if keeps && matches!(self.machine.stance(), Stance::Settle(..)) {
+                    return;
+                }
+                self.flow = Some(Run::new(plan, bounds));
                 self.after_level(bounds);
             }
-            (Move::Nothing | Move::Extend(_) | Move::Withdraw, _) => {}
+            (Effect::Extend(_) | Effect::Withdraw | Effect::Finish, _) => {}
         }
+    }
+}
+
+/// Leases that were judged like this, often enough in a row.
+fn conclusion(verdict: Verdict) -> Conclusion {
+    Conclusion {
+        verdict,
+        assessment: Assessment {
+            at: Moment::from_nanos(0),
+            candidates: 1,
+            expired: usize::from(verdict == Verdict::Outage),
+            unknown: 0,
+            expiring: 0,
+            too_slow: 0,
+            excluded: Default::default(),
+            counter_evidence: 0,
+            zones: vec![],
+            silence: None,
+            needed: 1,
+            period: Duration::from_secs(10),
+            suspect_at: None,
+            expires_at: None,
+            silent: 0,
+            roster: true,
+            machines: None,
+            protected: false,
+        },
+        provable: None,
+        act: Some(match verdict {
+            Verdict::Outage => Aim::Protect,
+            Verdict::Healthy | Verdict::Undetermined(_) => Aim::Restore,
+        }),
     }
 }

@@ -102,7 +102,7 @@ impl World {
             }
             // What is due so late comes when whatever was given up has arrived, or never will.
             let is_due = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
-            if operator.agenda.due().is_some_and(is_due) {
+            if operator.due().is_some_and(is_due) {
                 actions.push(Action::Resume(at));
             }
             // What goes with its Cluster is not written anew.

@@ -196,9 +196,9 @@ pub(crate) fn at_rest(
         // Nobody looks after what is owed nothing when the Cluster is gone, or no policy selects it.
         None => rule(unwanted, name, || "no operator in the end".to_owned()),
         Some(operator) => {
-            let agenda = &operator.agenda;
-            let say = || format!("{MARK} and {IGNORE} apart, in the end: {agenda:?}");
-            let nothing_owed = !agenda.ledger.owes() && agenda.protection() == Protection::None;
+            let machine = operator.machine();
+            let say = || format!("{MARK} and {IGNORE} apart, in the end: {machine:?}");
+            let nothing_owed = !machine.ledger().owes() && machine.protection() == Protection::None;
             rule(nothing_owed && !unwanted, name, say)
         }
     }

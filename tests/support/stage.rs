@@ -4,18 +4,26 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
-    cluster::{Settings, Template},
+    checks::Trigger,
+    cluster::{Assignment, Brake, Eligibility, Selected, Settings, Template},
     prober::{
-        guard::{Guard, Order},
+        guard::{Guard, Reach},
         ledger::Problem,
+        machine::{CheckResults, ClusterMachine, Input, Leases, Server},
+        moment::Moment,
         plan::{Aim, MARK, RECORD},
         scale::Resources,
+        stance::Presence,
+        verdict::{Assessment, Verdict},
+        watch::Conclusion,
     },
+    runtime::seed::Seed as Budgeted,
+    util::now::Now,
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::{Activity, INTERVAL, Seed, put_workload};
+use super::{Activity, Seed, put_workload};
 
 /// Long after any flow has ended. The clock jumps.
 pub const EVER: Duration = Duration::from_secs(3_600);
@@ -43,10 +51,13 @@ fn settings(dependents: &[Value]) -> Settings {
         "metadata": {"name": "a"}, "spec": {"shoot": {}},
     }))
     .unwrap();
-    Template::new("p".into(), &spec)
-        .unwrap()
-        .settings(&cluster)
-        .unwrap()
+    let template = Template::new("p".into(), &spec).unwrap();
+    Settings {
+        initial_delay: Duration::ZERO,
+        // A verdict does not age within a test.
+        timeout: EVER * 1_000,
+        ..template.settings(&cluster).unwrap()
+    }
 }
 
 /// A guard of the cluster `a`, and the seed that it scales on.
@@ -79,22 +90,17 @@ impl Stage {
 
     /// Acts on a verdict, and follows the flow to its end.
     pub async fn act(&mut self, aim: Aim) {
-        self.guard.act(self.order(aim), String::new);
+        self.verdict(aim);
         self.follow().await;
     }
 
-    /// What a verdict asks for whose evidence does not age within a test.
-    pub fn order(&self, aim: Aim) -> Order {
-        Order {
-            aim,
-            restore: self.settings.restore,
-            provable: None,
-            valid_until: Instant::now() + EVER * 1_000,
-        }
+    /// A verdict that asks for this.
+    pub fn verdict(&mut self, aim: Aim) {
+        verdict(&mut self.guard, aim);
     }
 
     pub async fn follow(&mut self) {
-        while timeout(EVER, self.guard.progress(INTERVAL)).await.is_ok() {}
+        while timeout(EVER, self.guard.progress()).await.is_ok() {}
     }
 
     /// Lets the flow go on until the seed has seen such a request, which it does not answer yet.
@@ -102,7 +108,7 @@ impl Stage {
         while !self.seed.briefs().iter().any(|call| call == what) {
             tokio::select! {
                 biased;
-                () = self.guard.progress(INTERVAL) => {}
+                () = self.guard.progress() => {}
                 () = tokio::task::yield_now() => {}
             }
         }
@@ -119,11 +125,11 @@ impl Stage {
     }
 
     pub fn problems(&self) -> Vec<Problem> {
-        self.guard.ledger().problems().cloned().collect()
+        self.guard.machine().ledger().problems().cloned().collect()
     }
 
     pub fn entry(&self, name: &str) -> DependentStatus {
-        let entries = self.guard.ledger().status();
+        let entries = self.guard.machine().ledger().status();
         entries
             .into_iter()
             .find(|it| it.r#ref.name == name)
@@ -155,15 +161,16 @@ impl Stage {
 
     /// Follows the flow until there is a problem, or the dependents are down.
     pub async fn until_settled(&mut self) {
-        while self.problems().is_empty() && self.guard.protection() != Protection::Active {
-            self.guard.progress(INTERVAL).await;
+        while self.problems().is_empty() && self.guard.machine().protection() != Protection::Active
+        {
+            self.guard.progress().await;
         }
     }
 
     /// Follows the flow for that long.
     pub async fn advance(&mut self, time: Duration) {
         let end = Instant::now() + time;
-        while tokio::time::timeout_at(end, self.guard.progress(INTERVAL))
+        while tokio::time::timeout_at(end, self.guard.progress())
             .await
             .is_ok()
         {}
@@ -181,9 +188,130 @@ impl Stage {
 
 /// A guard of the cluster `a`, given what an earlier one has left.
 pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Guard {
-    let mut guard = Guard::new("a".into(), seed.unlimited(), Resources::default(), known);
-    guard.adopt(&settings.dependents);
+    let mut guard = new_guard("a", &reach(seed.unlimited()), known);
+    guard.learn(selected(settings));
     guard
+}
+
+/// How dependents are reached on this seed.
+pub fn reach(scale: Budgeted) -> Reach {
+    Reach {
+        scale,
+        resources: Resources::default(),
+        dry_run: false,
+        metrics: Default::default(),
+    }
+}
+
+/// A guard that has learnt nothing yet.
+pub fn new_guard(cluster: &str, reach: &Reach, known: Option<&ClusterHealthStatus>) -> Guard {
+    let gone = Presence::Gone(Brake::default());
+    let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
+    Guard::new(cluster.into(), reach.clone(), machine, known)
+}
+
+/// The cluster is probed by these settings.
+pub fn selected(settings: &Settings) -> Input<'static> {
+    assigned(Some(policy(settings)), None)
+}
+
+/// No policy selects the cluster any more; the last one that did has these settings.
+pub fn deselected(settings: &Settings) -> Input<'static> {
+    assigned(None, Some(policy(settings)))
+}
+
+fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'static> {
+    Input::Objects(Presence::There(Box::new(Assignment {
+        uid: "uid".into(),
+        eligibility: Eligibility::Probed,
+        selected,
+        former,
+    })))
+}
+
+fn policy(settings: &Settings) -> Selected {
+    Selected {
+        policy: settings.policy.clone(),
+        brake: Brake::default(),
+        settings: Ok(settings.clone().into()),
+        outranked: vec![],
+    }
+}
+
+/// A verdict that asks for this, of evidence that does not age within a test.
+pub fn verdict(guard: &mut Guard, aim: Aim) {
+    match aim {
+        Aim::Protect => outage(guard, "", EVER * 1_000),
+        _ => healthy(guard, None),
+    }
+}
+
+/// A Trigger fails for this reason, and counts for so long.
+pub fn outage(guard: &mut Guard, why: &str, valid: Duration) {
+    unread(
+        guard,
+        Trigger::Failing {
+            why: why.to_owned(),
+            until: Instant::now() + valid,
+        },
+    );
+}
+
+/// There is no evidence.
+pub fn doubt(guard: &mut Guard) {
+    unread(guard, Trigger::None);
+}
+
+fn unread(guard: &mut Guard, trigger: Trigger) {
+    let leases = Leases::Unread {
+        reason: "Unreachable",
+        message: "",
+        server: Server::Silent,
+    };
+    let checks = CheckResults {
+        trigger,
+        gate: None,
+    };
+    guard.learn(Input::Leases(leases, checks));
+}
+
+/// All leases are fresh; a Gate that does not pass may say why.
+pub fn healthy(guard: &mut Guard, gate: Option<&str>) {
+    let conclusion = Conclusion {
+        verdict: Verdict::Healthy,
+        assessment: assessment(),
+        provable: None,
+        act: Some(Aim::Restore),
+    };
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: gate.map(str::to_owned),
+    };
+    guard.learn_verdict(&conclusion, None, checks);
+}
+
+/// Five leases, all fresh.
+fn assessment() -> Assessment {
+    Assessment {
+        at: Moment::from_nanos(0),
+        candidates: 5,
+        expired: 0,
+        unknown: 0,
+        expiring: 0,
+        too_slow: 0,
+        excluded: Default::default(),
+        counter_evidence: 0,
+        zones: vec![],
+        silence: None,
+        needed: 3,
+        period: Duration::from_secs(10),
+        suspect_at: None,
+        expires_at: None,
+        silent: 0,
+        roster: true,
+        machines: None,
+        protected: false,
+    }
 }
 
 /// A dependent of the first level with such an initial delay.

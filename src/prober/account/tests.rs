@@ -10,7 +10,7 @@ const UP: Step = Step::ScaleUp { to: 2 };
 fn after(action: Action, message: &str, protected: bool) -> Account {
     let known = ClusterHealthStatus {
         last_action: Some(LastAction {
-            time: Time(Timestamp::UNIX_EPOCH),
+            time: Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH),
             action,
             message: message.to_owned(),
         }),
@@ -27,14 +27,20 @@ fn told(account: &Account) -> (Action, &str) {
 #[test]
 fn each_dependent_is_told_of_once_and_by_what_was_done() {
     let mut account = Account::recall(None, false);
-    account.found_down("kcm", "3 of 5");
-    account.acted(Aim::Protect, DOWN, "mcm", "3 of 5");
-    account.acted(Aim::Protect, DOWN, "ca", "5 of 5");
-    account.acted(Aim::Protect, DOWN, "mcm", "5 of 5");
+    account.found_down("kcm", "3 of 5", Now::read());
+    account.acted(Aim::Protect, DOWN, "mcm", "3 of 5", Now::read());
+    account.acted(Aim::Protect, DOWN, "ca", "5 of 5", Now::read());
+    account.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
     let message = "found scaled to zero: kcm; scaled to zero: mcm, ca; 5 of 5";
     assert_eq!(told(&account), (ScaledDown, message));
-    account.acted(Aim::Restore, UP, "ca", "0 of 5");
-    account.acted(Aim::Restore, Step::DropMarkAndRecord, "mcm", "0 of 5");
+    account.acted(Aim::Restore, UP, "ca", "0 of 5", Now::read());
+    account.acted(
+        Aim::Restore,
+        Step::DropMarkAndRecord,
+        "mcm",
+        "0 of 5",
+        Now::read(),
+    );
     let message = "scaled back: ca; found scaled up by somebody else, and left so: mcm; 0 of 5";
     assert_eq!(told(&account), (Restored, message));
 }
@@ -42,10 +48,10 @@ fn each_dependent_is_told_of_once_and_by_what_was_done() {
 #[test]
 fn nothing_is_told_of_a_protection_that_is_over() {
     let mut account = Account::recall(None, false);
-    account.acted(Aim::Protect, DOWN, "kcm", "3 of 5");
+    account.acted(Aim::Protect, DOWN, "kcm", "3 of 5", Now::read());
     account.close();
     assert_eq!(told(&account), (ScaledDown, "scaled to zero: kcm; 3 of 5"));
-    account.acted(Aim::Protect, DOWN, "mcm", "5 of 5");
+    account.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
     assert_eq!(told(&account), (ScaledDown, "scaled to zero: mcm; 5 of 5"));
 }
 
@@ -67,8 +73,8 @@ fn what_an_earlier_run_has_told_of_the_same_protection_stays(
 ) {
     let mut account = after(action, message, protected);
     assert_eq!(told(&account), (action, message));
-    account.found_down("mcm", "5 of 5");
-    account.acted(Aim::Protect, DOWN, "ca", "5 of 5");
+    account.found_down("mcm", "5 of 5", Now::read());
+    account.acted(Aim::Protect, DOWN, "ca", "5 of 5", Now::read());
     let message = format!("{kept}found scaled to zero: mcm; scaled to zero: ca; 5 of 5");
     assert_eq!(told(&account), (ScaledDown, &*message));
 }

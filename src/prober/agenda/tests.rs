@@ -12,17 +12,16 @@ fn order(aim: Aim, now: Instant) -> Order {
     Order {
         aim,
         restore: Restore::Marked,
-        provable: None,
         valid_until: now + INTERVAL,
     }
 }
 
-fn starts(next: &Move) -> bool {
-    matches!(next, Move::Start(..))
+fn starts(next: &Option<Effect>) -> bool {
+    matches!(next, Some(Effect::Start(_)))
 }
 
-fn act(agenda: &mut Agenda, aim: Aim, now: Instant) -> Move {
-    agenda.act(order(aim, now), String::new, now)
+fn act(agenda: &mut Agenda, aim: Aim, now: Instant) -> Option<Effect> {
+    agenda.act(order(aim, now), now)
 }
 
 /// An agenda of one dependent, which was just seen back. A write that was given up may still come about
@@ -30,7 +29,7 @@ fn act(agenda: &mut Agenda, aim: Aim, now: Instant) -> Move {
 fn seen_back(doubt: bool, now: Instant) -> Agenda {
     let mut agenda = Agenda::recall(None);
     let it = dependent("d", 0, 0);
-    assert_eq!(agenda.adopt(std::slice::from_ref(&it)), Move::Nothing);
+    assert_eq!(agenda.adopt(std::slice::from_ref(&it)), None);
     if doubt {
         agenda.ledger.distrust();
     }
@@ -70,10 +69,10 @@ fn nothing_is_complete_while_a_write_may_still_come_about() {
     let now = Instant::now();
     let at = |second| now + Duration::from_secs(second);
     let mut agenda = seen_back(true, now);
-    assert_eq!(agenda.adopt(&[]), Move::Nothing);
+    assert_eq!(agenda.adopt(&[]), None);
     assert_eq!(agenda.ledger.status().len(), 1, "it is remembered");
-    let insisted = agenda.insist(Aim::Restore, String::new(), now);
-    assert_eq!(insisted, Move::Nothing);
+    let insisted = agenda.insist(Aim::Restore, now);
+    assert_eq!(insisted, None);
     // The second began too early.
     for (begun, ended, due) in [(0, 1, Some(20)), (19, 25, Some(20)), (25, 26, None)] {
         assert!(starts(&agenda.resume(at(begun))));
@@ -122,6 +121,25 @@ fn an_outage_is_acted_on_again(
     assert_eq!(starts(&act(&mut agenda, Aim::Protect, then)), expected);
 }
 
+/// What is owed, or has yet to be taken, is urgent; what is only looked at is not.
+#[rstest]
+#[case(Protection::None, [Aim::Protect].as_slice())]
+#[case(Protection::ScalingDown, &[Aim::Protect, Aim::Restore, Aim::Release])]
+#[case(Protection::Active, &[Aim::Restore, Aim::Release])]
+#[case(Protection::Restoring, &[Aim::Protect, Aim::Restore, Aim::Release])]
+fn what_scales_is_urgent(#[case] before: Protection, #[case] expected: &[Aim]) {
+    let mut dependents = seen_back(false, Instant::now()).ledger.status();
+    dependents[0].owed = before != Protection::None;
+    let agenda = Agenda::recall(Some(&ClusterHealthStatus {
+        protection: before,
+        dependents,
+        ..ClusterHealthStatus::default()
+    }));
+    for aim in [Aim::Protect, Aim::Restore, Aim::Release, Aim::Look] {
+        assert_eq!(agenda.is_urgent(aim), expected.contains(&aim), "{aim:?}");
+    }
+}
+
 /// Whoever was refused is not urgent: a thousand clusters may be, for as long as the outage lasts.
 #[test]
 fn what_is_news_is_not_held_up_by_what_was_refused() {
@@ -134,7 +152,7 @@ fn what_is_news_is_not_held_up_by_what_was_refused() {
     };
     // Another policy.
     let mut agenda = refused();
-    assert_eq!(agenda.adopt(&[]), Move::Nothing);
+    assert_eq!(agenda.adopt(&[]), None);
     assert!(agenda.is_urgent(Aim::Protect));
     assert!(starts(&act(&mut agenda, Aim::Protect, now)));
     // Another outage.
@@ -151,18 +169,18 @@ fn another_aim_waits_until_the_flow_under_way_has_ended() {
     let mut agenda = Agenda::recall(None);
     assert!(starts(&act(&mut agenda, Aim::Protect, now)));
     let newer = act(&mut agenda, Aim::Protect, now);
-    assert_eq!(newer, Move::Extend(now + INTERVAL));
-    assert_eq!(act(&mut agenda, Aim::Restore, now), Move::Withdraw);
+    assert_eq!(newer, Some(Effect::Extend(now + INTERVAL)));
+    assert_eq!(act(&mut agenda, Aim::Restore, now), Some(Effect::Withdraw));
     assert_eq!(agenda.aim(), Some(Aim::Protect));
     agenda.ended(Ending::Stopped, INTERVAL, now);
     let next = agenda.go_on(now);
     assert!(starts(&next), "{next:?}");
     assert_eq!(agenda.aim(), Some(Aim::Restore));
     // Unless it is called off before.
-    assert_eq!(act(&mut agenda, Aim::Protect, now), Move::Withdraw);
-    assert_eq!(agenda.stop(), Move::Withdraw);
+    assert_eq!(act(&mut agenda, Aim::Protect, now), Some(Effect::Withdraw));
+    assert_eq!(agenda.stop(), Some(Effect::Withdraw));
     agenda.ended(Ending::Stopped, INTERVAL, now);
-    assert_eq!(agenda.go_on(now), Move::Nothing);
+    assert_eq!(agenda.go_on(now), None);
 }
 
 /// A Cluster that is gone may come back: its marks stay until then, whatever was under way.
@@ -174,17 +192,17 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
     let mut agenda = Agenda::recall(None);
     let asked = match hold {
         true => agenda.hold(now),
-        false => agenda.insist(before, String::new(), now),
+        false => agenda.insist(before, now),
     };
-    assert_eq!(asked, Move::Nothing);
+    assert_eq!(asked, None);
     assert!(starts(&agenda.resume(now)));
     assert_eq!(agenda.aim(), Some(before));
     let from = now + INTERVAL * 3;
-    let asked = agenda.insist(Aim::Release, String::new(), from);
-    assert_eq!(asked, Move::Withdraw);
+    let asked = agenda.insist(Aim::Release, from);
+    assert_eq!(asked, Some(Effect::Withdraw));
     assert_eq!(agenda.due(), None);
     agenda.ended(Ending::Stopped, INTERVAL, now);
-    assert_eq!(agenda.go_on(now), Move::Nothing);
+    assert_eq!(agenda.go_on(now), None);
     assert_eq!(agenda.due(), Some(from));
     // And over when it is complete.
     assert!(starts(&agenda.resume(from)));
@@ -196,7 +214,7 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
 fn delayed(now: Instant) -> Agenda {
     let it = dependent("d", 0, 0);
     let mut agenda = Agenda::recall(None);
-    assert_eq!(agenda.adopt(std::slice::from_ref(&it)), Move::Nothing);
+    assert_eq!(agenda.adopt(std::slice::from_ref(&it)), None);
     let taken = What::Did(Step::ScaleDown { from: 3 }, None);
     agenda.note(&it, &taken, now);
     assert!(starts(&act(&mut agenda, Aim::Restore, now)));
@@ -210,13 +228,13 @@ fn delayed(now: Instant) -> Agenda {
 #[rstest]
 #[case::doubt(|agenda: &mut Agenda, _: Instant| agenda.stop(), true)]
 #[case::a_gate(|agenda: &mut Agenda, now: Instant| agenda.hold(now), true)]
-#[case::a_look(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Look, String::new(), now), true)]
-#[case::no_workers(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Restore, String::new(), now), true)]
+#[case::a_look(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Look, now), true)]
+#[case::no_workers(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Restore, now), true)]
 #[case::an_outage(|agenda: &mut Agenda, now: Instant| act(agenda, Aim::Protect, now), false)]
-#[case::letting_go(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Release, String::new(), now), false)]
+#[case::letting_go(|agenda: &mut Agenda, now: Instant| agenda.insist(Aim::Release, now), false)]
 #[case::another_policy(|agenda: &mut Agenda, _: Instant| agenda.adopt(&[dependent("d", 0, 0)]), false)]
 fn what_keeps_the_clock_of_a_delay(
-    #[case] change: fn(&mut Agenda, Instant) -> Move,
+    #[case] change: fn(&mut Agenda, Instant) -> Option<Effect>,
     #[case] kept: bool,
     #[values(false, true)] ended: bool,
 ) {
@@ -227,12 +245,12 @@ fn what_keeps_the_clock_of_a_delay(
         agenda.ended(Ending::Stuck, INTERVAL, at(1));
     }
     let next = change(&mut agenda, at(2));
-    assert_eq!(next == Move::Withdraw, !ended, "{next:?}");
+    assert_eq!(next == Some(Effect::Withdraw), !ended, "{next:?}");
     if !ended {
         // What it has still told when it was withdrawn begins no delay.
         agenda.note(&dependent("d", 0, 0), &What::Delayed, at(3));
         let again = act(&mut agenda, Aim::Restore, at(4));
-        assert_eq!(again, Move::Withdraw);
+        assert_eq!(again, Some(Effect::Withdraw));
         agenda.ended(Ending::Stopped, INTERVAL, at(5));
         assert!(starts(&agenda.go_on(at(5))));
     }

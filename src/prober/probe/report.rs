@@ -1,9 +1,7 @@
 //! What one cluster's loop reports.
 
-use tokio::time::Instant;
-
 use super::{Presence, Probe, Stance};
-use crate::{api::Mode, health::ClusterReport};
+use crate::{api::Mode, health::ClusterReport, util::now::Now};
 
 impl Probe {
     /// Says what is known by now.
@@ -17,13 +15,14 @@ impl Probe {
                 .reporter
                 .exec_tolerated(&self.name, check, message);
         }
-        let protected = self.guard.protected_since();
+        let (now, machine) = (Now::read(), self.guard.machine());
+        let protected = machine.protected_since();
         let overdue_in =
-            protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed()));
+            protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed(now)));
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
-            .map(|rest| Instant::now() + rest);
-        let (observed, checks) = match &self.stance {
+            .map(|rest| now.mono + rest);
+        let (observed, checks) = match machine.stance() {
             Stance::Probe(_) | Stance::LetGo(..) => {
                 let mut checks = self.checks.statuses();
                 checks.extend_from_slice(&self.providers);
@@ -39,11 +38,11 @@ impl Probe {
             return;
         };
         let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
-        let dry_run = self.shared.dry_run || responsible.is_some_and(|it| it.brake.dry_run);
-        let ledger = self.guard.ledger();
-        let (engaged, looked_at) = (self.guard.is_engaged(), ledger.is_looked_at());
+        let dry_run = self.shared.reach.dry_run || responsible.is_some_and(|it| it.brake.dry_run);
+        let ledger = machine.ledger();
+        let (engaged, looked_at) = (machine.is_engaged(), ledger.is_looked_at());
         let policy = self.policy.as_ref();
-        let let_go = match &self.stance {
+        let let_go = match machine.stance() {
             Stance::LetGo(_, why) => why.clone(),
             _ => None,
         };
@@ -53,19 +52,19 @@ impl Probe {
                 .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
                 .cloned(),
             mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
-            finding: self.finding.clone(),
+            finding: machine.finding().clone(),
             observed,
             checks,
-            protection: self.guard.protection(),
+            protection: machine.protection(),
             protected_since: protected.map(|since| since.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
             last_action: self.guard.last_action().cloned(),
-            held_back: self.held_back.clone(),
+            held_back: machine.held_back().cloned(),
             let_go,
             dependents: ledger.status(),
             problems: ledger.problems().cloned().collect(),
-            probed: self.probed,
+            probed: machine.probed(),
         };
         self.shared.reporter.cluster(&self.name, report);
     }
