@@ -393,6 +393,7 @@ async fn a_delay_that_ends_in_doubt_is_over_at_the_next_healthy_verdict() {
     world.shoot("a").heal();
     let listed = next_list(&world).await;
     assert_eq!(written_after(&world, listed).await, 0);
+    world.clock.pass(Duration::from_secs(1)).await;
 }
 
 /// Whether or not it is acted on: of a cluster that is let go nothing is taken, nor before the

@@ -23,7 +23,6 @@ use dependency_watchdog::{
         LEASE,
         plan::{Aim, IGNORE, MARK, RECORD},
         scale::Resources,
-        warrant::{Grant, Warrant, grant},
     },
     restore::{
         Restorer,
@@ -35,8 +34,9 @@ use dependency_watchdog::{
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{Activity, EVER, Failure, Seed, Stage, info, policy, put_workload, run};
+use support::{Activity, Failure, Seed, Stage, info, policy, put_workload, run};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Those of [`policy`], with what they had and their level on the way up.
 const DEPENDENTS: [(&str, i64, i32); 3] = [("ca", 3, 0), ("mcm", 2, 1), ("kcm", 1, 2)];
@@ -62,10 +62,6 @@ fn a() -> Scope {
     Scope::Cluster("a".to_owned())
 }
 
-fn forever() -> (Grant, Warrant) {
-    grant(Instant::now() + EVER * 1_000)
-}
-
 async fn look(restorer: &Restorer, scope: &Scope) -> View {
     restorer.look(scope, &|_| ()).await.unwrap()
 }
@@ -75,8 +71,9 @@ async fn restore(restorer: &Restorer, scope: &Scope) -> (Vec<String>, Vec<Ended>
     let view = look(restorer, scope).await;
     let said = Mutex::new(Vec::new());
     let say = |line: &str| said.lock().unwrap().push(line.to_owned());
-    let (_grant, warrant) = forever();
-    let ended = restorer.restore(view.cases, &warrant, &say).await;
+    let ended = restorer
+        .restore(view.cases, &CancellationToken::new(), &say)
+        .await;
     (said.into_inner().unwrap(), ended)
 }
 
@@ -493,8 +490,9 @@ async fn what_holds_up_a_level_is_named() {
     });
     let view = look_at_a(&seed).await;
     seed.fail(Failure::Reset, (0, usize::MAX), |call| call.name == "ca");
-    let (_grant, warrant) = forever();
-    let ended = restorer(&seed).restore(view.cases, &warrant, &|_| ()).await;
+    let ended = restorer(&seed)
+        .restore(view.cases, &CancellationToken::new(), &|_| ())
+        .await;
     let left = left(&ended);
     assert_eq!(left.len(), 3, "{left:?}");
     assert!(
@@ -716,12 +714,12 @@ async fn an_interrupted_run_ends_between_two_requests_and_the_next_goes_on() {
     seed.follow("mcm", false);
     let restorer = restorer(&seed);
     let view = look(&restorer, &a()).await;
-    let (grant, warrant) = forever();
+    let stop = CancellationToken::new();
     let interrupt = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        grant.finish(Duration::from_secs(5));
+        stop.cancel();
     };
-    let work = restorer.restore(view.cases, &warrant, &|_| ());
+    let work = restorer.restore(view.cases, &stop, &|_| ());
     let (ended, ()) = tokio::join!(work, interrupt);
     assert_eq!(
         left(&ended),
@@ -897,8 +895,9 @@ fn a_seed_that_fails_in_the_middle_is_told_in_time() {
                 let case = format!("{failure:?} after {after}");
                 let started = Instant::now();
                 if let Ok(view) = restorer(&seed).look(&a(), &|_| ()).await {
-                    let (_grant, warrant) = forever();
-                    let ended = restorer(&seed).restore(view.cases, &warrant, &|_| ()).await;
+                    let ended = restorer(&seed)
+                        .restore(view.cases, &CancellationToken::new(), &|_| ())
+                        .await;
                     if left(&ended).is_empty() {
                         assert_back(&seed, "a");
                     }
@@ -929,9 +928,10 @@ async fn a_thousand_clusters_are_restored_side_by_side() {
     let restorer = restorer(&seed);
     let view = restorer.look(&Scope::All, &say).await.unwrap();
     assert_eq!(*told.lock().unwrap(), ["looking at 1000 clusters"]);
-    let (_grant, warrant) = forever();
     let started = Instant::now();
-    let ended = restorer.restore(view.cases, &warrant, &|_| ()).await;
+    let ended = restorer
+        .restore(view.cases, &CancellationToken::new(), &|_| ())
+        .await;
     assert_eq!(ended.len(), 1_000);
     assert_eq!(left(&ended).len(), 1_000, "mcm of each");
     assert_eq!(started.elapsed().as_secs(), 30, "the timeout of one level");

@@ -13,11 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{ClientArgs, ScaleArgs, namespace};
 use crate::{
-    prober::{
-        plan::IGNORE,
-        scale::Resources,
-        warrant::{Warrant, grant},
-    },
+    prober::{plan::IGNORE, scale::Resources},
     restore::{
         Restorer,
         look::{LookError, Scope, View},
@@ -31,10 +27,6 @@ use crate::{
     },
 };
 
-/// Nobody waits for longer: levels have timeouts of at most an hour.
-const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Once it is interrupted, what is left of a step is sent within this.
-const FINISH: Duration = Duration::from_secs(5);
 /// What was looked at is carried out within this; later it is looked at again, since the cluster may
 /// have been put to sleep meanwhile, and an operator may have come back.
 const FRESH: Duration = Duration::from_secs(30);
@@ -145,16 +137,7 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
     };
 
     say("");
-    let (grant, warrant) = grant(Instant::now() + EVER);
-    let finish = async {
-        stop.cancelled().await;
-        grant.finish(FINISH);
-        std::future::pending().await
-    };
-    tokio::select! {
-        done = carry_out(&restorer, view, &warrant) => Ok(done),
-        never = finish => never,
-    }
+    Ok(carry_out(&restorer, view, &stop).await)
 }
 
 /// What came of looking and asking.
@@ -215,9 +198,9 @@ fn undecided(view: &View) -> &[Arc<str>] {
 }
 
 /// Restores, lets policies go, and tells what came of it.
-async fn carry_out(restorer: &Restorer, view: View, warrant: &Warrant) -> bool {
+async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) -> bool {
     let (free, undecided) = (freeable(&view).to_vec(), undecided(&view).to_vec());
-    let ended = restorer.restore(view.cases, warrant, &say).await;
+    let ended = restorer.restore(view.cases, stop, &say).await;
     let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
     let keeps = |policies: Vec<Arc<str>>, why: &str| {
         let told = policies.into_iter();
@@ -229,7 +212,7 @@ async fn carry_out(restorer: &Restorer, view: View, warrant: &Warrant) -> bool {
         "whether an operator is alive cannot be told",
     ));
     if !free.is_empty() {
-        match warrant.during(restorer.let_go()).await {
+        match stop.run_until_cancelled(restorer.let_go()).await {
             Some(policies) => {
                 for policy in &policies.freed {
                     say(&format!(
@@ -241,7 +224,7 @@ async fn carry_out(restorer: &Restorer, view: View, warrant: &Warrant) -> bool {
             None => left.extend(keeps(free, "interrupted")),
         }
     }
-    say(&summary(&ended, &left, warrant.holds()));
+    say(&summary(&ended, &left, !stop.is_cancelled()));
     left.is_empty()
 }
 

@@ -1,30 +1,31 @@
-//! Scales a cluster's dependents, level by level, until it is done, overtaken or stuck.
+//! One run over a cluster's dependents: scales them, level by level, until it is done, stopped or stuck.
+//!
+//! Like the [machine](super::machine) of the cluster it has no client, no task and no clock: answers to
+//! its requests go in, requests come out.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod settling;
+mod way;
 
-use futures::future::join_all;
-use tokio::{
-    sync::mpsc::UnboundedSender,
-    time::{Instant, sleep},
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
 };
 
+use tokio::time::Instant;
+
+use self::way::Way;
 use super::{
     agenda::Order,
     attempt::Begun,
     ledger::Ledger,
-    plan::{self, Aim, Memory, Observed, Refusal, Settled, Step},
-    scale::{Applied, ScaleError, Scaler, Unapplied},
-    warrant::Warrant,
+    plan::{self, Aim, Memory, Observed, Settled, Step, Write},
+    scale::ScaleError,
 };
 use crate::{
     api::{DependentRef, Restore},
-    cluster::{Dependent, Scale},
+    cluster::Dependent,
 };
-
-/// How soon the effect of a write is looked for first ...
-const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// ... and how seldom at the most, each time half as often as before.
-const SELDOM: Duration = Duration::from_secs(1);
 
 /// One run over the dependents, before it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,21 +69,8 @@ impl FlowPlan {
     }
 }
 
-/// One run over the dependents.
-pub struct Flow {
-    /// Reaches the dependents.
-    pub scaler: Scaler,
-    /// What it is to do.
-    pub plan: Box<FlowPlan>,
-    /// Until when it may go on. Nothing is written after that: whoever was away, be it this process,
-    /// needs a new verdict.
-    pub warrant: Warrant,
-    /// Who is told of what was done.
-    pub events: UnboundedSender<FlowEvent>,
-}
-
 /// Something that a flow did or met.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FlowEvent {
     /// When.
     pub at: Instant,
@@ -95,7 +83,7 @@ pub struct FlowEvent {
 }
 
 /// What a flow did to a dependent, or met there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum What {
     /// A step was carried out on what was found.
     Did(Step, Option<Observed>),
@@ -138,170 +126,6 @@ pub enum Ending {
     Stopped,
 }
 
-/// One dependent on its way to where it belongs: no client, no task.
-#[derive(Clone, Debug, PartialEq, Hash)]
-pub struct Settling {
-    dependent: Dependent,
-    aim: Aim,
-    restore: Restore,
-    memory: Memory,
-    /// What is waited for before anything is scaled. Until then it is only looked at.
-    delay: Option<Duration>,
-    timeout: Duration,
-    /// Since when a flow before has waited for it.
-    waited: Option<Instant>,
-    /// Since when the delay has been running, if a flow before began it.
-    delayed: Option<Instant>,
-    deadline: Option<Instant>,
-}
-
-/// How a dependent's way goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Onward {
-    /// It is looked at again at once,
-    AtOnce,
-    /// after so long,
-    After(Duration),
-    /// or now and then, until the deadline at most.
-    Look {
-        /// Something has just been scaled, so that it is soon seen.
-        written: bool,
-        /// When it is late.
-        deadline: Instant,
-    },
-    /// It is over.
-    Ended(Ending),
-}
-
-impl Settling {
-    /// Brings a dependent, of which this is remembered, to where this aim wants it. `waited` tells since
-    /// when a flow before with this aim has waited for that, and `delayed` since when the delay of this
-    /// restore has been running.
-    pub fn new(
-        dependent: Dependent,
-        aim: Aim,
-        restore: Restore,
-        memory: Memory,
-        waited: Option<Instant>,
-        delayed: Option<Instant>,
-    ) -> Self {
-        let scale = match aim {
-            Aim::Protect => dependent.down,
-            Aim::Restore => dependent.up,
-            // Nothing is scaled, so there is nothing to wait for.
-            Aim::Release | Aim::Look => Scale {
-                initial_delay: Duration::ZERO,
-                ..dependent.up
-            },
-        };
-        Self {
-            dependent,
-            aim,
-            restore,
-            memory,
-            delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
-            timeout: scale.timeout,
-            waited,
-            delayed,
-            deadline: None,
-        }
-    }
-
-    /// Whether it is only looked at, and not written.
-    pub fn only_looks(&self) -> bool {
-        self.delay.is_some()
-    }
-
-    /// The step for what is there.
-    ///
-    /// # Errors
-    ///
-    /// If what is there forbids one.
-    pub fn decide(&self, found: Option<&Observed>) -> Result<Step, Refusal> {
-        let optional = self.dependent.optional;
-        plan::step(self.aim, optional, self.restore, found, self.memory)
-    }
-
-    /// A step was carried out, unless it [only looks](Self::only_looks): what is to be told of it,
-    /// and how it goes on.
-    pub fn carried_out(
-        &mut self,
-        step: Step,
-        found: Option<Observed>,
-        now: Instant,
-    ) -> (Vec<What>, Onward) {
-        let mut told = Vec::new();
-        match step {
-            Step::Nothing(settled) => {
-                told.push(What::Settled(settled, found));
-                return (told, Onward::Ended(Ending::Complete));
-            }
-            Step::Wait => {
-                if self.deadline.is_none() && self.waited.is_none() {
-                    told.push(What::Waiting(self.aim, found));
-                }
-            }
-            // It was only looked at: what scales comes after the delay, the rest at once.
-            Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
-                let delay = self.delay.take().unwrap_or_default();
-                let elapsed = match (step, self.delayed) {
-                    (Step::ScaleUp { .. }, Some(since)) => now.saturating_duration_since(since),
-                    (Step::ScaleUp { .. }, None) => {
-                        told.push(What::Delayed);
-                        Duration::ZERO
-                    }
-                    // Before a scale-down the outage has to last for all of the delay.
-                    _ => Duration::ZERO,
-                };
-                return (told, Onward::After(delay.saturating_sub(elapsed)));
-            }
-            Step::DropMarkAndRecord | Step::DropMark if self.delay.is_some() => {
-                self.delay = None;
-                return (told, Onward::AtOnce);
-            }
-            Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
-                self.memory.owed = true;
-                told.push(What::Did(step, found));
-            }
-            Step::DropMarkAndRecord | Step::DropMark => told.push(What::Did(step, found)),
-        }
-        let deadline = match (self.deadline, step, self.waited) {
-            (Some(deadline), ..) => deadline,
-            // However often flows fail and are begun anew meanwhile.
-            (None, Step::Wait, Some(since)) => since + self.timeout,
-            (None, ..) => now + self.timeout,
-        };
-        self.deadline = Some(deadline);
-        if now >= deadline {
-            told.push(What::Late(self.timeout));
-            return (told, Onward::Ended(Ending::Complete));
-        }
-        let written = matches!(step, Step::ScaleDown { .. } | Step::ScaleUp { .. });
-        (told, Onward::Look { written, deadline })
-    }
-
-    /// A step could not be carried out: how it ends. The step is given if it may have been written.
-    pub fn failed(&self, error: &ScaleError, begun: Option<Begun>) -> Ending {
-        if begun.is_none() && !self.memory.owed && self.passes(error) {
-            Ending::Complete
-        } else if error.is_about_the_attempt() {
-            Ending::Stuck
-        } else {
-            Ending::Refused
-        }
-    }
-
-    /// Whether a scale-up goes on without a dependent to which nothing is known to be owed: what was
-    /// never taken, and will not be there or readable soon, must not keep others at zero.
-    fn passes(&self, error: &ScaleError) -> bool {
-        let is_refused = matches!(
-            error,
-            ScaleError::Refused(Refusal::Missing) | ScaleError::Forbidden { .. }
-        );
-        self.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
-    }
-}
-
 impl Ending {
     /// What becomes of a flow of which the dependents of one level have ended like this; `None` if
     /// the next level follows.
@@ -311,119 +135,186 @@ impl Ending {
     }
 }
 
-impl Flow {
-    /// Works through the levels.
-    pub async fn run(self) -> Ending {
-        for (_, level) in plan::levels(&self.plan.dependents, self.plan.aim) {
-            let endings = join_all(level.into_iter().map(|dependent| self.settle(dependent))).await;
-            if !self.warrant.holds() {
-                return Ending::Stopped;
-            }
-            if let Some(ending) = Ending::of_level(&endings) {
-                return ending;
-            }
-        }
-        Ending::Complete
-    }
-
-    /// Brings one dependent to where it belongs, and waits for that for at most its timeout.
-    async fn settle(&self, dependent: &Dependent) -> Ending {
-        let plan = &self.plan;
-        let memory = plan.memory.get(&dependent.reference);
-        let memory = memory.copied().unwrap_or_default();
-        let waited = plan.waited.get(&dependent.reference).copied();
-        let delayed = plan.delayed.get(&dependent.reference).copied();
-        let (aim, restore, it) = (plan.aim, plan.restore, dependent.clone());
-        let mut settling = Settling::new(it, aim, restore, memory, waited, delayed);
-        let mut scaler = self.scaler.clone();
-        let mut pause = FIRST_LOOK;
-        let mut has_written = false;
-        let mut uid = None;
-        while self.warrant.holds() {
-            let (step, found) = match self.look_and_act(&scaler, &settling).await {
-                Ok(Applied::Done(step, found)) => (step, found),
-                Ok(Applied::Stopped(begun)) => {
-                    if let Some(begun) = begun {
-                        self.tell(dependent, uid, What::Interrupted(begun));
-                    }
-                    break;
-                }
-                Err(Unapplied { error, begun, uid }) => {
-                    let ending = settling.failed(&error, begun);
-                    self.tell(dependent, uid, What::Failed(error, begun));
-                    return ending;
-                }
-            };
-            uid = found.as_ref().and_then(|found| found.uid.clone());
-            let (whats, onward) = settling.carried_out(step, found, Instant::now());
-            for what in whats {
-                self.tell(dependent, uid.clone(), what);
-            }
-            match onward {
-                Onward::AtOnce => {}
-                Onward::After(delay) => self.pause(delay).await,
-                Onward::Look { written, deadline } => {
-                    // But where somebody undoes each write at once, writes become as seldom as looks.
-                    if written && !has_written {
-                        pause = FIRST_LOOK;
-                    }
-                    has_written |= written;
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    // Whoever has yet to write something goes before who waits for its effect, as long
-                    // as there is time for that.
-                    scaler = self.scaler.clone();
-                    if pause < left {
-                        scaler = scaler.at_leisure();
-                    }
-                    self.pause(pause.min(left)).await;
-                    pause = (pause * 3 / 2).min(SELDOM);
-                }
-                Onward::Ended(ending) => return ending,
-            }
-        }
-        Ending::Stopped
-    }
-
-    async fn look_and_act(
-        &self,
-        scaler: &Scaler,
-        settling: &Settling,
-    ) -> Result<Applied, Unapplied> {
-        let reference = &settling.dependent.reference;
-        let decide = |found: Option<&Observed>| settling.decide(found);
-        if settling.only_looks() {
-            let looked_at = async {
-                let read = scaler.read(reference);
-                let Some(found) = self.warrant.during(read).await else {
-                    return Ok(Applied::Stopped(None));
-                };
-                let found = found?;
-                Ok(Applied::Done(decide(found.as_ref())?, found))
-            };
-            looked_at.await.map_err(|error| Unapplied {
-                error,
-                begun: None,
-                uid: None,
-            })
-        } else {
-            scaler.apply(reference, &self.warrant, decide).await
-        }
-    }
-
-    async fn pause(&self, length: Duration) {
-        self.warrant.during(sleep(length)).await;
-    }
-
-    fn tell(&self, dependent: &Dependent, uid: Option<Arc<str>>, what: What) {
-        // Nobody listens any more only when the whole cluster is being let go.
-        let _ = self.events.send(FlowEvent {
-            at: Instant::now(),
-            dependent: dependent.clone(),
-            uid,
-            what,
-        });
-    }
+/// Something that a flow learns. Dependents are told apart by their place in its level.
+#[derive(Debug)]
+pub enum FlowInput {
+    /// It is to begin.
+    Begin,
+    /// There is newer evidence: it may go on until then.
+    Extend(Instant),
+    /// Nothing more is to be sent.
+    Withdraw,
+    /// Nothing more is to be begun; a step of which a part is written may be finished by then.
+    Finish(Instant),
+    /// A dependent was read, or could not be.
+    Read(usize, Result<Option<Observed>, ScaleError>),
+    /// It is the turn of the write of a dependent.
+    Turn(usize),
+    /// What became of the write.
+    Written(usize, Written),
+    /// It is [time](FlowMachine::due).
+    Time,
 }
 
-#[cfg(test)]
-mod tests;
+/// What became of a write.
+#[derive(Debug)]
+pub enum Written {
+    /// It was carried out, and the object has this resourceVersion by it.
+    Done(Option<String>),
+    /// What it was decided from is not so any more, by this answer.
+    Overtaken(ScaleError),
+    /// It failed, and may have been carried out all the same.
+    Unanswered(ScaleError),
+    /// It failed, and was not carried out.
+    Failed(ScaleError),
+}
+
+/// Something that a flow has done.
+#[derive(Debug)]
+pub enum FlowEffect {
+    /// Read this dependent.
+    Read {
+        /// Its place.
+        place: usize,
+        /// Those who have yet to write something go before it.
+        at_leisure: bool,
+    },
+    /// Wait for a turn to write.
+    Queue(usize),
+    /// Send this write at once.
+    Write(usize, Write),
+    /// Do not wait for the answer to the read, or for the turn, any more.
+    Drop(usize),
+    /// Take this down.
+    Tell(FlowEvent),
+    /// It is over.
+    End(Ending),
+}
+
+/// One run over the dependents.
+#[derive(Clone, Debug, Hash)]
+pub struct FlowMachine {
+    aim: Aim,
+    /// Nothing is begun after that: whoever was away, be it this process, needs a new verdict.
+    valid_until: Instant,
+    stop: Option<Stop>,
+    /// The dependents of the level under way.
+    level: Vec<Way>,
+    /// Those of the levels to come.
+    to_come: VecDeque<Vec<Way>>,
+}
+
+/// How a flow is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stop {
+    /// What is half written may be finished.
+    Finish,
+    /// Nothing more is sent.
+    Withdraw,
+}
+
+impl FlowMachine {
+    /// A flow that does this. What it restores says `ignore-scaling` from the same write on if it
+    /// overrules the operator.
+    pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
+        let levels = plan::levels(&plan.dependents, plan.aim).into_iter();
+        let way = |dependent: &&Dependent| Way::new(plan, dependent, overruling);
+        Self {
+            aim: plan.aim,
+            valid_until: plan.valid_until,
+            stop: None,
+            level: Vec::new(),
+            to_come: levels
+                .map(|(_, level)| level.iter().map(way).collect())
+                .collect(),
+        }
+    }
+
+    /// What is wanted of the dependents.
+    pub fn aim(&self) -> Aim {
+        self.aim
+    }
+
+    /// The dependents of the level under way, in their places, and whether each waits for something.
+    pub fn level(&self) -> impl Iterator<Item = (&Dependent, bool)> {
+        let level = self.level.iter();
+        level.map(|way| (way.dependent(), way.ending().is_none()))
+    }
+
+    /// When it wants [`FlowInput::Time`].
+    pub fn due(&self) -> Option<Instant> {
+        let due = self.level.iter().filter_map(Way::due);
+        let lapse = self.level.iter().any(Way::can_stop);
+        let lapse = lapse.then(|| self.valid_until + Duration::from_nanos(1));
+        due.chain(lapse).min()
+    }
+
+    /// Takes up what was learnt, and tells what is to be done next.
+    #[must_use]
+    pub fn step(&mut self, input: FlowInput, now: Instant) -> Vec<FlowEffect> {
+        let mut effects = Vec::new();
+        match input {
+            FlowInput::Begin | FlowInput::Time => {}
+            FlowInput::Extend(until) => self.valid_until = until,
+            FlowInput::Withdraw => self.stop = Some(Stop::Withdraw),
+            FlowInput::Finish(by) => {
+                self.valid_until = self.valid_until.min(by);
+                self.stop = self.stop.or(Some(Stop::Finish));
+            }
+            FlowInput::Read(place, found) => {
+                if let Some(way) = self.level.get_mut(place) {
+                    way.read(found, now, &mut effects);
+                }
+            }
+            FlowInput::Turn(place) => {
+                let (may_begin, may_finish) = self.may(now);
+                if let Some(way) = self.level.get_mut(place)
+                    && (may_begin || may_finish && way.is_half_written())
+                    && let Some(write) = way.send()
+                {
+                    effects.push(FlowEffect::Write(place, write));
+                }
+            }
+            FlowInput::Written(place, written) => {
+                if let Some(way) = self.level.get_mut(place) {
+                    way.written(written, now, &mut effects);
+                }
+            }
+        }
+        self.go_on(now, &mut effects);
+        effects
+    }
+
+    /// Whether anything more may be begun, and whether what is half written may be finished.
+    fn may(&self, now: Instant) -> (bool, bool) {
+        let counts = now <= self.valid_until;
+        (
+            counts && self.stop.is_none(),
+            counts && self.stop != Some(Stop::Withdraw),
+        )
+    }
+
+    /// Begins what is due, ends what may not go on, and the level and the flow once all of it has ended.
+    fn go_on(&mut self, now: Instant, effects: &mut Vec<FlowEffect>) {
+        let (may_begin, may_finish) = self.may(now);
+        loop {
+            for (place, way) in self.level.iter_mut().enumerate() {
+                way.go_on(place, (may_begin, may_finish), now, effects);
+            }
+            let endings: Option<Vec<Ending>> = self.level.iter().map(Way::ending).collect();
+            let Some(endings) = endings else {
+                return;
+            };
+            let ending = if may_begin {
+                Ending::of_level(&endings)
+            } else {
+                Some(Ending::Stopped)
+            };
+            match (ending, self.to_come.pop_front()) {
+                (Some(ending), _) => return effects.push(FlowEffect::End(ending)),
+                (None, None) => return effects.push(FlowEffect::End(Ending::Complete)),
+                (None, Some(next)) => self.level = next,
+            }
+        }
+    }
+}

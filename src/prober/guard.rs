@@ -3,22 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    sync::mpsc::{self, UnboundedReceiver},
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     task::JoinHandle,
     time::Instant,
 };
 
 use super::{
     account::Account,
-    flow::{Ending, Flow, FlowEvent, FlowPlan, What},
+    flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
     ledger::Problem,
     log,
     machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
     metrics::{Flowing, ProberMetrics, Protecting},
+    perform::perform,
     plan::{Aim, Settled, Step},
     scale::{Resources, Scaler},
     since::Since,
-    warrant::{Grant, grant},
     watch::Conclusion,
 };
 use crate::{
@@ -82,7 +82,7 @@ struct Before {
 struct Running {
     aim: Aim,
     why: String,
-    grant: Grant,
+    control: UnboundedSender<FlowInput>,
     task: JoinHandle<Ending>,
     events: UnboundedReceiver<FlowEvent>,
     _counted: Flowing,
@@ -232,42 +232,44 @@ impl Guard {
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            match (effect, &self.flow) {
-                (Effect::Start(plan), _) => self.start(plan),
-                (Effect::Extend(until), Some(running)) => running.grant.extend(until),
-                (Effect::Withdraw, Some(running)) => running.grant.withdraw(),
-                (Effect::Finish, Some(running)) => running.grant.finish(FINISH),
-                (Effect::Extend(_) | Effect::Withdraw | Effect::Finish, None) => {}
+            let input = match effect {
+                Effect::Start(plan) => {
+                    self.start(&plan);
+                    continue;
+                }
+                Effect::Extend(until) => FlowInput::Extend(until),
+                Effect::Withdraw => FlowInput::Withdraw,
+                Effect::Finish => FlowInput::Finish(Instant::now() + FINISH),
+            };
+            if let Some(running) = &self.flow {
+                // One that has ended is taken down next.
+                let _ = running.control.send(input);
             }
         }
     }
 
-    fn start(&mut self, plan: Box<FlowPlan>) {
+    fn start(&mut self, plan: &FlowPlan) {
         let (sender, events) = mpsc::unbounded_channel();
-        let (grant, warrant) = grant(plan.valid_until);
+        let (control, mut told) = mpsc::unbounded_channel();
         let reach = &self.reach;
         let seed = match plan.urgent {
             true => reach.scale.urgent(),
             false => reach.scale.clone(),
         };
         let scaler = Scaler::new(seed, self.cluster.clone(), reach.resources.clone());
+        let scaler = match reach.dry_run {
+            true => scaler.dry_run(),
+            false => scaler,
+        };
         let owes = self.machine.ledger().owes();
         self.reaction.begins(plan.aim == Aim::Protect, owes);
-        let (aim, why) = (plan.aim, plan.why.clone());
-        let flow = Flow {
-            scaler: match reach.dry_run {
-                true => scaler.dry_run(),
-                false => scaler,
-            },
-            plan,
-            warrant,
-            events: sender,
-        };
+        let flow = FlowMachine::new(plan, false);
+        let told = futures::stream::poll_fn(move |context| told.poll_recv(context));
         self.flow = Some(Running {
-            aim,
-            why,
-            grant,
-            task: tokio::spawn(flow.run()),
+            aim: plan.aim,
+            why: plan.why.clone(),
+            control,
+            task: tokio::spawn(perform(flow, scaler, told, sender)),
             events,
             _counted: self.reach.metrics.flow(),
         });

@@ -28,6 +28,7 @@ pub mod machine;
 pub mod metrics;
 pub mod moment;
 pub mod observe;
+pub mod perform;
 pub mod plan;
 pub mod probe;
 pub mod proof;
@@ -39,7 +40,6 @@ pub mod secrets;
 pub mod since;
 pub mod stance;
 pub mod verdict;
-pub mod warrant;
 pub mod watch;
 
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and

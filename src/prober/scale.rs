@@ -11,9 +11,9 @@ pub(super) use self::resources::REFUSED;
 pub use self::resources::Resources;
 
 use super::{
-    attempt::{Attempt, Begun, CONFLICTS, Turn},
-    plan::{Family, Observed, Refusal, Step, Write},
-    warrant::Warrant,
+    attempt::CONFLICTS,
+    flow::Written,
+    plan::{Family, Observed, Refusal, Write},
 };
 use crate::{
     api::DependentRef,
@@ -126,27 +126,6 @@ impl ScaleError {
     }
 }
 
-/// What became of a step.
-#[derive(Debug)]
-pub enum Applied {
-    /// It was carried out on what was found.
-    Done(Step, Option<Observed>),
-    /// It was stopped between two requests; the step is given if a part of it may have been written.
-    Stopped(Option<Begun>),
-}
-
-/// Why a step was not carried out.
-#[derive(Debug)]
-pub struct Unapplied {
-    /// What went wrong.
-    pub error: ScaleError,
-    /// The step, if it may have been written all the same, in part or in full: the answer was lost,
-    /// or a request before the one that failed succeeded.
-    pub begun: Option<Begun>,
-    /// The UID of the dependent, if it was read.
-    pub uid: Option<Arc<str>>,
-}
-
 /// Reads and writes the dependents in one namespace.
 #[derive(Clone)]
 pub struct Scaler {
@@ -162,19 +141,21 @@ pub struct Scaler {
 }
 
 /// How a dependent is reached.
-struct Target<'a> {
-    dependent: &'a DependentRef,
+#[derive(Clone, Debug)]
+pub struct Target {
+    dependent: DependentRef,
     family: Family,
     kind: String,
     request: Request,
 }
 
-/// What became of a write.
-enum Written {
-    /// It was carried out, and the object has this resourceVersion by it.
-    Done(Option<String>),
-    /// What the write was decided from is not so any more, by this answer.
-    Overtaken(ScaleError),
+/// A dependent that was read.
+#[derive(Debug)]
+pub struct Seen {
+    /// What there is of it; `None` if the seed says by its name that it does not exist.
+    pub found: Option<Observed>,
+    /// How it was reached.
+    pub target: Target,
 }
 
 impl Scaler {
@@ -224,94 +205,33 @@ impl Scaler {
     ///
     /// If it cannot be read, or is of a kind that cannot be scaled.
     pub async fn read(&self, dependent: &DependentRef) -> Result<Option<Observed>, ScaleError> {
-        let mut target = self.target(dependent, None).await?;
-        self.observe(&mut target).await
+        Ok(self.see(dependent).await?.found)
     }
 
-    /// Reads a dependent, has `decide` tell the step, and carries it out. If somebody else changes
-    /// the object meanwhile, it is read and decided on again. No request is sent once the warrant
-    /// has lapsed, however long it has waited for its turn.
+    /// The same, and how it was reached.
     ///
     /// # Errors
     ///
-    /// If it cannot be read or written, or `decide` refuses.
-    pub async fn apply(
-        &self,
-        dependent: &DependentRef,
-        warrant: &Warrant,
-        decide: impl Fn(Option<&Observed>) -> Result<Step, Refusal>,
-    ) -> Result<Applied, Unapplied> {
-        let mut attempt = Attempt::new(self.overruling);
-        let mut uid = None;
-        let decide = |found: Option<&Observed>| {
-            uid = found.and_then(|found| found.uid.clone());
-            decide(found)
-        };
-        let applied = self.carry_out(dependent, warrant, decide, &mut attempt);
-        applied.await.map_err(|error| Unapplied {
-            error,
-            begun: attempt.begun(),
-            uid,
-        })
+    /// As above.
+    pub async fn see(&self, dependent: &DependentRef) -> Result<Seen, ScaleError> {
+        let mut target = self.target(dependent, None).await?;
+        let found = self.observe(&mut target).await?;
+        Ok(Seen { found, target })
     }
 
-    async fn carry_out(
-        &self,
-        dependent: &DependentRef,
-        warrant: &Warrant,
-        mut decide: impl FnMut(Option<&Observed>) -> Result<Step, Refusal>,
-        attempt: &mut Attempt,
-    ) -> Result<Applied, ScaleError> {
-        let Some(target) = warrant.during(self.target(dependent, None)).await else {
-            return Ok(Applied::Stopped(None));
-        };
-        let mut target = target?;
-        let mut lost = None;
-        loop {
-            let stopped = Ok(Applied::Stopped(attempt.begun()));
-            match attempt.turn() {
-                Turn::Read => {
-                    let Some(found) = warrant.during(self.observe(&mut target)).await else {
-                        return stopped;
-                    };
-                    let found = found?;
-                    attempt.decide(decide(found.as_ref())?, found);
-                }
-                Turn::Write(write) => {
-                    let Some(writes) = &self.writes else {
-                        return Err(ScaleError::DryRun);
-                    };
-                    if !warrant.turn(writes, attempt.is_half_written()).await {
-                        return stopped;
-                    }
-                    match self.write(&target, write, attempt).await {
-                        Ok(Written::Done(version)) => attempt.accepted(version.as_deref()),
-                        Ok(Written::Overtaken(error)) if !attempt.overtaken() => return Err(error),
-                        Ok(Written::Overtaken(_)) => {}
-                        Err(error) if attempt.is_in_doubt() => lost = Some(error),
-                        Err(error) => return Err(error),
-                    }
-                }
-                Turn::LookAgain => {
-                    let Some(found) = warrant.during(self.observe(&mut target)).await else {
-                        return stopped;
-                    };
-                    let written = found.is_ok_and(|found| attempt.looked_again(found.as_ref()));
-                    if let Some(error) = lost.take().filter(|_| !written) {
-                        return Err(error);
-                    }
-                }
-                Turn::Done(step, found) => return Ok(Applied::Done(step, found)),
-            }
+    /// Waits for a turn to write; in a dry run there is none to wait for.
+    pub(super) async fn turn_to_write(&self) {
+        if let Some(writes) = &self.writes {
+            writes.turn().await;
         }
     }
 
     /// How a dependent is reached, by what is known of its kind since then.
-    async fn target<'a>(
+    async fn target(
         &self,
-        dependent: &'a DependentRef,
+        dependent: &DependentRef,
         since: Option<Instant>,
-    ) -> Result<Target<'a>, ScaleError> {
+    ) -> Result<Target, ScaleError> {
         let found = self.resources.find_since(&self.seed, dependent, since);
         let (family, resource) = found.await?;
         let path = format!(
@@ -321,67 +241,65 @@ impl Scaler {
             resource.plural
         );
         Ok(Target {
-            dependent,
+            dependent: dependent.clone(),
             family,
             kind: resource.kind,
             request: Request::new(path),
         })
     }
 
-    /// Sends one write of an attempt, which takes note if it may have been carried out although it
-    /// failed.
-    async fn write(
-        &self,
-        target: &Target<'_>,
-        write: Write,
-        attempt: &mut Attempt,
-    ) -> Result<Written, ScaleError> {
+    /// Sends one write to what was [seen](Self::see) before; it is its [turn](Self::turn_to_write).
+    pub(super) async fn write(&self, target: Option<Target>, write: Write) -> Written {
+        if self.writes.is_none() {
+            return Written::Failed(ScaleError::DryRun);
+        }
+        let Some(target) = target else {
+            // What was not read is not written.
+            return Written::Failed(ScaleError::Conflicts);
+        };
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
+        let name = &target.dependent.name;
         let scale = |patch: &Patch<Value>| {
-            target
-                .request
-                .patch_subresource("scale", &target.dependent.name, &params, patch)
+            let request = &target.request;
+            request.patch_subresource("scale", name, &params, patch)
         };
         let with_test = matches!(write, Write::ScaleJson(_));
         let (verb, kind, request) = match write {
             Write::Object(patch) => {
-                let patch = Patch::Merge(&patch);
-                let request = target
-                    .request
-                    .patch(&target.dependent.name, &params, &patch);
+                let request = target.request.patch(name, &params, &Patch::Merge(&patch));
                 ("patch", &*target.kind, request)
             }
             Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
-            Write::ScaleJson(patch) => {
-                let patch = serde_json::from_value(patch).map_err(|error| ScaleError::Request {
-                    verb: "patch scale",
-                    message: error.to_string(),
-                })?;
-                ("patch scale", SCALE, scale(&Patch::Json(patch)))
-            }
+            Write::ScaleJson(patch) => match serde_json::from_value(patch) {
+                Ok(patch) => ("patch scale", SCALE, scale(&Patch::Json(patch))),
+                Err(error) => {
+                    return Written::Failed(ScaleError::Request {
+                        verb: "patch scale",
+                        message: error.to_string(),
+                    });
+                }
+            },
         };
         let request = request.and_then(within_limit);
         let failure = match self.send_at_turn::<Value>(kind, request).await {
             Ok(answer) => {
                 let version = answer.pointer("/metadata/resourceVersion");
-                let version = version.and_then(Value::as_str).map(str::to_owned);
-                return Ok(Written::Done(version));
+                return Written::Done(version.and_then(Value::as_str).map(str::to_owned));
             }
             Err(failure) => failure,
         };
-        if failure.is_ambiguous() {
-            attempt.unanswered();
-        }
+        let is_ambiguous = failure.is_ambiguous();
         match failure.code() {
             // The object may be gone. If it is there all the same, it is not that.
-            Some(404) => Ok(Written::Overtaken(failure.explain(verb))),
+            Some(404) => Written::Overtaken(failure.explain(verb)),
             // A precondition failed.
-            Some(409) => Ok(Written::Overtaken(ScaleError::Conflicts)),
-            Some(422) if with_test => Ok(Written::Overtaken(ScaleError::Conflicts)),
-            _ => Err(failure.explain(verb)),
+            Some(409) => Written::Overtaken(ScaleError::Conflicts),
+            Some(422) if with_test => Written::Overtaken(ScaleError::Conflicts),
+            _ if is_ambiguous => Written::Unanswered(failure.explain(verb)),
+            _ => Written::Failed(failure.explain(verb)),
         }
     }
 

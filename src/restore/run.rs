@@ -1,9 +1,14 @@
 //! Restores clusters by the flow of the prober, each on its own, and tells what is left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    time::Duration,
+};
 
-use futures::future::join_all;
-use tokio::sync::mpsc;
+use futures::{FutureExt as _, StreamExt as _, future::join_all, stream::pending};
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Restorer,
@@ -13,12 +18,14 @@ use super::{
 use crate::{
     api::DependentRef,
     prober::{
-        flow::{Ending, Flow, FlowEvent, What},
+        flow::{Ending, FlowEvent, FlowInput, FlowMachine, What},
+        perform::perform,
         plan::{Aim, Settled, Step},
-        warrant::Warrant,
     },
 };
 
+/// When it is stopped, what is left of a step is sent within this.
+const FINISH: Duration = Duration::from_secs(5);
 /// Of what a flow has not come to.
 const NOT_BEGUN: &str = "not begun";
 
@@ -47,36 +54,37 @@ struct Account {
 }
 
 impl Restorer {
-    /// Restores these clusters for as long as the warrant holds. `say` is told of each step.
+    /// Restores these clusters until it is stopped: then what is half written is finished, within
+    /// seconds. `say` is told of each step.
     pub async fn restore(
         &self,
         cases: Vec<Case>,
-        warrant: &Warrant,
+        stop: &CancellationToken,
         say: &dyn Fn(&str),
     ) -> Vec<Ended> {
         // All at once: the budget bounds requests, and most of the time is waiting for pods, of which
         // none has to wait for those of others.
-        let runs = cases.into_iter().map(|case| self.run(case, warrant, say));
+        let runs = cases.into_iter().map(|case| self.run(case, stop, say));
         let mut ended = join_all(runs).await;
         ended.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         ended
     }
 
-    async fn run(&self, case: Case, warrant: &Warrant, say: &dyn Fn(&str)) -> Ended {
+    async fn run(&self, case: Case, stop: &CancellationToken, say: &dyn Fn(&str)) -> Ended {
         let acts = case.workable() > 0;
         let (events, mut told) = mpsc::unbounded_channel();
         let aim = case.aim();
         let overrule = self.overrule && aim == Aim::Restore;
         let scaler = self.scaler(&case.cluster);
-        let flow = Flow {
-            scaler: match overrule {
-                true => scaler.overruling(),
-                false => scaler,
-            },
-            plan: case.plan(),
-            warrant: warrant.clone(),
-            events,
+        let scaler = match overrule {
+            true => scaler.overruling(),
+            false => scaler,
         };
+        let flow = FlowMachine::new(&case.plan(), overrule);
+        let stopped = stop.cancelled();
+        let control = pin!(stopped.map(|()| FlowInput::Finish(Instant::now() + FINISH)));
+        // It is not withdrawn for want of anything else.
+        let control = control.into_stream().chain(pending());
         let mut account = Account::new(case, overrule);
         if acts {
             let follow = async {
@@ -86,7 +94,7 @@ impl Restorer {
                     }
                 }
             };
-            let (ending, ()) = tokio::join!(flow.run(), follow);
+            let (ending, ()) = tokio::join!(perform(flow, scaler, control, events), follow);
             account.stuck = matches!(ending, Ending::Stuck | Ending::Refused);
         }
         account.end()

@@ -1,13 +1,17 @@
 //! The seed, the shoot and whoever acts on them: all that may happen, and what comes of it.
 
-use dependency_watchdog::prober::plan::{Aim, Family, Write};
+use dependency_watchdog::prober::{
+    flow::Written,
+    plan::{Aim, Family, Write},
+    scale::ScaleError,
+};
 
 use super::{
     action::{Action, Fate, Life, Policy, Shoot, text, write},
     bounds::{Bounds, Budget},
     explorer::Model,
     flaws::Flaw,
-    flow::Need,
+    flow::{Need, failure},
     object::Object,
     operator::{LETS_GO, Operator, Saved, moment},
     rules::{self, Sender, Wanted},
@@ -141,51 +145,47 @@ impl World {
         let operator = Rc::make_mut(&mut state.operators[at]);
         match operator.need(index) {
             None => {}
-            Some(Need::Stop) => operator.stop_way(index, bounds),
-            Some(_) if state.away => operator.unanswered_or_unread(index, bounds),
-            Some(Need::Read) if fate == Fate::Answered => {
+            Some(Need::Read) if fate == Fate::Answered && !state.away => {
                 let family = self.family(index);
                 let object = state.stored.objects[index].as_ref();
                 let seen = object.map(|object| object.observed(family));
                 operator.read(index, seen, late, bounds);
             }
-            Some(Need::Read) => operator.refused(index, bounds),
-            Some(Need::Write(write)) => {
+            Some(Need::Read) => operator.unread(index, bounds),
+            Some(Need::Write) => {
+                let write = bounds.flaw.spoil(operator.send(index, bounds));
                 let sender = self.sender(&state.operators[at], index);
-                let write = bounds.flaw.spoil(write);
                 rules::sent(index, &write, sender.as_ref())?;
-                match fate {
+                let fate = if state.away { Fate::Fails } else { fate };
+                let written = match fate {
                     Fate::Answered => {
                         let done = self.write(state, index, &write, sender.as_ref())?;
                         match done {
-                            Some(version) => Rc::make_mut(&mut state.operators[at])
-                                .accepted(index, &version, bounds),
-                            None => Rc::make_mut(&mut state.operators[at]).overtaken(index, bounds),
+                            Some(version) => Written::Done(Some(version)),
+                            None => Written::Overtaken(ScaleError::Conflicts),
                         }
                     }
                     Fate::Unanswered => {
                         self.write(state, index, &write, sender.as_ref())?;
-                        Rc::make_mut(&mut state.operators[at]).unanswered(index);
+                        Written::Unanswered(failure())
                     }
                     Fate::Crash => {
                         self.write(state, index, &write, sender.as_ref())?;
                         state.operators.remove(at);
+                        return Ok(());
                     }
                     Fate::Late => {
                         state.late.push(Late {
                             index,
                             write: text(&write),
                         });
-                        Rc::make_mut(&mut state.operators[at]).unanswered(index);
+                        Written::Unanswered(failure())
                     }
-                    Fate::Fails => Rc::make_mut(&mut state.operators[at]).unanswered(index),
-                    Fate::Forbidden => {
-                        Rc::make_mut(&mut state.operators[at]).refused(index, bounds)
-                    }
-                    Fate::Conflict => {
-                        Rc::make_mut(&mut state.operators[at]).overtaken(index, bounds)
-                    }
-                }
+                    Fate::Fails => Written::Unanswered(failure()),
+                    Fate::Forbidden => Written::Failed(failure()),
+                    Fate::Conflict => Written::Overtaken(ScaleError::Conflicts),
+                };
+                Rc::make_mut(&mut state.operators[at]).written(index, written, bounds);
             }
         }
         Ok(())
@@ -323,9 +323,7 @@ impl World {
             }
             Action::Freeze(at) => {
                 budget.freezes -= 1;
-                if let Some(flow) = &mut Rc::make_mut(&mut operators[at]).flow {
-                    flow.lapsed = true;
-                }
+                Rc::make_mut(&mut operators[at]).freeze(bounds);
             }
             Action::See(at) => Rc::make_mut(&mut operators[at]).see(seen, bounds),
             Action::Probe(at, later) => {
@@ -401,11 +399,12 @@ impl Model for World {
     fn describe(&self, state: &State, action: &Action) -> String {
         match action {
             Action::Request(at, index, fate) => match state.operators[*at].need(*index) {
-                Some(Need::Write(write)) => {
+                Some(Need::Write) => {
+                    let mut operator = (*state.operators[*at]).clone();
+                    let write = operator.send(*index, &self.bounds);
                     format!("operator: writes d{index}, {}: {fate:?}", text(&write))
                 }
-                Some(Need::Read) => format!("operator: reads d{index}: {fate:?}"),
-                _ => format!("operator: leaves d{index}, since its flow is to end"),
+                _ => format!("operator: reads d{index}: {fate:?}"),
             },
             Action::Probe(_, late) => {
                 let later = if *late { ", much later" } else { "" };

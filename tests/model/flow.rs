@@ -1,17 +1,22 @@
-//! The flow of an instance of the operator: what production does to a dependent, one request at a time.
+//! The flow of an instance of the operator: the machine of production, driven one request at a time.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    collections::VecDeque,
+    hash::{Hash, Hasher},
+    mem,
+    time::Duration,
+};
 
 use dependency_watchdog::{
     cluster::Dependent,
     prober::{
-        attempt::{Attempt, Turn},
-        flow::{Ending, FlowEvent, FlowPlan, Onward, Settling, What},
+        flow::{Ending, FlowEffect, FlowEvent, FlowInput, FlowMachine, FlowPlan, What, Written},
         machine::Input,
-        plan::{Aim, Family, Observed, Step, Write, levels},
+        plan::{Aim, Family, Observed, Write},
         scale::ScaleError,
     },
 };
+use tokio::time::Instant;
 
 use super::{
     bounds::Bounds,
@@ -19,51 +24,46 @@ use super::{
     operator::{Operator, moment},
 };
 
-/// A flow.
+/// Until when a flow may go on that is not frozen.
+const EVER: Duration = Duration::from_secs(1_000 * 24 * 3600);
+
+/// A flow, and what its requests and the rules need to know of it.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Run {
-    plan: Plan,
-    level: usize,
-    pub(crate) ways: Vec<Way>,
-    pub(crate) withdrawn: bool,
-    /// The evidence is too old.
-    pub(crate) lapsed: bool,
+    machine: FlowMachine,
+    /// By dependent, what the first of two reads has shown.
+    halves: Vec<Option<Observed>>,
+    /// By dependent, the write that is sent.
+    writes: Vec<bool>,
     /// Which dependents have been where they belong since it began, or were given up.
     pub(crate) reached: Vec<bool>,
     /// Which have to be really back before the next level.
     pub(crate) owed: Vec<bool>,
+    ended: bool,
 }
 
-/// A plan. What it says beside is as the machine has it.
+/// What a flow has told and is not taken down yet, and whether it is being taken down: nothing, between
+/// two events of the model.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outbox(VecDeque<Told>, bool);
+
 #[derive(Clone, Debug)]
-pub(crate) struct Plan(Box<FlowPlan>);
-
-impl Hash for Plan {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let plan = &self.0;
-        (plan.aim, plan.restore, &plan.dependents).hash(state);
-        (&plan.memory, &plan.waited, &plan.delayed).hash(state);
-    }
+enum Told {
+    Event(FlowEvent),
+    End(Ending),
 }
 
-/// A dependent in a flow.
-#[derive(Clone, Debug, Hash)]
-pub(crate) struct Way {
-    pub(crate) index: usize,
-    settling: Settling,
-    attempt: Attempt,
-    /// What the first of two reads has shown.
-    half: Option<Observed>,
-    ended: Option<Ending>,
+impl Hash for Outbox {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// What a dependent needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// To be read, in one or two requests.
     Read,
-    Write(Write),
-    /// Nothing: its flow is to stop.
-    Stop,
+    /// Its turn to be written.
+    Write,
 }
 
 fn index_of(dependent: &Dependent) -> usize {
@@ -71,42 +71,63 @@ fn index_of(dependent: &Dependent) -> usize {
     name[1..].parse().expect("a name ends with a number")
 }
 
+impl Run {
+    pub(crate) fn aim(&self) -> Aim {
+        self.machine.aim()
+    }
+
+    fn index(&self, place: usize) -> usize {
+        let dependent = self.machine.level().nth(place);
+        index_of(dependent.expect("it is in its place").0)
+    }
+
+    fn place(&self, index: usize) -> Option<usize> {
+        let mut level = self.machine.level();
+        level.position(|(dependent, waits)| waits && index_of(dependent) == index)
+    }
+}
+
 impl Operator {
+    pub(super) fn begin(&mut self, mut plan: Box<FlowPlan>, bounds: &Bounds) {
+        let count = bounds.parts.len();
+        let mut owed = vec![false; count];
+        let dependents = plan.dependents.iter();
+        for dependent in dependents {
+            owed[index_of(dependent)] = plan.memory[&dependent.reference].owed;
+        }
+        plan.valid_until = moment(true) + EVER;
+        if bounds.flaw == Flaw::NoOrder {
+            let mut dependents = plan.dependents.to_vec();
+            for dependent in &mut dependents {
+                (dependent.up.level, dependent.down.level) = (0, 0);
+            }
+            plan.dependents = dependents.into();
+        }
+        self.flow = Some(Run {
+            machine: FlowMachine::new(&plan, false),
+            halves: vec![None; count],
+            writes: vec![false; count],
+            reached: vec![false; count],
+            owed,
+            ended: false,
+        });
+        self.flow_learns(FlowInput::Begin, moment(false), bounds);
+    }
+
     /// What a dependent needs next, if it is being worked on.
     pub(crate) fn need(&self, index: usize) -> Option<Need> {
         let flow = self.flow.as_ref()?;
-        let way = flow.ways.iter().find(|way| way.index == index)?;
-        if way.ended.is_some() {
-            return None;
-        }
-        Some(match way.attempt.turn() {
-            // As `Warrant::turn` tells.
-            Turn::Write(write) => {
-                let ends = self.ending && !way.attempt.is_half_written();
-                match flow.lapsed || flow.withdrawn || ends {
-                    true => Need::Stop,
-                    false => Need::Write(write),
-                }
-            }
-            _ if flow.lapsed || flow.withdrawn || self.ending => Need::Stop,
-            _ => Need::Read,
+        flow.place(index)?;
+        Some(match flow.writes[index] {
+            true => Need::Write,
+            false => Need::Read,
         })
     }
 
-    fn way(&mut self, index: usize) -> &mut Way {
-        let flow = self.flow.as_mut().expect("a flow is under way");
-        let way = flow.ways.iter_mut().find(|way| way.index == index);
-        way.expect("it is being worked on")
-    }
-
-    /// The flow is to stop: this dependent is not worked on any more.
-    pub(crate) fn stop_way(&mut self, index: usize, bounds: &Bounds) {
-        let way = self.way(index);
-        way.ended = Some(Ending::Stopped);
-        if let Some(begun) = way.attempt.begun() {
-            self.note(index, What::Interrupted(begun), bounds);
-        }
-        self.after_level(bounds);
+    /// It is the turn of the write that a dependent needs.
+    pub(crate) fn send(&mut self, index: usize, bounds: &Bounds) -> Write {
+        let write = self.tell(index, FlowInput::Turn, false, bounds);
+        write.expect("what is queued may be sent")
     }
 
     /// The answer to a read has come.
@@ -118,60 +139,34 @@ impl Operator {
         bounds: &Bounds,
     ) {
         let seen = seen.map(|seen| bounds.flaw.blur(seen));
-        let way = self.way(index);
-        let seen = match (seen, way.half.take()) {
-            (None, _) => None,
-            (Some(seen), None) if seen.family == Family::Scalable => {
-                way.half = Some(seen);
+        let flow = self.flow.as_mut().expect("a flow is under way");
+        match (&seen, mem::take(&mut flow.halves[index])) {
+            (Some(now), None) if now.family == Family::Scalable => {
+                flow.halves[index] = seen;
                 return;
             }
-            (Some(seen), None) => Some(seen),
             // The first of two has told the annotations, the second tells the replicas. If there was a
             // change in between, both are read again.
-            (Some(seen), Some(half)) if half.resource_version != seen.resource_version => return,
-            (Some(seen), Some(_)) => Some(seen),
-        };
-        if way.attempt.is_in_doubt() {
-            return match way.attempt.looked_again(seen.as_ref()) {
-                true => self.went_on(index, late, bounds),
-                false => self.refused(index, bounds),
-            };
+            (Some(now), Some(half)) if half.resource_version != now.resource_version => return,
+            _ => {}
         }
-        match way.settling.decide(seen.as_ref()) {
-            Ok(step) if way.settling.only_looks() => self.onward(index, step, seen, late, bounds),
-            Ok(step) => {
-                way.attempt.decide(step, seen);
-                self.turned(index, late, bounds);
-            }
-            Err(refusal) => self.fail(index, refusal.into(), bounds),
-        }
+        self.tell(
+            index,
+            |place| FlowInput::Read(place, Ok(seen)),
+            late,
+            bounds,
+        );
     }
 
-    /// The write was carried out.
-    pub(crate) fn accepted(&mut self, index: usize, version: &str, bounds: &Bounds) {
-        self.way(index).attempt.accepted(Some(version));
-        self.went_on(index, false, bounds);
-    }
-
-    fn went_on(&mut self, index: usize, late: bool, bounds: &Bounds) {
-        if let Some(flow) = &mut self.flow
+    /// What became of the write.
+    pub(crate) fn written(&mut self, index: usize, written: Written, bounds: &Bounds) {
+        if let (Written::Done(_) | Written::Unanswered(_), Some(flow)) = (&written, &mut self.flow)
             && flow.aim() == Aim::Restore
         {
             flow.owed[index] = true;
         }
-        self.turned(index, late, bounds);
-    }
-
-    /// What the write was decided from is not so any more.
-    pub(crate) fn overtaken(&mut self, index: usize, bounds: &Bounds) {
-        if !self.way(index).attempt.overtaken() {
-            self.fail(index, ScaleError::Conflicts, bounds);
-        }
-    }
-
-    /// The write failed, and may have been carried out all the same: it is read what has become of it.
-    pub(crate) fn unanswered(&mut self, index: usize) {
-        self.way(index).attempt.unanswered();
+        let written = |place| FlowInput::Written(place, written);
+        self.tell(index, written, false, bounds);
     }
 
     /// A dependent is where the flow wants it.
@@ -181,151 +176,96 @@ impl Operator {
         }
     }
 
-    /// No answer comes, whatever the request was.
-    pub(crate) fn unanswered_or_unread(&mut self, index: usize, bounds: &Bounds) {
-        match self.need(index) {
-            Some(Need::Write(_)) => self.unanswered(index),
-            _ => self.refused(index, bounds),
-        }
+    /// It could not be read.
+    pub(crate) fn unread(&mut self, index: usize, bounds: &Bounds) {
+        let unread = |place| FlowInput::Read(place, Err(failure()));
+        self.tell(index, unread, false, bounds);
     }
 
-    /// A request failed, and nothing was written by it.
-    pub(crate) fn refused(&mut self, index: usize, bounds: &Bounds) {
-        let error = ScaleError::Request {
-            verb: "patch",
-            message: String::new(),
-        };
-        self.fail(index, error, bounds);
-    }
-
-    fn fail(&mut self, index: usize, error: ScaleError, bounds: &Bounds) {
-        let way = self.way(index);
-        let begun = way.attempt.begun();
-        way.ended = Some(way.settling.failed(&error, begun));
-        self.note(index, What::Failed(error, begun), bounds);
-        self.after_level(bounds);
-    }
-
-    fn turned(&mut self, index: usize, late: bool, bounds: &Bounds) {
-        if let Turn::Done(step, found) = self.way(index).attempt.turn() {
-            self.onward(index, step, found, late, bounds);
-        }
-    }
-
-    fn onward(
+    fn tell(
         &mut self,
         index: usize,
-        step: Step,
-        found: Option<Observed>,
+        input: impl FnOnce(usize) -> FlowInput,
         late: bool,
         bounds: &Bounds,
-    ) {
-        let way = self.way(index);
-        way.attempt = Attempt::new(false);
-        let (whats, onward) = way.settling.carried_out(step, found, moment(late));
-        if let Onward::Ended(ending) = onward {
-            way.ended = Some(ending);
-        }
-        for what in whats {
-            if let (What::Late(_), Some(flow)) = (&what, &mut self.flow) {
-                flow.reached[index] = true;
+    ) -> Option<Write> {
+        let place = self.flow.as_ref()?.place(index)?;
+        self.flow_learns(input(place), moment(late), bounds)
+    }
+
+    /// Tells the flow, and takes down what it has done; tells the write that it sends.
+    pub(super) fn flow_learns(
+        &mut self,
+        input: FlowInput,
+        now: Instant,
+        bounds: &Bounds,
+    ) -> Option<Write> {
+        let flow = self.flow.as_mut().filter(|flow| !flow.ended)?;
+        let mut effects = flow.machine.step(input, now);
+        // Time is not counted: what is to be read later may be read at any moment.
+        effects.extend(flow.machine.step(FlowInput::Time, moment(true) + EVER));
+        let mut sent = None;
+        for effect in effects {
+            match effect {
+                FlowEffect::Read { place, .. } | FlowEffect::Drop(place) => {
+                    let index = flow.index(place);
+                    flow.halves[index] = None;
+                    flow.writes[index] = false;
+                }
+                FlowEffect::Queue(place) => {
+                    let index = flow.index(place);
+                    flow.writes[index] = true;
+                }
+                FlowEffect::Write(_, write) => sent = Some(write),
+                FlowEffect::Tell(event) => self.told.0.push_back(Told::Event(event)),
+                FlowEffect::End(ending) => {
+                    if !mem::replace(&mut flow.ended, true) {
+                        self.told.0.push_back(Told::End(ending));
+                    }
+                }
             }
-            self.note(index, what, bounds);
         }
-        self.after_level(bounds);
+        self.take_down(bounds);
+        sent
     }
 
-    fn note(&mut self, index: usize, mut what: What, bounds: &Bounds) {
-        if bounds.flaw == Flaw::WaitsForNothing
-            && let What::Failed(_, Some(begun)) | What::Interrupted(begun) = &mut what
-        {
-            begun.in_flight = false;
+    /// Takes down what the flow has told, in that order.
+    fn take_down(&mut self, bounds: &Bounds) {
+        if mem::replace(&mut self.told.1, true) {
+            return;
         }
-        let flow = self.flow.as_ref().expect("a flow is under way");
-        let of_it = |dependent: &&Dependent| index_of(dependent) == index;
-        let dependent = flow.plan.0.dependents.iter().find(of_it);
-        let event = FlowEvent {
-            at: self.now(),
-            dependent: dependent.expect("it is of the flow").clone(),
-            uid: None,
-            what,
-        };
-        self.report_event(&event, bounds);
+        while let Some(told) = self.told.0.pop_front() {
+            let Told::Event(mut event) = told else {
+                self.flow = None;
+                if let Told::End(ending) = told {
+                    self.learn(Input::FlowEnded(ending), bounds);
+                }
+                continue;
+            };
+            if let (What::Late(_), Some(flow)) = (&event.what, &mut self.flow) {
+                flow.reached[index_of(&event.dependent)] = true;
+            }
+            if bounds.flaw == Flaw::WaitsForNothing
+                && let What::Failed(_, Some(begun)) | What::Interrupted(begun) = &mut event.what
+            {
+                begun.in_flight = false;
+            }
+            self.aged &= !event.what.has_given_up();
+            self.learn(Input::Flow(&event), bounds);
+        }
+        self.told.1 = false;
     }
 
-    /// As `Flow::run`.
-    pub(super) fn after_level(&mut self, bounds: &Bounds) {
-        while let Some(flow) = &mut self.flow {
-            let endings: Option<Vec<Ending>> = flow.ways.iter().map(|way| way.ended).collect();
-            let Some(endings) = endings else {
-                return;
-            };
-            let stopped = flow.lapsed || flow.withdrawn || self.ending;
-            let ending = match Ending::of_level(&endings) {
-                _ if stopped => Ending::Stopped,
-                Some(ending) => ending,
-                None if flow.begin_level(bounds) => continue,
-                None => Ending::Complete,
-            };
-            self.flow = None;
-            self.learn(Input::FlowEnded(ending), bounds);
-        }
+    /// The process is frozen until the evidence for its flow counts no more.
+    pub(crate) fn freeze(&mut self, bounds: &Bounds) {
+        self.flow_learns(FlowInput::Extend(moment(false)), moment(true), bounds);
     }
 }
 
-impl Run {
-    pub(super) fn new(plan: Box<FlowPlan>, bounds: &Bounds) -> Self {
-        let count = bounds.parts.len();
-        let mut flow = Self {
-            plan: Plan(plan),
-            level: 0,
-            ways: vec![],
-            withdrawn: false,
-            lapsed: false,
-            reached: vec![false; count],
-            owed: vec![false; count],
-        };
-        for (reference, memory) in &flow.plan.0.memory {
-            let dependents = flow.plan.0.dependents.iter();
-            for dependent in dependents.filter(|it| it.reference == *reference) {
-                flow.owed[index_of(dependent)] = memory.owed;
-            }
-        }
-        flow.begin_level(bounds);
-        flow
-    }
-
-    pub(crate) fn aim(&self) -> Aim {
-        self.plan.0.aim
-    }
-
-    /// Begins the next level, if there is one.
-    fn begin_level(&mut self, bounds: &Bounds) -> bool {
-        let plan = &self.plan.0;
-        let levels = match bounds.flaw {
-            Flaw::NoOrder => vec![(0, plan.dependents.iter().collect())],
-            _ => levels(&plan.dependents, plan.aim),
-        };
-        let Some((_, members)) = levels.get(self.level) else {
-            return false;
-        };
-        let ways = members.iter().map(|dependent| {
-            let memory = plan.memory.get(&dependent.reference).copied();
-            let memory = memory.unwrap_or_default();
-            let waited = plan.waited.get(&dependent.reference).copied();
-            let delayed = plan.delayed.get(&dependent.reference).copied();
-            let dependent = (*dependent).clone();
-            let (aim, restore) = (plan.aim, plan.restore);
-            Way {
-                index: index_of(&dependent),
-                settling: Settling::new(dependent, aim, restore, memory, waited, delayed),
-                attempt: Attempt::new(false),
-                half: None,
-                ended: None,
-            }
-        });
-        self.ways = ways.collect();
-        self.level += 1;
-        true
+/// A request that failed.
+pub(crate) fn failure() -> ScaleError {
+    ScaleError::Request {
+        verb: "patch",
+        message: String::new(),
     }
 }

@@ -6,7 +6,7 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
     checks::Trigger,
     prober::{
-        flow::FlowEvent,
+        flow::FlowInput,
         ledger::Ledger,
         machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
         moment::Moment,
@@ -24,7 +24,7 @@ use super::{
     action::{Life, Policy, Shoot},
     bounds::Bounds,
     flaws::Flaw,
-    flow::Run,
+    flow::{Outbox, Run},
     presence::presence,
 };
 
@@ -57,6 +57,7 @@ pub(crate) struct Saved {
 pub(crate) struct Operator {
     machine: ClusterMachine,
     pub(crate) flow: Option<Run>,
+    pub(super) told: Outbox,
     /// The policy and the Cluster as it knows them.
     pub(crate) seen: (Policy, Life),
     /// What the evidence asks for that it has now.
@@ -100,6 +101,7 @@ impl Operator {
         let mut operator = Self {
             machine,
             flow: None,
+            told: Outbox::default(),
             seen,
             saw: None,
             buried: false,
@@ -263,12 +265,6 @@ impl Operator {
         self.learn_but(Input::Time, now, None, bounds);
     }
 
-    /// The flow did this, or met it.
-    pub(super) fn report_event(&mut self, event: &FlowEvent, bounds: &Bounds) {
-        self.aged &= !event.what.has_given_up();
-        self.learn(Input::Flow(event), bounds);
-    }
-
     pub(super) fn learn(&mut self, input: Input<'_>, bounds: &Bounds) {
         self.learn_but(input, self.now(), None, bounds);
     }
@@ -288,22 +284,23 @@ impl Operator {
     }
 
     fn carry_out(&mut self, effect: Effect, bounds: &Bounds) {
-        match (effect, &mut self.flow) {
-            (Effect::Extend(_), Some(flow)) => flow.lapsed = false,
-            (Effect::Withdraw, Some(flow)) => flow.withdrawn = true,
-            (Effect::Start(mut plan), _) => {
+        let input = match effect {
+            Effect::Start(mut plan) => {
                 if bounds.flaw == Flaw::RestoresUnmarked {
                     plan.restore = Restore::Any;
                 }
                 let keeps = bounds.flaw == Flaw::KeepsMarks;
-                if keeps && matches!(self.machine.stance(), Stance::Settle(..)) {
-                    return;
+                if !keeps || !matches!(self.machine.stance(), Stance::Settle(..)) {
+                    self.begin(plan, bounds);
                 }
-                self.flow = Some(Run::new(plan, bounds));
-                self.after_level(bounds);
+                return;
             }
-            (Effect::Extend(_) | Effect::Withdraw | Effect::Finish, _) => {}
-        }
+            // A flow is valid until it is frozen.
+            Effect::Extend(_) => return,
+            Effect::Withdraw => FlowInput::Withdraw,
+            Effect::Finish => FlowInput::Finish(moment(true) + AGES),
+        };
+        self.flow_learns(input, moment(false), bounds);
     }
 }
 

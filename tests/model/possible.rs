@@ -90,7 +90,7 @@ impl World {
                 actions.push(Action::End(at));
             }
         }
-        if budget.freezes > 0 && operator.flow.as_ref().is_some_and(|flow| !flow.lapsed) {
+        if budget.freezes > 0 && operator.flow.is_some() {
             actions.push(Action::Freeze(at));
         }
         if !operator.ending && !operator.deposed {
@@ -115,9 +115,9 @@ impl World {
                 continue;
             };
             let fates: &[Fate] = match (&need, state.away) {
-                (Need::Stop, _) | (_, true) => &[],
+                (_, true) => &[],
                 (Need::Read, _) => &[Fate::Fails],
-                (Need::Write(_), _) => &[
+                (Need::Write, _) => &[
                     Fate::Fails,
                     Fate::Unanswered,
                     Fate::Forbidden,

@@ -39,14 +39,14 @@ impl Scaler {
     /// The dependent as it is; `None` if the seed says by its name that it does not exist.
     pub(super) async fn observe(
         &self,
-        target: &mut Target<'_>,
+        target: &mut Target,
     ) -> Result<Option<Observed>, ScaleError> {
         let begun = Instant::now();
         let found = match self.get_dependent(target).await? {
             // The version that the policy names may not be served any more. What was scaled down is
             // there all the same, and must not be taken for gone.
             Read::Nowhere(_) => {
-                *target = self.target(target.dependent, Some(begun)).await?;
+                *target = self.target(&target.dependent, Some(begun)).await?;
                 self.get_dependent(target).await?
             }
             found => found,
@@ -59,7 +59,7 @@ impl Scaler {
         }
     }
 
-    async fn get_dependent(&self, target: &Target<'_>) -> Result<Read<Observed>, ScaleError> {
+    async fn get_dependent(&self, target: &Target) -> Result<Read<Observed>, ScaleError> {
         let name = &target.dependent.name;
         match target.family {
             Family::Apps => {
@@ -83,7 +83,7 @@ impl Scaler {
 
     /// What is read by two requests is of one version: the mark that somebody has just set, and the
     /// replicas after that, would together be somebody else's zero.
-    async fn get_scalable(&self, target: &Target<'_>) -> Result<Read<Observed>, ScaleError> {
+    async fn get_scalable(&self, target: &Target) -> Result<Read<Observed>, ScaleError> {
         for _ in 0..=CONFLICTS {
             let object = match self.get_metadata(target).await? {
                 Read::Found(object) => object,
@@ -98,16 +98,13 @@ impl Scaler {
         Err(ScaleError::Conflicts)
     }
 
-    async fn get_metadata(
-        &self,
-        target: &Target<'_>,
-    ) -> Result<Read<PartialObjectMeta>, ScaleError> {
+    async fn get_metadata(&self, target: &Target) -> Result<Read<PartialObjectMeta>, ScaleError> {
         let name = &target.dependent.name;
         let object = target.request.get_metadata(name, &GetParams::default());
         self.get("get", METADATA, name, object).await
     }
 
-    async fn get_scale(&self, target: &Target<'_>) -> Result<Read<Scale>, ScaleError> {
+    async fn get_scale(&self, target: &Target) -> Result<Read<Scale>, ScaleError> {
         let scale = target
             .request
             .get_subresource("scale", &target.dependent.name);

@@ -27,7 +27,7 @@ fn what_is_left_of_a_delay(
     dependent.down.initial_delay = DELAY;
     let delayed = elapsed.map(|seconds| now - Duration::from_secs(seconds));
     let memory = Memory::default();
-    let mut settling = Settling::new(dependent, aim, Restore::Marked, memory, None, delayed);
+    let mut settling = Settling::new(dependent, (aim, Restore::Marked), memory, None, delayed);
     assert!(settling.only_looks());
     let step = match aim {
         Aim::Protect => Step::ScaleDown { from: 3 },
