@@ -186,7 +186,7 @@ pub enum FlowEffect {
     /// Do not wait for the answer to the read, or for the turn, any more.
     Drop(usize),
     /// Take this down.
-    Tell(FlowEvent),
+    Tell(Box<FlowEvent>),
     /// It is over.
     End(Ending),
 }

@@ -63,7 +63,7 @@ pub async fn perform(
                 }
                 FlowEffect::Tell(event) => {
                     // Nobody listens any more only when the whole cluster is being let go.
-                    let _ = events.send(event);
+                    let _ = events.send(*event);
                 }
                 FlowEffect::End(ending) => return ending,
             }

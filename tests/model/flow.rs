@@ -49,7 +49,7 @@ pub(crate) struct Outbox(VecDeque<Told>, bool);
 
 #[derive(Clone, Debug)]
 enum Told {
-    Event(FlowEvent),
+    Event(Box<FlowEvent>),
     End(Ending),
 }
 

@@ -258,12 +258,12 @@ impl Way {
     }
 
     fn tell(&self, what: What, now: Instant, effects: &mut Vec<FlowEffect>) {
-        effects.push(FlowEffect::Tell(FlowEvent {
+        effects.push(FlowEffect::Tell(Box::new(FlowEvent {
             at: now,
             dependent: self.dependent().clone(),
             uid: self.uid.clone(),
             what,
-        }));
+        })));
     }
 }
 
