@@ -54,6 +54,7 @@ fn bounds(parts: &[Part], budget: Budget) -> Bounds {
         parts: parts.to_vec(),
         budget,
         checks: false,
+        initial_delay: false,
         slow: false,
         flaw: Flaw::None,
         settings: Default::default(),
@@ -196,6 +197,19 @@ fn checks_have_a_say(#[case] parts: &[Part], #[case] budget: Budget) {
     holds("checks have a say", bounds);
 }
 
+/// The policy has an `initialDelay`, before which nothing is scaled.
+#[rstest]
+#[case::short(&ONE, Budget { turns: 2, ends: 1, policies: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::deep(&TWO, Budget { turns: 2, lives: 1, policies: 1, ..NONE })]
+fn clusters_are_watched_at_first(#[case] parts: &[Part], #[case] budget: Budget) {
+    let bounds = Bounds {
+        initial_delay: true,
+        ..bounds(parts, budget)
+    };
+    holds("clusters are watched at first", bounds);
+}
+
 /// What is written comes about late, or not in time.
 #[rstest]
 #[case::short(&TWO, Budget { turns: 1, ..NONE })]
@@ -239,10 +253,12 @@ fn all_at_once(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case(Flaw::BuriesAtOnce, Budget { lives: 1, ..NONE }, "let-go")]
 #[case(Flaw::ReleasesTheRecord, Budget { lives: 1, ..NONE }, "no-count-lost")]
 #[case(Flaw::BelievesForEver, Budget { turns: 1, late: 1, ..NONE }, "all-restored")]
+#[case(Flaw::ActsAtOnce, Budget { turns: 1, ..NONE }, "policy-in-force")]
 #[case(Flaw::WaitsForNothing, Budget { turns: 1, late: 1, policies: 1, ..NONE }, "all-restored")]
 fn a_flaw_is_found(#[case] flaw: Flaw, #[case] budget: Budget, #[case] rule: &str) {
     let bounds = Bounds {
         flaw,
+        initial_delay: flaw == Flaw::ActsAtOnce,
         ..bounds(&TWO, budget)
     };
     let found = explore(&mut World::new(bounds));

@@ -17,6 +17,13 @@ pub(crate) enum Shoot {
     Gated,
 }
 
+impl Shoot {
+    /// Whether a Trigger fires, and whether a Gate does not pass.
+    pub(crate) fn checks(self) -> (bool, bool) {
+        (self == Self::Triggered, self == Self::Gated)
+    }
+}
+
 /// What becomes of the Cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Life {
@@ -101,6 +108,8 @@ pub(crate) enum Action {
     /// It reads the leases; in the second case so long after what was there before that all is due
     /// that waits, though no longer than a write may take to arrive.
     Probe(usize, bool),
+    /// It learns between two reads of the leases what the checks have come to.
+    Check(usize),
     /// What it insists on is due.
     Resume(usize),
     /// It writes the ClusterHealth.

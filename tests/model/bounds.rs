@@ -10,6 +10,9 @@ use dependency_watchdog::{
 
 use super::flaws::Flaw;
 
+/// That of the policy, if it has one: longer than a write that was given up may take.
+pub(crate) const INITIAL_DELAY: Duration = Duration::from_secs(60);
+
 /// A dependent of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -64,6 +67,8 @@ pub(crate) struct Bounds {
     pub(crate) budget: Budget,
     /// Whether a Trigger and a Gate are part of the policy.
     pub(crate) checks: bool,
+    /// Whether the policy has an `initialDelay`, and the cluster is one that comes after the operator.
+    pub(crate) initial_delay: bool,
     /// Whether controllers take their time, so that it matters whether replicas are there or gone.
     pub(crate) slow: bool,
     pub(crate) flaw: Flaw,
@@ -88,7 +93,10 @@ impl Bounds {
             mode,
             secret_name: "dwd".into(),
             interval: Duration::from_secs(10),
-            initial_delay: Duration::ZERO,
+            initial_delay: match self.initial_delay {
+                true => INITIAL_DELAY,
+                false => Duration::ZERO,
+            },
             timeout: Duration::from_secs(30),
             jitter_factor: 0.0,
             grace: Duration::from_secs(40),

@@ -336,6 +336,7 @@ impl World {
                 };
                 operator.probe(*leases, now, bounds);
             }
+            Action::Check(at) => Rc::make_mut(&mut operators[at]).check(*leases, bounds),
             Action::Resume(at) => Rc::make_mut(&mut operators[at]).resume(bounds),
             Action::Report(at) => stored.saved = Some(Rc::new(operators[at].report())),
             Action::Request(at, index, fate) => self.request(state, at, index, fate, false)?,
@@ -418,6 +419,7 @@ impl Model for World {
             | Action::Depose(_)
             | Action::Freeze(_)
             | Action::See(_)
+            | Action::Check(_)
             | Action::Resume(_)
             | Action::Report(_)
             | Action::GiveUp(..) => format!("operator: {action:?}"),

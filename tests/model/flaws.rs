@@ -44,6 +44,8 @@ pub(crate) enum Flaw {
     BuriesAtOnce,
     /// A mark is removed with its record when its dependent is let go.
     ReleasesTheRecord,
+    /// The policy's initialDelay is not waited for.
+    ActsAtOnce,
     /// After a restart only what the record lists as owed is restored.
     TrustsItsRecord,
 }

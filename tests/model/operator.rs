@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::{
     action::{Life, Policy, Shoot},
-    bounds::Bounds,
+    bounds::{Bounds, INITIAL_DELAY},
     flaws::Flaw,
     flow::{Outbox, Run},
     presence::presence,
@@ -62,6 +62,14 @@ pub(crate) struct Operator {
     pub(crate) seen: (Policy, Life),
     /// What the evidence asks for that it has now.
     pub(crate) saw: Option<Aim>,
+    /// What the last read of the leases asks for.
+    leases: Option<Aim>,
+    /// What it knows of the checks: that a Trigger fires, that a Gate does not pass.
+    checks: (bool, bool),
+    /// Since when it probes, and whether the initialDelay has passed since.
+    probing: (Option<Instant>, bool),
+    /// How many of those delays have passed.
+    delays: u32,
     /// The Cluster has been gone for so long that it does not come back.
     buried: bool,
     /// So much time has passed since it started, or gave a write up, that none of those arrives any more.
@@ -93,7 +101,15 @@ impl Operator {
         let known = saved.map(Saved::status);
         let presence = presence(seen, bounds);
         let now = at(moment(false));
-        let mut machine = ClusterMachine::recall(known.as_ref(), presence, (false, true), now);
+        let mut machine = ClusterMachine::recall(
+            known.as_ref(),
+            presence,
+            (
+                false,
+                !bounds.initial_delay || bounds.flaw == Flaw::ActsAtOnce,
+            ),
+            now,
+        );
         // What the one before has given up may still arrive, if anything does.
         if before.is_some() && bounds.budget.late > 0 {
             machine.distrust();
@@ -104,6 +120,10 @@ impl Operator {
             told: Outbox::default(),
             seen,
             saw: None,
+            leases: None,
+            checks: (false, false),
+            probing: (None, false),
+            delays: 0,
             buried: false,
             aged: false,
             deposed: false,
@@ -119,12 +139,8 @@ impl Operator {
 
     /// The moment at which it learns of something.
     pub(super) fn now(&self) -> Instant {
-        moment(false)
-            + if self.aged {
-                2 * LETS_GO
-            } else {
-                Duration::ZERO
-            }
+        let aged = if self.aged { 2 } else { 0 };
+        moment(false) + aged * LETS_GO + self.delays * INITIAL_DELAY
     }
 
     /// What it writes to the ClusterHealth.
@@ -155,6 +171,7 @@ impl Operator {
     /// Whether it may write to dependents, as far as the policy goes that it knows.
     pub(crate) fn may_write(&self, aim: Aim) -> bool {
         match (self.machine.stance(), aim) {
+            (Stance::Probe(_) | Stance::LetGo(..), _) if !self.probing.1 => false,
             (Stance::Probe(settings), _) => settings.mode == Mode::Enforce,
             (Stance::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
             (Stance::Hibernate(..), Aim::Restore | Aim::Release) => true,
@@ -177,7 +194,13 @@ impl Operator {
         );
         if !before.is_like(self.machine.stance()) {
             self.saw = None;
+            self.leases = None;
             self.buried = false;
+        }
+        if !self.is_probing() {
+            self.probing = (None, false);
+        } else if self.probing.0.is_none() {
+            self.probing = (Some(self.now()), !bounds.initial_delay);
         }
         if let Stance::Settle(aim, _) = self.machine.stance() {
             self.saw = Some(*aim);
@@ -208,16 +231,7 @@ impl Operator {
                 server: Server::Silent,
             },
         };
-        let checks = CheckResults {
-            trigger: match shoot {
-                Shoot::Triggered => Trigger::Failing {
-                    why: String::new(),
-                    until: moment(false),
-                },
-                _ => Trigger::None,
-            },
-            gate: (shoot == Shoot::Gated).then(String::new),
-        };
+        let checks = results(shoot.checks());
         let now = match bounds.flaw {
             Flaw::BelievesForEver => moment(false),
             _ => now,
@@ -233,16 +247,48 @@ impl Operator {
                 self.learn_but(before, self.now(), flaw, bounds);
             }
         }
+        // The delay runs from when it was first probed; after that it does not come again.
+        let delay_ends = self.probing.0.map(|since| since + INITIAL_DELAY);
+        if !self.probing.1 && delay_ends <= Some(now) {
+            self.probing.1 = true;
+            self.delays += 1;
+        }
         self.learn_but(Input::Leases(leases, checks), now, flaw, bounds);
-        self.saw = match shoot {
-            Shoot::Unreadable if hibernating && self.machine.held_back().is_none() => {
-                Some(Aim::Release)
-            }
+        self.leases = match shoot {
+            Shoot::Silent => Some(Aim::Protect),
             Shoot::Unreadable => None,
-            _ if hibernating => Some(Aim::Restore),
-            Shoot::Silent | Shoot::Triggered => Some(Aim::Protect),
-            Shoot::Healthy => Some(Aim::Restore),
-            Shoot::Gated => None,
+            Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Aim::Restore),
+        };
+        self.checks = shoot.checks();
+        self.judge();
+        if hibernating {
+            self.saw = match shoot {
+                Shoot::Unreadable if self.machine.held_back().is_some() => None,
+                Shoot::Unreadable => Some(Aim::Release),
+                _ => Some(Aim::Restore),
+            };
+        }
+    }
+
+    /// Whether the checks have come to something that it does not know.
+    pub(crate) fn may_check(&self, shoot: Shoot) -> bool {
+        let has_checks = matches!(self.machine.stance(), Stance::Probe(_) | Stance::LetGo(..));
+        has_checks && self.checks != shoot.checks()
+    }
+
+    /// Learns what the checks have come to.
+    pub(crate) fn check(&mut self, shoot: Shoot, bounds: &Bounds) {
+        self.checks = shoot.checks();
+        self.learn(Input::Checks(results(self.checks)), bounds);
+        self.judge();
+    }
+
+    /// What the leases and the checks ask for together.
+    fn judge(&mut self) {
+        self.saw = match (self.leases, self.checks) {
+            (Some(Aim::Protect), _) | (_, (true, _)) => Some(Aim::Protect),
+            (_, (_, true)) => None,
+            (leases, _) => leases,
         };
     }
 
@@ -301,6 +347,19 @@ impl Operator {
             Effect::Finish => FlowInput::Finish(moment(true) + AGES),
         };
         self.flow_learns(input, moment(false), bounds);
+    }
+}
+
+fn results((fires, closed): (bool, bool)) -> CheckResults {
+    CheckResults {
+        trigger: match fires {
+            true => Trigger::Failing {
+                why: String::new(),
+                until: moment(false),
+            },
+            false => Trigger::None,
+        },
+        gate: closed.then(String::new),
     }
 }
 

@@ -100,6 +100,9 @@ impl World {
             if operator.is_probing() {
                 actions.extend([Action::Probe(at, false), Action::Probe(at, true)]);
             }
+            if operator.may_check(state.shoot) {
+                actions.push(Action::Check(at));
+            }
             // What is due so late comes when whatever was given up has arrived, or never will.
             let is_due = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
             if operator.due().is_some_and(is_due) {
