@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 use self::way::Way;
 use super::{
-    agenda::Order,
     attempt::Begun,
     ledger::Ledger,
     plan::{self, Aim, Memory, Observed, Settled, Step, Write},
@@ -53,16 +52,20 @@ pub struct FlowPlan {
 
 impl FlowPlan {
     /// Does this to the dependents of a cluster.
-    pub fn new(ledger: &Ledger, order: Order, urgent: bool) -> Self {
-        let aim = order.aim;
+    pub fn new(
+        ledger: &Ledger,
+        (aim, restore): (Aim, Restore),
+        valid_until: Instant,
+        urgent: bool,
+    ) -> Self {
         Self {
             aim,
-            restore: order.restore,
+            restore,
             dependents: ledger.dependents(aim),
             memory: ledger.memory(),
             waited: ledger.waited(aim),
             delayed: ledger.delayed(),
-            valid_until: order.valid_until,
+            valid_until,
             urgent,
             why: String::new(),
         }

@@ -4,6 +4,7 @@
 //! writes and waits, and tells it what has come of that.
 
 mod evidence;
+mod flows;
 mod objects;
 
 use std::{
@@ -16,9 +17,8 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-pub use super::agenda::Effect;
+use self::flows::{Flows, SELDOM, Wanted};
 use super::{
-    agenda::Agenda,
     flow::{Ending, FlowEvent, FlowPlan},
     ledger::Ledger,
     plan::Aim,
@@ -29,7 +29,7 @@ use super::{
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
     checks::Trigger,
-    cluster::Settings,
+    cluster::{Dependent, Settings},
     health::{Finding, HeldBack},
     util::now::Now,
 };
@@ -92,6 +92,19 @@ pub struct CheckResults {
     pub gate: Option<String>,
 }
 
+/// Something that is to be done about the flow, before anything else is learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Begin this one; there is none under way.
+    Start(Box<FlowPlan>),
+    /// The one under way may go on until then.
+    Extend(Instant),
+    /// The one under way is to end between two requests.
+    Withdraw,
+    /// The one under way is to end, though not in the midst of a step.
+    Finish,
+}
+
 /// One cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterMachine {
@@ -103,7 +116,7 @@ pub struct ClusterMachine {
     /// gone.
     last: Option<Arc<Settings>>,
     /// The dependents, what they are owed, and the flow.
-    pub(super) agenda: Agenda,
+    flows: Flows,
     evidence: Evidence,
     start: Start,
     /// When the marks of a Cluster that is gone are given up.
@@ -160,8 +173,8 @@ impl ClusterMachine {
         (dry_run, at_once): (bool, bool),
         now: Now,
     ) -> Self {
-        let mut agenda = Agenda::recall(known);
-        let protected_since = known.filter(|_| agenda.ledger.owes()).map(|known| {
+        let mut flows = Flows::recall(known);
+        let protected_since = known.filter(|_| flows.ledger.owes()).map(|known| {
             let since = known.protected_since.as_ref();
             since.map_or(now.into(), |since| Since::of(since.0, now))
         });
@@ -172,14 +185,14 @@ impl ClusterMachine {
         {
             // No record tells what may be marked, or it may be older than the mark, and nobody selects
             // the cluster, by whom it would be looked at. One that is not probed is looked at all the same.
-            let _none = agenda.adopt(&settings.dependents);
+            flows.ledger.adopt(&settings.dependents);
         }
         Self {
             dry_run,
             presence,
             stance: Stance::Idle(Finding::Pending),
             last: None,
-            agenda,
+            flows,
             evidence: Evidence::default(),
             start: Start {
                 act_from: now.mono,
@@ -199,7 +212,7 @@ impl ClusterMachine {
 
     /// The process before may have written what nobody knows of, or given it up.
     pub fn distrust(&mut self) {
-        self.agenda.ledger.distrust();
+        self.flows.ledger.distrust();
     }
 
     /// Takes up what was learnt, and tells what is to be done about it.
@@ -209,19 +222,18 @@ impl ClusterMachine {
             Input::Objects(presence) => self.presence = presence,
             Input::Leases(leases, checks) => self.read(leases, checks, now),
             Input::Checks(checks) => self.checked(checks, now.mono),
-            Input::Flow(event) => self.agenda.note(&event.dependent, &event.what, now.mono),
+            Input::Flow(event) => self.flows.note(event, now.mono),
             Input::FlowEnded(ending) => self.flow_ended(ending, now),
             Input::FlowLost => {
-                self.agenda.ledger.distrust();
+                self.flows.ledger.distrust();
                 self.flow_ended(Ending::Stuck, now);
             }
             Input::Time => self.wake(now.mono),
             Input::ShutDown => {
                 self.end = Some(End::ShutDown);
                 self.give_up_at = None;
-                if self.agenda.stop().is_some() {
-                    self.effects.push(Effect::Finish);
-                }
+                let ends = self.flows.want(Wanted::Nothing, now.mono);
+                self.effects.extend(ends.map(|_| Effect::Finish));
             }
         }
         if self.end.is_none() {
@@ -233,7 +245,7 @@ impl ClusterMachine {
 
     /// When it wants [`Input::Time`].
     pub fn due(&self) -> Option<Instant> {
-        let flow = self.agenda.due();
+        let flow = self.flows.due();
         flow.into_iter().chain(self.give_up_at).min()
     }
 
@@ -265,12 +277,12 @@ impl ClusterMachine {
 
     /// The dependents and what they are owed.
     pub fn ledger(&self) -> &Ledger {
-        &self.agenda.ledger
+        &self.flows.ledger
     }
 
     /// Whether the dependents are scaled down.
     pub fn protection(&self) -> Protection {
-        self.agenda.protection()
+        self.flows.protection()
     }
 
     /// Since when the dependents are scaled down, or not all back.
@@ -280,7 +292,7 @@ impl ClusterMachine {
 
     /// Whether something is owed, or being scaled.
     pub fn is_engaged(&self) -> bool {
-        self.agenda.is_engaged()
+        self.flows.is_engaged()
     }
 
     /// What was found of the cluster.
@@ -300,15 +312,15 @@ impl ClusterMachine {
 
     fn flow_ended(&mut self, ending: Ending, now: Now) {
         let interval = self.last.as_ref().map_or(Duration::ZERO, |it| it.interval);
-        self.agenda.ended(ending, interval, now.mono);
+        self.flows.ended(ending, interval, now.mono);
         // What begins now may be another protection.
         self.note_protection(now);
-        let next = self.agenda.go_on(now.mono);
+        let next = self.flows.go_on(now.mono);
         self.follow(next);
     }
 
     fn note_protection(&mut self, now: Now) {
-        self.told.protected_since = match self.agenda.protection() {
+        self.told.protected_since = match self.flows.protection() {
             Protection::None => None,
             _ => self.told.protected_since.or(Some(now.into())),
         };
@@ -317,10 +329,28 @@ impl ClusterMachine {
     fn wake(&mut self, now: Instant) {
         if self.give_up_at.take_if(|at| *at <= now).is_some() {
             self.end = Some(End::GivenUp);
-        } else if self.agenda.due().is_some_and(|due| due <= now) {
-            let next = self.agenda.resume(now);
+        } else {
+            let next = self.flows.wake(now);
             self.follow(next);
         }
+    }
+
+    /// Wants this from now on.
+    fn want(&mut self, wanted: Wanted, now: Instant) {
+        let next = self.flows.want(wanted, now);
+        self.follow(next);
+    }
+
+    /// Scales nothing, but looks now and then at what is owed.
+    fn hold(&mut self, now: Instant) {
+        let look_at = now + SELDOM;
+        self.want(Wanted::Held { look_at }, now);
+    }
+
+    /// No dependent but these is asked for from now on.
+    fn adopt(&mut self, dependents: &[Dependent], now: Instant) {
+        let next = self.flows.adopt(dependents, now);
+        self.follow(next);
     }
 
     /// Has this done, for the reason that is known by now.
@@ -343,7 +373,7 @@ impl Hash for ClusterMachine {
             presence: _,
             stance,
             last,
-            agenda,
+            flows,
             evidence,
             start,
             give_up_at,
@@ -358,6 +388,6 @@ impl Hash for ClusterMachine {
             aim.hash(state);
         }
         last.as_ref().map(mode).hash(state);
-        (dry_run, agenda, evidence, start, give_up_at, end).hash(state);
+        (dry_run, flows, evidence, start, give_up_at, end).hash(state);
     }
 }

@@ -2,17 +2,15 @@
 //!
 //! Pure, with time as an argument: [`heartbeat`] (when was a lease renewed), [`candidates`] (which
 //! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
-//! [`schedule`] (when to read next), [`watch`] (these together), [`course`] (what follows from them
-//! and from the checks), [`agenda`] (which flow is under way, and which comes next), [`plan`] (what is
-//! done to each dependent), [`attempt`] (by which requests), [`ledger`] (what is owed). At the ends: [`evidence`] and [`facts`] read, with the kubeconfigs of
-//! [`secrets`], [`scale`] and [`flow`] write, [`rights`] asks ahead whether they may, [`probe`] is
+//! [`schedule`] (when to read next), [`watch`] (these together), [`machine`] (all that is decided about a
+//! cluster), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`attempt`] (by which
+//! requests), [`ledger`] (what is owed). At the ends: [`evidence`] and [`facts`] read, with the kubeconfigs of
+//! [`secrets`], [`scale`] and [`perform`] write, [`rights`] asks ahead whether they may, [`probe`] is
 //! one cluster's loop and [`fleet`] runs them all.
 
 mod account;
-pub mod agenda;
 pub mod attempt;
 pub mod candidates;
-pub mod course;
 pub mod evidence;
 pub mod facts;
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::{
     api::{ClusterHealthStatus, DependentRef, Restore},
     cluster::Dependent,
     prober::{
-        agenda::Order,
         flow::{FlowPlan, What},
         ledger::Ledger,
         plan::{self, Aim, Memory, Observed, Record, Settled, Step},
@@ -98,12 +97,8 @@ impl Case {
 
     /// What is done to its dependents.
     pub(super) fn plan(&self) -> Box<FlowPlan> {
-        let order = Order {
-            aim: self.aim(),
-            restore: Restore::Marked,
-            valid_until: Instant::now() + A_DAY,
-        };
-        Box::new(FlowPlan::new(&self.ledger, order, false))
+        let (what, until) = ((self.aim(), Restore::Marked), Instant::now() + A_DAY);
+        Box::new(FlowPlan::new(&self.ledger, what, until, false))
     }
 
     /// What is wanted of its dependents.

@@ -1,18 +1,25 @@
 //! What the leases and the checks say, and what follows from it.
+//!
+//! - Leases that are an outage are one, whatever the checks say.
+//! - A Trigger that fails is an outage, whatever the leases say. It needs no proof: it has a
+//!   failureThreshold of its own.
+//! - A Trigger that fails may be held, as while its check fails in many clusters. Then nothing is scaled,
+//!   either way.
+//! - A restore needs healthy leases, and each Trigger and each Gate to pass. One that tells nothing
+//!   does not pass: after a restart of the operator none does before it has been run.
+//! - Else nothing is scaled, either way. A Trigger that tells nothing takes nothing.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CheckResults, ClusterMachine, Leases, Server};
+use super::{CheckResults, ClusterMachine, Leases, Server, flows::Wanted};
 use crate::{
-    api::{Mode, Protection, Restore},
+    api::{CheckRole, Mode, Protection, Restore},
+    checks::Trigger,
     cluster::Settings,
     health::{self, Finding, HeldBack},
-    prober::{
-        agenda::Order, course::Course, plan::Aim, proof::Proof, stance::Stance, verdict::Verdict,
-        watch::Conclusion,
-    },
+    prober::{plan::Aim, proof::Proof, stance::Stance, verdict::Verdict},
     util::now::Now,
 };
 
@@ -31,6 +38,51 @@ const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
 const NOT_ASKED: HeldBack = HeldBack::By("its API server cannot be asked whether it still answers");
 const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
 
+/// What follows from the leases and the checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Course {
+    /// The leases are an outage.
+    Protect,
+    /// A Trigger fails, for this reason, and counts for so long.
+    Triggered(String, Instant),
+    /// A Trigger fails, for this reason, and is not acted on.
+    Held(String, HeldBack),
+    /// Nothing speaks against it.
+    Restore,
+    /// It is to be restored, and a check does not pass.
+    Wait(HeldBack),
+    /// There is not enough evidence.
+    Nothing,
+}
+
+/// By what the leases ask for, if anything.
+fn course(leases: Option<Aim>, checks: CheckResults) -> Course {
+    let wait = |role, why| Course::Wait(HeldBack::Check { role, why });
+    match (leases, checks.trigger, checks.gate) {
+        (Some(Aim::Protect), _, _) => Course::Protect,
+        (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, until),
+        (
+            _,
+            Trigger::Held {
+                why,
+                hold,
+                widespread,
+            },
+            _,
+        ) => {
+            let held = HeldBack::Trigger {
+                why: hold,
+                widespread,
+            };
+            Course::Held(why, held)
+        }
+        (Some(Aim::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
+        (Some(Aim::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
+        (Some(Aim::Restore), Trigger::None, None) => Course::Restore,
+        (Some(Aim::Release | Aim::Look) | None, _, _) => Course::Nothing,
+    }
+}
+
 impl ClusterMachine {
     /// The leases were read, or could not be.
     pub(super) fn read(&mut self, leases: Leases<'_>, checks: CheckResults, now: Now) {
@@ -39,77 +91,44 @@ impl ClusterMachine {
         };
         self.told.probed = Some(now.wall);
         let now = now.mono;
-        match leases {
-            _ if matches!(self.stance, Stance::Hibernate(..)) => {
-                self.read_of_a_hibernating(leases, &settings, now);
+        if let Stance::Hibernate(..) = self.stance {
+            return self.read_of_a_hibernating(leases, &settings, now);
+        }
+        let (asked, finding) = match leases {
+            Leases::Judged(conclusion) => {
+                let seen = Box::new(conclusion.assessment.clone());
+                (conclusion.act, Finding::Judged(conclusion.verdict, seen))
             }
-            Leases::Judged(conclusion) => self.judged(conclusion, checks, &settings, now),
             Leases::Unread {
                 reason, message, ..
             } => {
-                self.evidence.asked = None;
                 let message = message.to_owned();
-                let finding = Finding::Unread { reason, message };
-                match Course::new(None, checks.trigger, checks.gate) {
-                    Course::Triggered { why, until } => {
-                        self.triggered(why, until, finding, &settings, now);
-                    }
-                    Course::Held { why, held } => self.hold_trigger(why, held, finding, now),
-                    _ => {
-                        self.told.finding = finding;
-                        self.told.held_back = None;
-                        self.do_nothing(&settings, now);
-                    }
-                }
+                (None, Finding::Unread { reason, message })
             }
-        }
-    }
-
-    fn judged(
-        &mut self,
-        conclusion: &Conclusion,
-        checks: CheckResults,
-        settings: &Settings,
-        now: Instant,
-    ) {
-        self.evidence.asked = conclusion.act;
-        let seen = Box::new(conclusion.assessment.clone());
-        let finding = Finding::Judged(conclusion.verdict, seen);
-        let course = Course::new(conclusion.act, checks.trigger, checks.gate);
-        match course {
-            Course::Triggered { why, until } => {
-                return self.triggered(why, until, finding, settings, now);
-            }
-            Course::Held { why, held } => return self.hold_trigger(why, held, finding, now),
-            Course::Protect | Course::Restore | Course::Wait(_) | Course::Nothing => {}
+        };
+        self.evidence.asked = asked;
+        let course = course(asked, checks);
+        if let Course::Triggered(..) | Course::Held(..) = course {
+            return self.triggered(course, finding, &settings, now);
         }
         self.told.finding = finding;
         self.told.held_back = None;
-        match course {
-            Course::Protect => {
-                if self.may(Aim::Protect, settings, now) {
-                    let valid_until = now + Proof::length(conclusion.assessment.period);
-                    self.act(Aim::Protect, settings.restore, valid_until, now);
-                }
+        match (course, leases) {
+            (Course::Protect, Leases::Judged(conclusion)) => {
+                let valid_until = now + Proof::length(conclusion.assessment.period);
+                self.scale(Aim::Protect, valid_until, &settings, now);
             }
-            Course::Restore => {
-                if self.may(Aim::Restore, settings, now) {
-                    let restore = match self.stance {
-                        // What gardenlet has put to zero meanwhile is its decision.
-                        Stance::LetGo(_, Some(_)) => Restore::Marked,
-                        _ => settings.restore,
-                    };
-                    self.act(Aim::Restore, restore, now + restore_within(settings), now);
-                }
+            (Course::Restore, _) => {
+                self.scale(
+                    Aim::Restore,
+                    now + restore_within(&settings),
+                    &settings,
+                    now,
+                );
             }
-            Course::Wait(why) => {
-                if self.may(Aim::Restore, settings, now) {
-                    self.wait(why, now);
-                }
-            }
-            Course::Nothing | Course::Triggered { .. } | Course::Held { .. } => {
-                self.doubt(conclusion.verdict, settings, now);
-            }
+            (Course::Wait(why), _) => self.wait(why, &settings, now),
+            (_, Leases::Judged(conclusion)) => self.doubt(conclusion.verdict, &settings, now),
+            (_, Leases::Unread { .. }) => self.do_nothing(&settings, now),
         }
     }
 
@@ -123,30 +142,65 @@ impl ClusterMachine {
         let was_triggered = matches!(self.told.finding, Finding::Triggered { .. });
         let was_held = matches!(self.told.held_back, Some(HeldBack::Trigger { .. }));
         let leases = self.told.finding.leases().clone();
-        match Course::new(self.evidence.asked, checks.trigger, checks.gate) {
-            Course::Triggered { why, until } if was_triggered && !was_held => {
+        match course(self.evidence.asked, checks) {
+            Course::Triggered(why, until) if was_triggered && !was_held => {
                 let leases = Box::new(leases);
                 self.told.finding = Finding::Triggered { why, leases };
-                let next = self.agenda.extend(Aim::Protect, until);
+                let next = self.flows.extend(Aim::Protect, until);
                 self.follow(next);
             }
-            Course::Triggered { why, until } => {
-                self.triggered(why, until, leases, &settings, now);
+            course @ (Course::Triggered(..) | Course::Held(..)) => {
+                self.triggered(course, leases, &settings, now);
             }
-            Course::Held { why, held } => self.hold_trigger(why, held, leases, now),
             course => {
                 if was_triggered {
                     self.told.finding = leases;
                     self.told.held_back = None;
-                    self.stop();
+                    self.want(Wanted::Nothing, now);
                 }
-                if let Course::Wait(why) = course
-                    && self.may(Aim::Restore, &settings, now)
-                {
-                    self.wait(why, now);
+                if let Course::Wait(why) = course {
+                    self.wait(why, &settings, now);
                 }
             }
         }
+    }
+
+    /// A Trigger fails. If that counts, it is an outage whatever was found of the leases; if it is held,
+    /// nothing more is taken, and nothing is given back.
+    fn triggered(&mut self, course: Course, leases: Finding, settings: &Settings, now: Instant) {
+        let leases = Box::new(leases);
+        match course {
+            Course::Triggered(why, until) => {
+                self.told.finding = Finding::Triggered { why, leases };
+                self.told.held_back = None;
+                self.scale(Aim::Protect, until, settings, now);
+            }
+            Course::Held(why, held) => {
+                self.told.finding = Finding::Triggered { why, leases };
+                self.told.held_back = Some(held);
+                self.flows.ledger.reset_delays();
+                self.keep_looking(now);
+            }
+            Course::Protect | Course::Restore | Course::Wait(_) | Course::Nothing => {}
+        }
+    }
+
+    /// Scales, if what the evidence asks for may be done now.
+    fn scale(&mut self, aim: Aim, valid_until: Instant, settings: &Settings, now: Instant) {
+        if !self.may(aim, settings, now) {
+            return;
+        }
+        let restore = match self.stance {
+            // What gardenlet has put to zero meanwhile is its decision.
+            Stance::LetGo(_, Some(_)) => Restore::Marked,
+            _ => settings.restore,
+        };
+        let wanted = Wanted::Verdict {
+            aim,
+            restore,
+            valid_until,
+        };
+        self.want(wanted, now);
     }
 
     /// Whether what the evidence asks for may be done now; if not, notes why.
@@ -163,32 +217,17 @@ impl ClusterMachine {
                 None => UNSELECTED,
                 Some(_) => NOTHING_MORE,
             });
-            self.agenda.ledger.reset_delays();
-            self.stop();
+            self.flows.ledger.reset_delays();
+            self.want(Wanted::Nothing, now);
         } else {
             return true;
         }
         false
     }
 
-    fn act(&mut self, aim: Aim, restore: Restore, valid_until: Instant, now: Instant) {
-        let order = Order {
-            aim,
-            restore,
-            valid_until,
-        };
-        let next = self.agenda.act(order, now);
-        self.follow(next);
-    }
-
-    fn stop(&mut self) {
-        let next = self.agenda.stop();
-        self.follow(next);
-    }
-
     /// A check keeps it from being restored.
-    fn wait(&mut self, why: HeldBack, now: Instant) {
-        if self.keep_looking(now) {
+    fn wait(&mut self, why: HeldBack, settings: &Settings, now: Instant) {
+        if self.may(Aim::Restore, settings, now) && self.keep_looking(now) {
             self.told.held_back = Some(why);
         }
     }
@@ -196,16 +235,16 @@ impl ClusterMachine {
     /// Scales nothing, but looks at what it is owed all the same: somebody else may pay it, and what was
     /// never looked at may be owed. Tells whether anything is, or may be.
     fn keep_looking(&mut self, now: Instant) -> bool {
-        let ledger = &self.agenda.ledger;
-        let engaged = ledger.owes() || self.agenda.protection() != Protection::None;
-        let next = if engaged {
-            self.agenda.hold(now)
+        let ledger = &self.flows.ledger;
+        let engaged = ledger.owes() || self.flows.protection() != Protection::None;
+        if engaged {
+            self.hold(now);
         } else if ledger.is_looked_at() {
-            self.agenda.stop()
+            self.want(Wanted::Nothing, now);
         } else {
-            self.agenda.insist(Aim::Look, now)
-        };
-        self.follow(next);
+            let (aim, from) = (Aim::Look, now);
+            self.want(Wanted::Complete { aim, from }, now);
+        }
         engaged
     }
 
@@ -215,46 +254,19 @@ impl ClusterMachine {
             Mode::DryRun => {
                 self.keep_looking(now);
             }
-            Mode::Enforce => self.stop(),
+            Mode::Enforce => self.want(Wanted::Nothing, now),
         }
-    }
-
-    /// A Trigger fails, which is an outage whatever was found of the leases.
-    fn triggered(
-        &mut self,
-        why: String,
-        until: Instant,
-        leases: Finding,
-        settings: &Settings,
-        now: Instant,
-    ) {
-        let leases = Box::new(leases);
-        self.told.finding = Finding::Triggered { why, leases };
-        self.told.held_back = None;
-        if self.may(Aim::Protect, settings, now) {
-            self.act(Aim::Protect, settings.restore, until, now);
-        }
-    }
-
-    /// A Trigger fails, and is not acted on: nothing more is taken, and nothing is given back. A flow under
-    /// way ends between two requests.
-    fn hold_trigger(&mut self, why: String, held: HeldBack, leases: Finding, now: Instant) {
-        let leases = Box::new(leases);
-        self.told.finding = Finding::Triggered { why, leases };
-        self.told.held_back = Some(held);
-        self.agenda.ledger.reset_delays();
-        self.keep_looking(now);
     }
 
     /// The verdict does not suffice.
     fn doubt(&mut self, verdict: Verdict, settings: &Settings, now: Instant) {
         if verdict == Verdict::Outage {
-            self.agenda.ledger.reset_delays();
+            self.flows.ledger.reset_delays();
         }
         self.do_nothing(settings, now);
         self.told.held_back = match verdict {
             Verdict::Outage => Some(FAILURE_THRESHOLD),
-            Verdict::Healthy if self.agenda.protection() != Protection::None => {
+            Verdict::Healthy if self.flows.protection() != Protection::None => {
                 Some(SUCCESS_THRESHOLD)
             }
             Verdict::Healthy | Verdict::Undetermined(_) => None,
@@ -271,30 +283,30 @@ impl ClusterMachine {
         if server != Server::Silent {
             self.evidence.unanswered = None;
         }
-        self.told.held_back = match server {
-            Server::Answers => {
-                let valid_until = now + restore_within(settings);
-                self.act(Aim::Restore, Restore::Marked, valid_until, now);
-                None
-            }
-            Server::Unasked => {
-                self.stop();
-                Some(NOT_ASKED)
-            }
+        let (wanted, held_back) = match server {
+            Server::Answers => (
+                Wanted::Verdict {
+                    aim: Aim::Restore,
+                    restore: Restore::Marked,
+                    valid_until: now + restore_within(settings),
+                },
+                None,
+            ),
+            Server::Unasked => (Wanted::Nothing, Some(NOT_ASKED)),
             Server::Silent => {
                 let (before, since) = self.evidence.unanswered.unwrap_or((0, now));
                 let unanswered = SILENCES.min(before + 1);
                 self.evidence.unanswered = Some((unanswered, since));
                 if unanswered < SILENCES || now.duration_since(since) < SILENCE {
-                    self.stop();
-                    Some(NOT_ANSWERED)
+                    (Wanted::Nothing, Some(NOT_ANSWERED))
                 } else {
-                    let next = self.agenda.insist(Aim::Release, now);
-                    self.follow(next);
-                    None
+                    let (aim, from) = (Aim::Release, now);
+                    (Wanted::Complete { aim, from }, None)
                 }
             }
         };
+        self.told.held_back = held_back;
+        self.want(wanted, now);
     }
 
     /// Why a flow of this aim begins.
@@ -326,3 +338,6 @@ impl ClusterMachine {
 fn restore_within(settings: &Settings) -> Duration {
     2 * settings.interval + settings.timeout
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::ClusterMachine;
+use super::{ClusterMachine, flows::Wanted};
 use crate::{
     cluster::{Eligibility, Settings},
     health::{Finding, HeldBack},
@@ -24,16 +24,16 @@ impl ClusterMachine {
     pub(super) fn take_stance(&mut self, now: Instant) {
         match &self.presence {
             Presence::There(assignment) => self
-                .agenda
+                .flows
                 .ledger
                 .named_by(|dependent| assignment.may_name(dependent)),
             // No policy has a say in what is gone.
-            Presence::Gone(_) => self.agenda.ledger.named_by(|_| false),
+            Presence::Gone(_) => self.flows.ledger.named_by(|_| false),
         }
         let known = Known {
             last: self.last.as_ref(),
-            engaged: self.agenda.is_engaged(),
-            looked_at: self.agenda.ledger.is_looked_at(),
+            engaged: self.flows.is_engaged(),
+            looked_at: self.flows.ledger.is_looked_at(),
             dry_run: self.dry_run,
         };
         let stance = Stance::new(&self.presence, known);
@@ -42,8 +42,7 @@ impl ClusterMachine {
         }
         let changed = !stance.is_like(&self.stance);
         if changed {
-            let next = self.agenda.stop();
-            self.follow(next);
+            self.want(Wanted::Nothing, now);
             self.told.held_back = None;
             self.give_up_at = None;
         }
@@ -52,32 +51,30 @@ impl ClusterMachine {
         match &stance {
             Stance::Probe(settings) => {
                 if changed || self.last.as_ref() != Some(settings) {
-                    let next = self.agenda.adopt(&settings.dependents);
-                    self.follow(next);
+                    self.adopt(&settings.dependents, now);
                 }
                 self.probe(settings, was_probed, now);
             }
             Stance::LetGo(settings, _) => {
-                self.ask_for_nothing(changed);
+                self.ask_for_nothing(changed, now);
                 self.probe(settings, was_probed, now);
             }
             Stance::Hibernate(settings, finding) => {
                 self.evidence.unanswered = None;
-                self.ask_for_nothing(changed);
+                self.ask_for_nothing(changed, now);
                 self.probe(settings, was_probed, now);
                 self.told.finding = finding.clone();
             }
             Stance::Settle(aim, finding) => {
-                self.ask_for_nothing(changed);
+                self.ask_for_nothing(changed, now);
                 self.rest(finding);
-                let next = self.agenda.insist(*aim, now);
-                self.follow(next);
+                let (aim, from) = (*aim, now);
+                self.want(Wanted::Complete { aim, from }, now);
             }
             Stance::Hold(finding, why) => {
                 self.told.held_back = Some(HeldBack::By(why));
                 if changed {
-                    let next = self.agenda.hold(now);
-                    self.follow(next);
+                    self.hold(now);
                 }
                 self.rest(finding);
             }
@@ -85,17 +82,18 @@ impl ClusterMachine {
                 self.rest(finding);
                 // What cannot be scaled in the cluster's state need not be remembered. What a policy
                 // holds back may be marked: it was never looked at.
-                let next = self.agenda.adopt(match &self.presence {
+                let presence = self.presence.clone();
+                let dependents = match &presence {
                     Presence::There(it) if it.eligibility == Eligibility::Probed => it.dependents(),
                     _ => &[],
-                });
-                self.follow(next);
+                };
+                self.adopt(dependents, now);
             }
             Stance::Bury => {
-                self.ask_for_nothing(changed);
+                self.ask_for_nothing(changed, now);
                 let from = now + COMES_BACK;
-                let next = self.agenda.insist(Aim::Release, from);
-                self.follow(next);
+                let aim = Aim::Release;
+                self.want(Wanted::Complete { aim, from }, now);
                 self.give_up_at = Some(from + BURIAL);
             }
             Stance::Forget => {}
@@ -103,10 +101,9 @@ impl ClusterMachine {
     }
 
     /// No policy asks for any dependent any more: only what is owed is handled, or may be.
-    fn ask_for_nothing(&mut self, changed: bool) {
+    fn ask_for_nothing(&mut self, changed: bool, now: Instant) {
         if changed {
-            let next = self.agenda.adopt(&[]);
-            self.follow(next);
+            self.adopt(&[], now);
         }
     }
 
