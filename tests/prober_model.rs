@@ -56,6 +56,7 @@ fn bounds(parts: &[Part], budget: Budget) -> Bounds {
         checks: false,
         initial_delay: false,
         slow: false,
+        slow_answers: false,
         flaw: Flaw::None,
         settings: Default::default(),
     }
@@ -223,6 +224,22 @@ fn controllers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
         ..bounds(parts, budget)
     };
     holds("controllers take their time", bounds);
+}
+
+/// Whatever happens between a write and the answer to it.
+#[rstest]
+#[case::turning(&TWO, Budget { turns: 2, ..NONE })]
+#[case::changing(&ONE, Budget { turns: 1, policies: 1, lives: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::deep(&ONE, Budget { turns: 2, ends: 1, faults: 1, policies: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::living(&TWO, Budget { turns: 1, lives: 1, people: 1, ..NONE })]
+fn answers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
+    let bounds = Bounds {
+        slow_answers: true,
+        ..bounds(parts, budget)
+    };
+    holds("answers take their time", bounds);
 }
 
 /// A crash, a request that fails and a person, in one outage.

@@ -265,7 +265,9 @@ impl FlowMachine {
                 self.stop = self.stop.or(Some(Stop::Finish));
             }
             FlowInput::Read(place, found) => {
-                if let Some(way) = self.level.get_mut(place) {
+                // What comes when the evidence has aged is as if it had not come.
+                let (may_begin, _) = self.may(now);
+                if let Some(way) = self.level.get_mut(place).filter(|_| may_begin) {
                     way.read(found, now, &mut effects);
                 }
             }

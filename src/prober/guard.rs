@@ -13,12 +13,13 @@ use super::{
     flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
     ledger::Problem,
     log,
-    machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
+    machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Noted},
     metrics::{Flowing, ProberMetrics, Protecting},
     perform::perform,
     plan::{Aim, Settled, Step},
     scale::{Resources, Scaler},
     since::Since,
+    verdict::Verdict,
     watch::Conclusion,
 };
 use crate::{
@@ -140,12 +141,13 @@ impl Guard {
         checks: CheckResults,
     ) {
         let dry_run = self.machine.settings().map(|it| it.mode) == Some(Mode::DryRun);
-        let outage = conclusion.act == Some(Aim::Protect);
-        self.reaction.verdict(dry_run, outage, provable);
+        self.reaction.verdict(dry_run, conclusion.verdict, provable);
         let before = self.machine.protection();
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
         let begins = before == Protection::None && self.machine.protection() != before;
-        if let Some(silence) = conclusion.assessment.silence.filter(|_| begins) {
+        if let Some(silence) = conclusion.assessment.silence.filter(|_| begins)
+            && conclusion.act == Some(Aim::Protect)
+        {
             self.reach.metrics.decided(silence.median);
         }
     }
@@ -238,7 +240,11 @@ impl Guard {
                     continue;
                 }
                 Effect::Extend(until) => FlowInput::Extend(until),
-                Effect::Withdraw => FlowInput::Withdraw,
+                Effect::Withdraw => {
+                    self.reaction.awaited = false;
+                    FlowInput::Withdraw
+                }
+                Effect::Tell(_) => continue,
                 Effect::Finish => FlowInput::Finish(Instant::now() + FINISH),
             };
             if let Some(running) = &self.flow {
@@ -277,23 +283,18 @@ impl Guard {
 
     fn note(&mut self, event: &FlowEvent) {
         let (before, now) = (self.before(), Now::read());
-        let dependent = &event.dependent.reference;
-        let problem = self.machine.ledger().problem(dependent).cloned();
-        let owed = self.machine.ledger().owed(dependent);
         let effects = self.machine.step(Input::Flow(event), now);
-        self.take_down(event, problem, owed, now);
+        for effect in &effects {
+            if let Effect::Tell(noted) = effect {
+                self.take_down(event, noted, now);
+            }
+        }
         self.tell(before, now);
         self.carry_out(effects);
     }
 
-    /// Takes down what the flow did to a dependent of which this was the problem before, and this owed.
-    fn take_down(
-        &mut self,
-        event: &FlowEvent,
-        before: Option<Problem>,
-        owed: Option<Option<i32>>,
-        now: Now,
-    ) {
+    /// Takes down what the flow did, or met.
+    fn take_down(&mut self, event: &FlowEvent, noted: &Noted, now: Now) {
         let Some(running) = &self.flow else {
             return;
         };
@@ -306,15 +307,15 @@ impl Guard {
             let reaction = event.at.duration_since(provable);
             self.reach.metrics.reacted(reaction);
         }
-        let ledger = self.machine.ledger();
-        let problem = ledger.problem(dependent);
+        let (before, problem) = (&noted.problem_before, &noted.problem);
         // What is tried again and again is told once, and so is what is undone each time.
-        let is_contended = |problem: Option<&Problem>| problem.is_some_and(Problem::is_contention);
-        let again = is_contended(before.as_ref()) && is_contended(problem);
-        let known = again || before.is_some() && before.as_ref() == problem;
+        let is_contended =
+            |problem: &Option<Problem>| problem.as_ref().is_some_and(Problem::is_contention);
+        let again = is_contended(before) && is_contended(problem);
+        let known = again || before.is_some() && before == problem;
         log::did(&self.cluster, event, why, known);
         if let (What::Failed(..), Some(replicas), None) =
-            (&event.what, owed, ledger.owed(dependent))
+            (&event.what, noted.owed_before, noted.owed)
         {
             log::given_up(&self.cluster, dependent, replicas);
         }
@@ -326,11 +327,11 @@ impl Guard {
             event.what,
             What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
         );
-        if is_down && owed.is_none() {
+        if is_down && noted.owed_before.is_none() {
             self.account.found_down(&dependent.name, why, now);
         }
-        let reason = before.map(|before| before.reason);
-        if let Some(problem) = problem.filter(|problem| reason != Some(problem.reason)) {
+        let reason = before.as_ref().map(|before| before.reason);
+        if let Some(problem) = problem.as_ref().filter(|it| reason != Some(it.reason)) {
             self.account
                 .tell(event, Deed::Trouble(problem.clone()), why);
         }
@@ -338,13 +339,16 @@ impl Guard {
 }
 
 impl Reaction {
-    fn verdict(&mut self, dry_run: bool, outage: bool, provable: Option<Instant>) {
+    fn verdict(&mut self, dry_run: bool, verdict: Verdict, provable: Option<Instant>) {
         if dry_run {
             self.dry_run_at = Some(Instant::now());
         }
-        self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
-        self.awaited &= outage;
-        self.over &= outage;
+        if verdict == Verdict::Healthy {
+            self.over = false;
+        }
+        if !self.awaited {
+            self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
+        }
     }
 
     fn begins(&mut self, protects: bool, owes: bool) {

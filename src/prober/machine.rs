@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::flows::{Flows, SELDOM, Wanted};
 use super::{
     flow::{Ending, FlowEvent, FlowPlan},
-    ledger::Ledger,
+    ledger::{Ledger, Problem},
     plan::Aim,
     since::Since,
     stance::{Presence, Stance},
@@ -103,6 +103,21 @@ pub enum Effect {
     Withdraw,
     /// The one under way is to end, though not in the midst of a step.
     Finish,
+    /// Tell what the flow did to a dependent has changed about it.
+    Tell(Box<Noted>),
+}
+
+/// What was known of a dependent before the flow did something to it, or met it, and what is known now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Noted {
+    /// Why it was not where it should be.
+    pub problem_before: Option<Problem>,
+    /// Why it is not.
+    pub problem: Option<Problem>,
+    /// How many replicas it was owed, if any and if that was known.
+    pub owed_before: Option<Option<i32>>,
+    /// How many it is owed.
+    pub owed: Option<Option<i32>>,
 }
 
 /// One cluster.
@@ -121,7 +136,7 @@ pub struct ClusterMachine {
     start: Start,
     /// When the marks of a Cluster that is gone are given up.
     give_up_at: Option<Instant>,
-    end: Option<End>,
+    is_ending: bool,
     told: Told,
     effects: Vec<Effect>,
 }
@@ -142,15 +157,6 @@ struct Start {
     act_from: Instant,
     /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
     at_once: bool,
-}
-
-/// Why nothing more is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum End {
-    /// The marks of a Cluster that is gone could not be removed in time.
-    GivenUp,
-    /// The process ends.
-    ShutDown,
 }
 
 /// What people are told, which decides nothing but whether a Trigger was acted on.
@@ -199,7 +205,7 @@ impl ClusterMachine {
                 at_once,
             },
             give_up_at: None,
-            end: None,
+            is_ending: false,
             told: Told {
                 finding: Finding::Pending,
                 held_back: None,
@@ -222,7 +228,7 @@ impl ClusterMachine {
             Input::Objects(presence) => self.presence = presence,
             Input::Leases(leases, checks) => self.read(leases, checks, now),
             Input::Checks(checks) => self.checked(checks, now.mono),
-            Input::Flow(event) => self.flows.note(event, now.mono),
+            Input::Flow(event) => self.note(event, now.mono),
             Input::FlowEnded(ending) => self.flow_ended(ending, now),
             Input::FlowLost => {
                 self.flows.ledger.distrust();
@@ -230,13 +236,12 @@ impl ClusterMachine {
             }
             Input::Time => self.wake(now.mono),
             Input::ShutDown => {
-                self.end = Some(End::ShutDown);
-                self.give_up_at = None;
+                self.is_ending = true;
                 let ends = self.flows.want(Wanted::Nothing, now.mono);
                 self.effects.extend(ends.map(|_| Effect::Finish));
             }
         }
-        if self.end.is_none() {
+        if !self.is_ending {
             self.take_stance(now.mono);
         }
         self.note_protection(now);
@@ -245,8 +250,12 @@ impl ClusterMachine {
 
     /// When it wants [`Input::Time`].
     pub fn due(&self) -> Option<Instant> {
-        let flow = self.flows.due();
-        flow.into_iter().chain(self.give_up_at).min()
+        self.flows.due()
+    }
+
+    /// When the marks of a Cluster that is gone, and does not come back, are given up.
+    pub fn give_up_at(&self) -> Option<Instant> {
+        self.give_up_at
     }
 
     /// What is done about the cluster.
@@ -264,15 +273,9 @@ impl ClusterMachine {
         self.last.as_deref()
     }
 
-    /// Whether nobody has any use for it any more. Its marks may be left if it was
-    /// [given up](Self::has_given_up).
+    /// Whether nobody has any use for it any more, and nothing is owed to it.
     pub fn is_over(&self) -> bool {
-        self.stance == Stance::Forget || self.has_given_up()
-    }
-
-    /// Whether the marks of a Cluster that is gone could not be removed in time.
-    pub fn has_given_up(&self) -> bool {
-        self.end == Some(End::GivenUp)
+        self.stance == Stance::Forget
     }
 
     /// The dependents and what they are owed.
@@ -327,12 +330,23 @@ impl ClusterMachine {
     }
 
     fn wake(&mut self, now: Instant) {
-        if self.give_up_at.take_if(|at| *at <= now).is_some() {
-            self.end = Some(End::GivenUp);
-        } else {
-            let next = self.flows.wake(now);
-            self.follow(next);
-        }
+        let next = self.flows.wake(now);
+        self.follow(next);
+    }
+
+    fn note(&mut self, event: &FlowEvent, now: Instant) {
+        let dependent = &event.dependent.reference;
+        let ledger = &self.flows.ledger;
+        let (problem_before, owed_before) =
+            (ledger.problem(dependent).cloned(), ledger.owed(dependent));
+        self.flows.note(event, now);
+        let ledger = &self.flows.ledger;
+        self.effects.push(Effect::Tell(Box::new(Noted {
+            problem_before,
+            problem: ledger.problem(dependent).cloned(),
+            owed_before,
+            owed: ledger.owed(dependent),
+        })));
     }
 
     /// Wants this from now on.
@@ -377,8 +391,8 @@ impl Hash for ClusterMachine {
             evidence,
             start,
             give_up_at,
-            end,
-            told: _,
+            is_ending,
+            told,
             effects: _,
         } = self;
         let mode = |settings: &Arc<Settings>| settings.mode == Mode::DryRun;
@@ -388,6 +402,11 @@ impl Hash for ClusterMachine {
             aim.hash(state);
         }
         last.as_ref().map(mode).hash(state);
-        (dry_run, flows, evidence, start, give_up_at, end).hash(state);
+        (dry_run, flows, evidence, start, give_up_at, is_ending).hash(state);
+        matches!(told.finding, Finding::Triggered { .. }).hash(state);
+        matches!(told.held_back, Some(HeldBack::Trigger { .. })).hash(state);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,10 @@
 //! Carries out a flow: sends its requests, and waits for what it waits for.
 
-use std::{collections::BTreeMap, future::poll_fn, task::Poll};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::{poll_fn, ready},
+    task::Poll,
+};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture};
 use tokio::{sync::mpsc::UnboundedSender, time::Instant};
@@ -32,43 +36,53 @@ pub async fn perform(
     let mut requests = Requests::new();
     let mut targets: BTreeMap<usize, Target> = BTreeMap::new();
     let mut is_controlled = true;
-    let mut input = FlowInput::Begin;
+    let mut inputs = VecDeque::from([FlowInput::Begin]);
     loop {
-        for effect in flow.step(input, Instant::now()) {
-            match effect {
-                FlowEffect::Read { place, at_leisure } => {
-                    let Some((dependent, _)) = flow.level().nth(place) else {
-                        continue;
-                    };
-                    let scaler = match at_leisure {
-                        true => scaler.clone().at_leisure(),
-                        false => scaler.clone(),
-                    };
-                    let dependent = dependent.reference.clone();
-                    let read = async move { Answer::Read(scaler.see(&dependent).await) };
-                    requests.insert(place, read.boxed());
+        while let Some(input) = inputs.pop_front() {
+            for effect in flow.step(input, Instant::now()) {
+                match effect {
+                    FlowEffect::Read { place, at_leisure } => {
+                        let Some((dependent, _)) = flow.level().nth(place) else {
+                            continue;
+                        };
+                        let scaler = match at_leisure {
+                            true => scaler.clone().at_leisure(),
+                            false => scaler.clone(),
+                        };
+                        let dependent = dependent.reference.clone();
+                        let read = async move { Answer::Read(scaler.see(&dependent).await) };
+                        requests.insert(place, read.boxed());
+                    }
+                    FlowEffect::Queue(place) => {
+                        let scaler = scaler.clone();
+                        let turn = async move { scaler.turn_to_write().await };
+                        requests.insert(place, turn.map(|()| Answer::Turn).boxed());
+                    }
+                    FlowEffect::Write(place, write) => {
+                        let (scaler, target) = (scaler.clone(), targets.get(&place).cloned());
+                        let written = async move { scaler.write(target, write).await };
+                        let mut written = written.map(Answer::Written).boxed();
+                        // It is sent before anything else happens: its evidence counts now.
+                        requests.insert(
+                            place,
+                            match (&mut written).now_or_never() {
+                                Some(answer) => ready(answer).boxed(),
+                                None => written,
+                            },
+                        );
+                    }
+                    FlowEffect::Drop(place) => {
+                        requests.remove(&place);
+                    }
+                    FlowEffect::Tell(event) => {
+                        // Nobody listens any more only when the whole cluster is being let go.
+                        let _ = events.send(*event);
+                    }
+                    FlowEffect::End(ending) => return ending,
                 }
-                FlowEffect::Queue(place) => {
-                    let scaler = scaler.clone();
-                    let turn = async move { scaler.turn_to_write().await };
-                    requests.insert(place, turn.map(|()| Answer::Turn).boxed());
-                }
-                FlowEffect::Write(place, write) => {
-                    let (scaler, target) = (scaler.clone(), targets.get(&place).cloned());
-                    let written = async move { scaler.write(target, write).await };
-                    requests.insert(place, written.map(Answer::Written).boxed());
-                }
-                FlowEffect::Drop(place) => {
-                    requests.remove(&place);
-                }
-                FlowEffect::Tell(event) => {
-                    // Nobody listens any more only when the whole cluster is being let go.
-                    let _ = events.send(*event);
-                }
-                FlowEffect::End(ending) => return ending,
             }
         }
-        input = tokio::select! {
+        let input = tokio::select! {
             biased;
             said = control.next(), if is_controlled => {
                 is_controlled = said.is_some();
@@ -79,11 +93,19 @@ pub async fn perform(
                     targets.insert(place, seen.target);
                     seen.found
                 })),
-                Answer::Turn => FlowInput::Turn(place),
+                Answer::Turn => {
+                    // What was said meanwhile comes before what is written.
+                    while is_controlled && let Some(said) = control.next().now_or_never() {
+                        is_controlled = said.is_some();
+                        inputs.push_back(said.unwrap_or(FlowInput::Withdraw));
+                    }
+                    FlowInput::Turn(place)
+                }
                 Answer::Written(written) => FlowInput::Written(place, written),
             },
             () = until(flow.due()) => FlowInput::Time,
         };
+        inputs.push_back(input);
     }
 }
 

@@ -134,6 +134,7 @@ impl Probe {
         self.objects_changed();
         self.report();
         while !self.guard.machine().is_over() {
+            let give_up_at = self.guard.machine().give_up_at();
             tokio::select! {
                 // To stop comes first; then what was done, before what is to be done next.
                 biased;
@@ -154,15 +155,16 @@ impl Probe {
                     }
                 }
                 () = until(self.overdue_at) => {}
+                () = until(give_up_at) => {
+                    tracing::warn!(
+                        cluster = &*self.name,
+                        "the Cluster is gone, and marks may be left on its dependents"
+                    );
+                    break;
+                }
             }
             self.follow();
             self.report();
-        }
-        if self.guard.machine().has_given_up() {
-            tracing::warn!(
-                cluster = &*self.name,
-                "the Cluster is gone, and marks may be left on its dependents"
-            );
         }
         self.guard.shut_down().await;
         // Whoever comes next needs to know what was done last.

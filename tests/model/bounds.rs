@@ -71,6 +71,8 @@ pub(crate) struct Bounds {
     pub(crate) initial_delay: bool,
     /// Whether controllers take their time, so that it matters whether replicas are there or gone.
     pub(crate) slow: bool,
+    /// Whether something may happen between a write and the answer to it.
+    pub(crate) slow_answers: bool,
     pub(crate) flaw: Flaw,
     /// Made once.
     pub(crate) settings: RefCell<BTreeMap<bool, Arc<Settings>>>,

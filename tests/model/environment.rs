@@ -1,17 +1,13 @@
 //! The seed, the shoot and whoever acts on them: all that may happen, and what comes of it.
 
-use dependency_watchdog::prober::{
-    flow::Written,
-    plan::{Aim, Family, Write},
-    scale::ScaleError,
-};
+use dependency_watchdog::prober::plan::{Aim, Family, Write};
 
 use super::{
     action::{Action, Fate, Life, Policy, Shoot, text, write},
     bounds::{Bounds, Budget},
     explorer::Model,
     flaws::Flaw,
-    flow::{Need, failure},
+    flow::{Answer, Need},
     object::Object,
     operator::{LETS_GO, Operator, Saved, moment},
     rules::{self, Sender, Wanted},
@@ -157,17 +153,14 @@ impl World {
                 let sender = self.sender(&state.operators[at], index);
                 rules::sent(index, &write, sender.as_ref())?;
                 let fate = if state.away { Fate::Fails } else { fate };
-                let written = match fate {
+                let answer = match fate {
                     Fate::Answered => {
                         let done = self.write(state, index, &write, sender.as_ref())?;
-                        match done {
-                            Some(version) => Written::Done(Some(version)),
-                            None => Written::Overtaken(ScaleError::Conflicts),
-                        }
+                        done.map_or(Answer::Overtaken, Answer::Done)
                     }
                     Fate::Unanswered => {
                         self.write(state, index, &write, sender.as_ref())?;
-                        Written::Unanswered(failure())
+                        Answer::Unanswered
                     }
                     Fate::Crash => {
                         self.write(state, index, &write, sender.as_ref())?;
@@ -179,14 +172,15 @@ impl World {
                             index,
                             write: text(&write),
                         });
-                        Written::Unanswered(failure())
+                        Answer::Unanswered
                     }
-                    Fate::Fails => Written::Unanswered(failure()),
-                    Fate::Forbidden => Written::Failed(failure()),
-                    Fate::Conflict => Written::Overtaken(ScaleError::Conflicts),
+                    Fate::Fails => Answer::Unanswered,
+                    Fate::Forbidden => Answer::Failed,
+                    Fate::Conflict => Answer::Overtaken,
                 };
-                Rc::make_mut(&mut state.operators[at]).written(index, written, bounds);
+                Rc::make_mut(&mut state.operators[at]).sent(index, answer, bounds);
             }
+            Some(Need::Answer) => operator.answered(index, bounds),
         }
         Ok(())
     }
@@ -405,6 +399,7 @@ impl Model for World {
                     let write = operator.send(*index, &self.bounds);
                     format!("operator: writes d{index}, {}: {fate:?}", text(&write))
                 }
+                Some(Need::Answer) => format!("operator: learns of its write of d{index}"),
                 _ => format!("operator: reads d{index}: {fate:?}"),
             },
             Action::Probe(_, late) => {

@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Until when a flow may go on that is not frozen.
-const EVER: Duration = Duration::from_secs(1_000 * 24 * 3600);
+pub(crate) const EVER: Duration = Duration::from_secs(1_000 * 24 * 3600);
 
 /// A flow, and what its requests and the rules need to know of it.
 #[derive(Clone, Debug, Hash)]
@@ -33,8 +33,10 @@ pub(crate) struct Run {
     machine: FlowMachine,
     /// By dependent, what the first of two reads has shown.
     halves: Vec<Option<Observed>>,
-    /// By dependent, the write that is sent.
+    /// By dependent, whether its write is queued.
     writes: Vec<bool>,
+    /// By dependent, what became of the write that was sent, of which it has not learnt yet.
+    answers: Vec<Option<Answer>>,
     /// Which dependents have been where they belong since it began, or were given up.
     pub(crate) reached: Vec<bool>,
     /// Which have to be really back before the next level.
@@ -64,6 +66,18 @@ pub(crate) enum Need {
     Read,
     /// Its turn to be written.
     Write,
+    /// The answer to its write.
+    Answer,
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Answer {
+    /// It was carried out, and the object has this resourceVersion by it.
+    Done(String),
+    Overtaken,
+    Unanswered,
+    Failed,
 }
 
 fn index_of(dependent: &Dependent) -> usize {
@@ -107,6 +121,7 @@ impl Operator {
             machine: FlowMachine::new(&plan, false),
             halves: vec![None; count],
             writes: vec![false; count],
+            answers: vec![None; count],
             reached: vec![false; count],
             owed,
             ended: false,
@@ -118,9 +133,10 @@ impl Operator {
     pub(crate) fn need(&self, index: usize) -> Option<Need> {
         let flow = self.flow.as_ref()?;
         flow.place(index)?;
-        Some(match flow.writes[index] {
-            true => Need::Write,
-            false => Need::Read,
+        Some(match (flow.writes[index], &flow.answers[index]) {
+            (_, Some(_)) => Need::Answer,
+            (true, None) => Need::Write,
+            (false, None) => Need::Read,
         })
     }
 
@@ -158,13 +174,26 @@ impl Operator {
         );
     }
 
-    /// What became of the write.
-    pub(crate) fn written(&mut self, index: usize, written: Written, bounds: &Bounds) {
-        if let (Written::Done(_) | Written::Unanswered(_), Some(flow)) = (&written, &mut self.flow)
-            && flow.aim() == Aim::Restore
-        {
-            flow.owed[index] = true;
+    /// The write was sent, and this became of it. It learns of that later where answers take their time.
+    pub(crate) fn sent(&mut self, index: usize, answer: Answer, bounds: &Bounds) {
+        let flow = self.flow.as_mut().expect("a flow is under way");
+        let may_be_done = matches!(answer, Answer::Done(_) | Answer::Unanswered);
+        flow.owed[index] |= may_be_done && flow.aim() == Aim::Restore;
+        flow.answers[index] = Some(answer);
+        if !bounds.slow_answers {
+            self.answered(index, bounds);
         }
+    }
+
+    /// The answer to the write has come.
+    pub(crate) fn answered(&mut self, index: usize, bounds: &Bounds) {
+        let flow = self.flow.as_mut().expect("a flow is under way");
+        let written = match flow.answers[index].take().expect("a write was sent") {
+            Answer::Done(version) => Written::Done(Some(version)),
+            Answer::Overtaken => Written::Overtaken(ScaleError::Conflicts),
+            Answer::Unanswered => Written::Unanswered(failure()),
+            Answer::Failed => Written::Failed(failure()),
+        };
         let written = |place| FlowInput::Written(place, written);
         self.tell(index, written, false, bounds);
     }
@@ -216,7 +245,11 @@ impl Operator {
                     let index = flow.index(place);
                     flow.writes[index] = true;
                 }
-                FlowEffect::Write(_, write) => sent = Some(write),
+                FlowEffect::Write(place, write) => {
+                    let index = flow.index(place);
+                    flow.writes[index] = false;
+                    sent = Some(write);
+                }
                 FlowEffect::Tell(event) => self.told.0.push_back(Told::Event(event)),
                 FlowEffect::End(ending) => {
                     if !mem::replace(&mut flow.ended, true) {
@@ -263,7 +296,7 @@ impl Operator {
 }
 
 /// A request that failed.
-pub(crate) fn failure() -> ScaleError {
+fn failure() -> ScaleError {
     ScaleError::Request {
         verb: "patch",
         message: String::new(),

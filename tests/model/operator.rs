@@ -24,7 +24,7 @@ use super::{
     action::{Life, Policy, Shoot},
     bounds::{Bounds, INITIAL_DELAY},
     flaws::Flaw,
-    flow::{Outbox, Run},
+    flow::{EVER, Outbox, Run},
     presence::presence,
 };
 
@@ -165,7 +165,7 @@ impl Operator {
 
     /// When it wants to go on by itself. A Cluster that is gone is not given up.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.machine.due().filter(|_| self.flow.is_none())
+        self.machine.due()
     }
 
     /// Whether it may write to dependents, as far as the policy goes that it knows.
@@ -344,7 +344,8 @@ impl Operator {
             // A flow is valid until it is frozen.
             Effect::Extend(_) => return,
             Effect::Withdraw => FlowInput::Withdraw,
-            Effect::Finish => FlowInput::Finish(moment(true) + AGES),
+            Effect::Finish => FlowInput::Finish(moment(true) + EVER),
+            Effect::Tell(_) => return,
         };
         self.flow_learns(input, moment(false), bounds);
     }

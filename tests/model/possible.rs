@@ -118,7 +118,7 @@ impl World {
                 continue;
             };
             let fates: &[Fate] = match (&need, state.away) {
-                (_, true) => &[],
+                (_, true) | (Need::Answer, _) => &[],
                 (Need::Read, _) => &[Fate::Fails],
                 (Need::Write, _) => &[
                     Fate::Fails,

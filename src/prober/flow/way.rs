@@ -176,11 +176,13 @@ impl Way {
 
     /// Its turn has come: the write that is sent now.
     pub(super) fn send(&mut self) -> Option<Write> {
-        let Turn::Write(write) = self.attempt.turn() else {
-            return None;
-        };
-        self.doing = Doing::Writing;
-        Some(write)
+        match self.attempt.turn() {
+            Turn::Write(write) if self.doing == Doing::Queued => {
+                self.doing = Doing::Writing;
+                Some(write)
+            }
+            _ => None,
+        }
     }
 
     /// The write was answered, or not.
