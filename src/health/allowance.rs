@@ -9,32 +9,32 @@ use tokio::time::Instant;
 /// end, and a detour in either ...
 const BURST: u32 = 12;
 /// ... and one more for each that has passed.
-pub(super) const PAUSE: Duration = Duration::from_secs(60);
+pub(crate) const PAUSE: Duration = Duration::from_secs(60);
 
 /// How often something may still be said.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     /// When none of it is used up any more.
     whole: Instant,
 }
 
 impl Allowance {
     /// All of it.
-    pub(super) fn full() -> Self {
+    pub(crate) fn full() -> Self {
         Self {
             whole: Instant::now(),
         }
     }
 
     /// From when on it may be said again, but not before now.
-    pub(super) fn next(&self, now: Instant) -> Instant {
+    pub(crate) fn next(&self, now: Instant) -> Instant {
         let used = self.whole.saturating_duration_since(now);
         now + used.saturating_sub(PAUSE * (BURST - 1))
     }
 
     /// It was said. With what has to be said at once it may be said more often than this allows, but
     /// no debt comes of that: what is said last would be outdated for as long.
-    pub(super) fn spend(&mut self, now: Instant) {
+    pub(crate) fn spend(&mut self, now: Instant) {
         self.whole = (self.whole.max(now) + PAUSE).min(now + PAUSE * BURST);
     }
 }

@@ -1,23 +1,20 @@
 //! Events: what has just become otherwise, told on the object that it is about.
 //!
 //! Pure functions compare the status that was there with the one that was just written ([`cluster`],
-//! [`policy`], [`weed_policy`]), or put into words what was done to a dependent ([`dependent`]) or a
-//! pod ([`pod`]). So a refresh tells nothing, nor does a restart. What they yield waits in the bounded
+//! [`policy`]), or put into words what was done to a dependent ([`dependent`]). So a refresh tells nothing, nor does a restart. What they yield waits in the bounded
 //! [`queue`] of the [`outbox`] until the [`publisher`] has sent what came before: an event may be
 //! late, or lost, but holds up nothing else.
 
-pub(super) mod cluster;
-pub(super) mod dependent;
-mod kinds;
-pub(super) mod outbox;
-pub(super) mod pod;
-pub(super) mod policy;
+pub(crate) mod cluster;
+pub(crate) mod dependent;
+pub(crate) mod kinds;
+pub(crate) mod outbox;
+pub(crate) mod policy;
 mod publisher;
 mod queue;
-mod rules;
-pub(super) mod sight;
-pub(super) mod state;
-pub(super) mod weed_policy;
+pub(crate) mod rules;
+pub(crate) mod sight;
+pub(crate) mod state;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Resource, runtime::events::EventType};
@@ -25,7 +22,7 @@ use prometheus_client::metrics::counter::Counter;
 
 /// What an event can be, but for its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// On which objects it is told.
     on: On,
     /// Whether somebody may have to look.
@@ -49,12 +46,12 @@ enum On {
 
 /// An event, yet without the object that it is about.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Event {
-    kind: &'static Kind,
+pub(crate) struct Event {
+    pub(crate) kind: &'static Kind,
     /// For people.
-    note: String,
+    pub(crate) note: String,
     /// What else it is about. Events on one object that differ in it are not counted as one.
-    related: Option<Box<ObjectReference>>,
+    pub(crate) related: Option<Box<ObjectReference>>,
 }
 
 /// How many events were written, and how many were not.
@@ -67,7 +64,7 @@ pub struct EventCounts {
 }
 
 impl Event {
-    fn new(kind: &'static Kind, note: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: &'static Kind, note: impl Into<String>) -> Self {
         Self {
             kind,
             note: note.into(),
@@ -77,7 +74,7 @@ impl Event {
 }
 
 /// An object of this kind.
-pub(super) fn regarding<K: Resource<DynamicType = ()>>(
+pub(crate) fn regarding<K: Resource<DynamicType = ()>>(
     name: &str,
     uid: Option<&str>,
 ) -> ObjectReference {
@@ -91,7 +88,7 @@ pub(super) fn regarding<K: Resource<DynamicType = ()>>(
 }
 
 /// The condition of this type, if it holds.
-fn holding<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+pub(crate) fn holding<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     let mut conditions = conditions.iter();
     conditions.find(|known| known.type_ == kind && known.status == "True")
 }

@@ -9,7 +9,7 @@ use super::schedule::Schedule;
 
 /// Whether a policy carries the finalizer.
 #[derive(Debug)]
-pub(super) struct Finalizer {
+pub(crate) struct Finalizer {
     /// By the last that is known: the watch, or our own write, which the watch tells later.
     on: bool,
     /// What the watch told last.
@@ -19,12 +19,12 @@ pub(super) struct Finalizer {
     /// A write of it failed, and may have been carried out all the same.
     unsure: bool,
     /// When it is written.
-    pub(super) schedule: Schedule,
+    pub(crate) schedule: Schedule,
 }
 
 impl Finalizer {
     /// As the watch first tells of the policy.
-    pub(super) fn new(seen: bool) -> Self {
+    pub(crate) fn new(seen: bool) -> Self {
         Self {
             on: seen,
             seen,
@@ -35,7 +35,7 @@ impl Finalizer {
     }
 
     /// What the watch tells now. It lags behind our own writes, so only what is new in it counts.
-    pub(super) fn seen(&mut self, seen: bool) {
+    pub(crate) fn seen(&mut self, seen: bool) {
         if self.seen != seen {
             self.seen = seen;
             self.on = seen;
@@ -44,26 +44,26 @@ impl Finalizer {
     }
 
     /// Our own write of it succeeded.
-    pub(super) fn wrote(&mut self, on: bool) {
+    pub(crate) fn wrote(&mut self, on: bool) {
         self.on = on;
         self.unsure = false;
         self.schedule.settle(Duration::ZERO);
     }
 
     /// Our own write of it failed.
-    pub(super) fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.unsure = true;
         self.schedule.failed();
     }
 
     /// Whether it is there.
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.on
     }
 
     /// Whether it has come or gone as it was needed, whoever knows it first: our own write, or the
     /// watch. What somebody else does to it, and is undone, is not told.
-    pub(super) fn news(&mut self, needed: bool) -> Option<bool> {
+    pub(crate) fn news(&mut self, needed: bool) -> Option<bool> {
         let news = self.on == needed && self.told != self.on;
         news.then(|| {
             self.told = self.on;
@@ -73,7 +73,7 @@ impl Finalizer {
 
     /// What has to be written: whether it is to be there. Where it is not known whether it is, that
     /// is always written. The API server puts none on an object that is being deleted.
-    pub(super) fn change(&self, needed: bool, deleting: bool) -> Option<bool> {
+    pub(crate) fn change(&self, needed: bool, deleting: bool) -> Option<bool> {
         let possible = !(needed && deleting);
         ((needed != self.on || self.unsure) && possible).then_some(needed)
     }

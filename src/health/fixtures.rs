@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use super::{ClusterReport, Finding, HeldBack, WeedReport};
+use super::{ClusterReport, Finding, HeldBack};
 use crate::{
     api::{
         self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterState, DependentRef,
-        DependentStatus, Mode, Protection, WeedPolicyStatus,
+        DependentStatus, Mode, Protection,
     },
     observer::{NodeCounts, View},
     prober::{ledger::Problem, moment::Moment, verdict::Assessment},
@@ -135,29 +135,5 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         roster: true,
         machines: None,
         protected: false,
-    }
-}
-
-/// A policy that watches two services, of which both are ready, and has nothing to do.
-pub(super) fn weed_report() -> WeedReport {
-    WeedReport {
-        name: "etcd".into(),
-        uid: "uid".into(),
-        generation: 7,
-        deleting: false,
-        mode: Mode::Enforce,
-        suspend: false,
-        problems: vec![],
-        listed: true,
-        services: 2,
-        ready: 2,
-        not_ready: vec![],
-        windows: 0,
-        open: vec![],
-        troubles: vec![],
-        weeded: 0,
-        last_weeds: vec![],
-        left_alone: vec![],
-        recorded: WeedPolicyStatus::default(),
     }
 }

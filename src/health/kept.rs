@@ -15,11 +15,11 @@ const PAUSE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The status of a policy.
-pub(super) struct Kept<S> {
+pub(crate) struct Kept<S> {
     /// The status that is there, as far as is known.
-    pub(super) status: S,
+    pub(crate) status: S,
     /// When it is written.
-    pub(super) schedule: Schedule,
+    pub(crate) schedule: Schedule,
     /// A write of it failed, and may have been carried out all the same; or one meant for a
     /// predecessor of the same name may have been carried out on it.
     unsure: bool,
@@ -28,7 +28,7 @@ pub(super) struct Kept<S> {
 impl<S> Kept<S> {
     /// Of a policy of which the watch tells for the first time; this is what an earlier run has
     /// left.
-    pub(super) fn new(status: S) -> Self {
+    pub(crate) fn new(status: S) -> Self {
         let mut schedule = Schedule::refreshed();
         schedule.hurry(Instant::now());
         Self {
@@ -40,24 +40,24 @@ impl<S> Kept<S> {
 
     /// Whether it is written even if it says nothing new: it is not known what is there, or it is
     /// time to show that somebody keeps it.
-    pub(super) fn is_doubtful(&self) -> bool {
+    pub(crate) fn is_doubtful(&self) -> bool {
         self.unsure || self.schedule.is_stale()
     }
 
     /// There is nothing to say.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.schedule.settle(LOOK);
     }
 
     /// A write of what is known now begins.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.unsure = false;
         self.schedule.begin();
     }
 
     /// A write of this status ended; if it succeeded, tells what was there before. It was that of
     /// the object of this kind and name.
-    pub(super) fn ended(
+    pub(crate) fn ended(
         &mut self,
         (kind, name): (&str, &str),
         status: S,
@@ -90,7 +90,7 @@ impl<S> Kept<S> {
     }
 
     /// A status meant for a predecessor of the same name was on its way until now.
-    pub(super) fn predecessor_ended(&mut self) {
+    pub(crate) fn predecessor_ended(&mut self) {
         self.unsure = true;
         self.schedule.hurry(Instant::now());
     }

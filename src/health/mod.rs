@@ -4,8 +4,8 @@
 //! [`PolicyReport`]s. [`news`] tells which of them say something new, [`cluster`] and [`policy`]
 //! turn those into statuses, and [`widespread`] sees what many clusters have in common: plain
 //! functions all. [`writer`] writes, and puts the finalizer on policies that protect something.
-//! What has just become otherwise is also told as events. [`weed`] is the same for the weeder; both
-//! writers share the loop of `scribe`.
+//! What has just become otherwise is also told as events. The weeder's writer shares the loop of
+//! `scribe`.
 
 mod allowance;
 mod book;
@@ -13,11 +13,11 @@ mod changes;
 pub mod cluster;
 mod clusters;
 pub mod conditions;
-mod events;
+pub(crate) mod events;
 mod finalizer;
 #[cfg(test)]
 mod fixtures;
-mod kept;
+pub(crate) mod kept;
 mod metrics;
 pub mod news;
 pub mod policy;
@@ -25,12 +25,11 @@ mod recall;
 mod record;
 pub mod report;
 mod reporter;
-mod request;
-mod rights;
+pub(crate) mod request;
+pub(crate) mod rights;
 mod schedule;
-mod scribe;
+pub(crate) mod scribe;
 pub mod summary;
-pub mod weed;
 pub mod widespread;
 mod wording;
 pub mod writer;
@@ -44,6 +43,5 @@ pub use report::{ClusterReport, Finding, HELD_BACK, HeldBack, PolicyReport, WIDE
 pub use reporter::{Known, Reporter};
 pub use request::{WriteError, set_finalizer};
 pub use schedule::REFRESH;
-pub use weed::{PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble, WeedWriter};
 pub use wording::evidence;
 pub use writer::Writer;

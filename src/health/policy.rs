@@ -34,7 +34,7 @@ const FIRST: &str = "Reconciling";
 /// Reason of Ready while clusters are to be probed and none can be judged.
 const NOTHING_JUDGED: &str = "NothingJudged";
 /// Why it is not ready that is being deleted.
-pub(super) const DELETING: &str = "Deleting";
+pub(crate) const DELETING: &str = "Deleting";
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
 pub(super) const LETTING_GO: &str = "LettingGo";
 
@@ -376,7 +376,7 @@ fn conflicted(policy: &PolicyReport) -> Wanted {
 }
 
 /// Says in the log what is wrong with a policy.
-pub(super) fn log_problems(policy: &str, problems: &[String]) {
+pub(crate) fn log_problems(policy: &str, problems: &[String]) {
     if !problems.is_empty() {
         let problems = problems.join("; ");
         tracing::warn!(policy, "the policy is not obeyed: {problems}");

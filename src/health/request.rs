@@ -44,7 +44,7 @@ impl WriteError {
 }
 
 /// Says that a write failed; what is tried again and again is told once.
-pub(super) fn complain(
+pub(crate) fn complain(
     tried: &str,
     kind: &str,
     name: &str,
@@ -59,7 +59,7 @@ pub(super) fn complain(
 }
 
 /// Applies the status of an object, and tells its UID.
-pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
+pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     status: &impl Serialize,
@@ -80,7 +80,7 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
 }
 
 /// Creates the ClusterHealth of a Cluster with this UID, or makes that Cluster its owner.
-pub(super) async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
+pub(crate) async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
     let owner = OwnerReference {
         api_version: Cluster::api_version(&()).into_owned(),
         kind: Cluster::kind(&()).into_owned(),
@@ -132,7 +132,7 @@ pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Resu
 }
 
 /// Deletes a ClusterHealth.
-pub(super) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
+pub(crate) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
     let api = objects::<ClusterHealth>(seed);
     seed.call(api.delete(name, &DeleteParams::default()))
         .await?;

@@ -8,29 +8,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::conditions::DEGRADED;
 
 /// Why a policy is degraded while rights are missing.
-pub(super) const RIGHTS_MISSING: &str = "RightsMissing";
+pub(crate) const RIGHTS_MISSING: &str = "RightsMissing";
 /// How many rights are named.
 const NAMED: usize = 8;
 
 /// The words of one component.
-pub(super) struct Rights {
+pub(crate) struct Rights {
     /// How it begins. It stands in a condition with other parts, which are divided by semicolons.
     lacks: &'static str,
     /// How they are granted.
     grant: &'static str,
     /// What is said when none is missing any more.
-    pub(super) suffice: &'static str,
+    pub(crate) suffice: &'static str,
 }
 
 /// Those of the prober.
-pub(super) const OUTAGE: Rights = Rights {
+pub(crate) const OUTAGE: Rights = Rights {
     lacks: "the operator lacks rights that the policy calls for",
     grant: "manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do",
     suffice: "the operator has all rights that the policy calls for",
 };
 
 /// Those of the weeder.
-pub(super) const RECOVERY: Rights = Rights {
+pub(crate) const RECOVERY: Rights = Rights {
     lacks: "the operator lacks rights that a recovery calls for",
     grant: "manifests/weeder/rbac.yaml does",
     suffice: "the operator has all rights that a recovery calls for",
@@ -38,7 +38,7 @@ pub(super) const RECOVERY: Rights = Rights {
 
 impl Rights {
     /// What is to be said of rights that are missing; `None` if none is.
-    pub(super) fn lacking(&self, missing: &[String]) -> Option<String> {
+    pub(crate) fn lacking(&self, missing: &[String]) -> Option<String> {
         if missing.is_empty() {
             return None;
         }
@@ -54,7 +54,7 @@ impl Rights {
     }
 
     /// What the conditions of a policy say of rights that are missing.
-    pub(super) fn told<'a>(&self, conditions: &'a [Condition]) -> Option<&'a str> {
+    pub(crate) fn told<'a>(&self, conditions: &'a [Condition]) -> Option<&'a str> {
         let mut conditions = conditions.iter();
         let degraded = conditions.find(|known| known.type_ == DEGRADED)?;
         let mut parts = degraded.message.split("; ");

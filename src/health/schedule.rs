@@ -15,7 +15,7 @@ const RETRY_LIMIT: Duration = Duration::from_secs(60);
 
 /// When one object is written next.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// When there is something to say; never, without.
     due: Option<Instant>,
     /// When it is written although it says the same; never, without.
@@ -30,7 +30,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// Something that is written only when there is something to say.
-    pub(super) fn idle() -> Self {
+    pub(crate) fn idle() -> Self {
         Self {
             due: None,
             refresh: None,
@@ -42,25 +42,25 @@ impl Schedule {
     }
 
     /// Something that is also refreshed now and then.
-    pub(super) fn refreshed() -> Self {
+    pub(crate) fn refreshed() -> Self {
         let mut schedule = Self::idle();
         schedule.refresh();
         schedule
     }
 
     /// When it is written next; `None` while it is being written, or if nothing is to be said.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         let soonest = [self.due, self.refresh].into_iter().flatten().min();
         soonest.filter(|_| !self.writing)
     }
 
     /// Whether it is to be written even if it says the same.
-    pub(super) fn is_stale(&self) -> bool {
+    pub(crate) fn is_stale(&self) -> bool {
         self.refresh.is_some_and(|by| by <= Instant::now())
     }
 
     /// Has it written by then, unless writes have been failing.
-    pub(super) fn hurry(&mut self, by: Instant) {
+    pub(crate) fn hurry(&mut self, by: Instant) {
         if self.writing {
             self.outdated = true;
         } else if self.failures == 0 {
@@ -71,38 +71,38 @@ impl Schedule {
 
     /// There is nothing to say any more, unless a write failed, which may have said something all the
     /// same.
-    pub(super) fn relax(&mut self) {
+    pub(crate) fn relax(&mut self) {
         if self.failures == 0 {
             self.due = None;
         }
     }
 
     /// Whatever is to be said is said now, unless writes have been failing.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         if self.failures == 0 {
             self.due = self.due.map(|due| due.min(Instant::now()));
         }
     }
 
     /// A write of what is known now begins.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.writing = true;
         self.outdated = false;
     }
 
     /// It is under way.
-    pub(super) fn is_writing(&self) -> bool {
+    pub(crate) fn is_writing(&self) -> bool {
         self.writing
     }
 
     /// The last write of it failed.
-    pub(super) fn is_failing(&self) -> bool {
+    pub(crate) fn is_failing(&self) -> bool {
         self.failures > 0
     }
 
     /// It was written, or there was nothing to say. Nothing is due within the pause; tells whether
     /// there may be something newer.
-    pub(super) fn settle(&mut self, pause: Duration) -> bool {
+    pub(crate) fn settle(&mut self, pause: Duration) -> bool {
         self.writing = false;
         self.failures = 0;
         self.due = None;
@@ -111,13 +111,13 @@ impl Schedule {
     }
 
     /// As it says the same, it is written again now and then.
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         let pause = REFRESH.mul_f64(1.0 - REFRESH_SPREAD * fastrand::f64());
         self.refresh = Some(Instant::now() + pause);
     }
 
     /// It could not be written, and is tried again.
-    pub(super) fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.writing = false;
         let pause = RETRY * 2_u32.saturating_pow(self.failures.min(16));
         self.failures = self.failures.saturating_add(1);

@@ -33,7 +33,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 const PULSE: &str = "writer";
 
 /// What a writer knows, and what is to be written next.
-pub(super) trait Content: Send + 'static {
+pub(crate) trait Content: Send + 'static {
     /// What is reported.
     type Update: Send;
     /// What can be written.
@@ -80,7 +80,7 @@ pub(super) trait Content: Send + 'static {
 }
 
 /// What metrics show of a write.
-pub(super) trait Ended: Send + 'static {
+pub(crate) trait Ended: Send + 'static {
     /// The kind of the object.
     fn kind(&self) -> &'static str;
 
@@ -89,20 +89,20 @@ pub(super) trait Ended: Send + 'static {
 }
 
 /// What a writer begins with.
-pub(super) struct Desk<C: Content> {
+pub(crate) struct Desk<C: Content> {
     seed: Seed,
     updates: UnboundedReceiver<C::Update>,
     /// What it writes.
-    pub(super) content: C,
+    pub(crate) content: C,
     /// What it tells of itself.
-    pub(super) metrics: WriterMetrics,
+    pub(crate) metrics: WriterMetrics,
     /// Whether it moves.
-    pub(super) pulses: Pulses,
+    pub(crate) pulses: Pulses,
 }
 
 impl<C: Content> Desk<C> {
     /// With what hands it reports.
-    pub(super) fn new(seed: Seed, content: C) -> (Self, UnboundedSender<C::Update>) {
+    pub(crate) fn new(seed: Seed, content: C) -> (Self, UnboundedSender<C::Update>) {
         let (sender, updates) = mpsc::unbounded_channel();
         let desk = Self {
             seed,
@@ -115,7 +115,7 @@ impl<C: Content> Desk<C> {
     }
 
     /// Writes until it is stopped, and then what is due at that moment.
-    pub(super) async fn run(self, stop: CancellationToken) {
+    pub(crate) async fn run(self, stop: CancellationToken) {
         let counts = self.metrics.events().clone();
         let scribe = Scribe {
             outbox: Outbox::new(self.seed.clone(), C::CONTROLLER, counts),

@@ -15,10 +15,7 @@ use crate::{
 };
 
 /// The events of a status that was written, given the one that was there.
-pub(in crate::health) fn transitions(
-    before: &ClusterHealthStatus,
-    after: &ClusterHealthStatus,
-) -> Vec<Event> {
+pub(crate) fn transitions(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Vec<Event> {
     let mut events = protection(before, after);
     events.extend(skipped(before, after));
     events.extend(held_back(before, after));

@@ -74,7 +74,7 @@ impl Deed {
 }
 
 /// The object in the cluster's namespace.
-pub(in crate::health) fn regarding(namespace: &str, news: &DependentNews) -> ObjectReference {
+pub(crate) fn regarding(namespace: &str, news: &DependentNews) -> ObjectReference {
     ObjectReference {
         api_version: Some(news.reference.api_version.clone()),
         kind: Some(news.reference.kind.clone()),
@@ -87,14 +87,14 @@ pub(in crate::health) fn regarding(namespace: &str, news: &DependentNews) -> Obj
 
 /// The troubles that an earlier run has told.
 #[derive(Debug)]
-pub(in crate::health) struct Troubles {
+pub(crate) struct Troubles {
     messages: String,
     until: Instant,
 }
 
 impl Troubles {
     /// By the status that it has left.
-    pub(in crate::health) fn recorded(status: &ClusterHealthStatus) -> Option<Self> {
+    pub(crate) fn recorded(status: &ClusterHealthStatus) -> Option<Self> {
         let degraded = holding(&status.conditions, DEGRADED)?;
         Some(Self {
             messages: degraded.message.clone(),
@@ -115,7 +115,7 @@ impl Troubles {
 }
 
 /// What to tell of it, unless an earlier run has.
-pub(in crate::health) fn event(
+pub(crate) fn event(
     news: &DependentNews,
     policy: Option<&str>,
     told: Option<&mut Troubles>,

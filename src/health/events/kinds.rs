@@ -7,14 +7,14 @@ use super::{Kind, On};
 /// Constants of these kinds, and a list of all.
 macro_rules! kinds {
     ($($name:ident: $on:ident $type_:ident $reason:literal $action:literal,)*) => {
-        $(pub(super) static $name: Kind = Kind {
+        $(pub(crate) static $name: Kind = Kind {
             on: On::$on,
             type_: EventType::$type_,
             reason: $reason,
             action: $action,
         };)*
         /// All of them.
-        pub(super) static ALL: &[&Kind] = &[$(&$name),*];
+        pub(crate) static ALL: &[&Kind] = &[$(&$name),*];
     };
 }
 
@@ -85,7 +85,7 @@ kinds! {
 }
 
 /// That a dependent is not where it should be, for the reason that its ClusterHealth gives.
-pub(super) fn trouble(reason: &str) -> &'static Kind {
+pub(crate) fn trouble(reason: &str) -> &'static Kind {
     let mut all = ALL.iter();
     let known = all.find(|kind| kind.on == On::Dependent && kind.reason == reason);
     known.copied().unwrap_or(&SCALING_FAILED)

@@ -12,7 +12,7 @@ use super::{
 use crate::runtime::seed::Seed;
 
 /// Sends events one at a time.
-pub(in crate::health) struct Outbox {
+pub(crate) struct Outbox {
     queue: Queue,
     publisher: Publisher,
     /// The event on its way.
@@ -21,7 +21,7 @@ pub(in crate::health) struct Outbox {
 
 impl Outbox {
     /// Sends events to this seed, within its budget, by the name of this controller.
-    pub(in crate::health) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
+    pub(crate) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
         Self {
             queue: Queue::new(counts.clone()),
             publisher: Publisher::new(seed, controller, counts),
@@ -30,12 +30,12 @@ impl Outbox {
     }
 
     /// Takes up an event about this object.
-    pub(in crate::health) fn push(&mut self, regarding: ObjectReference, event: Event) {
+    pub(crate) fn push(&mut self, regarding: ObjectReference, event: Event) {
         self.queue.push(regarding, event);
     }
 
     /// Begins with the oldest, unless one is on its way; tells whether there was one to begin with.
-    pub(in crate::health) fn send_next(&mut self) -> bool {
+    pub(crate) fn send_next(&mut self) -> bool {
         if self.publishing.is_none()
             && let Some((regarding, event)) = self.queue.pop()
         {
@@ -47,7 +47,7 @@ impl Outbox {
 
     /// Follows the one on its way to its end, which never comes if there is none. Can be broken off
     /// and called again.
-    pub(in crate::health) async fn sent(&mut self) {
+    pub(crate) async fn sent(&mut self) {
         match &mut self.publishing {
             Some(publishing) => {
                 let published = publishing.await;
@@ -59,7 +59,7 @@ impl Outbox {
     }
 
     /// Sends all that wait.
-    pub(in crate::health) async fn send_all(&mut self) {
+    pub(crate) async fn send_all(&mut self) {
         loop {
             self.send_next();
             if self.publishing.is_none() {
@@ -70,7 +70,7 @@ impl Outbox {
     }
 
     /// Drops all that are left, since there is no time.
-    pub(in crate::health) fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.queue.give_up(self.publishing.is_some());
     }
 }

@@ -46,10 +46,7 @@ const RULES: [Rule; 4] = [
 ];
 
 /// The events of a status that was written, given the one that was there.
-pub(in crate::health) fn transitions(
-    before: &ProbePolicyStatus,
-    after: &ProbePolicyStatus,
-) -> Vec<Event> {
+pub(crate) fn transitions(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> Vec<Event> {
     let (said, now) = (&*before.conditions, &*after.conditions);
     let changes = rules::changes(&RULES, said, now);
     let rights = rules::rights(&OUTAGE, (&RIGHTS_MISSING, &RIGHTS_SUFFICE), said, now);
@@ -59,7 +56,7 @@ pub(in crate::health) fn transitions(
 }
 
 /// The finalizer was put on, for these clusters, or taken off.
-pub(in crate::health) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str>>) -> Event {
+pub(crate) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str>>) -> Event {
     if on {
         let clusters: Vec<&str> = clusters.iter().map(|name| &**name).collect();
         let note = format!(

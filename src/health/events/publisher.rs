@@ -21,7 +21,7 @@ const MAX_INSTANCE: usize = 128;
 const COMPLAIN: Duration = Duration::from_secs(3_600);
 
 /// Sends events.
-pub(in crate::health) struct Publisher {
+pub(crate) struct Publisher {
     seed: Seed,
     recorder: Recorder,
     counts: EventCounts,
@@ -33,11 +33,11 @@ pub(in crate::health) struct Publisher {
 struct Complaints(BTreeMap<Option<u16>, Instant>);
 
 /// An event on its way.
-pub(in crate::health) type Publishing = BoxFuture<'static, Result<(), CallError>>;
+pub(crate) type Publishing = BoxFuture<'static, Result<(), CallError>>;
 
 impl Publisher {
     /// Sends events to this seed, within its budget, by the name of this controller.
-    pub(in crate::health) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
+    pub(crate) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
         let reporter = events::Reporter {
             controller: controller.to_owned(),
             instance: instance(controller),
@@ -52,11 +52,7 @@ impl Publisher {
 
     /// Sends an event about this object. The same one of the last minutes is counted in a series,
     /// with the note of the first.
-    pub(in crate::health) fn publish(
-        &self,
-        regarding: ObjectReference,
-        event: Event,
-    ) -> Publishing {
+    pub(crate) fn publish(&self, regarding: ObjectReference, event: Event) -> Publishing {
         let (seed, recorder) = (self.seed.clone(), self.recorder.clone());
         let Event {
             kind,
@@ -74,7 +70,7 @@ impl Publisher {
     }
 
     /// Takes down how it ended.
-    pub(in crate::health) fn published(&mut self, published: Result<(), CallError>) {
+    pub(crate) fn published(&mut self, published: Result<(), CallError>) {
         match published {
             Ok(()) => {
                 self.counts.written.inc();

@@ -9,11 +9,11 @@ use kube::runtime::events::EventType;
 use super::{Event, EventCounts};
 
 /// So many events wait at most: some megabytes, and minutes at the default budget.
-pub(in crate::health) const LIMIT: usize = 1_000;
+pub(crate) const LIMIT: usize = 1_000;
 
 /// Events that wait, the oldest first.
 #[derive(Debug)]
-pub(in crate::health) struct Queue {
+pub(crate) struct Queue {
     waiting: VecDeque<(ObjectReference, Event)>,
     counts: EventCounts,
     /// Some were dropped since the queue was empty last.
@@ -22,7 +22,7 @@ pub(in crate::health) struct Queue {
 
 impl Queue {
     /// One that counts what it drops.
-    pub(in crate::health) fn new(counts: EventCounts) -> Self {
+    pub(crate) fn new(counts: EventCounts) -> Self {
         Self {
             waiting: VecDeque::new(),
             counts,
@@ -32,7 +32,7 @@ impl Queue {
 
     /// Takes up an event about this object. If there is no room, the oldest one that only informs
     /// is dropped, or else the oldest.
-    pub(in crate::health) fn push(&mut self, regarding: ObjectReference, event: Event) {
+    pub(crate) fn push(&mut self, regarding: ObjectReference, event: Event) {
         let informs = |event: &Event| event.kind.type_ == EventType::Normal;
         if self.waiting.len() >= LIMIT {
             self.counts.dropped.inc();
@@ -52,7 +52,7 @@ impl Queue {
     }
 
     /// The oldest, which waits no more.
-    pub(in crate::health) fn pop(&mut self) -> Option<(ObjectReference, Event)> {
+    pub(crate) fn pop(&mut self) -> Option<(ObjectReference, Event)> {
         let next = self.waiting.pop_front();
         if self.waiting.is_empty() {
             self.overflows = false;
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// Drops all that wait, and the one on its way if there is one, since there is no time left.
-    pub(in crate::health) fn give_up(&mut self, on_its_way: bool) {
+    pub(crate) fn give_up(&mut self, on_its_way: bool) {
         let left = self.waiting.len() + usize::from(on_its_way);
         if left > 0 {
             tracing::warn!(left, "events could not be written before the end");

@@ -11,17 +11,17 @@ use crate::health::{
 };
 
 /// What is told when a condition begins to hold, and when it ends.
-pub(super) struct Rule {
-    pub(super) condition: &'static str,
-    pub(super) begins: &'static Kind,
-    pub(super) ends: &'static Kind,
+pub(crate) struct Rule {
+    pub(crate) condition: &'static str,
+    pub(crate) begins: &'static Kind,
+    pub(crate) ends: &'static Kind,
     /// What is told then.
-    pub(super) ended: &'static str,
+    pub(crate) ended: &'static str,
 }
 
 /// The events of these conditions, given the ones before. The message of a condition is told when it
 /// begins.
-pub(super) fn changes(
+pub(crate) fn changes(
     rules: &[Rule],
     before: &[Condition],
     after: &[Condition],
@@ -45,7 +45,7 @@ impl Rule {
 }
 
 /// That rights are missing, or none is any more.
-pub(super) fn rights(
+pub(crate) fn rights(
     rights: &Rights,
     (missing, suffice): (&'static Kind, &'static Kind),
     before: &[Condition],

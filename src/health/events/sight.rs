@@ -17,7 +17,7 @@ use crate::{
 
 /// What was told last of whether a cluster can be judged.
 #[derive(Debug, Default)]
-pub(in crate::health) struct Sight {
+pub(crate) struct Sight {
     /// That it cannot.
     lost: bool,
     /// The first probe in a row that came to nothing.
@@ -28,7 +28,7 @@ pub(in crate::health) struct Sight {
 
 impl Sight {
     /// As an earlier run has left it.
-    pub(in crate::health) fn recorded(status: &ClusterHealthStatus) -> Self {
+    pub(crate) fn recorded(status: &ClusterHealthStatus) -> Self {
         Self {
             lost: Summary::recorded(status).standing == Standing::Doubtful,
             ..Self::default()
@@ -37,7 +37,7 @@ impl Sight {
 
     /// Takes up a report: the second probe in a row without a verdict is told, or at once that it is
     /// not even tried; and the first with one after that.
-    pub(in crate::health) fn look(&mut self, report: &ClusterReport) -> Option<Event> {
+    pub(crate) fn look(&mut self, report: &ClusterReport) -> Option<Event> {
         let seen = Summary::of(report);
         let again = self.since.is_some_and(|since| report.probed > Some(since));
         if seen.standing != Standing::Doubtful {

@@ -16,7 +16,7 @@ use crate::{
 
 /// What was told last of the state of a cluster.
 #[derive(Debug, Default)]
-pub(in crate::health) struct ToldState(Option<&'static Kind>);
+pub(crate) struct ToldState(Option<&'static Kind>);
 
 /// What the states tell by which a cluster is in trouble. That one is DEGRADED is told by its probes,
 /// if it lasts.
@@ -44,7 +44,7 @@ fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
 
 impl ToldState {
     /// As an earlier run has left it.
-    pub(in crate::health) fn recorded(status: &ClusterHealthStatus) -> Self {
+    pub(crate) fn recorded(status: &ClusterHealthStatus) -> Self {
         Self(match status.state {
             Some(_) if is_told_otherwise(status) => None,
             Some(ClusterState::Connecting) => Some(&OFFLINE),
@@ -53,7 +53,7 @@ impl ToldState {
     }
 
     /// What is to be told of a status that was written.
-    pub(in crate::health) fn tell(&mut self, status: &ClusterHealthStatus) -> Option<Event> {
+    pub(crate) fn tell(&mut self, status: &ClusterHealthStatus) -> Option<Event> {
         let before = self.0;
         let now = match status.state {
             // It is not probed: neither is known, and both begin anew.
@@ -78,7 +78,7 @@ impl ToldState {
 
 /// That a command has not ended in time, which was tolerated. What several checks of a policy tell of
 /// one cluster is not taken for the same.
-pub(in crate::health) fn tolerated(policy: &str, check: &str, message: String) -> Event {
+pub(crate) fn tolerated(policy: &str, check: &str, message: String) -> Event {
     let check = ObjectReference {
         field_path: Some(format!("spec.checks{{{check}}}")),
         ..regarding::<ProbePolicy>(policy, None)

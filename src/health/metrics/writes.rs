@@ -61,12 +61,12 @@ impl WriterMetrics {
     }
 
     /// How many events were written, and how many were not.
-    pub(in crate::health) fn events(&self) -> &EventCounts {
+    pub(crate) fn events(&self) -> &EventCounts {
         &self.events
     }
 
     /// A write of this kind ended.
-    pub(in crate::health) fn wrote(&self, kind: &'static str, succeeded: bool) {
+    pub(crate) fn wrote(&self, kind: &'static str, succeeded: bool) {
         let result = if succeeded { "success" } else { "failure" };
         self.writes
             .get_or_create(&WriteLabels { kind, result })
@@ -74,12 +74,12 @@ impl WriterMetrics {
     }
 
     /// So many are under way.
-    pub(in crate::health) fn writing(&self, writes: usize) {
+    pub(crate) fn writing(&self, writes: usize) {
         set(&self.writing, writes);
     }
 
     /// So many are due.
-    pub(in crate::health) fn due(&self, writes: usize) {
+    pub(crate) fn due(&self, writes: usize) {
         set(&self.due, writes);
     }
 }

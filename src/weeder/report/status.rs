@@ -2,9 +2,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::report::{
-    DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble,
-};
+use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble};
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
     health::{
@@ -32,7 +30,7 @@ const TROUBLES: [(&str, &str); 3] = [
 
 /// The status that a policy asks for, given the one before and what is to be said of rights that are
 /// missing.
-pub(in crate::health) fn status(
+pub(super) fn status(
     report: &WeedReport,
     lacking: Option<&str>,
     before: &WeedPolicyStatus,
@@ -57,7 +55,7 @@ pub(in crate::health) fn status(
 }
 
 /// Whether the second status says something that the first did not.
-pub(in crate::health) fn differs(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> bool {
+pub(super) fn differs(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> bool {
     before.observed_generation != after.observed_generation
         || before.services != after.services
         || before.open_windows != after.open_windows
@@ -68,7 +66,7 @@ pub(in crate::health) fn differs(before: &WeedPolicyStatus, after: &WeedPolicySt
 }
 
 /// Whether a reason of the condition Degraded is that pods are not deleted that should be.
-pub(in crate::health) fn is_trouble(reason: &str) -> bool {
+pub(super) fn is_trouble(reason: &str) -> bool {
     TROUBLES.iter().any(|(known, _)| *known == reason)
 }
 

@@ -2,17 +2,21 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{
-    Event, holding,
-    kinds::{
-        WEED_INVALID, WEED_RIGHTS_MISSING, WEED_RIGHTS_SUFFICE, WEED_VALID, WEEDING, WEEDING_OVER,
-        WEEDING_TROUBLE, WEEDING_UNTROUBLED,
-    },
-    rules::{self, Rule},
-};
+use super::status::is_trouble;
 use crate::{
     api::WeedPolicyStatus,
-    health::{conditions, rights::RECOVERY, weed::status::is_trouble},
+    health::{
+        conditions,
+        events::{
+            Event, holding,
+            kinds::{
+                WEED_INVALID, WEED_RIGHTS_MISSING, WEED_RIGHTS_SUFFICE, WEED_VALID, WEEDING,
+                WEEDING_OVER, WEEDING_TROUBLE, WEEDING_UNTROUBLED,
+            },
+            rules::{self, Rule},
+        },
+        rights::RECOVERY,
+    },
 };
 
 const RULES: [Rule; 2] = [
@@ -31,10 +35,7 @@ const RULES: [Rule; 2] = [
 ];
 
 /// The events of a status that was written, given the one that was there.
-pub(in crate::health) fn transitions(
-    before: &WeedPolicyStatus,
-    after: &WeedPolicyStatus,
-) -> Vec<Event> {
+pub(super) fn transitions(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> Vec<Event> {
     let (said, now) = (&*before.conditions, &*after.conditions);
     let changes = rules::changes(&RULES, said, now);
     let trouble = match (trouble(said), trouble(now)) {
@@ -59,15 +60,14 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use rstest::rstest;
 
-    use super::{super::Kind, *};
-    use crate::health::{
-        fixtures::weed_report,
-        weed::{
-            WeedReport, WeedTrouble,
-            report::{DELETION_REFUSED, PODS_UNWATCHED},
+    use super::{
+        super::{
+            DELETION_REFUSED, PODS_UNWATCHED, WeedReport, WeedTrouble, fixtures::weed_report,
             status,
         },
+        *,
     };
+    use crate::health::events::Kind;
 
     /// What is reported, and a right that is missing.
     type Case = (WeedReport, Option<&'static str>);

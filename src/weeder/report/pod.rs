@@ -7,16 +7,16 @@ use k8s_openapi::{
     jiff::SignedDuration,
 };
 
-use super::{
+use super::{PodDeed, PodNews, PodOwner};
+use crate::health::events::{
     Event,
     kinds::{DELETION_REFUSED, LEFT_ALONE, POD_WEEDED, WOULD_WEED},
     regarding,
 };
-use crate::health::weed::{PodDeed, PodNews, PodOwner};
 
 /// What is told, and on which object: a pod that is deleted is soon forgotten, so what controls it
 /// is told of that.
-pub(in crate::health) fn event(news: &PodNews) -> (ObjectReference, Event) {
+pub(super) fn event(news: &PodNews) -> (ObjectReference, Event) {
     let PodNews {
         pod,
         policy,

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use tokio::time::Instant;
 
-use super::{report::WeedReport, reporter::Update, status};
+use super::{WeedReport, events::transitions, pod, status, writer::Update};
 use crate::{
     api::{WeedPolicy, WeedPolicyStatus},
     health::{
@@ -68,7 +68,7 @@ impl Content for WeedBook {
     fn take(&mut self, update: Update) {
         match update {
             Update::Policies(reports) => self.take_policies(reports),
-            Update::Pod(news) => self.news.push(events::pod::event(&news)),
+            Update::Pod(news) => self.news.push(pod::event(&news)),
             Update::Rights(missing) => self.take_rights(&missing),
         }
     }
@@ -125,7 +125,7 @@ impl Content for WeedBook {
         let object = ("WeedPolicy", &*done.name);
         if let Some(before) = record.kept.ended(object, *done.status, done.written) {
             let regarding = events::regarding::<WeedPolicy>(&done.name, Some(&done.uid));
-            for event in events::weed_policy::transitions(&before, &record.kept.status) {
+            for event in transitions(&before, &record.kept.status) {
                 self.news.push((regarding.clone(), event));
             }
         }

@@ -1,7 +1,20 @@
-//! What the weeder knows of its policies, and what it did to pods.
+//! What is reported of the weeder: the statuses of WeedPolicies, and events on these, on pods and on
+//! what controls them.
+//!
+//! The weeder hands in [`WeedReport`]s and [`PodNews`]. `status` turns the first into statuses; it
+//! is a plain function. `book` knows what is to be written, and `writer` writes it.
+
+mod book;
+mod events;
+#[cfg(test)]
+mod fixtures;
+mod pod;
+mod status;
+mod writer;
 
 use std::{sync::Arc, time::Duration};
 
+pub use self::writer::{WeedReporter, WeedWriter};
 use crate::api::{LastWeed, LeftAlone, Mode, WeedPolicyStatus};
 
 /// What is known of services or namespaces is out of date, since they cannot be watched.

@@ -6,7 +6,8 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::{LastWeed, LeftAlone},
-    health::{conditions::DEGRADED, fixtures::weed_report, rights::RECOVERY, weed::WeedTrouble},
+    health::{conditions::DEGRADED, rights::RECOVERY},
+    weeder::report::{WeedTrouble, fixtures::weed_report},
 };
 
 fn written(report: &WeedReport) -> WeedPolicyStatus {
