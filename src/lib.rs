@@ -1,7 +1,7 @@
 //! Protects hosted Kubernetes control planes from cascading failure, and says why it acted.
 //!
 //! Data flows one way: *select* ([`cluster`]) → *observe* ([`shoot`], [`checks`]) → *judge* and *act*
-//! ([`prober`]) → *report* ([`health`]). What decides takes no client, no clock and no task: time
+//! ([`prober`]) → *report* ([`prober::report`]). What decides takes no client, no clock and no task: time
 //! is an argument, so that every rule can be tested by table and by property. Effects sit at the
 //! ends.
 

@@ -13,7 +13,8 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{DependentRef, Mode, Protection},
-    health::{ClusterReport, Deed, DependentNews, EventCounts, Finding, Known, Reporter, Writer},
+    health::EventCounts,
+    prober::report::{ClusterReport, Deed, DependentNews, Finding, Known, Reporter, Writer},
     runtime::seed::{Budget, LEAST_QPS, REQUEST_LIMIT},
 };
 use serde_json::{Value, json};

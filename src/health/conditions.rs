@@ -20,6 +20,9 @@ pub const RECONCILING: &str = "Reconciling";
 /// Present while the object itself keeps anything from being done.
 pub const STALLED: &str = "Stalled";
 
+/// Reason of Ready while the object is being deleted.
+pub(crate) const DELETING: &str = "Deleting";
+
 /// Present while a cluster is protected for so long that somebody must look.
 pub const PROTECTED_TOO_LONG: &str = "ProtectedTooLong";
 /// Present while many clusters are silent that fell silent at once.

@@ -1,20 +1,15 @@
 //! Events: what has just become otherwise, told on the object that it is about.
 //!
-//! Pure functions compare the status that was there with the one that was just written ([`cluster`],
-//! [`policy`]), or put into words what was done to a dependent ([`dependent`]). So a refresh tells nothing, nor does a restart. What they yield waits in the bounded
+//! Pure functions of those who report compare the status that was there with the one that was just
+//! written, so a refresh tells nothing, nor does a restart. What they yield waits in the bounded
 //! [`queue`] of the [`outbox`] until the [`publisher`] has sent what came before: an event may be
 //! late, or lost, but holds up nothing else.
 
-pub(crate) mod cluster;
-pub(crate) mod dependent;
 pub(crate) mod kinds;
 pub(crate) mod outbox;
-pub(crate) mod policy;
 mod publisher;
 mod queue;
 pub(crate) mod rules;
-pub(crate) mod sight;
-pub(crate) mod state;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Resource, runtime::events::EventType};

@@ -95,3 +95,11 @@ impl<S> Kept<S> {
         self.schedule.hurry(Instant::now());
     }
 }
+
+/// Says in the log what is wrong with a policy.
+pub(crate) fn log_problems(policy: &str, problems: &[String]) {
+    if !problems.is_empty() {
+        let problems = problems.join("; ");
+        tracing::warn!(policy, "the policy is not obeyed: {problems}");
+    }
+}

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction},
-    health::{Deed, DependentNews},
+    prober::report::{Deed, DependentNews},
 };
 
 /// What an earlier run has told is kept up to this length: one run may follow another many times.

@@ -13,7 +13,7 @@
 use tokio::time::Instant;
 
 use super::plan::Aim;
-use crate::{api::CheckRole, checks::Trigger, health::HeldBack};
+use crate::{api::CheckRole, checks::Trigger, prober::report::HeldBack};
 
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]

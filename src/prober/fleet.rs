@@ -27,6 +27,7 @@ use super::{
     moment::Origin,
     probe::{Probe, Shared},
     recall,
+    report::{PolicyReport, Reporter, Writer},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Resources,
     stance::Presence,
@@ -36,7 +37,6 @@ use crate::{
     checks::{Runner, SharedSpread},
     cluster::{Assignment, Brake, Changed, Index},
     gardener::Cluster,
-    health::{PolicyReport, Reporter, Writer},
     observer::look::Means,
     runtime::{
         answers::LARGE_OBJECTS_PER_PAGE,

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     api::{ClusterHealthStatus, DependentRef, LastAction, Protection},
     cluster::Dependent,
-    health::{Deed, DependentNews},
+    prober::report::{Deed, DependentNews},
     runtime::seed::Seed,
 };
 

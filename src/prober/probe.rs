@@ -23,12 +23,12 @@ use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
     checks::{Checks, Runner, SharedSpread},
     cluster::{Eligibility, Settings},
-    health::{self, Finding, HeldBack, Reporter},
     observer::{
         View,
         look::{Looks, Means},
         metrics::Counted,
     },
+    prober::report::{Finding, HeldBack, Reporter, evidence},
     runtime::{seed::Seed, timer::until},
 };
 
@@ -291,7 +291,7 @@ impl Probe {
             }
             Stance::Settle(aim, finding) => {
                 self.ask_for_nothing(changed);
-                let why = health::evidence(finding);
+                let why = evidence(finding);
                 self.guard.insist(*aim, why, Instant::now());
                 self.rest(finding.clone());
             }

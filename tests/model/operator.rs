@@ -10,12 +10,12 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
     checks::Trigger,
     cluster::{Eligibility, Settings},
-    health::Finding,
     prober::{
         agenda::{Agenda, Move, Order},
         course::Course,
         ledger::Ledger,
         plan::Aim,
+        report::Finding,
         stance::{Known, Presence, Stance},
     },
 };

@@ -5,8 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Event, Kind, holding};
 use crate::health::{
-    conditions::{READY, STALLED},
-    policy::DELETING,
+    conditions::{DELETING, READY, STALLED},
     rights::Rights,
 };
 

@@ -9,10 +9,16 @@ use super::{Probe, Stance};
 use crate::{
     api::{Mode, Protection, Restore},
     cluster::Settings,
-    health::{self, Finding, HeldBack},
     prober::{
-        course::Course, evidence::EvidenceError, guard::Order, log, plan::Aim, proof::Proof,
-        verdict::Verdict, watch::Conclusion,
+        course::Course,
+        evidence::EvidenceError,
+        guard::Order,
+        log,
+        plan::Aim,
+        proof::Proof,
+        report::{self, Finding, HeldBack},
+        verdict::Verdict,
+        watch::Conclusion,
     },
 };
 
@@ -299,7 +305,7 @@ impl Probe {
 
     /// Notes a finding, and logs it if it is another than before.
     pub(super) fn found(&mut self, finding: Finding) {
-        if health::cluster::reason(&finding) != health::cluster::reason(&self.finding) {
+        if report::reason(&finding) != report::reason(&self.finding) {
             log::found(&self.name, &finding, self.last.as_deref());
         }
         self.finding = finding;

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::{Presence, Probe, Stance};
-use crate::{api::Mode, health::ClusterReport};
+use crate::{api::Mode, prober::report::ClusterReport};
 
 impl Probe {
     /// Says what is known by now.

@@ -11,8 +11,7 @@ use crate::{
     api::{WeedPolicy, WeedPolicyStatus},
     health::{
         events::{self, Event},
-        kept::Kept,
-        policy,
+        kept::{Kept, log_problems},
         request::{WriteError, write_status},
         rights::RECOVERY,
         scribe::{Content, Ended},
@@ -151,7 +150,7 @@ impl WeedBook {
             let known = before.remove(&name);
             let news = known.as_ref().is_none_or(|known| known.report != report);
             if news {
-                policy::log_problems(&name, &report.problems);
+                log_problems(&name, &report.problems);
             }
             // One that was created anew under its name is another.
             let record = match known.filter(|known| known.report.uid == report.uid) {

@@ -6,8 +6,7 @@ use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, We
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
     health::{
-        conditions::{self, READY, STALLED, WEEDING, Wanted},
-        policy::DELETING,
+        conditions::{self, DELETING, READY, STALLED, WEEDING, Wanted},
         rights::RIGHTS_MISSING,
     },
 };

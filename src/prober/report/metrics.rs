@@ -1,0 +1,301 @@
+//! What writers show in metrics: how the clusters fare, and how the writes do.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
+    metrics::{MetricType, family::Family, gauge::Gauge},
+};
+
+use super::{
+    ClusterReport,
+    finding::{Finding, reason},
+    policy::PolicyReport,
+    summary::Standing,
+};
+use crate::{
+    api::Protection,
+    health::{WriterMetrics, set},
+    runtime::metrics::Registry,
+};
+
+/// The metrics of the prober's writer. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct HealthMetrics {
+    policies: Family<StateLabel, Gauge>,
+    clusters: Family<StateLabel, Gauge>,
+    protected: Gauge,
+    overdue: Gauge,
+    owed: Gauge,
+    widespread: Gauge,
+    held: Gauge,
+    writer: WriterMetrics,
+    /// `None` without series for each cluster.
+    each: Option<Each>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+/// How many clusters are in which state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Census {
+    pub(super) pending: usize,
+    pub(super) skipped: usize,
+    pub(super) judged: usize,
+    pub(super) undetermined: usize,
+    pub(super) protected: usize,
+    pub(super) overdue: usize,
+    pub(super) owed: usize,
+    pub(super) held: usize,
+}
+
+impl Census {
+    pub(super) fn count(&mut self, standing: Standing) {
+        *match standing {
+            Standing::Pending => &mut self.pending,
+            Standing::Skipped => &mut self.skipped,
+            Standing::Judged => &mut self.judged,
+            Standing::Doubtful => &mut self.undetermined,
+        } += 1;
+    }
+}
+
+impl HealthMetrics {
+    /// With series for each cluster only if told so: there may be thousands.
+    pub fn new(cluster_metrics: bool) -> Self {
+        Self {
+            each: cluster_metrics.then(Each::default),
+            ..Self::default()
+        }
+    }
+
+    /// Shows them.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "probe_policies",
+            &["state"],
+            "ProbePolicies: enforcing, dry_run (by the mode, or by --dry-run), suspended, invalid, \
+             deleting",
+            self.policies.clone(),
+        );
+        registry.register(
+            "clusters",
+            &["state"],
+            "Selected clusters: pending (not probed yet, for a minute at most), skipped (not to be \
+             probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
+             judged; or cannot be probed, since their Shoot cannot be read or is in an unknown operation)",
+            self.clusters.clone(),
+        );
+        registry.register(
+            "protected_clusters",
+            &[],
+            "Clusters whose dependents are scaled down, or not all back",
+            self.protected.clone(),
+        );
+        registry.register(
+            "overdue_clusters",
+            &[],
+            "Clusters that are protected for longer than --report-protection-after",
+            self.overdue.clone(),
+        );
+        registry.register(
+            "owed_dependents",
+            &[],
+            "Dependents that are owed their replicas",
+            self.owed.clone(),
+        );
+        registry.register(
+            "widespread_outage_clusters",
+            &[],
+            "Clusters that fell silent at once and still are, if they are so many that a common \
+             cause is likely; else 0",
+            self.widespread.clone(),
+        );
+        registry.register(
+            "widespread_trigger_clusters",
+            &[],
+            "Clusters in which a Trigger fails that is not acted on, since its check fails in many \
+             clusters of the policy at the same time",
+            self.held.clone(),
+        );
+        self.writer.register(registry);
+        if let Some(each) = &self.each {
+            each.register(registry);
+        }
+    }
+
+    /// How its writes fare.
+    pub(super) fn writer(&self) -> &WriterMetrics {
+        &self.writer
+    }
+
+    /// There are these policies.
+    pub(super) fn policies(&self, reports: &[PolicyReport]) {
+        for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
+            let those = reports.iter().filter(|report| state_of(report) == state);
+            set(
+                &self.policies.get_or_create(&StateLabel { state }),
+                those.count(),
+            );
+        }
+    }
+
+    /// So many clusters are in which state.
+    pub(super) fn counted(&self, census: Census) {
+        for (state, count) in [
+            ("pending", census.pending),
+            ("skipped", census.skipped),
+            ("judged", census.judged),
+            ("undetermined", census.undetermined),
+        ] {
+            set(&self.clusters.get_or_create(&StateLabel { state }), count);
+        }
+        set(&self.protected, census.protected);
+        set(&self.overdue, census.overdue);
+        set(&self.owed, census.owed);
+        set(&self.held, census.held);
+    }
+
+    /// So many clusters fell silent at once.
+    pub(super) fn widespread(&self, clusters: usize) {
+        set(&self.widespread, clusters);
+    }
+
+    /// This is known of a cluster.
+    pub(super) fn reported(&self, name: &Arc<str>, report: &ClusterReport) {
+        if let Some(each) = &self.each {
+            each.lock().insert(name.clone(), Sample::of(report));
+        }
+    }
+
+    /// Nobody keeps a record of the cluster any more.
+    pub(super) fn gone(&self, name: &str) {
+        if let Some(each) = &self.each {
+            each.lock().remove(name);
+        }
+    }
+}
+
+fn state_of(report: &PolicyReport) -> &'static str {
+    match report {
+        it if it.deleting => "deleting",
+        it if !it.problems.is_empty() => "invalid",
+        it if it.brake.suspend => "suspended",
+        it if it.brake.dry_run => "dry_run",
+        _ => "enforcing",
+    }
+}
+
+/// What is shown of each cluster.
+#[derive(Clone, Debug, Default)]
+struct Each(Arc<Mutex<BTreeMap<Arc<str>, Sample>>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    reason: &'static str,
+    protected: bool,
+    /// Candidates, expired, unknown; of clusters that were judged.
+    leases: Option<[usize; 3]>,
+}
+
+impl Sample {
+    fn of(report: &ClusterReport) -> Self {
+        Self {
+            reason: reason(&report.finding),
+            protected: report.protection != Protection::None,
+            leases: match report.finding.leases() {
+                Finding::Judged(_, seen) => Some([seen.candidates, seen.expired, seen.unknown]),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Each {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "cluster_finding",
+            &["cluster", "reason"],
+            "1 for what was found last of each cluster, by the reason that its ClusterHealth gives",
+            self.show(|name, sample, encoder| {
+                let labels = [("cluster", name), ("reason", sample.reason)];
+                encoder.encode_family(&labels)?.encode_gauge(&1_i64)
+            }),
+        );
+        registry.register(
+            "cluster_protected",
+            &["cluster"],
+            "1 for each cluster whose dependents are scaled down or not all back, 0 for others",
+            self.show(|name, sample, encoder| {
+                let protected = i64::from(sample.protected);
+                encoder
+                    .encode_family(&[("cluster", name)])?
+                    .encode_gauge(&protected)
+            }),
+        );
+        registry.register(
+            "cluster_leases",
+            &["cluster", "state"],
+            "Node leases of each cluster that was judged: candidates (all that count), and of these \
+             expired and unknown",
+            self.show(|name, sample, encoder| {
+                let states = ["candidates", "expired", "unknown"];
+                for (state, count) in states.into_iter().zip(sample.leases.into_iter().flatten()) {
+                    let labels = [("cluster", name), ("state", state)];
+                    let count = i64::try_from(count).unwrap_or(i64::MAX);
+                    encoder.encode_family(&labels)?.encode_gauge(&count)?;
+                }
+                Ok(())
+            }),
+        );
+    }
+
+    fn show<F>(&self, encode: F) -> Shown<F>
+    where
+        F: Fn(&str, &Sample, &mut MetricEncoder<'_>) -> fmt::Result,
+    {
+        Shown {
+            each: self.clone(),
+            encode,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Sample>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A gauge with series for each cluster.
+struct Shown<F> {
+    each: Each,
+    encode: F,
+}
+
+impl<F> fmt::Debug for Shown<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shown").finish_non_exhaustive()
+    }
+}
+
+impl<F> EncodeMetric for Shown<F>
+where
+    F: Fn(&str, &Sample, &mut MetricEncoder<'_>) -> fmt::Result,
+{
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        // To put it into text takes longer than to copy it, and the writer must not wait.
+        let samples = self.each.lock().clone();
+        let mut samples = samples.iter();
+        samples.try_for_each(|(name, sample)| (self.encode)(name, sample, &mut encoder))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}

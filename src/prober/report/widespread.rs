@@ -1,0 +1,119 @@
+//! Did many clusters fall silent at once, or their Triggers fail? Then the cause is likely a common
+//! one, and is worth telling. An outage that the leases prove is acted on; Triggers are held by
+//! [`checks::spread`](crate::checks::spread). A cluster whose Trigger fails is silent here, whatever its
+//! leases say.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::{
+    ClusterReport,
+    finding::{Finding, HEALTHY},
+};
+use crate::{
+    api::{ClusterHealthStatus, Protection},
+    checks::spread::needed,
+    prober::verdict::Verdict,
+};
+
+/// Clusters that fell silent within this time of each other did so at once.
+const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
+/// Fewer than these are no more than a coincidence.
+const FEWEST: usize = 3;
+
+/// Many clusters fell silent at once and still are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Widespread {
+    /// Which.
+    pub clusters: BTreeSet<Arc<str>>,
+    /// When the first of them fell silent.
+    pub first: Timestamp,
+    /// How many are probed in all.
+    pub probed: usize,
+}
+
+/// Since when the nodes of a cluster are silent, given what is known from before; `None` if they
+/// are not, or if nobody knows since when: that of a cluster that was not heard in this run, and is
+/// not protected either. What is protected stays silent until it is seen to be healthy.
+pub fn silent_since(
+    report: &ClusterReport,
+    before: Option<Timestamp>,
+    heard: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let protected = matches!(
+        report.protection,
+        Protection::ScalingDown | Protection::Active
+    );
+    let silent = match &report.finding {
+        Finding::Judged(Verdict::Outage, _) => true,
+        Finding::Judged(Verdict::Healthy, _) | Finding::Skipped { .. } => false,
+        Finding::Judged(Verdict::Undetermined(_), _)
+        | Finding::Unread { .. }
+        | Finding::Pending => protected,
+        // What fails in many clusters at once may be this side of all of them.
+        Finding::Triggered { .. } => true,
+    };
+    let since = before.or(report.protected_since);
+    since.or(heard.then_some(now)).filter(|_| silent)
+}
+
+/// The same by what an earlier run has left, until there is a report.
+pub fn recorded_since(status: &ClusterHealthStatus) -> Option<Timestamp> {
+    let protected = matches!(
+        status.protection,
+        Protection::ScalingDown | Protection::Active
+    );
+    let healthy = status.reason.as_deref() == Some(HEALTHY);
+    let silent = protected && !healthy && status.skipped.is_none();
+    let since = status.protected_since.as_ref().filter(|_| silent);
+    since.map(|since| since.0)
+}
+
+/// The largest number of clusters that fell silent at once, if it is worth telling. Of several as
+/// large, the first.
+pub fn widespread(silent: &BTreeMap<Arc<str>, Timestamp>, probed: usize) -> Option<Widespread> {
+    let needed = needed(FEWEST, probed);
+    if silent.len() < needed {
+        return None;
+    }
+    let mut onsets: Vec<Timestamp> = silent.values().copied().collect();
+    onsets.sort_unstable();
+    let mut best: Option<(usize, Timestamp)> = None;
+    for (index, first) in onsets.iter().enumerate() {
+        let before = onsets.partition_point(|onset| onset.duration_since(*first) <= AT_ONCE);
+        let size = before - index;
+        if size >= needed && best.is_none_or(|(largest, _)| size > largest) {
+            best = Some((size, *first));
+        }
+    }
+    let (_, first) = best?;
+    let at_once = |onset: &Timestamp| *onset >= first && onset.duration_since(first) <= AT_ONCE;
+    let clusters = silent.iter().filter(|(_, onset)| at_once(onset));
+    Some(Widespread {
+        clusters: clusters.map(|(name, _)| name.clone()).collect(),
+        first,
+        probed,
+    })
+}
+
+impl Widespread {
+    /// For people.
+    pub fn message(&self) -> String {
+        format!(
+            "{} of {} probed clusters fell silent, or failed a Trigger, within {}s, the first at {:.0}: \
+             look for a common cause (network of the seed, NAT, load balancer, DNS)",
+            self.clusters.len(),
+            self.probed,
+            AT_ONCE.as_secs(),
+            self.first
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;
