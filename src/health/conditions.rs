@@ -79,22 +79,33 @@ pub fn conditions(
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
-    let dated = wanted.into_iter().map(|wanted| {
-        let status = if wanted.holds { "True" } else { "False" };
-        let same = before
-            .iter()
-            .find(|known| known.type_ == wanted.kind && known.status == status);
-        Condition {
-            type_: wanted.kind.to_owned(),
-            status: status.to_owned(),
-            reason: wanted.reason.to_owned(),
-            message: bounded(&wanted.message),
-            observed_generation: generation,
-            last_transition_time: same
-                .map_or(Time(now), |known| known.last_transition_time.clone()),
-        }
+    let mut conditions = undated(wanted, generation);
+    date(&mut conditions, before, now);
+    conditions
+}
+
+/// The same, yet without transition times.
+pub(crate) fn undated(wanted: Vec<Wanted>, generation: Option<i64>) -> Vec<Condition> {
+    let wanted = wanted.into_iter().map(|wanted| Condition {
+        type_: wanted.kind.to_owned(),
+        status: if wanted.holds { "True" } else { "False" }.to_owned(),
+        reason: wanted.reason.to_owned(),
+        message: bounded(&wanted.message),
+        observed_generation: generation,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
     });
-    dated.collect()
+    wanted.collect()
+}
+
+/// Gives conditions their transition times.
+pub(crate) fn date(conditions: &mut [Condition], before: &[Condition], now: Timestamp) {
+    for condition in conditions {
+        let mut before = before.iter();
+        let same =
+            before.find(|known| known.type_ == condition.type_ && known.status == condition.status);
+        condition.last_transition_time =
+            same.map_or(Time(now), |known| known.last_transition_time.clone());
+    }
 }
 
 /// The beginning of a message, as much of it as a status holds.
@@ -106,11 +117,6 @@ pub fn bounded(message: &str) -> String {
 /// generations.
 pub fn same(a: &[Condition], b: &[Condition]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
-}
-
-/// Whether they say the same to people too.
-pub fn same_words(a: &[Condition], b: &[Condition]) -> bool {
-    same(a, b) && a.iter().zip(b).all(|(a, b)| a.message == b.message)
 }
 
 fn is_same(a: &Condition, b: &Condition) -> bool {

@@ -16,8 +16,6 @@ pub(crate) struct Finalizer {
     seen: bool,
     /// What was last told of it.
     told: bool,
-    /// A write of it failed, and may have been carried out all the same.
-    unsure: bool,
     /// When it is written.
     pub(crate) schedule: Schedule,
 }
@@ -29,7 +27,6 @@ impl Finalizer {
             on: seen,
             seen,
             told: seen,
-            unsure: false,
             schedule: Schedule::idle(),
         }
     }
@@ -39,21 +36,15 @@ impl Finalizer {
         if self.seen != seen {
             self.seen = seen;
             self.on = seen;
-            self.unsure = false;
+            self.schedule.trust();
         }
     }
 
     /// Our own write of it succeeded.
     pub(crate) fn wrote(&mut self, on: bool) {
         self.on = on;
-        self.unsure = false;
+        self.schedule.trust();
         self.schedule.settle(Duration::ZERO);
-    }
-
-    /// Our own write of it failed.
-    pub(crate) fn failed(&mut self) {
-        self.unsure = true;
-        self.schedule.failed();
     }
 
     /// Whether it is there.
@@ -75,7 +66,7 @@ impl Finalizer {
     /// is always written. The API server puts none on an object that is being deleted.
     pub(crate) fn change(&self, needed: bool, deleting: bool) -> Option<bool> {
         let possible = !(needed && deleting);
-        ((needed != self.on || self.unsure) && possible).then_some(needed)
+        ((needed != self.on || self.schedule.is_doubtful()) && possible).then_some(needed)
     }
 }
 
@@ -121,7 +112,7 @@ mod tests {
     fn after_a_failure_whatever_is_needed_is_written(#[case] needed: bool) {
         for on in [true, false] {
             let mut finalizer = Finalizer::new(on);
-            finalizer.failed();
+            finalizer.schedule.failed();
             assert_eq!(finalizer.change(needed, false), Some(needed));
             finalizer.wrote(needed);
             assert_eq!(finalizer.change(needed, false), None);
@@ -131,7 +122,7 @@ mod tests {
     #[test]
     fn what_the_watch_newly_tells_after_a_failure_is_known() {
         let mut finalizer = Finalizer::new(true);
-        finalizer.failed();
+        finalizer.schedule.failed();
         finalizer.seen(false);
         assert_eq!(finalizer.change(false, false), None);
     }

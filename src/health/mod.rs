@@ -4,15 +4,16 @@
 //! `schedule` of each object, by the requests in `request`. Events are told in their turn.
 
 pub(crate) mod allowance;
+pub(crate) mod cluster_health;
 pub mod conditions;
 pub(crate) mod events;
 pub(crate) mod finalizer;
-pub(crate) mod kept;
 mod metrics;
+pub(crate) mod policies;
 pub(crate) mod request;
 pub(crate) mod rights;
 pub(crate) mod schedule;
-pub(crate) mod scribe;
+pub(crate) mod writer;
 
 pub use events::EventCounts;
 pub use metrics::WriterMetrics;

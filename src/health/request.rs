@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::schedule::Schedule;
 use crate::{
-    api::{ClusterHealth, FINALIZER, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy},
     gardener::Cluster,
     runtime::seed::{CallError, FIELD_MANAGER, Seed},
 };
@@ -79,8 +79,29 @@ pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
     Ok(answer.metadata.uid)
 }
 
+/// Writes the status of a ClusterHealth, which is created first, and given this Cluster as its owner, unless
+/// that is done.
+pub(crate) async fn write_health(
+    seed: &Seed,
+    name: &str,
+    uid: &str,
+    established: bool,
+    status: &ClusterHealthStatus,
+) -> Result<Option<String>, WriteError> {
+    if !established {
+        establish(seed, name, uid).await?;
+    }
+    let written = write_status::<ClusterHealth>(seed, name, status).await;
+    if !written.as_ref().is_err_and(WriteError::is_not_found) {
+        return written;
+    }
+    // Somebody has just deleted it.
+    establish(seed, name, uid).await?;
+    write_status::<ClusterHealth>(seed, name, status).await
+}
+
 /// Creates the ClusterHealth of a Cluster with this UID, or makes that Cluster its owner.
-pub(crate) async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
+async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
     let owner = OwnerReference {
         api_version: Cluster::api_version(&()).into_owned(),
         kind: Cluster::kind(&()).into_owned(),
@@ -131,12 +152,14 @@ pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Resu
     Ok(())
 }
 
-/// Deletes a ClusterHealth.
+/// Deletes a ClusterHealth, if it is there.
 pub(crate) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
     let api = objects::<ClusterHealth>(seed);
-    seed.call(api.delete(name, &DeleteParams::default()))
-        .await?;
-    Ok(())
+    let deleted = seed.call(api.delete(name, &DeleteParams::default())).await;
+    match deleted.map_err(WriteError::from) {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the answer is the object that was written: anything else that can be read is no proof

@@ -26,6 +26,9 @@ pub(crate) struct Schedule {
     writing: bool,
     /// There may be something newer than what is being written.
     outdated: bool,
+    /// A write failed, and may have been carried out all the same; or one meant for a predecessor of the
+    /// same name may have been.
+    unsure: bool,
 }
 
 impl Schedule {
@@ -38,6 +41,7 @@ impl Schedule {
             failures: 0,
             writing: false,
             outdated: false,
+            unsure: false,
         }
     }
 
@@ -54,9 +58,21 @@ impl Schedule {
         soonest.filter(|_| !self.writing)
     }
 
-    /// Whether it is to be written even if it says the same.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.refresh.is_some_and(|by| by <= Instant::now())
+    /// Whether it is to be written even if it says the same: it is not known what is there, or it is
+    /// time to show that somebody keeps it.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.unsure || self.refresh.is_some_and(|by| by <= Instant::now())
+    }
+
+    /// What is there is not known.
+    pub(crate) fn doubt(&mut self) {
+        self.unsure = true;
+        self.hurry(Instant::now());
+    }
+
+    /// What is there is known after all.
+    pub(crate) fn trust(&mut self) {
+        self.unsure = false;
     }
 
     /// Has it written by then, unless writes have been failing.
@@ -88,6 +104,7 @@ impl Schedule {
     pub(crate) fn begin(&mut self) {
         self.writing = true;
         self.outdated = false;
+        self.unsure = false;
     }
 
     /// It is under way.
@@ -110,6 +127,11 @@ impl Schedule {
         std::mem::take(&mut self.outdated)
     }
 
+    /// When it was written last.
+    pub(crate) fn written_at(&self) -> Instant {
+        self.not_before
+    }
+
     /// As it says the same, it is written again now and then.
     pub(crate) fn refresh(&mut self) {
         let pause = REFRESH.mul_f64(1.0 - REFRESH_SPREAD * fastrand::f64());
@@ -119,6 +141,7 @@ impl Schedule {
     /// It could not be written, and is tried again.
     pub(crate) fn failed(&mut self) {
         self.writing = false;
+        self.unsure = true;
         let pause = RETRY * 2_u32.saturating_pow(self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         self.due = Some(Instant::now() + pause.min(RETRY_LIMIT));

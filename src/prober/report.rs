@@ -2,26 +2,24 @@
 //! ProbePolicies, and events.
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. [`news`] tells which of them say something new, [`status`] and [`policy`] turn
-//! those into statuses, and [`widespread`] sees what many clusters have in common: plain functions
+//! [`PolicyReport`]s. `status` and [`policy`] turn those into statuses, `key` tells which
+//! of these say something new, and [`widespread`] sees what many clusters have in common: plain functions
 //! all. What has just become otherwise is also told as events.
 
 mod book;
 mod changes;
-mod clusters;
+mod cluster;
 mod events;
-pub mod finding;
+mod finding;
 #[cfg(test)]
 mod fixtures;
+mod key;
 mod metrics;
-pub mod news;
-pub mod policy;
+mod policy;
 mod recall;
-mod record;
-mod reporter;
-pub mod status;
-pub mod summary;
-pub mod widespread;
+mod status;
+mod summary;
+mod widespread;
 mod wording;
 mod writer;
 
@@ -34,9 +32,8 @@ pub use self::{
     finding::{Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason},
     metrics::HealthMetrics,
     policy::PolicyReport,
-    reporter::{Known, Reporter},
     wording::evidence,
-    writer::Writer,
+    writer::{Known, Reporter, Writer},
 };
 use super::ledger::Problem;
 use crate::{

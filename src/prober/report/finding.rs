@@ -15,6 +15,8 @@ pub const WIDESPREAD: &str = "Widespread";
 /// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
 /// is of a type that is not known.
 const NOT_MEANT: [&str; 2] = ["Unreadable", "UnknownOperation"];
+/// The finding of a cluster that has not been probed yet.
+pub(super) const PENDING: &str = "Pending";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
 
@@ -107,7 +109,7 @@ impl fmt::Display for HeldBack {
 }
 
 /// Whether a cluster that is probed could be judged. One that is suspect is about to be.
-pub fn judged(finding: &Finding) -> bool {
+pub(super) fn judged(finding: &Finding) -> bool {
     matches!(
         finding,
         Finding::Judged(
@@ -128,7 +130,7 @@ pub(super) fn is_meant(skipped: &str) -> bool {
 /// The finding in one word.
 pub fn reason(finding: &Finding) -> &'static str {
     match finding {
-        Finding::Pending => "Pending",
+        Finding::Pending => PENDING,
         Finding::Unread { reason, .. } | Finding::Skipped { reason, .. } => reason,
         Finding::Judged(verdict, _) => verdict_reason(*verdict),
         Finding::Triggered { .. } => TRIGGER_FAILED,

@@ -7,12 +7,15 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use super::{
     ClusterReport,
     finding::{Finding, HeldBack},
+    key::Key,
+    status::status,
 };
 use crate::{
     api::{
-        self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterState, DependentRef,
-        DependentStatus, Mode, Protection,
+        self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
+        DependentRef, DependentStatus, Mode, Protection,
     },
+    health::cluster_health::{Keyed, date},
     observer::{NodeCounts, View},
     prober::{ledger::Problem, moment::Moment, verdict::Assessment},
 };
@@ -138,5 +141,28 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         roster: true,
         machines: None,
         protected: false,
+    }
+}
+
+/// The status of this report, written over the one before.
+pub(super) fn written(
+    report: &ClusterReport,
+    before: &ClusterHealthStatus,
+    now: Timestamp,
+) -> ClusterHealthStatus {
+    let mut status = status(report);
+    date(&mut status, before, now);
+    status
+}
+
+/// The same with its key.
+pub(super) fn keyed(report: &ClusterReport) -> Keyed<Key> {
+    Keyed {
+        status: written(
+            report,
+            &ClusterHealthStatus::default(),
+            Timestamp::UNIX_EPOCH,
+        ),
+        key: Key::of(report),
     }
 }

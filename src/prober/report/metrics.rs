@@ -15,10 +15,10 @@ use super::{
     ClusterReport,
     finding::{Finding, reason},
     policy::PolicyReport,
-    summary::Standing,
+    summary::{Standing, Summary},
 };
 use crate::{
-    api::Protection,
+    api::{ClusterHealthStatus, Protection},
     health::{WriterMetrics, set},
     runtime::metrics::Registry,
 };
@@ -46,24 +46,30 @@ struct StateLabel {
 /// How many clusters are in which state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Census {
-    pub(super) pending: usize,
-    pub(super) skipped: usize,
-    pub(super) judged: usize,
-    pub(super) undetermined: usize,
-    pub(super) protected: usize,
-    pub(super) overdue: usize,
-    pub(super) owed: usize,
-    pub(super) held: usize,
+    pub(super) probed: usize,
+    pending: usize,
+    skipped: usize,
+    judged: usize,
+    undetermined: usize,
+    protected: usize,
+    overdue: usize,
+    owed: usize,
+    held: usize,
 }
 
 impl Census {
-    pub(super) fn count(&mut self, standing: Standing) {
-        *match standing {
+    pub(super) fn count(&mut self, summary: &Summary<'_>, status: &ClusterHealthStatus) {
+        *match summary.standing {
             Standing::Pending => &mut self.pending,
             Standing::Skipped => &mut self.skipped,
             Standing::Judged => &mut self.judged,
             Standing::Doubtful => &mut self.undetermined,
         } += 1;
+        self.probed += usize::from(summary.probed);
+        self.protected += usize::from(summary.protected);
+        self.overdue += usize::from(summary.overdue);
+        self.held += usize::from(summary.held);
+        self.owed += status.dependents.iter().filter(|it| it.owed).count();
     }
 }
 

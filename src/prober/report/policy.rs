@@ -66,18 +66,18 @@ pub struct PolicyReport {
 
 /// What is known of one policy.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub(super) struct View<'a> {
     /// The policy.
-    pub policy: &'a PolicyReport,
+    pub(super) policy: &'a PolicyReport,
     /// Whether it carries the finalizer, as far as is known.
-    pub held: bool,
+    pub(super) held: bool,
     /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
     /// while it is being deleted also those that have not been looked at.
-    pub holding: &'a BTreeSet<Arc<str>>,
+    pub(super) holding: &'a BTreeSet<Arc<str>>,
     /// What is to be said of rights that are missing.
-    pub lacking: Option<&'a str>,
+    pub(super) lacking: Option<&'a str>,
     /// Clusters that fell silent at once, of whichever policy.
-    pub widespread: Option<&'a Widespread>,
+    pub(super) widespread: Option<&'a Widespread>,
 }
 
 /// The clusters of one policy, counted.
@@ -101,7 +101,7 @@ struct Tally<'a> {
 }
 
 /// The status that a policy asks for, given the one before.
-pub fn status<'a>(
+pub(super) fn status<'a>(
     view: &View<'a>,
     cluster: impl Fn(&str) -> Option<Summary<'a>>,
     before: &ProbePolicyStatus,
@@ -121,14 +121,6 @@ pub fn status<'a>(
             now,
         ),
     }
-}
-
-/// Whether the second status says something that the first did not.
-pub fn differs(before: &ProbePolicyStatus, after: &ProbePolicyStatus) -> bool {
-    before.observed_generation != after.observed_generation
-        || before.clusters != after.clusters
-        || before.protected_clusters != after.protected_clusters
-        || !conditions::same_words(&before.conditions, &after.conditions)
 }
 
 fn tally<'a>(view: &View<'a>, cluster: impl Fn(&str) -> Option<Summary<'a>>) -> Tally<'a> {

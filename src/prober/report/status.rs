@@ -1,11 +1,10 @@
 //! From a [`ClusterReport`] to the status of a ClusterHealth.
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     ClusterReport,
     finding::{Finding, HeldBack, is_meant, judged, reason},
-    news::is_other_result,
     wording,
 };
 use crate::{
@@ -20,35 +19,18 @@ const SUSPENDED: &str = "Suspended";
 /// Why one is degraded that is protected and not probed.
 pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";
 
-/// The status that the report asks for, given the one before.
-pub fn status(
-    report: &ClusterReport,
-    before: &ClusterHealthStatus,
-    now: Timestamp,
-) -> ClusterHealthStatus {
+/// The status that the report asks for, yet without times of transitions.
+pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
     let reason = reason(&report.finding);
     let evidence = wording::evidence(&report.finding);
     let message = wording::message(report, &evidence);
-    let last_transition_time = if before.protection == report.protection {
-        before.last_transition_time.clone()
-    } else {
-        Some(Time(now))
-    };
     let observed = report.observed.as_ref();
     let state = observed.map(|view| view.state);
-    let last_state_transition_time = match state {
-        None => None,
-        Some(_) if before.state == state && before.last_state_transition_time.is_some() => {
-            before.last_state_transition_time.clone()
-        }
-        Some(_) => Some(Time(now)),
-    };
     let nodes = observed.and_then(|view| view.nodes.as_ref());
     let of_all = |count: fn(&NodeCounts) -> usize| nodes.map(|nodes| nodes.of_all(count(nodes)));
     ClusterHealthStatus {
         state,
         state_message: observed.map(|view| conditions::bounded(&view.message)),
-        last_state_transition_time,
         nodes: of_all(|nodes| nodes.well),
         nodes_pid_pressure: of_all(|nodes| nodes.pid_pressure),
         nodes_memory_pressure: of_all(|nodes| nodes.memory_pressure),
@@ -71,41 +53,13 @@ pub fn status(
         },
         dependents: report.dependents.clone(),
         reason: Some(reason.to_owned()),
-        conditions: conditions::conditions(
-            wanted(report, reason, &evidence, &message),
-            &before.conditions,
-            None,
-            now,
-        ),
+        conditions: conditions::undated(wanted(report, reason, &evidence, &message), None),
         message: Some(conditions::bounded(&message)),
         protected_since: report.protected_since.map(Time),
         last_action: report.last_action.clone(),
-        last_transition_time,
         last_probe_time: report.probed.map(Time),
+        ..ClusterHealthStatus::default()
     }
-}
-
-/// Whether the second status says something that the first, which an earlier run has left, did not.
-/// Its messages carry counts, which are not worth a thousand writes after each restart.
-pub fn differs(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> bool {
-    before.state != after.state
-        || before.unhealthy_nodes != after.unhealthy_nodes
-        || before.nodes.is_some() != after.nodes.is_some()
-        || is_other_result(&before.checks, &after.checks)
-        || before.protection != after.protection
-        || before.policy != after.policy
-        || before.skipped != after.skipped
-        || before.reason != after.reason
-        || before.dependents != after.dependents
-        || before.protected_since != after.protected_since
-        || before.last_action != after.last_action
-        || before.leases.is_some() != after.leases.is_some()
-        || (expired(before) > 0 && expired(after) == 0)
-        || !conditions::same(&before.conditions, &after.conditions)
-}
-
-fn expired(status: &ClusterHealthStatus) -> i32 {
-    status.leases.as_ref().map_or(0, |leases| leases.expired)
 }
 
 fn wanted(

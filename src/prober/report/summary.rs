@@ -1,10 +1,8 @@
-//! What a policy needs to know of a cluster: by its report, or, before its loop has reported in
-//! this run, by what an earlier run has left in its ClusterHealth. So a restart changes nothing in
-//! what is said of a policy until there is something to say.
+//! What a policy needs to know of a cluster, by the status of its ClusterHealth. So a restart changes
+//! nothing in what is said of a policy until there is something to say.
 
 use super::{
-    ClusterReport,
-    finding::{Finding, HeldBack, WIDESPREAD, is_meant, judged, reason},
+    finding::{PENDING, WIDESPREAD, is_meant},
     status::PROTECTED_UNPROBED,
 };
 use crate::{
@@ -14,32 +12,32 @@ use crate::{
 
 /// One cluster, in brief.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary<'a> {
+pub(super) struct Summary<'a> {
     /// The responsible policy.
-    pub policy: Option<&'a str>,
+    pub(super) policy: Option<&'a str>,
     /// Whether its dependents are scaled down.
-    pub protection: Protection,
+    pub(super) protection: Protection,
     /// Whether it is protected, or a dependent is still owed its replicas.
-    pub protected: bool,
+    pub(super) protected: bool,
     /// Whether each dependent has been looked at in this run.
-    pub looked_at: bool,
+    pub(super) looked_at: bool,
     /// Whether it has been protected for too long.
-    pub overdue: bool,
+    pub(super) overdue: bool,
     /// Whether a Trigger fails that is not acted on, since it fails in many clusters.
-    pub held: bool,
+    pub(super) held: bool,
     /// The finding in one word.
-    pub reason: &'a str,
+    pub(super) reason: &'a str,
     /// What the finding amounts to.
-    pub standing: Standing,
+    pub(super) standing: Standing,
     /// Whether it is probed, so that it can be seen to fall silent.
-    pub probed: bool,
+    pub(super) probed: bool,
     /// Why a dependent is not where it should be, in one word.
-    pub trouble: Option<&'a str>,
+    pub(super) trouble: Option<&'a str>,
 }
 
 /// What a finding amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(super) enum Standing {
     /// Not probed yet.
     Pending,
     /// Not to be probed.
@@ -51,51 +49,24 @@ pub enum Standing {
 }
 
 impl<'a> Summary<'a> {
-    /// By what its loop reports.
-    pub fn of(report: &'a ClusterReport) -> Self {
-        let owed = report.dependents.iter().any(|dependent| dependent.owed);
-        Self {
-            policy: report.policy.as_deref(),
-            protection: report.protection,
-            protected: report.protection != Protection::None || owed,
-            looked_at: report.looked_at,
-            overdue: report.overdue,
-            held: report.held_back.as_ref().map(HeldBack::reason) == Some(WIDESPREAD),
-            reason: reason(&report.finding),
-            probed: !matches!(report.finding, Finding::Skipped { .. }),
-            standing: match &report.finding {
-                Finding::Pending => Standing::Pending,
-                Finding::Skipped { reason, .. } if is_meant(reason) => Standing::Skipped,
-                finding if judged(finding) => Standing::Judged,
-                Finding::Judged(..)
-                | Finding::Triggered { .. }
-                | Finding::Unread { .. }
-                | Finding::Skipped { .. } => Standing::Doubtful,
-            },
-            trouble: report.problems.first().map(|problem| problem.reason),
-        }
-    }
-
-    /// By what was last written of it. Nothing has been looked at yet.
-    pub fn recorded(status: &'a ClusterHealthStatus) -> Self {
+    /// By its status. Nothing has been looked at yet.
+    pub(super) fn of(status: &'a ClusterHealthStatus) -> Self {
         let condition = |kind: &str| status.conditions.iter().find(|known| known.type_ == kind);
         let holds = |kind: &str| condition(kind).filter(|known| known.status == "True");
         let owed = status.dependents.iter().any(|dependent| dependent.owed);
-        let reason = status.reason.as_deref().unwrap_or("Pending");
+        let reason = status.reason.as_deref().unwrap_or(PENDING);
+        let skipped = is_skipped(status);
         let standing = match reason {
-            _ if let Some(skipped) = status.skipped.as_deref() => match is_meant(skipped) {
-                true => Standing::Skipped,
-                false => Standing::Doubtful,
-            },
-            "Pending" => Standing::Pending,
+            _ if skipped && is_meant(reason) => Standing::Skipped,
+            _ if skipped => Standing::Doubtful,
+            PENDING => Standing::Pending,
             _ if holds(READY).is_some() => Standing::Judged,
             _ => Standing::Doubtful,
         };
         // Degraded also tells why a cluster cannot be judged, and that one is not probed.
-        let trouble = holds(DEGRADED).filter(|known| {
-            let expected = [reason, PROTECTED_UNPROBED].contains(&&*known.reason);
-            standing == Standing::Judged || standing == Standing::Doubtful && !expected
-        });
+        let trouble = holds(DEGRADED)
+            .map(|known| &*known.reason)
+            .filter(|why| ![reason, PROTECTED_UNPROBED].contains(why));
         Self {
             policy: status.policy.as_deref(),
             protection: status.protection,
@@ -104,29 +75,54 @@ impl<'a> Summary<'a> {
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
             held: condition(PROTECTING).is_some_and(|known| known.reason == WIDESPREAD),
             reason,
-            probed: status.skipped.is_none(),
+            probed: !skipped,
             standing,
-            trouble: trouble.map(|known| &*known.reason),
+            trouble,
         }
     }
 }
 
+/// Whether the cluster is not probed. One that is let go is probed, until it is restored.
+pub(super) fn is_skipped(status: &ClusterHealthStatus) -> bool {
+    status.skipped.is_some() && status.skipped == status.reason
+}
+
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::jiff::Timestamp;
     use rstest::rstest;
 
     use super::*;
     use crate::prober::{
         report::{
-            fixtures::{assessment, held, owed, problem, report, triggered},
-            status,
+            ClusterReport,
+            finding::Finding,
+            fixtures::{assessment, held, keyed, owed, problem, report, triggered},
         },
         verdict::{Doubt, Verdict},
     };
 
     fn judged(verdict: Verdict) -> ClusterReport {
         report(Finding::Judged(verdict, Box::new(assessment(5, 3))))
+    }
+
+    const TROUBLE: Option<&str> = Some("ScalingForbidden");
+
+    fn doubtful() -> ClusterReport {
+        judged(Verdict::Undetermined(Doubt::NoWrites))
+    }
+
+    fn protected(report: ClusterReport) -> ClusterReport {
+        ClusterReport {
+            protection: Protection::Active,
+            ..report
+        }
+    }
+
+    fn let_go(report: ClusterReport) -> ClusterReport {
+        ClusterReport {
+            let_go: Some(skipped().finding),
+            ..report
+        }
     }
 
     fn troubled(report: ClusterReport) -> ClusterReport {
@@ -154,46 +150,66 @@ mod tests {
         })
     }
 
-    /// A status tells a successor as much as the report told.
     #[rstest]
-    #[case::pending(report(Finding::Pending))]
-    #[case::healthy(judged(Verdict::Healthy))]
-    #[case::outage(judged(Verdict::Outage))]
-    #[case::triggered(report(triggered("", Finding::Pending)))]
-    #[case::held(ClusterReport {
-        held_back: held(true),
-        ..report(triggered("", Finding::Pending))
-    })]
-    #[case::doubtful(judged(Verdict::Undetermined(Doubt::NoWrites)))]
-    #[case::unread(report(Finding::Unread { reason: "Timeout", message: String::new() }))]
-    #[case::skipped(skipped())]
-    #[case::skipped_and_protected(ClusterReport { protection: Protection::Active, ..skipped() })]
-    #[case::unreadable(unreadable())]
-    #[case::unreadable_and_protected(ClusterReport { protection: Protection::Active, ..unreadable() })]
-    #[case::unreadable_and_troubled(troubled(unreadable()))]
-    #[case::troubled(troubled(judged(Verdict::Healthy)))]
-    #[case::troubled_and_doubtful(troubled(judged(Verdict::Undetermined(Doubt::NoWrites))))]
-    #[case::overdue(ClusterReport {
-        protection: Protection::Active,
-        overdue: true,
-        dependents: vec![owed("kcm")],
-        ..judged(Verdict::Outage)
-    })]
-    #[case::owed(ClusterReport { dependents: vec![owed("kcm")], ..judged(Verdict::Healthy) })]
-    fn a_status_says_what_its_report_said(#[case] report: ClusterReport) {
-        let before = ClusterHealthStatus::default();
-        let status = status::status(&report, &before, Timestamp::UNIX_EPOCH);
-        let expected = Summary {
-            looked_at: false,
-            ..Summary::of(&report)
-        };
-        assert_eq!(Summary::recorded(&status), expected);
+    #[case::pending(report(Finding::Pending), Standing::Pending, None)]
+    #[case::healthy(judged(Verdict::Healthy), Standing::Judged, None)]
+    #[case::outage(judged(Verdict::Outage), Standing::Judged, None)]
+    #[case::triggered(report(triggered("", Finding::Pending)), Standing::Judged, None)]
+    #[case::doubtful(doubtful(), Standing::Doubtful, None)]
+    #[case::unread(
+        report(Finding::Unread { reason: "Timeout", message: String::new() }),
+        Standing::Doubtful,
+        None
+    )]
+    #[case::skipped(skipped(), Standing::Skipped, None)]
+    #[case::skipped_and_protected(protected(skipped()), Standing::Skipped, None)]
+    #[case::skipped_and_troubled(troubled(protected(skipped())), Standing::Skipped, TROUBLE)]
+    #[case::let_go(let_go(judged(Verdict::Healthy)), Standing::Judged, None)]
+    #[case::let_go_and_troubled(troubled(let_go(doubtful())), Standing::Doubtful, TROUBLE)]
+    #[case::unreadable(unreadable(), Standing::Doubtful, None)]
+    #[case::unreadable_and_protected(protected(unreadable()), Standing::Doubtful, None)]
+    #[case::unreadable_and_troubled(troubled(unreadable()), Standing::Doubtful, TROUBLE)]
+    #[case::troubled(troubled(judged(Verdict::Healthy)), Standing::Judged, TROUBLE)]
+    #[case::troubled_and_doubtful(troubled(doubtful()), Standing::Doubtful, TROUBLE)]
+    fn what_a_finding_amounts_to(
+        #[case] report: ClusterReport,
+        #[case] standing: Standing,
+        #[case] trouble: Option<&str>,
+    ) {
+        let seen = keyed(&report);
+        let seen = Summary::of(&seen.status);
+        assert_eq!((seen.standing, seen.trouble), (standing, trouble));
+        assert_eq!(
+            seen.probed,
+            !matches!(report.finding, Finding::Skipped { .. })
+        );
+        assert_eq!(seen.protected, report.protection != Protection::None);
+        assert!(!seen.overdue && !seen.held);
+    }
+
+    #[test]
+    fn what_lasts_or_is_held_or_owed() {
+        let overdue = keyed(&ClusterReport {
+            overdue: true,
+            ..protected(judged(Verdict::Outage))
+        });
+        assert!(Summary::of(&overdue.status).overdue);
+        let held = keyed(&ClusterReport {
+            held_back: held(true),
+            ..report(triggered("", Finding::Pending))
+        });
+        assert!(Summary::of(&held.status).held);
+        let owed = keyed(&ClusterReport {
+            dependents: vec![owed("kcm")],
+            ..judged(Verdict::Healthy)
+        });
+        assert!(Summary::of(&owed.status).protected);
     }
 
     #[test]
     fn a_record_without_a_status_is_pending() {
         let status = ClusterHealthStatus::default();
-        let summary = Summary::recorded(&status);
+        let summary = Summary::of(&status);
         assert_eq!(summary.standing, Standing::Pending);
         assert!(!summary.protected);
     }

@@ -11,13 +11,12 @@ use std::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
-    ClusterReport,
-    finding::{Finding, HEALTHY},
+    finding::{HEALTHY, PENDING},
+    summary::is_skipped,
 };
 use crate::{
-    api::{ClusterHealthStatus, Protection},
+    api::{ClusterHealthStatus, Protection, is_outage},
     checks::spread::needed,
-    prober::verdict::Verdict,
 };
 
 /// Clusters that fell silent within this time of each other did so at once.
@@ -27,56 +26,38 @@ const FEWEST: usize = 3;
 
 /// Many clusters fell silent at once and still are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Widespread {
+pub(super) struct Widespread {
     /// Which.
-    pub clusters: BTreeSet<Arc<str>>,
+    pub(super) clusters: BTreeSet<Arc<str>>,
     /// When the first of them fell silent.
-    pub first: Timestamp,
+    pub(super) first: Timestamp,
     /// How many are probed in all.
-    pub probed: usize,
+    pub(super) probed: usize,
 }
 
-/// Since when the nodes of a cluster are silent, given what is known from before; `None` if they
-/// are not, or if nobody knows since when: that of a cluster that was not heard in this run, and is
-/// not protected either. What is protected stays silent until it is seen to be healthy.
-pub fn silent_since(
-    report: &ClusterReport,
+/// Since when the nodes of a cluster with this status are silent, given what is known from before;
+/// `None` if they are not, or if nobody knows since when: that of a cluster that was not heard in this
+/// run, and is not protected either. What is protected stays silent until it is seen to be healthy.
+pub(super) fn silent_since(
+    status: &ClusterHealthStatus,
     before: Option<Timestamp>,
     heard: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let protected = matches!(
-        report.protection,
-        Protection::ScalingDown | Protection::Active
-    );
-    let silent = match &report.finding {
-        Finding::Judged(Verdict::Outage, _) => true,
-        Finding::Judged(Verdict::Healthy, _) | Finding::Skipped { .. } => false,
-        Finding::Judged(Verdict::Undetermined(_), _)
-        | Finding::Unread { .. }
-        | Finding::Pending => protected,
-        // What fails in many clusters at once may be this side of all of them.
-        Finding::Triggered { .. } => true,
-    };
-    let since = before.or(report.protected_since);
+    let reason = status.reason.as_deref().unwrap_or(PENDING);
+    let protected = [Protection::ScalingDown, Protection::Active].contains(&status.protection);
+    // A check that fails in many clusters at the same time may fail on this side of all of them.
+    let silent = is_outage(reason) || protected && reason != HEALTHY && !is_skipped(status);
+    let since = before.or(status.protected_since.as_ref().map(|since| since.0));
     since.or(heard.then_some(now)).filter(|_| silent)
-}
-
-/// The same by what an earlier run has left, until there is a report.
-pub fn recorded_since(status: &ClusterHealthStatus) -> Option<Timestamp> {
-    let protected = matches!(
-        status.protection,
-        Protection::ScalingDown | Protection::Active
-    );
-    let healthy = status.reason.as_deref() == Some(HEALTHY);
-    let silent = protected && !healthy && status.skipped.is_none();
-    let since = status.protected_since.as_ref().filter(|_| silent);
-    since.map(|since| since.0)
 }
 
 /// The largest number of clusters that fell silent at once, if it is worth telling. Of several as
 /// large, the first.
-pub fn widespread(silent: &BTreeMap<Arc<str>, Timestamp>, probed: usize) -> Option<Widespread> {
+pub(super) fn widespread(
+    silent: &BTreeMap<Arc<str>, Timestamp>,
+    probed: usize,
+) -> Option<Widespread> {
     let needed = needed(FEWEST, probed);
     if silent.len() < needed {
         return None;
@@ -103,7 +84,7 @@ pub fn widespread(silent: &BTreeMap<Arc<str>, Timestamp>, probed: usize) -> Opti
 
 impl Widespread {
     /// For people.
-    pub fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         format!(
             "{} of {} probed clusters fell silent, or failed a Trigger, within {}s, the first at {:.0}: \
              look for a common cause (network of the seed, NAT, load balancer, DNS)",

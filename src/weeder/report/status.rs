@@ -53,17 +53,6 @@ pub(super) fn status(
     }
 }
 
-/// Whether the second status says something that the first did not.
-pub(super) fn differs(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> bool {
-    before.observed_generation != after.observed_generation
-        || before.services != after.services
-        || before.open_windows != after.open_windows
-        || before.weeded != after.weeded
-        || before.last_weeds != after.last_weeds
-        || before.left_alone != after.left_alone
-        || !conditions::same_words(&before.conditions, &after.conditions)
-}
-
 /// Whether a reason of the condition Degraded is that pods are not deleted that should be.
 pub(super) fn is_trouble(reason: &str) -> bool {
     TROUBLES.iter().any(|(known, _)| *known == reason)

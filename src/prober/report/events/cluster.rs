@@ -133,8 +133,7 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::{Finding, HeldBack},
-                fixtures::{assessment, closed, held, owed, problem, report, triggered},
-                status,
+                fixtures::{self, assessment, closed, held, owed, problem, report, triggered},
             },
             verdict::{Doubt, Verdict, ZoneCount},
         },
@@ -246,9 +245,11 @@ mod tests {
         after: &ClusterReport,
     ) -> (ClusterHealthStatus, ClusterHealthStatus) {
         let none = ClusterHealthStatus::default();
-        let before =
-            before.map_or_else(|| none.clone(), |it| status::status(&it, &none, time(100)));
-        let after = status::status(after, &before, time(825));
+        let before = before.map_or_else(
+            || none.clone(),
+            |it| fixtures::written(&it, &none, time(100)),
+        );
+        let after = fixtures::written(after, &before, time(825));
         (before, after)
     }
 

@@ -177,7 +177,6 @@ mod tests {
             ClusterReport,
             finding::Finding,
             fixtures::{self, owed, report},
-            status,
         },
     };
 
@@ -235,7 +234,7 @@ mod tests {
             ..report(Finding::Pending)
         };
         let before = ClusterHealthStatus::default();
-        let said = status::status(&troubled, &before, Timestamp::UNIX_EPOCH);
+        let said = fixtures::written(&troubled, &before, Timestamp::UNIX_EPOCH);
         let forbidden = Some(&SCALING_FORBIDDEN);
         let news = news(Deed::Trouble(problem("ScalingForbidden")), "");
         let tell = |troubles: &mut Option<Troubles>| {

@@ -95,7 +95,7 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{assessment, owed, report},
+                fixtures::{assessment, keyed, owed, report},
                 policy::{PolicyReport, View},
                 summary::Summary,
                 widespread::Widespread,
@@ -207,7 +207,13 @@ mod tests {
             lacking: lacking.as_deref(),
             widespread: case.widespread.then_some(&spread),
         };
-        let summary = |_: &str| Some(Summary::of(&case.cluster));
+        let seen = keyed(&case.cluster);
+        let summary = |_: &str| {
+            Some(Summary {
+                looked_at: seen.key.looked_at,
+                ..Summary::of(&seen.status)
+            })
+        };
         policy::status(&view, summary, before, Timestamp::UNIX_EPOCH)
     }
 

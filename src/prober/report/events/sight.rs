@@ -2,13 +2,10 @@
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::super::{
-    ClusterReport,
-    summary::{Standing, Summary},
-    wording,
-};
+use super::super::summary::{Standing, Summary};
 use crate::{
     api::ClusterHealthStatus,
+    health::conditions::READY,
     health::events::{
         Event,
         kinds::{JUDGED, UNDETERMINED},
@@ -30,37 +27,42 @@ impl Sight {
     /// As an earlier run has left it.
     pub(in crate::prober::report) fn recorded(status: &ClusterHealthStatus) -> Self {
         Self {
-            lost: Summary::recorded(status).standing == Standing::Doubtful,
+            lost: Summary::of(status).standing == Standing::Doubtful,
             ..Self::default()
         }
     }
 
-    /// Takes up a report: the second probe in a row without a verdict is told, or at once that it is
-    /// not even tried; and the first with one after that.
-    pub(in crate::prober::report) fn look(&mut self, report: &ClusterReport) -> Option<Event> {
-        let seen = Summary::of(report);
-        let again = self.since.is_some_and(|since| report.probed > Some(since));
+    /// Takes up the newest status: the second probe in a row without a verdict is told, or at once that
+    /// it is not even tried; and the first with one after that.
+    pub(in crate::prober::report) fn look(
+        &mut self,
+        status: &ClusterHealthStatus,
+    ) -> Option<Event> {
+        let seen = Summary::of(status);
+        let probed = status.last_probe_time.as_ref().map(|probed| probed.0);
+        let again = self.since.is_some_and(|since| probed > Some(since));
         if seen.standing != Standing::Doubtful {
-            self.before = report.probed;
+            self.before = probed;
         }
+        let ready = status.conditions.iter().find(|it| it.type_ == READY);
+        let evidence = ready.map_or("", |ready| &ready.message);
         match seen.standing {
             Standing::Doubtful if self.lost => None,
-            Standing::Doubtful if again || report.probed == self.before => {
+            Standing::Doubtful if again || probed == self.before => {
                 self.lost = true;
-                let evidence = wording::evidence(&report.finding);
                 Some(Event::new(
                     &UNDETERMINED,
                     format!("{}: {evidence}", seen.reason),
                 ))
             }
             Standing::Doubtful => {
-                self.since = self.since.or(report.probed);
+                self.since = self.since.or(probed);
                 None
             }
             Standing::Judged => {
                 self.since = None;
                 let found = std::mem::take(&mut self.lost);
-                found.then(|| Event::new(&JUDGED, wording::evidence(&report.finding)))
+                found.then(|| Event::new(&JUDGED, evidence))
             }
             Standing::Skipped => {
                 (self.lost, self.since) = (false, None);
@@ -78,9 +80,9 @@ mod tests {
         health::events::Kind,
         prober::{
             report::{
+                ClusterReport,
                 finding::Finding,
-                fixtures::{assessment, report},
-                status,
+                fixtures::{self, assessment, keyed, report},
             },
             verdict::{Doubt, Verdict},
         },
@@ -122,7 +124,9 @@ mod tests {
     }
 
     fn told(sight: &mut Sight, reports: &[ClusterReport]) -> Vec<&'static Kind> {
-        let events = reports.iter().filter_map(|report| sight.look(report));
+        let events = reports
+            .iter()
+            .filter_map(|report| sight.look(&keyed(report).status));
         events.map(|event| event.kind).collect()
     }
 
@@ -172,7 +176,7 @@ mod tests {
     fn a_restart_repeats_nothing() {
         let status = |report| {
             let before = ClusterHealthStatus::default();
-            status::status(&report, &before, Timestamp::UNIX_EPOCH)
+            fixtures::written(&report, &before, Timestamp::UNIX_EPOCH)
         };
         let mut sight = Sight::recorded(&status(unread(1)));
         assert_eq!(told(&mut sight, &[unread(2), unread(3)]), [] as [&Kind; 0]);

@@ -9,7 +9,7 @@ use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, owed, problem, report},
+        fixtures::{assessment, keyed, owed, problem, report},
     },
     *,
 };
@@ -128,7 +128,17 @@ fn written_after(
         .cloned()
         .zip(reports)
         .collect();
-    let of = |name: &str| Some(Summary::of(clusters.get(name)?));
+    let clusters: BTreeMap<_, _> = clusters
+        .into_iter()
+        .map(|(name, report)| (name, keyed(&report)))
+        .collect();
+    let of = |name: &str| {
+        let seen = clusters.get(name)?;
+        Some(Summary {
+            looked_at: seen.key.looked_at,
+            ..Summary::of(&seen.status)
+        })
+    };
     let lacking = OUTAGE.lacking(missing);
     let holding = clusters.keys().filter(|name| {
         let seen = of(name).unwrap();

@@ -5,10 +5,18 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::{
-    super::fixtures::{assessment, report, triggered},
+    super::{
+        ClusterReport,
+        finding::Finding,
+        fixtures::{assessment, keyed, report, triggered},
+    },
     *,
 };
-use crate::prober::verdict::Doubt;
+use crate::prober::verdict::{Doubt, Verdict};
+
+fn written(report: &ClusterReport) -> ClusterHealthStatus {
+    keyed(report).status
+}
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -96,7 +104,7 @@ fn who_is_silent(#[case] finding: Finding, #[case] protection: Protection, #[cas
         protection,
         ..report(finding)
     };
-    let since = silent_since(&report, None, true, at(7));
+    let since = silent_since(&written(&report), None, true, at(7));
     assert_eq!(since, expected.then(|| at(7)));
 }
 
@@ -107,7 +115,7 @@ fn the_onset_stays_and_outlives_a_restart() {
         protected_since: Some(at(5)),
         ..report(judged(Verdict::Outage))
     };
-    let since = |before, heard| silent_since(&protected, before, heard, at(9));
+    let since = |before, heard| silent_since(&written(&protected), before, heard, at(9));
     assert_eq!(since(Some(at(3)), true), Some(at(3)));
     assert_eq!(since(None, true), Some(at(5)));
     assert_eq!(since(None, false), Some(at(5)));
@@ -117,7 +125,10 @@ fn the_onset_stays_and_outlives_a_restart() {
 #[test]
 fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
     let unprotected = report(judged(Verdict::Outage));
-    assert_eq!(silent_since(&unprotected, None, false, at(9)), None);
+    assert_eq!(
+        silent_since(&written(&unprotected), None, false, at(9)),
+        None
+    );
 }
 
 #[rstest]
@@ -127,7 +138,10 @@ fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
 #[case::healthy_again(status(Protection::Active, "Healthy"), false)]
 #[case::being_restored(status(Protection::Restoring, "Timeout"), false)]
 #[case::triggered(status(Protection::Active, "TriggerFailed"), true)]
-#[case::unprotected(status(Protection::None, "Outage"), false)]
+#[case::unprotected(
+    ClusterHealthStatus { protected_since: None, ..status(Protection::None, "Outage") },
+    false
+)]
 #[case::not_probed_any_more(
     ClusterHealthStatus {
         skipped: Some("Hibernated".to_owned()),
@@ -136,7 +150,10 @@ fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
     false
 )]
 fn what_an_earlier_run_has_left(#[case] status: ClusterHealthStatus, #[case] silent: bool) {
-    assert_eq!(recorded_since(&status), silent.then(|| at(5)));
+    assert_eq!(
+        silent_since(&status, None, false, at(9)),
+        silent.then(|| at(5))
+    );
 }
 
 fn status(protection: Protection, reason: &str) -> ClusterHealthStatus {
