@@ -2,12 +2,11 @@
 //!
 //! Pure functions of those who report compare the status that was there with the one that was just
 //! written, so a refresh tells nothing, nor does a restart. What they yield waits in the bounded
-//! [`queue`] of the [`outbox`] until the [`publisher`] has sent what came before: an event may be
+//! [`queue`] of the [`outbox`] until what came before has been sent: an event may be
 //! late, or lost, but holds up nothing else.
 
 pub(crate) mod kinds;
 pub(crate) mod outbox;
-mod publisher;
 mod queue;
 pub(crate) mod rules;
 

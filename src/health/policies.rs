@@ -1,6 +1,6 @@
 //! The statuses of policies of one kind: what is there, as far as is known, and when it is written.
 
-use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
@@ -11,6 +11,7 @@ use super::{
     events,
     request::{WriteError, complain, write_status},
     schedule::Schedule,
+    writer::{Write, write},
 };
 use crate::runtime::seed::Seed;
 
@@ -20,11 +21,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What is reported of a policy.
-pub(crate) trait Reported: PartialEq + Send {
+pub(crate) trait Reported: PartialEq + Send + 'static {
     /// The kind of the policy.
     type Policy: Resource<DynamicType = ()>;
     /// Its status.
     type Status: Clone + PartialEq + Serialize + Send + Sync + 'static;
+
+    /// The name of that kind.
+    const KIND: &'static str;
 
     fn name(&self) -> &Arc<str>;
     fn uid(&self) -> &Arc<str>;
@@ -50,7 +54,7 @@ impl<R: Reported, M> Default for Policies<R, M> {
     }
 }
 
-impl<R: Reported, M> Policies<R, M> {
+impl<R: Reported, M: 'static> Policies<R, M> {
     /// Takes up all policies that there are; `new` gives the status that an earlier run has left.
     pub(crate) fn take(&mut self, reports: Vec<R>, mut new: impl FnMut(&R) -> (R::Status, M)) {
         let now = Instant::now();
@@ -113,14 +117,41 @@ impl<R: Reported, M> Policies<R, M> {
         self.0.iter()
     }
 
-    /// A write of this status has ended. If it succeeded, returns the policy and the status before.
-    pub(crate) fn written(
+    /// Begins to write this status of a policy, unless it says nothing new. `all` are the policies in the
+    /// content; when it was written, `wrote` receives the status before.
+    pub(crate) fn write<C: 'static>(
+        &mut self,
+        seed: &Seed,
+        name: &str,
+        status: R::Status,
+        all: fn(&mut C) -> &mut Self,
+        wrote: fn(&mut C, &str, &R::Status),
+    ) -> Option<Write<C>> {
+        let policy = self.0.get_mut(name)?;
+        if !policy.schedule.is_doubtful() && policy.status == status {
+            policy.schedule.settle(LOOK);
+            return None;
+        }
+        policy.schedule.begin();
+        let (name, uid) = (policy.report.name().clone(), policy.report.uid().clone());
+        let (seed, about, new) = (seed.clone(), name.clone(), status.clone());
+        let request = async move { write_status::<R::Policy>(&seed, &about, &new).await };
+        Some(write(R::KIND, request, move |content: &mut C, result| {
+            let before = all(content).written(&name, &uid, status, result);
+            if let Some(before) = before {
+                wrote(content, &name, &before);
+            }
+        }))
+    }
+
+    /// A write of this status has ended. If it succeeded, returns the status before.
+    fn written(
         &mut self,
         name: &str,
         uid: &str,
         status: R::Status,
         result: Result<Option<String>, WriteError>,
-    ) -> Option<(&Policy<R, M>, R::Status)> {
+    ) -> Option<R::Status> {
         let policy = self.0.get_mut(name)?;
         if **policy.report.uid() != *uid {
             // What was meant for a predecessor of the same name may have been written to this one.
@@ -130,9 +161,8 @@ impl<R: Reported, M> Policies<R, M> {
         // If it was deleted, the watch reports that.
         let gone = result.as_ref().is_err_and(WriteError::is_not_found);
         if let Some(error) = result.err().filter(|_| !gone) {
-            let kind = R::Policy::kind(&());
             let tried = "write the status of";
-            complain(tried, &kind, name, &policy.schedule, &error);
+            complain(tried, R::KIND, name, &policy.schedule, &error);
             policy.schedule.failed();
             return None;
         }
@@ -142,26 +172,11 @@ impl<R: Reported, M> Policies<R, M> {
             policy.schedule.hurry(Instant::now());
         }
         let before = std::mem::replace(&mut policy.status, status);
-        (!gone).then_some((&*policy, before))
+        (!gone).then_some(before)
     }
 }
 
 impl<R: Reported, M> Policy<R, M> {
-    /// Begins to write this status, unless it says nothing new.
-    pub(crate) fn write(
-        &mut self,
-        seed: &Seed,
-        status: R::Status,
-    ) -> Option<impl Future<Output = Result<Option<String>, WriteError>> + Send + use<R, M>> {
-        if !self.schedule.is_doubtful() && self.status == status {
-            self.schedule.settle(LOOK);
-            return None;
-        }
-        self.schedule.begin();
-        let (seed, name) = (seed.clone(), self.report.name().clone());
-        Some(async move { write_status::<R::Policy>(&seed, &name, &status).await })
-    }
-
     /// The policy, as events refer to it.
     pub(crate) fn regarding(&self) -> ObjectReference {
         events::regarding::<R::Policy>(self.report.name(), Some(self.report.uid()))

@@ -1,64 +1,37 @@
-//! What the events on policies have in common: what is told when a condition begins to hold or ends,
-//! and when rights are missing.
+//! Events on policies: something begins to hold in its status, or ends.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Event, Kind, holding};
-use crate::health::{
-    conditions::{DELETING, READY, STALLED},
-    rights::Rights,
-};
+use crate::health::conditions::{DELETING, READY};
 
-/// What is told when a condition begins to hold, and when it ends.
+/// The events when something begins to hold, and when it ends.
 pub(crate) struct Rule {
-    pub(crate) condition: &'static str,
+    /// The message in these conditions while it holds, which is that of the first event.
+    pub(crate) holds: fn(&[Condition]) -> Option<&str>,
     pub(crate) begins: &'static Kind,
-    pub(crate) ends: &'static Kind,
-    /// What is told then.
-    pub(crate) ended: &'static str,
+    /// With its message.
+    pub(crate) ends: Option<(&'static Kind, &'static str)>,
 }
 
-/// The events of these conditions, given the ones before. The message of a condition is told when it
-/// begins.
-pub(crate) fn changes(
-    rules: &[Rule],
-    before: &[Condition],
-    after: &[Condition],
-) -> impl Iterator<Item = Event> {
-    let deleting = is_deleting(after);
-    // One that is being deleted is obeyed no more than before.
-    let told = move |rule: &&Rule| !(deleting && rule.condition == STALLED);
-    let rules = rules.iter().filter(told);
-    rules.filter_map(|rule| rule.change(before, after))
-}
-
-impl Rule {
-    fn change(&self, before: &[Condition], after: &[Condition]) -> Option<Event> {
-        let said = holding(before, self.condition);
-        match (said, holding(after, self.condition)) {
-            (None, Some(now)) => Some(Event::new(self.begins, &*now.message)),
-            (Some(_), None) => Some(Event::new(self.ends, self.ended)),
+/// The events of these rules, given the conditions before.
+pub(crate) fn changes(rules: &[Rule], before: &[Condition], after: &[Condition]) -> Vec<Event> {
+    let rules = rules
+        .iter()
+        .filter_map(|rule| match ((rule.holds)(before), (rule.holds)(after)) {
+            (None, Some(message)) => Some(Event::new(rule.begins, message)),
+            (Some(_), None) => rule.ends.map(|(kind, message)| Event::new(kind, message)),
             (None, None) | (Some(_), Some(_)) => None,
-        }
-    }
+        });
+    // A policy that is being deleted is obeyed no more than before.
+    let deleting = |it: &Condition| it.type_ == READY && it.reason == DELETING;
+    let deleting = after.iter().any(deleting);
+    rules
+        .filter(|event| !(deleting && event.kind.action == "Validate"))
+        .collect()
 }
 
-/// That rights are missing, or none is any more.
-pub(crate) fn rights(
-    rights: &Rights,
-    (missing, suffice): (&'static Kind, &'static Kind),
-    before: &[Condition],
-    after: &[Condition],
-) -> Option<Event> {
-    match (rights.told(before), rights.told(after)) {
-        (None, Some(now)) => Some(Event::new(missing, now)),
-        (Some(_), None) => Some(Event::new(suffice, rights.suffice)),
-        (None, None) | (Some(_), Some(_)) => None,
-    }
-}
-
-/// Whether the policy is being deleted.
-fn is_deleting(conditions: &[Condition]) -> bool {
-    let mut conditions = conditions.iter();
-    conditions.any(|known| known.type_ == READY && known.reason == DELETING)
+/// The message of the condition of this type, if it holds.
+pub(crate) fn message<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a str> {
+    holding(conditions, kind).map(|known| &*known.message)
 }

@@ -98,6 +98,8 @@ impl Reported for PolicyReport {
     type Policy = ProbePolicy;
     type Status = ProbePolicyStatus;
 
+    const KIND: &'static str = "ProbePolicy";
+
     fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -457,18 +459,25 @@ impl Book {
 
     fn write_policy(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
         let status = self.policy_status(name)?;
-        let policy = self.policies.get_mut(name)?;
+        let write = self.policies.write(
+            seed,
+            name,
+            status,
+            |book: &mut Self| &mut book.policies,
+            Self::policy_written,
+        );
         // A schedule that is settled forgets what is due later.
-        self.concerns_policies |= policy.more.look_again.is_some();
-        let request = policy.write(seed, status.clone())?;
-        let (name, uid) = (name.clone(), policy.report.uid.clone());
-        Some(write(
-            "ProbePolicy",
-            request,
-            move |book: &mut Self, result| {
-                book.policy_written(&name, &uid, status, result);
-            },
-        ))
+        self.concerns_policies |= self.policies.get(name)?.more.look_again.is_some();
+        write
+    }
+
+    fn policy_written(&mut self, name: &str, before: &ProbePolicyStatus) {
+        if let Some(policy) = self.policies.get(name) {
+            self.concerns_policies |= policy.more.look_again.is_some();
+            let events = events::policy::transitions(before, &policy.status);
+            let events = events.into_iter().map(|it| (policy.regarding(), it));
+            self.news.extend(events);
+        }
     }
 
     fn write_finalizer(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
@@ -505,22 +514,6 @@ impl Book {
     fn cluster_deleted(&mut self, name: &str, result: Result<(), WriteError>) {
         if self.edit(name, |cluster| cluster.deleted(name, result)) == Some(true) {
             self.forget(name);
-        }
-    }
-
-    fn policy_written(
-        &mut self,
-        name: &str,
-        uid: &str,
-        status: ProbePolicyStatus,
-        result: Result<Option<String>, WriteError>,
-    ) {
-        let policy = self.policies.with_uid(name, uid);
-        self.concerns_policies |= policy.is_some_and(|it| it.more.look_again.is_some());
-        if let Some((policy, before)) = self.policies.written(name, uid, status, result) {
-            let events = events::policy::transitions(&before, &policy.status);
-            let events = events.into_iter().map(|it| (policy.regarding(), it));
-            self.news.extend(events);
         }
     }
 

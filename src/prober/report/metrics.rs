@@ -226,51 +226,33 @@ impl Sample {
 
 impl Each {
     fn register(&self, registry: &mut Registry) {
-        registry.register(
+        let mut show = |name, labels, help, rows| {
+            let each = self.clone();
+            registry.register(name, labels, help, Shown { each, rows });
+        };
+        show(
             "cluster_finding",
             &["cluster", "reason"],
             "1 for what was found last of each cluster, by the reason that its ClusterHealth gives",
-            self.show(|name, sample, encoder| {
-                let labels = [("cluster", name), ("reason", sample.reason)];
-                encoder.encode_family(&labels)?.encode_gauge(&1_i64)
-            }),
+            |sample| vec![(Some(("reason", sample.reason)), 1)],
         );
-        registry.register(
+        show(
             "cluster_protected",
             &["cluster"],
             "1 for each cluster whose dependents are scaled down or not all back, 0 for others",
-            self.show(|name, sample, encoder| {
-                let protected = i64::from(sample.protected);
-                encoder
-                    .encode_family(&[("cluster", name)])?
-                    .encode_gauge(&protected)
-            }),
+            |sample| vec![(None, usize::from(sample.protected))],
         );
-        registry.register(
+        show(
             "cluster_leases",
             &["cluster", "state"],
             "Node leases of each cluster that was judged: candidates (all that count), and of these \
              expired and unknown",
-            self.show(|name, sample, encoder| {
-                let states = ["candidates", "expired", "unknown"];
-                for (state, count) in states.into_iter().zip(sample.leases.into_iter().flatten()) {
-                    let labels = [("cluster", name), ("state", state)];
-                    let count = i64::try_from(count).unwrap_or(i64::MAX);
-                    encoder.encode_family(&labels)?.encode_gauge(&count)?;
-                }
-                Ok(())
-            }),
+            |sample| {
+                let states = ["candidates", "expired", "unknown"].map(|it| Some(("state", it)));
+                let counts = sample.leases.into_iter().flatten();
+                states.into_iter().zip(counts).collect()
+            },
         );
-    }
-
-    fn show<F>(&self, encode: F) -> Shown<F>
-    where
-        F: Fn(&str, &Sample, &mut MetricEncoder<'_>) -> fmt::Result,
-    {
-        Shown {
-            each: self.clone(),
-            encode,
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Sample>> {
@@ -278,27 +260,28 @@ impl Each {
     }
 }
 
+/// The series of a cluster: a label beside its name, and the value.
+type Rows = Vec<(Option<(&'static str, &'static str)>, usize)>;
+
 /// A gauge with series for each cluster.
-struct Shown<F> {
+#[derive(Debug)]
+struct Shown {
     each: Each,
-    encode: F,
+    rows: fn(&Sample) -> Rows,
 }
 
-impl<F> fmt::Debug for Shown<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shown").finish_non_exhaustive()
-    }
-}
-
-impl<F> EncodeMetric for Shown<F>
-where
-    F: Fn(&str, &Sample, &mut MetricEncoder<'_>) -> fmt::Result,
-{
+impl EncodeMetric for Shown {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         // To put it into text takes longer than to copy it, and the writer must not wait.
         let samples = self.each.lock().clone();
-        let mut samples = samples.iter();
-        samples.try_for_each(|(name, sample)| (self.encode)(name, sample, &mut encoder))
+        for (name, sample) in &samples {
+            for (label, value) in (self.rows)(sample) {
+                let labels: Vec<_> = [("cluster", &**name)].into_iter().chain(label).collect();
+                let value = i64::try_from(value).unwrap_or(i64::MAX);
+                encoder.encode_family(&labels)?.encode_gauge(&value)?;
+            }
+        }
+        Ok(())
     }
 
     fn metric_type(&self) -> MetricType {

@@ -12,7 +12,7 @@ use crate::{
         events::Event,
         policies::{Policies, Reported},
         rights::RECOVERY,
-        writer::{Content, Next, Write, write},
+        writer::{Content, Next, Write},
     },
     runtime::seed::Seed,
 };
@@ -20,6 +20,8 @@ use crate::{
 impl Reported for WeedReport {
     type Policy = WeedPolicy;
     type Status = WeedPolicyStatus;
+
+    const KIND: &'static str = "WeedPolicy";
 
     fn name(&self) -> &Arc<str> {
         &self.name
@@ -71,25 +73,19 @@ impl Content for WeedBook {
     }
 
     fn write(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
-        let policy = self.policies.get_mut(name)?;
+        let policy = self.policies.get(name)?;
         let lacking = match self.asked {
             true => self.lacking.as_deref(),
             false => RECOVERY.told(&policy.status.conditions),
         };
         let status = status::status(&policy.report, lacking, &policy.status, Timestamp::now());
-        let request = policy.write(seed, status.clone())?;
-        let (name, uid) = (name.clone(), policy.report.uid.clone());
-        Some(write(
-            "WeedPolicy",
-            request,
-            move |book: &mut Self, result| {
-                let written = book.policies.written(&name, &uid, status, result);
-                if let Some((policy, before)) = written {
-                    let events = transitions(&before, &policy.status).into_iter();
-                    book.news.extend(events.map(|it| (policy.regarding(), it)));
-                }
-            },
-        ))
+        self.policies.write(
+            seed,
+            name,
+            status,
+            |book: &mut Self| &mut book.policies,
+            Self::written,
+        )
     }
 
     /// What was done is recorded nowhere else.
@@ -105,6 +101,14 @@ impl Content for WeedBook {
 }
 
 impl WeedBook {
+    fn written(&mut self, name: &str, before: &WeedPolicyStatus) {
+        if let Some(policy) = self.policies.get(name) {
+            let events = transitions(before, &policy.status).into_iter();
+            let events = events.map(|it| (policy.regarding(), it));
+            self.news.extend(events);
+        }
+    }
+
     /// All policies that there are.
     pub(super) fn take_policies(&mut self, reports: Vec<WeedReport>) {
         self.policies.take(reports, |it| (it.recorded.clone(), ()));

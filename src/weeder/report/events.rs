@@ -1,7 +1,5 @@
 //! Events on a WeedPolicy: what its status says now and did not say before.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
 use super::status::is_trouble;
 use crate::{
     api::WeedPolicyStatus,
@@ -13,46 +11,45 @@ use crate::{
                 WEED_INVALID, WEED_RIGHTS_MISSING, WEED_RIGHTS_SUFFICE, WEED_VALID, WEEDING,
                 WEEDING_OVER, WEEDING_TROUBLE, WEEDING_UNTROUBLED,
             },
-            rules::{self, Rule},
+            rules::{Rule, changes, message},
         },
         rights::RECOVERY,
     },
 };
 
-const RULES: [Rule; 2] = [
+const RULES: [Rule; 4] = [
     Rule {
-        condition: conditions::STALLED,
+        holds: |it| message(it, conditions::STALLED),
         begins: &WEED_INVALID,
-        ends: &WEED_VALID,
-        ended: "the policy is valid, and obeyed",
+        ends: Some((&WEED_VALID, "the policy is valid, and obeyed")),
     },
     Rule {
-        condition: conditions::WEEDING,
+        holds: |it| message(it, conditions::WEEDING),
         begins: &WEEDING,
-        ends: &WEEDING_OVER,
-        ended: "none of its windows is open any more",
+        ends: Some((&WEEDING_OVER, "none of its windows is open any more")),
+    },
+    Rule {
+        holds: |it| {
+            let degraded = holding(it, conditions::DEGRADED);
+            let trouble = degraded.filter(|known| is_trouble(&known.reason));
+            trouble.map(|known| &*known.message)
+        },
+        begins: &WEEDING_TROUBLE,
+        ends: Some((
+            &WEEDING_UNTROUBLED,
+            "nothing is known any more that keeps pods from being deleted",
+        )),
+    },
+    Rule {
+        holds: |it| RECOVERY.told(it),
+        begins: &WEED_RIGHTS_MISSING,
+        ends: Some((&WEED_RIGHTS_SUFFICE, RECOVERY.suffice)),
     },
 ];
 
 /// The events of a status that was written, given the one that was there.
 pub(super) fn transitions(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> Vec<Event> {
-    let (said, now) = (&*before.conditions, &*after.conditions);
-    let changes = rules::changes(&RULES, said, now);
-    let trouble = match (trouble(said), trouble(now)) {
-        (None, Some(now)) => Some(Event::new(&WEEDING_TROUBLE, &*now.message)),
-        (Some(_), None) => Some(Event::new(
-            &WEEDING_UNTROUBLED,
-            "nothing is known any more that keeps pods from being deleted",
-        )),
-        (None, None) | (Some(_), Some(_)) => None,
-    };
-    let kinds = (&WEED_RIGHTS_MISSING, &WEED_RIGHTS_SUFFICE);
-    let rights = rules::rights(&RECOVERY, kinds, said, now);
-    changes.chain(trouble).chain(rights).collect()
-}
-
-fn trouble(conditions: &[Condition]) -> Option<&Condition> {
-    holding(conditions, conditions::DEGRADED).filter(|known| is_trouble(&known.reason))
+    changes(&RULES, &before.conditions, &after.conditions)
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
 use super::super::policy;
 use crate::{
     api::{FINALIZER, ProbePolicyStatus},
@@ -16,36 +14,55 @@ use crate::{
                 LETTING_GO, NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID,
                 WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
             },
-            rules::{self, Rule},
+            rules::{Rule, changes, message},
         },
         rights::OUTAGE,
     },
 };
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 6] = [
     Rule {
-        condition: conditions::STALLED,
+        holds: |it| message(it, conditions::STALLED),
         begins: &INVALID,
-        ends: &VALID,
-        ended: "the policy is valid, and obeyed",
+        ends: Some((&VALID, "the policy is valid, and obeyed")),
     },
     Rule {
-        condition: conditions::CONFLICTED,
+        holds: |it| message(it, conditions::CONFLICTED),
         begins: &CONFLICTED,
-        ends: &NOT_CONFLICTED,
-        ended: "no cluster that the policy selects is probed by another one any more",
+        ends: Some((
+            &NOT_CONFLICTED,
+            "no cluster that the policy selects is probed by another one any more",
+        )),
     },
     Rule {
-        condition: conditions::WIDESPREAD_OUTAGE,
+        holds: |it| message(it, conditions::WIDESPREAD_OUTAGE),
         begins: &WIDESPREAD_OUTAGE,
-        ends: &WIDESPREAD_OUTAGE_OVER,
-        ended: "few of the clusters that fell silent at once still are, or none of this policy",
+        ends: Some((
+            &WIDESPREAD_OUTAGE_OVER,
+            "few of the clusters that fell silent at once still are, or none of this policy",
+        )),
     },
     Rule {
-        condition: conditions::PROTECTING,
+        holds: |it| message(it, conditions::PROTECTING),
         begins: &FIRST_PROTECTED,
-        ends: &NONE_PROTECTED,
-        ended: "none of its clusters is protected any more",
+        ends: Some((
+            &NONE_PROTECTED,
+            "none of its clusters is protected any more",
+        )),
+    },
+    Rule {
+        holds: |it| OUTAGE.told(it),
+        begins: &RIGHTS_MISSING,
+        ends: Some((&RIGHTS_SUFFICE, OUTAGE.suffice)),
+    },
+    Rule {
+        holds: |it| {
+            let reconciling = holding(it, conditions::RECONCILING);
+            let waits = reconciling.filter(|known| known.reason == policy::LETTING_GO);
+            waits.map(|known| &*known.message)
+        },
+        begins: &LETTING_GO,
+        ends: None,
     },
 ];
 
@@ -54,12 +71,7 @@ pub(in crate::prober::report) fn transitions(
     before: &ProbePolicyStatus,
     after: &ProbePolicyStatus,
 ) -> Vec<Event> {
-    let (said, now) = (&*before.conditions, &*after.conditions);
-    let changes = rules::changes(&RULES, said, now);
-    let rights = rules::rights(&OUTAGE, (&RIGHTS_MISSING, &RIGHTS_SUFFICE), said, now);
-    let waits = letting_go(after).filter(|_| letting_go(before).is_none());
-    let waits = waits.map(|now| Event::new(&LETTING_GO, &*now.message));
-    changes.chain(rights).chain(waits).collect()
+    changes(&RULES, &before.conditions, &after.conditions)
 }
 
 /// The finalizer was put on, for these clusters, or taken off.
@@ -75,11 +87,6 @@ pub(in crate::prober::report) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str
         let note = format!("it protects nothing any more, and lost the finalizer {FINALIZER}");
         Event::new(&FINALIZER_REMOVED, note)
     }
-}
-
-fn letting_go(status: &ProbePolicyStatus) -> Option<&Condition> {
-    let reconciling = holding(&status.conditions, conditions::RECONCILING);
-    reconciling.filter(|known| known.reason == policy::LETTING_GO)
 }
 
 #[cfg(test)]
