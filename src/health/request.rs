@@ -1,12 +1,12 @@
 //! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{
     Api, Resource,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::schedule::Schedule;
 use crate::{
@@ -64,19 +64,9 @@ pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
     name: &str,
     status: &impl Serialize,
 ) -> Result<Option<String>, WriteError> {
-    let patch = json!({
-        "apiVersion": K::api_version(&()),
-        "kind": K::kind(&()),
-        "metadata": {"name": name},
-        "status": status,
-    });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let api = objects::<K>(seed);
-    let answer = seed
-        .call(api.patch_status(name, &params, &Patch::Apply(patch)))
-        .await?;
-    written::<K>(&answer)?;
-    Ok(answer.metadata.uid)
+    let fields = json!({"status": status});
+    let answer = apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields).await?;
+    Ok(answer.uid)
 }
 
 /// Writes the status of a ClusterHealth, which is created first, and given this Cluster as its owner, unless
@@ -109,18 +99,10 @@ async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError>
         uid: uid.to_owned(),
         ..OwnerReference::default()
     };
-    let patch = json!({
-        "apiVersion": ClusterHealth::api_version(&()),
-        "kind": ClusterHealth::kind(&()),
-        "metadata": {"name": name, "ownerReferences": [owner]},
-        "spec": {},
-    });
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let api = objects::<ClusterHealth>(seed);
-    let answer = seed
-        .call(api.patch(name, &params, &Patch::Apply(patch)))
-        .await?;
-    written::<ClusterHealth>(&answer)
+    let metadata = json!({"name": name, "ownerReferences": [owner]});
+    let fields = json!({"metadata": metadata, "spec": {}});
+    apply::<ClusterHealth>(seed, name, FIELD_MANAGER, None, fields).await?;
+    Ok(())
 }
 
 /// Puts the finalizer on the policy with this UID, or takes it off; those of others stay. A policy
@@ -134,18 +116,9 @@ pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Resu
         true => json!({"name": name, "uid": uid, "finalizers": [FINALIZER]}),
         false => json!({"name": name, "uid": uid}),
     };
-    let patch = json!({
-        "apiVersion": ProbePolicy::api_version(&()),
-        "kind": ProbePolicy::kind(&()),
-        "metadata": metadata,
-    });
-    let params = PatchParams::apply(FINALIZER_MANAGER).force();
-    let api = objects::<ProbePolicy>(seed);
-    let answer = seed
-        .call(api.patch(name, &params, &Patch::Apply(patch)))
-        .await?;
-    written::<ProbePolicy>(&answer)?;
-    let mut there = answer.metadata.finalizers.iter().flatten();
+    let fields = json!({"metadata": metadata});
+    let answer = apply::<ProbePolicy>(seed, name, FINALIZER_MANAGER, None, fields).await?;
+    let mut there = answer.finalizers.iter().flatten();
     if !on && there.any(|finalizer| finalizer == FINALIZER) {
         return Err(WriteError::Shared);
     }
@@ -162,12 +135,31 @@ pub(crate) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
     }
 }
 
-/// Whether the answer is the object that was written: anything else that can be read is no proof
-/// that it was.
-fn written<K: Resource<DynamicType = ()>>(answer: &DynamicObject) -> Result<(), WriteError> {
-    let kind = K::kind(&());
-    match &answer.types {
-        Some(types) if types.kind == kind => Ok(()),
+/// Applies these fields of an object, or of a subresource of it, and returns the metadata in the answer.
+/// Anything else that can be read is no proof that the object was written.
+async fn apply<K: Resource<DynamicType = ()>>(
+    seed: &Seed,
+    name: &str,
+    manager: &str,
+    subresource: Option<&str>,
+    fields: Value,
+) -> Result<ObjectMeta, WriteError> {
+    let (version, kind) = (K::api_version(&()), K::kind(&()));
+    let mut patch = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+    if let (Value::Object(patch), Value::Object(fields)) = (&mut patch, fields) {
+        patch.extend(fields);
+    }
+    let params = PatchParams::apply(manager).force();
+    let (api, patch) = (objects::<K>(seed), Patch::Apply(patch));
+    let answer = match subresource {
+        Some(part) => {
+            seed.call(api.patch_subresource(part, name, &params, &patch))
+                .await?
+        }
+        None => seed.call(api.patch(name, &params, &patch)).await?,
+    };
+    match answer.types {
+        Some(types) if types.kind == kind => Ok(answer.metadata),
         _ => Err(WriteError::Unproven(kind.into_owned())),
     }
 }

@@ -15,26 +15,12 @@ const NAMED: usize = 8;
 /// The words of one component.
 pub(crate) struct Rights {
     /// How it begins. It stands in a condition with other parts, which are divided by semicolons.
-    lacks: &'static str,
+    pub(crate) lacks: &'static str,
     /// How they are granted.
-    grant: &'static str,
+    pub(crate) grant: &'static str,
     /// What is said when none is missing any more.
     pub(crate) suffice: &'static str,
 }
-
-/// Those of the prober.
-pub(crate) const OUTAGE: Rights = Rights {
-    lacks: "the operator lacks rights that the policy calls for",
-    grant: "manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do",
-    suffice: "the operator has all rights that the policy calls for",
-};
-
-/// Those of the weeder.
-pub(crate) const RECOVERY: Rights = Rights {
-    lacks: "the operator lacks rights that a recovery calls for",
-    grant: "manifests/weeder/rbac.yaml does",
-    suffice: "the operator has all rights that a recovery calls for",
-};
 
 impl Rights {
     /// What is to be said of rights that are missing; `None` if none is.

@@ -21,7 +21,7 @@ use super::{
     },
     key::Key,
     metrics::{Census, HealthMetrics},
-    policy::{self, PolicyReport},
+    policy::{self, PolicyReport, RIGHTS},
     summary::Standing,
     widespread::{Widespread, widespread},
 };
@@ -33,7 +33,6 @@ use crate::{
         finalizer::Finalizer,
         policies::{Policies, Policy, Reported},
         request::{WriteError, complain, set_finalizer},
-        rights::OUTAGE,
         writer::{Content, Next, Write, write},
     },
     runtime::seed::Seed,
@@ -360,7 +359,7 @@ impl Book {
             let more = More {
                 finalizer: Finalizer::new(report.held),
                 holding: BTreeSet::new(),
-                lacking: OUTAGE.told(&status.conditions).map(str::to_owned),
+                lacking: RIGHTS.told(&status.conditions).map(str::to_owned),
                 look_again: None,
             };
             (status, more)
@@ -376,13 +375,13 @@ impl Book {
         let Some(policy) = self.policies.with_uid(name, uid) else {
             return;
         };
-        let lacking = OUTAGE.lacking(missing);
+        let lacking = RIGHTS.lacking(missing);
         if policy.more.lacking == lacking {
             return;
         }
         match &lacking {
             Some(lacking) => tracing::warn!(policy = name, "{lacking}"),
-            None => tracing::info!(policy = name, "{}", OUTAGE.suffice),
+            None => tracing::info!(policy = name, "{}", RIGHTS.suffice),
         }
         policy.more.lacking = lacking;
         policy.schedule.hurry(Instant::now());

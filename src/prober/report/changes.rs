@@ -15,17 +15,6 @@ pub(super) struct Changes {
     allowance: Allowance,
 }
 
-/// What is to be told: a state has given way to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    /// The state that was told last.
-    pub(super) from: Option<ClusterState>,
-    /// The state now.
-    pub(super) to: ClusterState,
-    /// How many changes there were in between.
-    pub(super) between: u32,
-}
-
 impl Changes {
     /// Of a cluster that an earlier run has left in this state, if in any.
     pub(super) fn new(state: Option<ClusterState>) -> Self {
@@ -42,8 +31,13 @@ impl Changes {
         (self.told, self.last, self.untold) = (None, None, 0);
     }
 
-    /// Takes in the state as it is now; what is to be told of it.
-    pub(super) fn take(&mut self, state: ClusterState, now: Instant) -> Option<Change> {
+    /// Takes in the state as it is now. What is to be told: the state that was told last, and how many
+    /// changes there were in between.
+    pub(super) fn take(
+        &mut self,
+        state: ClusterState,
+        now: Instant,
+    ) -> Option<(Option<ClusterState>, u32)> {
         if self.last.replace(state) != Some(state) {
             self.untold = self.untold.saturating_add(1);
         }
@@ -52,12 +46,7 @@ impl Changes {
         }
         self.allowance.spend(now);
         let between = std::mem::take(&mut self.untold).saturating_sub(1);
-        let from = self.told.replace(state);
-        Some(Change {
-            from,
-            to: state,
-            between,
-        })
+        Some((self.told.replace(state), between))
     }
 }
 
@@ -72,17 +61,13 @@ mod tests {
     fn each_change_is_told_once() {
         let now = Instant::now();
         let mut changes = Changes::new(Some(Online));
-        let change = |from, to| {
-            let from = Some(from);
-            let between = 0;
-            Some(Change { from, to, between })
-        };
+        let from = |from| Some((Some(from), 0));
         assert_eq!(changes.take(Online, now), None);
-        assert_eq!(changes.take(Degraded, now), change(Online, Degraded));
+        assert_eq!(changes.take(Degraded, now), from(Online));
         assert_eq!(changes.take(Degraded, now), None);
-        assert_eq!(changes.take(Online, now), change(Degraded, Online));
+        assert_eq!(changes.take(Online, now), from(Degraded));
         let first = Changes::new(None).take(Pending, now);
-        assert_eq!(first.map(|change| change.from), Some(None));
+        assert_eq!(first.map(|(from, _)| from), Some(None));
     }
 
     /// At a probe each ten seconds, and what it ends with is told, too.
@@ -97,12 +82,12 @@ mod tests {
             told.extend(changes.take(state, now));
         }
         assert!((60..80).contains(&told.len()), "{}", told.len());
-        assert!(told.iter().skip(15).all(|change| change.between >= 4));
-        let all: u32 = told.iter().map(|change| 1 + change.between).sum();
+        assert!(told.iter().skip(15).all(|(_, between)| *between >= 4));
+        let all: u32 = told.iter().map(|(_, between)| 1 + between).sum();
         assert_eq!(all + changes.untold, 360);
         let over = begin + Duration::from_secs(3700);
         let last = changes.take(Online, over);
-        assert_eq!(last.map(|change| change.to), Some(Online));
+        assert!(last.is_some());
         assert_eq!(changes.take(Online, over), None);
     }
 }

@@ -170,9 +170,8 @@ impl Cluster {
 
     /// The event about a dependent.
     pub(super) fn dependent(&mut self, news: &DependentNews) -> Option<Event> {
-        let wanted = self.record.wanted().map(|it| &it.status);
-        let policy = wanted.unwrap_or(self.record.status()).policy.as_deref();
-        dependent::event(news, policy, self.troubles.as_mut())
+        let policy = self.status().policy.clone();
+        dependent::event(news, policy.as_deref(), self.troubles.as_mut())
     }
 
     /// The event that a command has not ended in time, which was tolerated. Those of several checks of
@@ -196,9 +195,9 @@ impl Cluster {
             // Whatever it is next, it begins anew.
             return self.changes.rest();
         };
-        if let Some(change) = self.changes.take(state, Instant::now()) {
-            let (from, to) = (change.from.map(ClusterState::name), change.to.name());
-            let between = Some(change.between).filter(|number| *number > 0);
+        if let Some((from, between)) = self.changes.take(state, Instant::now()) {
+            let (from, to) = (from.map(ClusterState::name), state.name());
+            let between = Some(between).filter(|number| *number > 0);
             tracing::info!(cluster, from, to, between, "state: {message}");
         }
     }

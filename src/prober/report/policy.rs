@@ -20,7 +20,7 @@ use crate::{
             self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
             Wanted,
         },
-        rights::RIGHTS_MISSING,
+        rights::{RIGHTS_MISSING, Rights},
     },
 };
 
@@ -63,6 +63,13 @@ pub struct PolicyReport {
     /// The clusters that it selects in vain, by the policy that applies to them.
     pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
+
+/// What is said of the rights that an outage calls for.
+pub(super) const RIGHTS: Rights = Rights {
+    lacks: "the operator lacks rights that the policy calls for",
+    grant: "manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do",
+    suffice: "the operator has all rights that the policy calls for",
+};
 
 /// What is known of one policy.
 #[derive(Clone, Copy, Debug)]

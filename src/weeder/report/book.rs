@@ -5,13 +5,17 @@ use std::sync::Arc;
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use tokio::time::Instant;
 
-use super::{PodNews, WeedReport, events::transitions, pod, status};
+use super::{
+    PodNews, WeedReport,
+    events::transitions,
+    pod,
+    status::{self, RIGHTS},
+};
 use crate::{
     api::{WeedPolicy, WeedPolicyStatus},
     health::{
         events::Event,
         policies::{Policies, Reported},
-        rights::RECOVERY,
         writer::{Content, Next, Write},
     },
     runtime::seed::Seed,
@@ -76,7 +80,7 @@ impl Content for WeedBook {
         let policy = self.policies.get(name)?;
         let lacking = match self.asked {
             true => self.lacking.as_deref(),
-            false => RECOVERY.told(&policy.status.conditions),
+            false => RIGHTS.told(&policy.status.conditions),
         };
         let status = status::status(&policy.report, lacking, &policy.status, Timestamp::now());
         self.policies.write(
@@ -121,14 +125,14 @@ impl WeedBook {
 
     /// The rights that are missing.
     pub(super) fn take_rights(&mut self, missing: &[String]) {
-        let lacking = RECOVERY.lacking(missing);
+        let lacking = RIGHTS.lacking(missing);
         let asked = std::mem::replace(&mut self.asked, true);
         if asked && self.lacking == lacking {
             return;
         }
         match &lacking {
             Some(lacking) => tracing::warn!("{lacking}"),
-            None if asked => tracing::info!("{}", RECOVERY.suffice),
+            None if asked => tracing::info!("{}", RIGHTS.suffice),
             None => {}
         }
         self.lacking = lacking;

@@ -1,6 +1,6 @@
 //! Events on a WeedPolicy: what its status says now and did not say before.
 
-use super::status::is_trouble;
+use super::status::{RIGHTS, is_trouble};
 use crate::{
     api::WeedPolicyStatus,
     health::{
@@ -13,7 +13,6 @@ use crate::{
             },
             rules::{Rule, changes, message},
         },
-        rights::RECOVERY,
     },
 };
 
@@ -41,9 +40,9 @@ const RULES: [Rule; 4] = [
         )),
     },
     Rule {
-        holds: |it| RECOVERY.told(it),
+        holds: |it| RIGHTS.told(it),
         begins: &WEED_RIGHTS_MISSING,
-        ends: Some((&WEED_RIGHTS_SUFFICE, RECOVERY.suffice)),
+        ends: Some((&WEED_RIGHTS_SUFFICE, RIGHTS.suffice)),
     },
 ];
 
@@ -135,7 +134,7 @@ mod tests {
 
     fn status((report, lacking): &Case, before: &WeedPolicyStatus) -> WeedPolicyStatus {
         let missing: Vec<String> = lacking.iter().copied().map(str::to_owned).collect();
-        let lacking = RECOVERY.lacking(&missing);
+        let lacking = RIGHTS.lacking(&missing);
         status::status(report, lacking.as_deref(), before, Timestamp::UNIX_EPOCH)
     }
 

@@ -7,8 +7,15 @@ use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
     health::{
         conditions::{self, DELETING, READY, STALLED, WEEDING, Wanted},
-        rights::RIGHTS_MISSING,
+        rights::{RIGHTS_MISSING, Rights},
     },
+};
+
+/// What is said of the rights that a recovery calls for.
+pub(super) const RIGHTS: Rights = Rights {
+    lacks: "the operator lacks rights that a recovery calls for",
+    grant: "manifests/weeder/rbac.yaml does",
+    suffice: "the operator has all rights that a recovery calls for",
 };
 
 /// How many services, or failures, a message names.

@@ -8,13 +8,20 @@ use crate::{
     health::{
         conditions,
         events::{
-            Event, holding,
+            Event,
             kinds::{
                 HELD_BACK, LET_GO, PROBED, PROTECTED, PROTECTED_TOO_LONG, PROTECTING, RESTORED,
                 RESTORING, SKIPPED, WOULD_PROTECT,
             },
+            rules::{Rule, changes, message},
         },
     },
+};
+
+const TOO_LONG: Rule = Rule {
+    holds: |it| message(it, conditions::PROTECTED_TOO_LONG),
+    begins: &PROTECTED_TOO_LONG,
+    ends: None,
 };
 
 /// The events of a status that was written, given the one that was there.
@@ -25,7 +32,7 @@ pub(in crate::prober::report) fn transitions(
     let mut events = protection(before, after);
     events.extend(skipped(before, after));
     events.extend(held_back(before, after));
-    events.extend(too_long(before, after));
+    events.extend(changes(&[TOO_LONG], &before.conditions, &after.conditions));
     events
 }
 
@@ -110,13 +117,6 @@ fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Optio
     };
     let now = kind(after).filter(|now| kind(before) != Some(*now))?;
     Some(Event::new(now.0, after.message.clone().unwrap_or_default()))
-}
-
-fn too_long(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
-    let said = holding(&before.conditions, conditions::PROTECTED_TOO_LONG);
-    let says = holding(&after.conditions, conditions::PROTECTED_TOO_LONG);
-    let news = says.filter(|_| said.is_none())?;
-    Some(Event::new(&PROTECTED_TOO_LONG, &*news.message))
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use crate::{
             },
             rules::{Rule, changes, message},
         },
-        rights::OUTAGE,
     },
 };
 
@@ -51,9 +50,9 @@ const RULES: [Rule; 6] = [
         )),
     },
     Rule {
-        holds: |it| OUTAGE.told(it),
+        holds: |it| policy::RIGHTS.told(it),
         begins: &RIGHTS_MISSING,
-        ends: Some((&RIGHTS_SUFFICE, OUTAGE.suffice)),
+        ends: Some((&RIGHTS_SUFFICE, policy::RIGHTS.suffice)),
     },
     Rule {
         holds: |it| {
@@ -206,7 +205,7 @@ mod tests {
             probed: 4,
         };
         let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
-        let lacking = OUTAGE.lacking(&missing);
+        let lacking = policy::RIGHTS.lacking(&missing);
         let view = View {
             policy: &case.policy,
             held: case.policy.held,

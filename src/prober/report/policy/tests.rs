@@ -16,7 +16,7 @@ use super::{
 use crate::{
     api::DependentStatus,
     cluster::Brake,
-    health::{conditions::DEGRADED, rights::OUTAGE},
+    health::conditions::DEGRADED,
     prober::verdict::{Doubt, Verdict},
 };
 
@@ -139,7 +139,7 @@ fn written_after(
             ..Summary::of(&seen.status)
         })
     };
-    let lacking = OUTAGE.lacking(missing);
+    let lacking = RIGHTS.lacking(missing);
     let holding = clusters.keys().filter(|name| {
         let seen = of(name).unwrap();
         seen.protected || policy.deleting && !seen.looked_at
@@ -408,12 +408,12 @@ fn rights_that_are_missing_are_told_and_found_again(
     let policy = policy(reports.len());
     let missing: Vec<String> = (0..count).map(|n| format!("patch a/{n}")).collect();
     let without = written(&policy, reports.clone());
-    assert_eq!(OUTAGE.told(&without.conditions), None);
+    assert_eq!(RIGHTS.told(&without.conditions), None);
 
     let status = written_by_one_that_lacks(&missing, &policy, reports);
     assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
-    let told = OUTAGE.lacking(&missing);
-    assert_eq!(OUTAGE.told(&status.conditions), told.as_deref());
+    let told = RIGHTS.lacking(&missing);
+    assert_eq!(RIGHTS.told(&status.conditions), told.as_deref());
     let told = told.unwrap();
     assert!(told.contains("patch a/0"), "{told}");
     let more = format!("{} more", count - count.min(8));

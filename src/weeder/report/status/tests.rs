@@ -6,7 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::{LastWeed, LeftAlone},
-    health::{conditions::DEGRADED, rights::RECOVERY},
+    health::conditions::DEGRADED,
     weeder::report::{WeedTrouble, fixtures::weed_report},
 };
 
@@ -192,7 +192,7 @@ fn weeding_tells_for_which_services(#[case] mode: Mode, #[case] done: &str) {
 fn degraded_tells_all_that_is_amiss() {
     let reasons = [DELETION_REFUSED; 5].into_iter().chain([PODS_UNWATCHED]);
     let report = troubled(&reasons.collect::<Vec<_>>());
-    let lacking = RECOVERY.lacking(&["delete pods".to_owned()]).unwrap();
+    let lacking = RIGHTS.lacking(&["delete pods".to_owned()]).unwrap();
     let before = WeedPolicyStatus::default();
     let status = status(&report, Some(&lacking), &before, Timestamp::UNIX_EPOCH);
     let degraded = condition(&status, DEGRADED).unwrap();
@@ -216,12 +216,12 @@ fn rights_that_are_missing_are_told_and_found_again(
     #[case] reason: &str,
 ) {
     let without = written(&report);
-    assert_eq!(RECOVERY.told(&without.conditions), None);
-    let lacking = RECOVERY.lacking(&["delete pods".to_owned()]);
+    assert_eq!(RIGHTS.told(&without.conditions), None);
+    let lacking = RIGHTS.lacking(&["delete pods".to_owned()]);
     let before = WeedPolicyStatus::default();
     let status = status(&report, lacking.as_deref(), &before, Timestamp::UNIX_EPOCH);
     assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
-    assert_eq!(RECOVERY.told(&status.conditions), lacking.as_deref());
+    assert_eq!(RIGHTS.told(&status.conditions), lacking.as_deref());
 }
 
 #[test]
