@@ -10,7 +10,7 @@ use std::{
 
 /// Bottom up. A folder may use those before it.
 const ORDER: [&str; 17] = [
-    "util", "api", "yaml", "gardener", "runtime", "shoot", "health", "cluster", "checks",
+    "util", "api", "yaml", "gardener", "runtime", "shoot", "status", "cluster", "checks",
     "observer", "prober", "weeder", "explain", "restore", "validate", "convert", "cli",
 ];
 

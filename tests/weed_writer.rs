@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{Mode, WeedPolicyStatus},
-    health::WriterMetrics,
     runtime::{metrics::Registry, pulse::Pulses},
+    status::WriterMetrics,
     weeder::report::{
         DELETION_REFUSED, PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble,
         WeedWriter,

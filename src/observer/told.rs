@@ -3,7 +3,7 @@
 use super::state::is_left_of_silence;
 use crate::{
     api::{ClusterHealthStatus, ClusterState, Protection, is_outage},
-    health::events::{
+    status::events::{
         Event, Kind,
         kinds::{FAILING_METRICS, NOT_READY, OFFLINE, ONLINE, UNHEALTHY},
     },

@@ -2,8 +2,8 @@
 //! ProbePolicies, and events.
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. `status` and [`policy`] turn those into statuses, `key` tells which
-//! of these say something new, and [`widespread`] sees what many clusters have in common: plain functions
+//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, `key` tells which
+//! of these say something new, and `widespread` sees what many clusters have in common: plain functions
 //! all. What has just become otherwise is also told as events.
 
 mod book;

@@ -27,15 +27,15 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
-    health::{
+    runtime::seed::Seed,
+    status::{
         cluster_health::Written,
         events::Event,
         finalizer::Finalizer,
         policies::{Policies, Policy, Reported},
-        request::{WriteError, complain, set_finalizer},
+        request::{Applied, WriteError, complain, set_finalizer},
         writer::{Content, Next, Write, write},
     },
-    runtime::seed::Seed,
 };
 
 /// All clusters and policies, and what is written of each.
@@ -500,12 +500,7 @@ impl Book {
         ))
     }
 
-    fn cluster_written(
-        &mut self,
-        name: &str,
-        written: Written<Key>,
-        result: Result<Option<String>, WriteError>,
-    ) {
+    fn cluster_written(&mut self, name: &str, written: Written<Key>, result: Applied) {
         let events = self.edit(name, |cluster| cluster.written(name, written, result));
         self.tell(name, events.into_iter().flatten());
     }

@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use crate::{api::ClusterState, health::allowance::Allowance};
+use crate::{api::ClusterState, status::allowance::Allowance};
 
 /// What the log has told of the state of one cluster.
 #[derive(Debug)]

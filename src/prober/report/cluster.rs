@@ -22,13 +22,13 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ClusterState, ProbePolicy},
-    health::{
-        cluster_health::{Keyed, Record, Written},
-        events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
-        request::WriteError,
-    },
     observer::told::ToldState,
     prober::verdict::Verdict,
+    status::{
+        cluster_health::{Keyed, Record, Written},
+        events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
+        request::{Applied, WriteError},
+    },
 };
 
 /// A cluster without a verdict counts as new for this long, and then as one that cannot be judged. Twice
@@ -149,7 +149,7 @@ impl Cluster {
         &mut self,
         name: &str,
         written: Written<Key>,
-        result: Result<Option<String>, WriteError>,
+        result: Applied,
     ) -> Vec<Event> {
         let Some(before) = self.record.written(name, written, result) else {
             return vec![];

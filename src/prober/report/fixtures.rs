@@ -15,9 +15,9 @@ use crate::{
         self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
         DependentRef, DependentStatus, Mode, Protection,
     },
-    health::cluster_health::{Keyed, date},
     observer::{NodeCounts, View},
     prober::{ledger::Problem, moment::Moment, verdict::Assessment},
+    status::cluster_health::{Keyed, date},
 };
 
 /// A report that says this and nothing else.

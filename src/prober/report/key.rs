@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{
     api::{CheckResult, CheckStatus, ClusterHealthStatus, DependentRef, Mode, is_outage},
-    health::{
+    prober::verdict::Verdict,
+    status::{
         cluster_health::{self, Keyed, Urgency},
         conditions,
     },
-    prober::verdict::Verdict,
 };
 
 /// What tells statuses apart beyond their fields.

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
-    health::{WriterMetrics, set},
     runtime::metrics::Registry,
+    status::{WriterMetrics, set},
 };
 
 /// The metrics of the prober's writer. Clones are the same.

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::{ClusterCounts, MAX_PROTECTED_NAMES, ProbePolicyStatus, Protection},
     cluster::Brake,
-    health::{
+    status::{
         conditions::{
             self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
             Wanted,

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, LeaseCounts, Mode, Protection, is_outage},
-    health::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
     observer::NodeCounts,
     prober::verdict::Assessment,
+    status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
 };
 
 /// Why a cluster is not probed whose policy is suspended.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
-    health::conditions::{DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY},
+    status::conditions::{DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY},
 };
 
 /// One cluster, in brief.

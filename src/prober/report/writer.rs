@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, book::Book};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
-    health::{EventCounts, writer},
     runtime::{pulse::Pulses, seed::Seed},
+    status::{EventCounts, writer},
 };
 
 /// What an earlier run has left in statuses.
@@ -115,7 +115,7 @@ impl Reporter {
     #[cfg(test)]
     pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
         use super::{finding::Finding, fixtures::report};
-        use crate::health::writer::Content as _;
+        use crate::status::writer::Content as _;
 
         let (sender, mut changes) = writer::Sender::tapped();
         let mut book = Book::new(Known::default());

@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{
     api::{WeedPolicy, WeedPolicyStatus},
-    health::{
+    runtime::seed::Seed,
+    status::{
         events::Event,
         policies::{Policies, Reported},
         writer::{Content, Next, Write},
     },
-    runtime::seed::Seed,
 };
 
 impl Reported for WeedReport {

@@ -3,7 +3,7 @@
 use super::status::{RIGHTS, is_trouble};
 use crate::{
     api::WeedPolicyStatus,
-    health::{
+    status::{
         conditions,
         events::{
             Event, holding,
@@ -63,7 +63,7 @@ mod tests {
         },
         *,
     };
-    use crate::health::events::Kind;
+    use crate::status::events::Kind;
 
     /// What is reported, and a right that is missing.
     type Case = (WeedReport, Option<&'static str>);

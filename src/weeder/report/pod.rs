@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 
 use super::{PodDeed, PodNews, PodOwner};
-use crate::health::events::{
+use crate::status::events::{
     Event,
     kinds::{DELETION_REFUSED, LEFT_ALONE, POD_WEEDED, WOULD_WEED},
     regarding,
@@ -106,7 +106,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::health::events::Kind;
+    use crate::status::events::Kind;
 
     fn owner() -> PodOwner {
         PodOwner {

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble};
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
-    health::{
+    status::{
         conditions::{self, DELETING, READY, STALLED, WEEDING, Wanted},
         rights::{RIGHTS_MISSING, Rights},
     },

@@ -4,11 +4,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{PodNews, WeedReport, book::WeedBook};
 use crate::{
-    health::{
+    runtime::{pulse::Pulses, seed::Seed},
+    status::{
         WriterMetrics,
         writer::{Sender, Writer},
     },
-    runtime::{pulse::Pulses, seed::Seed},
 };
 
 /// Writes the statuses of WeedPolicies, and events.

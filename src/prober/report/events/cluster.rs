@@ -5,7 +5,7 @@ use k8s_openapi::jiff::SignedDuration;
 use super::super::finding;
 use crate::{
     api::{Action, ClusterHealthStatus, Protection, is_outage},
-    health::{
+    status::{
         conditions,
         events::{
             Event,
@@ -127,7 +127,6 @@ mod tests {
     use super::*;
     use crate::{
         api::{CheckRole, LastAction, Mode},
-        health::events::Kind,
         prober::{
             moment::Moment,
             report::{
@@ -137,6 +136,7 @@ mod tests {
             },
             verdict::{Doubt, Verdict, ZoneCount},
         },
+        status::events::Kind,
     };
 
     fn time(second: i64) -> Timestamp {

@@ -7,16 +7,16 @@ use tokio::time::Instant;
 
 use crate::{
     api::{ClusterHealthStatus, DependentRef},
-    health::{
+    prober::{
+        ledger::Problem,
+        plan::{Observed, Step},
+    },
+    status::{
         conditions::DEGRADED,
         events::{
             Event, holding,
             kinds::{RELEASED, SCALED_DOWN, SCALED_UP, trouble},
         },
-    },
-    prober::{
-        ledger::Problem,
-        plan::{Observed, Step},
     },
 };
 
@@ -169,14 +169,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        health::events::{
-            Kind,
-            kinds::{CONTENDED, SCALING_FORBIDDEN},
-        },
         prober::report::{
             ClusterReport,
             finding::Finding,
             fixtures::{self, owed, report},
+        },
+        status::events::{
+            Kind,
+            kinds::{CONTENDED, SCALING_FORBIDDEN},
         },
     };
 

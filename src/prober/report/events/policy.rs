@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::super::policy;
 use crate::{
     api::{FINALIZER, ProbePolicyStatus},
-    health::{
+    status::{
         conditions,
         events::{
             Event, holding,
@@ -96,7 +96,6 @@ mod tests {
     use super::*;
     use crate::{
         cluster::Brake,
-        health::events::Kind,
         prober::{
             report::{
                 ClusterReport,
@@ -108,6 +107,7 @@ mod tests {
             },
             verdict::Verdict,
         },
+        status::events::Kind,
     };
 
     /// A policy that is as it should be, with one cluster.

@@ -5,8 +5,8 @@ use k8s_openapi::jiff::Timestamp;
 use super::super::summary::{Standing, Summary};
 use crate::{
     api::ClusterHealthStatus,
-    health::conditions::READY,
-    health::events::{
+    status::conditions::READY,
+    status::events::{
         Event,
         kinds::{JUDGED, UNDETERMINED},
     },
@@ -77,7 +77,6 @@ impl Sight {
 mod tests {
     use super::*;
     use crate::{
-        health::events::Kind,
         prober::{
             report::{
                 ClusterReport,
@@ -86,6 +85,7 @@ mod tests {
             },
             verdict::{Doubt, Verdict},
         },
+        status::events::Kind,
     };
 
     fn at(second: i64, finding: Finding) -> ClusterReport {

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     api::DependentStatus,
     cluster::Brake,
-    health::conditions::DEGRADED,
     prober::verdict::{Doubt, Verdict},
+    status::conditions::DEGRADED,
 };
 
 fn healthy() -> ClusterReport {

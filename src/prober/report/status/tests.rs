@@ -17,13 +17,13 @@ use super::{
 };
 use crate::{
     api::{CheckResult, CheckRole, ClusterState, UnhealthyNode},
-    health::cluster_health::Key as _,
     observer::View,
     prober::{
         candidates::Exclusion,
         moment::Moment,
         verdict::{Doubt, Verdict, ZoneCount},
     },
+    status::cluster_health::Key as _,
 };
 
 /// The status of this report, written over the one before.

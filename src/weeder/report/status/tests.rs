@@ -6,7 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::{LastWeed, LeftAlone},
-    health::conditions::DEGRADED,
+    status::conditions::DEGRADED,
     weeder::report::{WeedTrouble, fixtures::weed_report},
 };
 

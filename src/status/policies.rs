@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     events,
-    request::{WriteError, complain, write_status},
+    request::{Applied, WriteError, complain, write_status},
     schedule::Schedule,
     writer::{Write, write},
 };
@@ -150,7 +150,7 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         name: &str,
         uid: &str,
         status: R::Status,
-        result: Result<Option<String>, WriteError>,
+        result: Applied,
     ) -> Option<R::Status> {
         let policy = self.0.get_mut(name)?;
         if **policy.report.uid() != *uid {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{
     allowance::Allowance,
     conditions, events,
-    request::{WriteError, complain, delete, write_health},
+    request::{Applied, WriteError, complain, delete, write_health},
     schedule::Schedule,
     writer::{self, Write},
 };
@@ -205,7 +205,7 @@ impl<K: Key> Record<K> {
         &mut self,
         seed: &Seed,
         name: &Arc<str>,
-        wrote: fn(&mut C, &str, Written<K>, Result<Option<String>, WriteError>),
+        wrote: fn(&mut C, &str, Written<K>, Applied),
         deleted: fn(&mut C, &str, Result<(), WriteError>),
     ) -> Option<Write<C>> {
         const KIND: &str = "ClusterHealth";
@@ -254,7 +254,7 @@ impl<K: Key> Record<K> {
         &mut self,
         name: &str,
         written: Written<K>,
-        result: Result<Option<String>, WriteError>,
+        result: Applied,
     ) -> Option<ClusterHealthStatus> {
         match result {
             Ok(uid) => self.uid = uid,

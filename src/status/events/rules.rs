@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Event, Kind, holding};
-use crate::health::conditions::{DELETING, READY};
+use crate::status::conditions::{DELETING, READY};
 
 /// The events when something begins to hold, and when it ends.
 pub(crate) struct Rule {

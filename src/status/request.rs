@@ -36,6 +36,9 @@ pub enum WriteError {
     Shared,
 }
 
+/// The UID of an object whose status was written.
+pub(crate) type Applied = Result<Option<String>, WriteError>;
+
 impl WriteError {
     /// Whether the object is not there.
     pub fn is_not_found(&self) -> bool {
@@ -63,7 +66,7 @@ pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     status: &impl Serialize,
-) -> Result<Option<String>, WriteError> {
+) -> Applied {
     let fields = json!({"status": status});
     let answer = apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields).await?;
     Ok(answer.uid)
@@ -77,7 +80,7 @@ pub(crate) async fn write_health(
     uid: &str,
     established: bool,
     status: &ClusterHealthStatus,
-) -> Result<Option<String>, WriteError> {
+) -> Applied {
     if !established {
         establish(seed, name, uid).await?;
     }
