@@ -1,7 +1,7 @@
 //! Protects hosted Kubernetes control planes from cascading failure, and says why it acted.
 //!
 //! Data flows one way: *select* ([`cluster`]) → *observe* ([`shoot`], [`checks`]) → *judge* and *act*
-//! ([`prober`]) → *report* ([`health`]). What decides takes no client, no clock and no task: time
+//! ([`prober`]) → *report* ([`prober::report`]). What decides takes no client, no clock and no task: time
 //! is an argument, so that every rule can be tested by table and by property. Effects sit at the
 //! ends.
 
@@ -14,12 +14,12 @@ pub mod cluster;
 pub mod convert;
 pub mod explain;
 pub mod gardener;
-pub mod health;
 pub mod observer;
 pub mod prober;
 pub mod restore;
 pub mod runtime;
 pub mod shoot;
+pub mod status;
 pub mod util;
 pub mod validate;
 pub mod weeder;

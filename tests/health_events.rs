@@ -13,8 +13,9 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{DependentRef, Mode, Protection},
-    health::{ClusterReport, Deed, DependentNews, EventCounts, Finding, Known, Reporter, Writer},
+    prober::report::{ClusterReport, Deed, DependentNews, Finding, Known, Reporter, Writer},
     runtime::seed::{Budget, LEAST_QPS, REQUEST_LIMIT},
+    status::EventCounts,
 };
 use serde_json::{Value, json};
 use support::{

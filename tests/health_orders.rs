@@ -23,7 +23,7 @@ use std::{
 use dependency_watchdog::{
     api::{ClusterHealth, FINALIZER, Mode, ProbePolicy, Protection},
     cluster::Brake,
-    health::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
+    prober::report::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
 };
 use futures::{StreamExt, channel::oneshot};
 use kube::{

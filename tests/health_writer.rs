@@ -17,11 +17,11 @@ use dependency_watchdog::{
         FINALIZER, Mode, Protection,
     },
     cluster::Brake,
-    health::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
     observer::View,
     prober::{
         ledger::Problem,
         moment::Moment,
+        report::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
         verdict::{Assessment, Doubt, Verdict},
     },
 };

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
-    health::Deed,
-    prober::plan::{Aim, MARK, RECORD},
+    prober::{
+        plan::{Aim, MARK, RECORD},
+        report::Deed,
+    },
 };
 use serde_json::{Value, json};
 use support::{Call, Failure, Stage, doubt, guard, info, run};

@@ -18,7 +18,6 @@ use std::{
 };
 
 use dependency_watchdog::{
-    health::set_finalizer,
     prober::{
         LEASE,
         plan::{Aim, IGNORE, MARK, RECORD},
@@ -30,6 +29,7 @@ use dependency_watchdog::{
         operator::Sight,
         run::Ended,
     },
+    status::set_finalizer,
 };
 use proptest::prelude::*;
 use rstest::rstest;

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{Mode, WeedPolicyStatus},
-    health::{
-        PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble, WeedWriter,
-        WriterMetrics, weed::report::DELETION_REFUSED,
-    },
     runtime::{metrics::Registry, pulse::Pulses},
+    status::WriterMetrics,
+    weeder::report::{
+        DELETION_REFUSED, PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble,
+        WeedWriter,
+    },
 };
 use serde_json::{Value, json};
 use support::{Activity, Call, Clock, Exposition, Failure, Seed, condition, run, weed_policy};

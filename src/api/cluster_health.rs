@@ -24,6 +24,16 @@ pub enum Protection {
     Restoring,
 }
 
+/// `status.reason` while enough leases are expired.
+pub const OUTAGE: &str = "Outage";
+/// `status.reason` while a check with the role Trigger fails.
+pub const TRIGGER_FAILED: &str = "TriggerFailed";
+
+/// Whether this `status.reason` is an outage.
+pub fn is_outage(reason: &str) -> bool {
+    [OUTAGE, TRIGGER_FAILED].contains(&reason)
+}
+
 /// Most entries of [`ClusterHealthStatus::unhealthy_nodes`].
 pub const MAX_UNHEALTHY_NODES: usize = 32;
 /// Most characters of [`CheckStatus::message`].

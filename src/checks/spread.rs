@@ -13,14 +13,19 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::health::widespread::needed;
-
+/// Less than one in so many of the clusters is a coincidence.
+const ONE_IN: usize = 4;
 /// A Trigger that fails in fewer clusters is acted on, whatever share of them that is. Judgement: one more
 /// than are reported as a widespread outage.
 pub const FEWEST: usize = 4;
 /// A hold lasts for so long after the share fell below. Judgement: a shared target does not recover for
 /// all of its clients at the same moment.
 pub const LINGERS: Duration = Duration::from_secs(60);
+
+/// How many of these clusters are more than a coincidence.
+pub fn needed(fewest: usize, clusters: usize) -> usize {
+    fewest.max(clusters.div_ceil(ONE_IN))
+}
 
 /// The name of a policy, and the hash of how one of its checks is set up.
 pub type Key = (Arc<str>, Arc<str>);

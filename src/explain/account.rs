@@ -17,10 +17,12 @@ use super::{
     weeding::Weeding,
 };
 use crate::{
-    api::{self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore},
+    api::{
+        self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore, is_outage,
+    },
     cluster::{Assignment, Brake, Dependent, Eligibility, Settings},
-    health::{self, Finding},
     prober::{
+        report::{Finding, HEALTHY},
         stance::{Known, Presence, Stance},
         verdict::Thresholds,
     },
@@ -303,8 +305,8 @@ fn judged(record: Option<&Record>) -> State {
         None | Some((_, "Pending")) => State::Pending,
         // What it says is of a time when it was not probed.
         Some((record, _)) if record.last_probe_time.is_none() => State::Pending,
-        Some((_, health::cluster::HEALTHY)) => State::Healthy,
-        Some((_, reason)) if health::cluster::is_outage(reason) => State::Outage,
+        Some((_, HEALTHY)) => State::Healthy,
+        Some((_, reason)) if is_outage(reason) => State::Outage,
         Some(_) => State::Undetermined,
     }
 }

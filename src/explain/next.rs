@@ -12,12 +12,12 @@ use super::{
     text::since,
 };
 use crate::{
-    api::{CheckResult, CheckRole, DependentStatus, Mode},
+    api::{CheckResult, CheckRole, DependentStatus, Mode, is_outage},
     checks::spread::{FEWEST, LINGERS},
     cluster::{Selected, Settings},
-    health::{self, Finding},
     prober::{
         plan::{self, Aim},
+        report::{self, Finding, HEALTHY},
         stance::Stance,
     },
 };
@@ -72,11 +72,11 @@ impl Outlook<'_> {
     }
 
     fn is_silent(&self) -> bool {
-        self.reason().is_some_and(health::cluster::is_outage)
+        self.reason().is_some_and(is_outage)
     }
 
     fn is_healthy(&self) -> bool {
-        self.reason() == Some(health::cluster::HEALTHY)
+        self.reason() == Some(HEALTHY)
     }
 
     fn reason(&self) -> Option<&str> {
@@ -135,7 +135,7 @@ pub(super) fn summary(
     let protected_since = record.and_then(|record| record.protected_since.as_ref());
     let when = protected_since.map_or(String::new(), |it| format!(" since {}", since(it.0, now)));
     let reason = match (outlook.stance.and_then(finding), record) {
-        (Some(finding), _) => health::cluster::reason(finding),
+        (Some(finding), _) => report::reason(finding),
         (None, Some(record)) => record.reason.as_deref().unwrap_or_default(),
         (None, None) => "",
     };
@@ -147,7 +147,7 @@ pub(super) fn summary(
             match outlook.stance {
                 Some(Stance::Hold(finding, _)) => format!(
                     " It is NOT PROBED ({}), and nothing restores them.",
-                    health::cluster::reason(finding)
+                    report::reason(finding)
                 ),
                 _ => String::new(),
             }

@@ -5,8 +5,10 @@ use serde::Serialize;
 use super::{Answers, Refused, account::written, record::Record};
 use crate::{
     cluster::{Eligibility, Selected},
-    health,
-    prober::stance::Stance,
+    prober::{
+        report::{evidence, reason},
+        stance::Stance,
+    },
 };
 
 /// Whether a cluster is probed.
@@ -48,7 +50,7 @@ pub(super) fn probing(
         )),
         Some(Stance::LetGo(_, Some(why))) => probed(format!(
             "only until it is healthy and restored, by the policy {policy}: {}",
-            health::evidence(why)
+            evidence(why)
         )),
         Some(Stance::LetGo(_, None)) => probed(format!(
             "yes, although no policy selects it any more: by the policy {policy}, which has yet to \
@@ -56,10 +58,10 @@ pub(super) fn probing(
         )),
         Some(Stance::Hibernate(_, finding)) => probed(format!(
             "only to see whether its API server still answers: {}",
-            health::evidence(finding)
+            evidence(finding)
         )),
         Some(Stance::Settle(_, finding) | Stance::Hold(finding, _) | Stance::Idle(finding)) => {
-            not(health::cluster::reason(finding), health::evidence(finding))
+            not(reason(finding), evidence(finding))
         }
         Some(Stance::Bury) => not("Gone", "the Cluster is gone".to_owned()),
         Some(Stance::Forget) if matches!(answers.objects.cluster, Ok(None)) => {

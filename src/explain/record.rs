@@ -13,7 +13,8 @@ use crate::{
         CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
         UnhealthyNode,
     },
-    health::{HELD_BACK, REFRESH, WIDESPREAD},
+    prober::report::{HELD_BACK, WIDESPREAD},
+    status::REFRESH,
 };
 
 /// A record may be so much older than it should become before it is called stale.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api::{self, LastWeed, LeftAlone, Mode, WeedPolicy, WeedPolicyStatus},
-    health::conditions::READY,
+    status::conditions::READY,
     weeder::{
         coverage::{Coverage, Namespace},
         policy::Policy,

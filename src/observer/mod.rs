@@ -4,7 +4,7 @@
 //! Nothing is scaled for it, and no probe waits for it. Pure, with time as an argument: [`state`]
 //! (the states and what leads from one to another), [`nodes`] (what the Nodes say), [`provider`] (what
 //! serves the metrics), [`observation`] (these together, and what is to be looked at when). At the
-//! ends: [`look`] reads, [`view`] is what is reported, [`metrics`] what is counted.
+//! ends: [`look`] reads, `told` puts into events, [`view`] is what is reported, [`metrics`] what is counted.
 
 pub mod look;
 pub mod metrics;
@@ -12,6 +12,7 @@ pub mod nodes;
 pub mod observation;
 pub mod provider;
 pub mod state;
+pub(crate) mod told;
 pub mod view;
 
 pub use view::{NodeCounts, View};

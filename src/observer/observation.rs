@@ -14,9 +14,8 @@ use super::{
     state::{Known, Machine, Ready, Sight, Transition},
     view::{NodeCounts, View},
 };
-use crate::{
-    api::{CheckStatus, ClusterHealthStatus, ClusterState, ObserverSettings, Protection},
-    health::cluster::OUTAGE,
+use crate::api::{
+    CheckStatus, ClusterHealthStatus, ClusterState, OUTAGE, ObserverSettings, Protection,
 };
 
 /// What may change at any time and costs little is looked at this often; so are Nodes that are not

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction},
-    health::{Deed, DependentNews},
+    prober::report::{Deed, DependentNews},
     util::now::Now,
 };
 

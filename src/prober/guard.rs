@@ -17,6 +17,7 @@ use super::{
     metrics::{Flowing, ProberMetrics, Protecting},
     perform::perform,
     plan::{Aim, Settled, Step},
+    report::{Deed, DependentNews, HeldBack, reason},
     scale::{Resources, Scaler},
     since::Since,
     verdict::Verdict,
@@ -24,7 +25,6 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode, Protection},
-    health::{self, Deed, DependentNews, HeldBack},
     runtime::{seed::Seed, timer::until},
     util::now::Now,
 };
@@ -199,7 +199,7 @@ impl Guard {
     fn before(&self) -> Before {
         let machine = &self.machine;
         Before {
-            reason: health::cluster::reason(machine.finding()),
+            reason: reason(machine.finding()),
             held: machine.held_back().map(HeldBack::reason),
             protection: machine.protection(),
             since: machine.protected_since(),
@@ -210,7 +210,7 @@ impl Guard {
     fn tell(&mut self, before: Before, now: Now) {
         let machine = &self.machine;
         let finding = machine.finding();
-        if health::cluster::reason(finding) != before.reason {
+        if reason(finding) != before.reason {
             log::found(&self.cluster, finding, machine.last_settings());
         }
         if let Some(why @ HeldBack::Trigger { .. }) = machine.held_back()

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::metrics::ProberMetrics;
+use super::{metrics::ProberMetrics, report::HealthMetrics};
 use crate::{
     checks::CheckMetrics,
-    health::HealthMetrics,
     runtime::{
         instruments::Common,
         metrics::{BudgetMetrics, Registry},

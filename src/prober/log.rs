@@ -11,12 +11,12 @@ use super::{
 use crate::{
     api::{DependentRef, Protection},
     cluster::Settings,
-    health::{self, Finding, HeldBack},
+    prober::report::{self, Finding, HeldBack},
 };
 
 /// Says what was found of a cluster, with the evidence.
 pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings>) {
-    let reason = health::cluster::reason(finding);
+    let reason = report::reason(finding);
     let (verdict, seen) = match finding {
         Finding::Pending => return,
         Finding::Skipped { message, .. } => {

@@ -22,6 +22,7 @@ use super::{
     flow::{Ending, FlowEvent, FlowPlan},
     ledger::{Ledger, Problem},
     plan::Aim,
+    report::{Finding, HeldBack},
     since::Since,
     stance::{Presence, Stance},
     watch::Conclusion,
@@ -30,7 +31,6 @@ use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
     checks::Trigger,
     cluster::{Dependent, Settings},
-    health::{Finding, HeldBack},
     util::now::Now,
 };
 

@@ -21,8 +21,8 @@ use super::{
     watch::Conclusion,
 };
 use crate::{
-    health,
     observer::metrics::ObserverMetrics,
+    prober::report::verdict_reason,
     runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
 };
 
@@ -271,7 +271,7 @@ fn verdict_labels(verdict: Verdict) -> VerdictLabels {
             Verdict::Outage => "outage",
             Verdict::Undetermined(_) => "undetermined",
         },
-        reason: health::cluster::verdict_reason(verdict),
+        reason: verdict_reason(verdict),
     }
 }
 

@@ -31,6 +31,7 @@ pub mod plan;
 pub mod probe;
 pub mod proof;
 mod recall;
+pub mod report;
 pub mod rights;
 pub mod scale;
 pub mod schedule;

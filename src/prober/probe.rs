@@ -14,13 +14,13 @@ use super::{
     machine::{CheckResults, ClusterMachine, Input, Leases, Server},
     moment::Origin,
     observe::{Observer, Outcome},
+    report::Reporter,
     stance::{Presence, Stance},
 };
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
     checks::{Checks, Runner, SharedSpread},
     cluster::Settings,
-    health::Reporter,
     observer::{
         View,
         look::{Looks, Means},

@@ -10,9 +10,9 @@ use kube::{
 };
 use tokio::time::sleep;
 
+use super::report::Known;
 use crate::{
     api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy},
-    health::Known,
     runtime::{
         salvage,
         seed::Seed,

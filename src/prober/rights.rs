@@ -13,7 +13,7 @@ use super::{plan::Family, scale::Resources};
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
-    health::Reporter,
+    prober::report::Reporter,
     runtime::{
         rights::{Review, Right, Unanswered},
         seed::Seed,

@@ -21,7 +21,7 @@ use super::plan::Aim;
 use crate::{
     api::{MODE_MESSAGE, Mode},
     cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
-    health::Finding,
+    prober::report::Finding,
 };
 
 /// What is to be done about a cluster.

@@ -16,9 +16,9 @@ use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
     cluster::{Assignment, Brake, Dependent, Eligibility, Policy, eligibility, select},
     gardener::Cluster,
-    health::Finding,
     prober::{
         plan::{Aim, Observed},
+        report::Finding,
         stance::{Known, Presence, Stance},
     },
 };

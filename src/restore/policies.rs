@@ -7,7 +7,7 @@ use super::{
     look::{LookError, Scope},
     words,
 };
-use crate::health::{WriteError, set_finalizer};
+use crate::status::{WriteError, set_finalizer};
 
 /// What became of the policies whose deletion waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

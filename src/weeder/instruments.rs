@@ -2,8 +2,8 @@
 
 use super::metrics::WeederMetrics;
 use crate::{
-    health::WriterMetrics,
     runtime::{instruments::Common, metrics::Registry},
+    status::WriterMetrics,
 };
 
 /// What the weeder tells its metrics, its pulse and its readiness to. Clones are the same.

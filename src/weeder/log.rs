@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::news::{Closing, News, Opening, Pair};
-use crate::health::{PodDeed, PodNews};
+use crate::weeder::report::{PodDeed, PodNews};
 
 /// Of so many windows that open or close at once, the services are named.
 const NAMED: usize = 5;

@@ -13,7 +13,7 @@ use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
 use super::{pod::Pod, scopes::PodWatch};
-use crate::health::PodOwner;
+use crate::weeder::report::PodOwner;
 
 /// The pods that loop, or did.
 #[derive(Debug, Default)]

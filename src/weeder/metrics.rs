@@ -10,14 +10,12 @@ use prometheus_client::{
 use super::{
     news::{News, Opening},
     pod::Reason,
+    report::{PodDeed, WeedReport},
     scopes::PodWatch,
     state::Sizes,
     weeds::DeletionError,
 };
-use crate::{
-    health::{PodDeed, WeedReport},
-    runtime::metrics::Registry,
-};
+use crate::runtime::metrics::Registry;
 
 /// The target is a second, a budget of a few requests per second makes it minutes in a large
 /// recovery, and a back-off of five minutes is what it competes with.

@@ -25,6 +25,7 @@ pub mod pod;
 mod pods;
 pub mod policy;
 pub mod repeats;
+pub mod report;
 pub mod rights;
 pub mod run;
 pub mod scopes;

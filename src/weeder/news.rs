@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::health::PodNews;
+use crate::weeder::report::PodNews;
 
 /// Something that has just happened.
 #[derive(Clone, Debug, PartialEq)]

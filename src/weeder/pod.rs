@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::health::PodOwner;
+use crate::weeder::report::PodOwner;
 
 /// The reason for which a kubelet waits before it starts a container that crashed again.
 const CRASH_LOOP: &str = "CrashLoopBackOff";

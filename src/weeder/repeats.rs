@@ -122,7 +122,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::PodOwner;
+    use crate::weeder::report::PodOwner;
 
     /// Of a pod of the controller `uid` that loops since then.
     fn deletion(pod: &str, looping_since: Instant) -> Deletion {

@@ -9,13 +9,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{
-    health::WeedReporter,
-    runtime::{
-        rights::{Review, Right},
-        seed::Seed,
-        timer::until,
-    },
+use super::report::WeedReporter;
+use crate::runtime::{
+    rights::{Review, Right},
+    seed::Seed,
+    timer::until,
 };
 
 /// What a window takes, in whatever namespace it opens. What is listed and watched all the time is

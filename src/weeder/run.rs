@@ -31,20 +31,18 @@ use super::{
     now::Now,
     pods::{PodWatches, Told},
     policy::Stored,
+    report::{SERVICES_UNWATCHED, WeedReport, WeedReporter, WeedTrouble, WeedWriter},
     rights::{InForce, Reviewer},
     services::ServiceNames,
     slice::EndpointSlice,
     state::State,
     weeds::{Deletion, DeletionError},
 };
-use crate::{
-    health::{WeedReport, WeedReporter, WeedTrouble, WeedWriter, weed::report::SERVICES_UNWATCHED},
-    runtime::{
-        pulse::Pulse,
-        seed::Seed,
-        timer::until,
-        watches::{WATCH_SECONDS, WatchState, events},
-    },
+use crate::runtime::{
+    pulse::Pulse,
+    seed::Seed,
+    timer::until,
+    watches::{WATCH_SECONDS, WatchState, events},
 };
 
 /// The name of the loop's pulse.

@@ -34,7 +34,7 @@ use super::{
     weeds::{Deletion, DeletionError, Outcome, Weeds},
     windows::Windows,
 };
-use crate::health::{PodDeed, WeedReport};
+use crate::weeder::report::{PodDeed, WeedReport};
 
 /// What is known, and what follows from it.
 #[derive(Debug, Default)]

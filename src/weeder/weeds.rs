@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::pod::Reason;
-use crate::health::PodOwner;
+use crate::weeder::report::PodOwner;
 
 /// The first time after which a refused deletion is tried again; it doubles with each refusal.
 const FIRST_RETRY: Duration = Duration::from_secs(1);

@@ -10,9 +10,9 @@ use dependency_watchdog::{
     },
     cluster::{Index, eligibility},
     gardener::{Cluster, Machine},
-    health::conditions::{Wanted, conditions},
     observer::{NodeCounts, observation::Observation},
     prober::{ledger::Ledger, plan::Aim},
+    status::conditions::{Wanted, conditions},
     validate::Checker,
     weeder::{
         pod::{Pod, fate},

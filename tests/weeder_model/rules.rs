@@ -5,13 +5,11 @@ use std::{
     time::Duration,
 };
 
-use dependency_watchdog::{
-    health::PodDeed,
-    weeder::{
-        news::{News, Pair},
-        services::ServiceNames,
-        weeds::Deletion,
-    },
+use dependency_watchdog::weeder::{
+    news::{News, Pair},
+    report::PodDeed,
+    services::ServiceNames,
+    weeds::Deletion,
 };
 use tokio::time::Instant;
 

@@ -18,8 +18,13 @@ use crate::{
     api::{CheckRole, Mode, Protection, Restore},
     checks::Trigger,
     cluster::Settings,
-    health::{self, Finding, HeldBack},
-    prober::{plan::Aim, proof::Proof, stance::Stance, verdict::Verdict},
+    prober::{
+        plan::Aim,
+        proof::Proof,
+        report::{Finding, HeldBack, evidence},
+        stance::Stance,
+        verdict::Verdict,
+    },
     util::now::Now,
 };
 
@@ -312,7 +317,7 @@ impl ClusterMachine {
     /// Why a flow of this aim begins.
     pub(super) fn why(&self, aim: Aim) -> String {
         match (&self.stance, aim) {
-            (Stance::Settle(_, finding), _) => health::evidence(finding),
+            (Stance::Settle(_, finding), _) => evidence(finding),
             (_, Aim::Look) => String::new(),
             (Stance::Hibernate(..), Aim::Release) => {
                 "the cluster is being hibernated, and its API server does not answer any more"
@@ -328,7 +333,7 @@ impl ClusterMachine {
                     seen.expired, seen.candidates
                 ),
                 Finding::Triggered { why, .. } => why.clone(),
-                finding => health::evidence(finding),
+                finding => evidence(finding),
             },
         }
     }

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use super::{ClusterMachine, flows::Wanted};
 use crate::{
     cluster::{Eligibility, Settings},
-    health::{Finding, HeldBack},
     prober::{
         plan::Aim,
+        report::{Finding, HeldBack},
         stance::{Known, Presence, Stance},
     },
 };

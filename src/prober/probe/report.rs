@@ -1,7 +1,7 @@
 //! What one cluster's loop reports.
 
 use super::{Presence, Probe, Stance};
-use crate::{api::Mode, health::ClusterReport, util::now::Now};
+use crate::{api::Mode, prober::report::ClusterReport, util::now::Now};
 
 impl Probe {
     /// Says what is known by now.

@@ -11,11 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{Claim, Deletion, News, Now, Sighting, State};
 use crate::{
     api::{LastWeed, LeftAlone},
-    health::{
-        PodDeed, PodNews, WeedReport, WeedTrouble,
-        weed::report::{DELETION_REFUSED, PODS_UNWATCHED},
+    weeder::{
+        pod::Reason,
+        report::{DELETION_REFUSED, PODS_UNWATCHED, PodDeed, PodNews, WeedReport, WeedTrouble},
     },
-    weeder::pod::Reason,
 };
 
 /// The most services, and the most troubles of a kind, that a report names.

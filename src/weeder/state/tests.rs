@@ -11,7 +11,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::health::PodNews;
+use crate::weeder::report::PodNews;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,0 +1,160 @@
+//! The state of a cluster, as events tell it: that it is in trouble, which, and that this is over.
+
+use super::state::is_left_of_silence;
+use crate::{
+    api::{ClusterHealthStatus, ClusterState, Protection, is_outage},
+    status::events::{
+        Event, Kind,
+        kinds::{FAILING_METRICS, NOT_READY, OFFLINE, ONLINE, UNHEALTHY},
+    },
+};
+
+/// What was told last of the state of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct ToldState(Option<&'static Kind>);
+
+/// What the states tell by which a cluster is in trouble. That one is DEGRADED is told by its probes,
+/// if it lasts.
+fn trouble(state: ClusterState) -> Option<&'static Kind> {
+    match state {
+        ClusterState::Offline => Some(&OFFLINE),
+        ClusterState::NotReady => Some(&NOT_READY),
+        ClusterState::Unhealthy => Some(&UNHEALTHY),
+        ClusterState::FailingMetrics => Some(&FAILING_METRICS),
+        ClusterState::Pending
+        | ClusterState::Connecting
+        | ClusterState::Online
+        | ClusterState::Degraded => None,
+    }
+}
+
+/// An outage is told as such, and that the cluster is protected from it. What is left of it is no news.
+fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
+    let outage = status.reason.as_deref().is_some_and(is_outage);
+    let protected = status.protection != Protection::None;
+    let message = status.state_message.as_deref();
+    let left = message.is_some_and(is_left_of_silence);
+    status.state == Some(ClusterState::NotReady) && (outage || protected || left)
+}
+
+impl ToldState {
+    /// As an earlier run has left it.
+    pub(crate) fn recorded(status: &ClusterHealthStatus) -> Self {
+        Self(match status.state {
+            Some(_) if is_told_otherwise(status) => None,
+            Some(ClusterState::Connecting) => Some(&OFFLINE),
+            state => state.and_then(trouble),
+        })
+    }
+
+    /// What is to be told of a status that was written.
+    pub(crate) fn tell(&mut self, status: &ClusterHealthStatus) -> Option<Event> {
+        let before = self.0;
+        let now = match status.state {
+            // It is not probed: neither is known, and both begin anew.
+            None => {
+                self.0 = None;
+                return None;
+            }
+            Some(ClusterState::Online) => {
+                self.0 = None;
+                before.map(|_| &ONLINE)
+            }
+            Some(_) if is_told_otherwise(status) => None,
+            Some(state) => {
+                let now = trouble(state).filter(|now| before != Some(*now));
+                self.0 = now.or(before);
+                now
+            }
+        };
+        Some(Event::new(now?, status.state_message.as_deref()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use ClusterState::{
+        Connecting, Degraded, FailingMetrics, NotReady, Offline, Online, Pending, Unhealthy,
+    };
+
+    fn status(state: Option<ClusterState>) -> ClusterHealthStatus {
+        ClusterHealthStatus {
+            state,
+            state_message: state.map(|_| "why".to_owned()),
+            ..ClusterHealthStatus::default()
+        }
+    }
+
+    #[rstest]
+    #[case::begins_well(&[Some(Pending), Some(Online), Some(Online)], &[])]
+    #[case::a_failure(&[Some(Online), Some(Degraded), Some(Online)], &[])]
+    #[case::an_outage(
+        &[Some(Online), Some(Degraded), Some(Offline), Some(Connecting), Some(Online)],
+        &[&OFFLINE, &ONLINE]
+    )]
+    #[case::an_outage_that_comes_back(
+        &[Some(Offline), Some(Connecting), Some(Offline), Some(Connecting), Some(Online)],
+        &[&OFFLINE, &ONLINE]
+    )]
+    #[case::begins_badly(&[Some(Pending), Some(NotReady)], &[&NOT_READY])]
+    #[case::from_bad_to_worse(
+        &[Some(FailingMetrics), Some(Unhealthy), Some(NotReady), Some(Unhealthy), Some(Online)],
+        &[&FAILING_METRICS, &UNHEALTHY, &NOT_READY, &UNHEALTHY, &ONLINE]
+    )]
+    #[case::a_failure_meanwhile(
+        &[Some(Unhealthy), Some(Degraded), Some(Unhealthy), Some(Degraded), Some(Online)],
+        &[&UNHEALTHY, &ONLINE]
+    )]
+    #[case::not_probed_meanwhile(
+        &[Some(NotReady), None, Some(Online), Some(NotReady)], &[&NOT_READY, &NOT_READY]
+    )]
+    fn what_is_told(#[case] states: &[Option<ClusterState>], #[case] expected: &[&Kind]) {
+        let mut told = ToldState::default();
+        let events = states.iter().filter_map(|state| told.tell(&status(*state)));
+        let kinds: Vec<&Kind> = events.map(|event| event.kind).collect();
+        assert_eq!(kinds, expected);
+    }
+
+    #[test]
+    fn an_outage_is_told_once() {
+        let in_outage = ClusterHealthStatus {
+            reason: Some("Outage".to_owned()),
+            ..status(Some(NotReady))
+        };
+        let mut told = ToldState::default();
+        assert!(told.tell(&in_outage).is_none());
+        assert!(told.tell(&status(Some(Online))).is_none());
+        // By a successor that has yet to find it.
+        let protected = ClusterHealthStatus {
+            reason: Some("Suspect".to_owned()),
+            protection: Protection::Active,
+            ..status(Some(NotReady))
+        };
+        let mut told = ToldState::recorded(&in_outage);
+        assert!(told.tell(&protected).is_none());
+        assert!(told.tell(&status(Some(Online))).is_none());
+        // Its nodes may be in trouble beyond it.
+        assert!(told.tell(&in_outage).is_none());
+        let event = told.tell(&status(Some(NotReady)));
+        assert_eq!(event.map(|event| event.kind), Some(&NOT_READY));
+    }
+
+    #[rstest]
+    #[case::still(Unhealthy, Unhealthy, None)]
+    #[case::over(Unhealthy, Online, Some(&ONLINE))]
+    #[case::offline(Offline, Connecting, None)]
+    #[case::back(Connecting, Online, Some(&ONLINE))]
+    #[case::well(Online, Online, None)]
+    fn a_restart_repeats_nothing(
+        #[case] left: ClusterState,
+        #[case] now: ClusterState,
+        #[case] expected: Option<&Kind>,
+    ) {
+        let mut told = ToldState::recorded(&status(Some(left)));
+        let event = told.tell(&status(Some(now)));
+        assert_eq!(event.map(|event| event.kind), expected);
+    }
+}

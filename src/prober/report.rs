@@ -1,0 +1,80 @@
+//! What is reported of clusters and policies: ClusterHealths, the statuses and the finalizer of
+//! ProbePolicies, and events.
+//!
+//! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
+//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, `key` tells which
+//! of these say something new, and `widespread` sees what many clusters have in common: plain functions
+//! all. What has just become otherwise is also told as events.
+
+mod book;
+mod changes;
+mod cluster;
+mod events;
+mod finding;
+#[cfg(test)]
+mod fixtures;
+mod key;
+mod metrics;
+mod policy;
+mod recall;
+mod status;
+mod summary;
+mod widespread;
+mod wording;
+mod writer;
+
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+pub use self::{
+    events::dependent::{Deed, DependentNews},
+    finding::{Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason},
+    metrics::HealthMetrics,
+    policy::PolicyReport,
+    wording::evidence,
+    writer::{Known, Reporter, Writer},
+};
+use super::ledger::Problem;
+use crate::{
+    api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
+    observer::View,
+};
+
+/// Everything that is known of one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterReport {
+    /// The Cluster's UID: it owns its ClusterHealth.
+    pub uid: Arc<str>,
+    /// The policy that applies; of a cluster that none selects, the one that did last and that has
+    /// yet to let go of it.
+    pub policy: Option<Arc<str>>,
+    /// Whether dependents are written to.
+    pub mode: Mode,
+    /// What was found.
+    pub finding: Finding,
+    /// Its state, as it is observed; `None` while it is not probed.
+    pub observed: Option<View>,
+    /// What the checks of its policy, and the looks at its providers of metrics, have come to.
+    pub checks: Vec<CheckStatus>,
+    /// Whether the dependents are scaled down.
+    pub protection: Protection,
+    /// Since when they are.
+    pub protected_since: Option<Timestamp>,
+    /// Whether they are for so long that somebody must look.
+    pub overdue: bool,
+    /// Whether each dependent has been looked at, so that no mark can be unknown.
+    pub looked_at: bool,
+    /// What was last done to them.
+    pub last_action: Option<LastAction>,
+    /// Set while what was found is not acted on yet.
+    pub held_back: Option<HeldBack>,
+    /// Why it would not be probed, while it is only until it is restored.
+    pub let_go: Option<Finding>,
+    /// The dependents and what they are owed.
+    pub dependents: Vec<DependentStatus>,
+    /// Why dependents are not where they should be.
+    pub problems: Vec<Problem>,
+    /// When the cluster was last probed.
+    pub probed: Option<Timestamp>,
+}

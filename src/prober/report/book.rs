@@ -1,0 +1,543 @@
+//! What the writer knows, and what is to be written next: no client, no task.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp,
+};
+use kube::{core::PartialObjectMeta, runtime::watcher};
+use tokio::time::Instant;
+
+use super::{
+    ClusterReport, Known,
+    cluster::Cluster,
+    events::{
+        self,
+        dependent::{self, DependentNews},
+    },
+    key::Key,
+    metrics::{Census, HealthMetrics},
+    policy::{self, PolicyReport, RIGHTS},
+    summary::Standing,
+    widespread::{Widespread, widespread},
+};
+use crate::{
+    api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
+    runtime::seed::Seed,
+    status::{
+        cluster_health::Written,
+        events::Event,
+        finalizer::Finalizer,
+        policies::{Policies, Policy, Reported},
+        request::{Applied, WriteError, complain, set_finalizer},
+        writer::{Content, Next, Write, write},
+    },
+};
+
+/// All clusters and policies, and what is written of each.
+pub(super) struct Book {
+    /// In boxes, since half of the places in a tree are empty.
+    clusters: BTreeMap<Arc<str>, Box<Cluster>>,
+    /// When each is due that is to be written. A thousand clusters send a hundred reports a second, of
+    /// which hardly any changes that.
+    due: BTreeSet<(Instant, Arc<str>)>,
+    policies: Policies<PolicyReport, More>,
+    /// Statuses of policies of which the watch has not told yet.
+    left: BTreeMap<Arc<str>, ProbePolicyStatus>,
+    /// A list of ClusterHealths in progress.
+    listed: BTreeMap<String, ObjectMeta>,
+    widespread: Option<Widespread>,
+    pub(super) metrics: HealthMetrics,
+    /// Something has changed that concerns policies.
+    concerns_policies: bool,
+    /// What is to be told.
+    news: Vec<(ObjectReference, Event)>,
+}
+
+/// What is known of a policy beyond its report and status.
+#[derive(Debug)]
+struct More {
+    finalizer: Finalizer,
+    /// The clusters for which it needs the finalizer.
+    holding: BTreeSet<Arc<str>>,
+    /// What is to be said of rights that are missing; before they are asked for, what an earlier run
+    /// has left.
+    lacking: Option<String>,
+    /// When the first of its new clusters ceases to count as new.
+    look_again: Option<Instant>,
+}
+
+/// What goes before what, of all that is due.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// A finalizer.
+    First,
+    /// That a cluster is protected, or is not any more.
+    Urgent,
+    /// Any other news.
+    News,
+    /// That a cluster is observed otherwise, if only that it cannot be reached, which may be all of them at
+    /// once, again and again.
+    Observed,
+}
+
+/// What can be written.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Finalizer,
+    Cluster,
+    Policy,
+}
+
+impl Reported for PolicyReport {
+    type Policy = ProbePolicy;
+    type Status = ProbePolicyStatus;
+
+    const KIND: &'static str = "ProbePolicy";
+
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn uid(&self) -> &Arc<str> {
+        &self.uid
+    }
+
+    fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl Policy<PolicyReport, More> {
+    /// Whether the finalizer is to be put on or taken off.
+    fn finalizer_change(&self) -> Option<bool> {
+        let needed = !self.more.holding.is_empty();
+        self.more.finalizer.change(needed, self.report.deleting)
+    }
+
+    /// What has become of the finalizer.
+    fn finalizer_event(&mut self) -> Option<(ObjectReference, Event)> {
+        let on = self.more.finalizer.news(!self.more.holding.is_empty())?;
+        let event = events::policy::finalizer(on, &self.more.holding);
+        Some((self.regarding(), event))
+    }
+}
+
+impl Content for Book {
+    type Object = (Kind, Arc<str>);
+
+    const CONTROLLER: &'static str = "dependency-watchdog-prober";
+
+    /// Sees what the clusters come to: which policies need the finalizer, and whether many fell
+    /// silent at once.
+    fn review(&mut self) {
+        if !std::mem::take(&mut self.concerns_policies) {
+            return;
+        }
+        let now = Instant::now();
+        let mut silent = BTreeMap::new();
+        let mut census = Census::default();
+        let mut holding: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+        let mut new: BTreeMap<Arc<str>, Instant> = BTreeMap::new();
+        for (name, cluster) in &self.clusters {
+            let Some(summary) = cluster.summary(now) else {
+                continue;
+            };
+            census.count(&summary, cluster.status());
+            silent.extend(cluster.silent_since.map(|since| (name.clone(), since)));
+            let Some(policy) = summary.policy.and_then(|it| self.policies.get(it)) else {
+                continue;
+            };
+            let responsible = &policy.report.name;
+            if summary.standing == Standing::Pending {
+                let first = new.entry(responsible.clone()).or_insert(cluster.new_until);
+                *first = cluster.new_until.min(*first);
+            }
+            if summary.protected || policy.report.deleting && !summary.looked_at {
+                let holding = holding.entry(responsible.clone()).or_default();
+                holding.insert(name.clone());
+            }
+        }
+        for policy in self.policies.iter_mut() {
+            let name = policy.report.name.clone();
+            let mut clusters = holding.remove(&name).unwrap_or_default();
+            if policy.report.deleting {
+                // A loop that has not reported yet has not looked.
+                let unreported = policy.report.kept.iter().filter(|kept| {
+                    let cluster = self.clusters.get(&***kept);
+                    cluster.is_none_or(|it| it.record.wanted().is_none())
+                });
+                clusters.extend(unreported.cloned());
+            }
+            if policy.more.holding != clusters {
+                policy.more.holding = clusters;
+                policy.schedule.hurry(now);
+            }
+            policy.more.look_again = new.remove(&name);
+            if let Some(at) = policy.more.look_again {
+                policy.schedule.hurry(at);
+            }
+            if policy.finalizer_change().is_some() {
+                policy.more.finalizer.schedule.hurry(now);
+            }
+        }
+        self.metrics.counted(census);
+        self.tell_widespread(widespread(&silent, census.probed));
+    }
+
+    /// What is due first, of what is not being written; of all that is due, by its rank. So neither a
+    /// finalizer nor a protection waits for the statuses of a thousand clusters, nor any other news for
+    /// states that come and go.
+    fn next(&mut self) -> Option<Next<(Kind, Arc<str>)>> {
+        let now = Instant::now();
+        let finalizers = self.policies.iter().filter_map(|(name, it)| {
+            let due = it.more.finalizer.schedule.due()?;
+            Some((due, Rank::First, Kind::Finalizer, name))
+        });
+        let due = self.due.iter().enumerate();
+        let due = due.take_while(|(place, (due, _))| *place == 0 || *due <= now);
+        let clusters = due.filter_map(|(_, (due, name))| {
+            let rank = match &self.clusters.get(name)?.record {
+                it if it.is_urgent() => Rank::Urgent,
+                it if it.is_minor() => Rank::Observed,
+                _ => Rank::News,
+            };
+            Some((*due, rank, Kind::Cluster, name))
+        });
+        let policies = self
+            .policies
+            .iter()
+            .filter_map(|(name, it)| Some((it.schedule.due()?, Rank::News, Kind::Policy, name)));
+        let all = finalizers.chain(clusters).chain(policies);
+        // What is not due yet comes in its time, whatever its rank.
+        let first = all.min_by_key(|(due, rank, ..)| ((*due).max(now), *rank, *due));
+        first.map(|(due, rank, kind, name)| Next {
+            due,
+            minor: rank == Rank::Observed,
+            object: (kind, name.clone()),
+        })
+    }
+
+    fn due(&self) -> usize {
+        let now = Instant::now();
+        let clusters = self.due.iter().take_while(|(due, _)| *due <= now);
+        let policies = self.policies.iter();
+        let policies =
+            policies.flat_map(|(_, it)| [it.schedule.due(), it.more.finalizer.schedule.due()]);
+        clusters.count() + policies.flatten().filter(|due| *due <= now).count()
+    }
+
+    fn write(&mut self, seed: &Seed, (kind, name): &(Kind, Arc<str>)) -> Option<Write<Self>> {
+        match kind {
+            Kind::Cluster => self
+                .edit(name, |cluster| {
+                    let record = &mut cluster.record;
+                    record.write(seed, name, Self::cluster_written, Self::cluster_deleted)
+                })
+                .flatten(),
+            Kind::Policy => self.write_policy(seed, name),
+            Kind::Finalizer => self.write_finalizer(seed, name),
+        }
+    }
+
+    fn news(&mut self) -> Vec<(ObjectReference, Event)> {
+        std::mem::take(&mut self.news)
+    }
+}
+
+impl Book {
+    /// What an earlier run has left.
+    pub(super) fn new(known: Known) -> Self {
+        let clusters = known.clusters.into_iter().filter_map(|health| {
+            let name = health.metadata.name.as_deref()?.into();
+            Some((name, Box::new(Cluster::known(health))))
+        });
+        Self {
+            clusters: clusters.collect(),
+            due: BTreeSet::new(),
+            policies: Policies::default(),
+            left: known.policies,
+            listed: BTreeMap::new(),
+            widespread: None,
+            metrics: HealthMetrics::default(),
+            concerns_policies: false,
+            news: Vec::new(),
+        }
+    }
+
+    /// Changes a cluster, and when it is due.
+    fn edit<T>(&mut self, name: &str, edit: impl FnOnce(&mut Cluster) -> T) -> Option<T> {
+        let name = self.clusters.get_key_value(name)?.0.clone();
+        let cluster = self.clusters.get_mut(&name)?;
+        let before = cluster.record.due();
+        let result = edit(cluster);
+        let after = cluster.record.due();
+        if before != after {
+            self.due.extend(after.map(|due| (due, name.clone())));
+            if let Some(before) = before {
+                self.due.remove(&(before, name));
+            }
+        }
+        Some(result)
+    }
+
+    /// Nobody has any use for a cluster.
+    fn forget(&mut self, name: &str) {
+        let removed = self.clusters.remove_entry(name);
+        if let Some((name, Some(due))) = removed.map(|(name, it)| (name, it.record.due())) {
+            self.due.remove(&(due, name));
+        }
+    }
+
+    /// Events about a ClusterHealth.
+    fn tell(&mut self, name: &str, events: impl IntoIterator<Item = Event>) {
+        if let Some(cluster) = self.clusters.get(name) {
+            let events = events.into_iter();
+            let events = events.map(|event| (cluster.record.regarding(name), event));
+            self.news.extend(events);
+        }
+    }
+
+    /// All that is known of a cluster.
+    pub(super) fn take_cluster(&mut self, name: &Arc<str>, report: ClusterReport) {
+        self.metrics.reported(name, &report);
+        let new = || Box::new(Cluster::new());
+        let known = self.clusters.entry(name.clone()).or_insert_with(new);
+        let before = known.record.wanted();
+        let before = before.and_then(|it| it.status.policy.as_deref().map(Arc::from));
+        let policies: [Option<Arc<str>>; 2] = [before, report.policy.clone()];
+        let taken = self.edit(name, |cluster| cluster.take(name, report));
+        let (event, concerns_policies) = taken.unwrap_or_default();
+        self.tell(name, event);
+        if concerns_policies {
+            self.concerns_policies = true;
+            for policy in policies.into_iter().flatten() {
+                if let Some(policy) = self.policies.get_mut(&policy) {
+                    policy.schedule.hurry(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// What was done to a dependent.
+    pub(super) fn take_dependent(&mut self, cluster: &str, news: &DependentNews) {
+        let event = match self.edit(cluster, |cluster| cluster.dependent(news)) {
+            Some(event) => event,
+            None => dependent::event(news, None, None),
+        };
+        let event = event.map(|event| (dependent::regarding(cluster, news), event));
+        self.news.extend(event);
+    }
+
+    /// A command that a check runs has not ended in time, which was tolerated.
+    pub(super) fn take_tolerated(&mut self, name: &str, check: &str, message: String) {
+        let cluster = self.clusters.get(name);
+        let cluster = cluster.filter(|it| !it.record.is_unwanted());
+        let event = cluster.map(|it| it.tolerated(check, message));
+        self.tell(name, event);
+    }
+
+    /// The Cluster is gone, or even no record of it is kept any more.
+    pub(super) fn take_gone(&mut self, name: &str, unselected: bool) {
+        if unselected {
+            self.metrics.gone(name);
+        }
+        self.edit(name, |cluster| cluster.delete(unselected));
+        self.concerns_policies = true;
+    }
+
+    /// All policies that there are.
+    pub(super) fn take_policies(&mut self, reports: Vec<PolicyReport>) {
+        self.concerns_policies = true;
+        self.metrics.policies(&reports);
+        self.policies.take(reports, |report| {
+            let status = self.left.remove(&report.name).unwrap_or_default();
+            let more = More {
+                finalizer: Finalizer::new(report.held),
+                holding: BTreeSet::new(),
+                lacking: RIGHTS.told(&status.conditions).map(str::to_owned),
+                look_again: None,
+            };
+            (status, more)
+        });
+        for policy in self.policies.iter_mut() {
+            policy.more.finalizer.seen(policy.report.held);
+            self.news.extend(policy.finalizer_event());
+        }
+    }
+
+    /// The rights that are missing for the policy with this UID.
+    pub(super) fn take_rights(&mut self, name: &str, uid: &str, missing: &[String]) {
+        let Some(policy) = self.policies.with_uid(name, uid) else {
+            return;
+        };
+        let lacking = RIGHTS.lacking(missing);
+        if policy.more.lacking == lacking {
+            return;
+        }
+        match &lacking {
+            Some(lacking) => tracing::warn!(policy = name, "{lacking}"),
+            None => tracing::info!(policy = name, "{}", RIGHTS.suffice),
+        }
+        policy.more.lacking = lacking;
+        policy.schedule.hurry(Instant::now());
+    }
+
+    /// What the watch of ClusterHealths says.
+    pub(super) fn take_event(&mut self, event: watcher::Event<PartialObjectMeta<ClusterHealth>>) {
+        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+        match event {
+            Init => self.listed.clear(),
+            InitApply(PartialObjectMeta { metadata, .. }) => {
+                self.listed
+                    .extend(metadata.name.clone().zip(Some(metadata)));
+            }
+            InitDone => {
+                let mut listed = std::mem::take(&mut self.listed);
+                let names: Vec<Arc<str>> = self.clusters.keys().cloned().collect();
+                for name in names {
+                    self.seen(&name, listed.remove(&*name).as_ref());
+                }
+            }
+            Apply(PartialObjectMeta { metadata, .. }) => {
+                let name = metadata.name.as_deref().unwrap_or_default();
+                self.seen(name, Some(&metadata));
+            }
+            Delete(PartialObjectMeta { metadata, .. }) => {
+                self.seen(metadata.name.as_deref().unwrap_or_default(), None);
+            }
+        }
+    }
+
+    /// There is such a ClusterHealth, or none.
+    fn seen(&mut self, name: &str, health: Option<&ObjectMeta>) {
+        // What an earlier run has left of a Cluster that is gone.
+        if self.edit(name, |cluster| cluster.record.seen(health)) == Some(true) {
+            self.forget(name);
+            self.concerns_policies = true;
+        }
+    }
+
+    fn tell_widespread(&mut self, found: Option<Widespread>) {
+        if self.widespread == found {
+            return;
+        }
+        match (&self.widespread, &found) {
+            (None, Some(found)) => tracing::warn!("{}", found.message()),
+            (Some(before), None) => {
+                let first = before.first;
+                tracing::warn!(%first, "of the clusters that fell silent at once, few still are");
+            }
+            _ => {}
+        }
+        let clusters = found.as_ref().map_or(0, |found| found.clusters.len());
+        self.metrics.widespread(clusters);
+        self.widespread = found;
+        self.policies.hurry();
+    }
+
+    /// The status that a policy asks for now; `None` if there is no such policy.
+    fn policy_status(&self, name: &str) -> Option<ProbePolicyStatus> {
+        let policy = self.policies.get(name)?;
+        let view = policy::View {
+            policy: &policy.report,
+            held: policy.more.finalizer.is_on(),
+            holding: &policy.more.holding,
+            lacking: policy.more.lacking.as_deref(),
+            widespread: self.widespread.as_ref(),
+        };
+        let now = Instant::now();
+        let summary = |name: &str| self.clusters.get(name)?.summary(now);
+        let status = policy::status(&view, summary, &policy.status, Timestamp::now());
+        Some(status)
+    }
+
+    fn write_policy(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
+        let status = self.policy_status(name)?;
+        let write = self.policies.write(
+            seed,
+            name,
+            status,
+            |book: &mut Self| &mut book.policies,
+            Self::policy_written,
+        );
+        // A schedule that is settled forgets what is due later.
+        self.concerns_policies |= self.policies.get(name)?.more.look_again.is_some();
+        write
+    }
+
+    fn policy_written(&mut self, name: &str, before: &ProbePolicyStatus) {
+        if let Some(policy) = self.policies.get(name) {
+            self.concerns_policies |= policy.more.look_again.is_some();
+            let events = events::policy::transitions(before, &policy.status);
+            let events = events.into_iter().map(|it| (policy.regarding(), it));
+            self.news.extend(events);
+        }
+    }
+
+    fn write_finalizer(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
+        let policy = self.policies.get_mut(name)?;
+        let change = policy.finalizer_change();
+        let schedule = &mut policy.more.finalizer.schedule;
+        let Some(on) = change else {
+            schedule.settle(Duration::ZERO);
+            return None;
+        };
+        schedule.begin();
+        let (seed, name, uid) = (seed.clone(), name.clone(), policy.report.uid.clone());
+        let about = (name.clone(), uid.clone());
+        let request = async move { set_finalizer(&seed, &about.0, &about.1, on).await };
+        Some(write(
+            "ProbePolicy",
+            request,
+            move |book: &mut Self, result| {
+                book.finalizer_written(&name, &uid, on, result);
+            },
+        ))
+    }
+
+    fn cluster_written(&mut self, name: &str, written: Written<Key>, result: Applied) {
+        let events = self.edit(name, |cluster| cluster.written(name, written, result));
+        self.tell(name, events.into_iter().flatten());
+    }
+
+    fn cluster_deleted(&mut self, name: &str, result: Result<(), WriteError>) {
+        if self.edit(name, |cluster| cluster.deleted(name, result)) == Some(true) {
+            self.forget(name);
+        }
+    }
+
+    fn finalizer_written(
+        &mut self,
+        name: &str,
+        uid: &str,
+        on: bool,
+        result: Result<(), WriteError>,
+    ) {
+        // It names the UID, so it says nothing of another policy that has the name now.
+        let Some(policy) = self.policies.with_uid(name, uid) else {
+            return;
+        };
+        let finalizer = &mut policy.more.finalizer;
+        // Of one that is gone or is being deleted the watch will tell.
+        if let Err(error) = result {
+            let tried = match on {
+                true => "put the finalizer on",
+                false => "take the finalizer off",
+            };
+            complain(tried, "ProbePolicy", name, &finalizer.schedule, &error);
+            return finalizer.schedule.failed();
+        }
+        finalizer.wrote(on);
+        policy.schedule.hurry(Instant::now());
+        self.news.extend(policy.finalizer_event());
+        self.concerns_policies = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

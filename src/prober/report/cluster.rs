@@ -1,0 +1,204 @@
+//! One cluster, as its loop reports it: the status that is to be written, and the events.
+
+use std::time::Duration;
+
+use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use tokio::time::Instant;
+
+use super::{
+    ClusterReport,
+    changes::Changes,
+    events::{
+        self,
+        dependent::{self, DependentNews, Troubles},
+        sight::Sight,
+    },
+    finding::{Finding, PENDING},
+    key::Key,
+    recall::Recalled,
+    status::status,
+    summary::{Standing, Summary},
+    widespread::silent_since,
+};
+use crate::{
+    api::{ClusterHealth, ClusterHealthStatus, ClusterState, ProbePolicy},
+    observer::told::ToldState,
+    prober::verdict::Verdict,
+    status::{
+        cluster_health::{Keyed, Record, Written},
+        events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
+        request::{Applied, WriteError},
+    },
+};
+
+/// A cluster without a verdict counts as new for this long, and then as one that cannot be judged. Twice
+/// the default of probeTimeout: a first read may wait for others of that length, and then take as long.
+const NEW: Duration = Duration::from_secs(60);
+
+/// A cluster.
+pub(super) struct Cluster {
+    /// Its ClusterHealth.
+    pub(super) record: Record<Key>,
+    /// Until when it counts as new while it has no verdict.
+    pub(super) new_until: Instant,
+    /// Since when its nodes are silent, if they are and that is known.
+    pub(super) silent_since: Option<Timestamp>,
+    /// They were heard in this run.
+    heard: bool,
+    /// Whether it can be judged, as it was told.
+    sight: Sight,
+    /// Its state, as it was told.
+    state: ToldState,
+    /// Its state, as the log has told it.
+    changes: Changes,
+    /// What was amiss with its dependents, as an earlier run has told it.
+    troubles: Option<Troubles>,
+    /// What checks had come to in an earlier run.
+    recalled: Recalled,
+}
+
+impl Cluster {
+    /// One without a ClusterHealth.
+    pub(super) fn new() -> Self {
+        Self {
+            record: Record::new(),
+            new_until: Instant::now() + NEW,
+            silent_since: None,
+            heard: false,
+            sight: Sight::default(),
+            state: ToldState::default(),
+            changes: Changes::new(None),
+            troubles: None,
+            recalled: Recalled::default(),
+        }
+    }
+
+    /// One whose ClusterHealth an earlier run has left.
+    pub(super) fn known(health: ClusterHealth) -> Self {
+        let status = health.status.unwrap_or_default();
+        Self {
+            silent_since: silent_since(&status, None, false, Timestamp::now()),
+            sight: Sight::recorded(&status),
+            state: ToldState::recorded(&status),
+            changes: Changes::new(status.state),
+            troubles: Troubles::recorded(&status),
+            recalled: Recalled::new(&status.checks),
+            record: Record::known(health.metadata, status),
+            ..Self::new()
+        }
+    }
+
+    /// The newest status.
+    pub(super) fn status(&self) -> &ClusterHealthStatus {
+        let wanted = self.record.wanted().map(|it| &it.status);
+        wanted.unwrap_or(self.record.status())
+    }
+
+    /// What policies need to know of the cluster; `None` if it has been let go.
+    pub(super) fn summary(&self, now: Instant) -> Option<Summary<'_>> {
+        let wanted = self.record.wanted();
+        if wanted.is_none() && self.record.is_unwanted() {
+            return None;
+        }
+        let mut summary = Summary::of(self.status());
+        summary.looked_at = wanted.is_some_and(|it| it.key.looked_at);
+        if summary.standing == Standing::Pending && self.new_until <= now {
+            summary.standing = Standing::Doubtful;
+        }
+        Some(summary)
+    }
+
+    /// Takes up a report. Returns an event, and whether policies have to know.
+    pub(super) fn take(&mut self, name: &str, mut report: ClusterReport) -> (Option<Event>, bool) {
+        self.recalled.fill_in(&mut report.checks);
+        let now = Keyed {
+            status: status(&report),
+            key: Key::of(&report),
+        };
+        self.log_state(name, &now.status);
+        let event = self.sight.look(&now.status);
+        let before = self.record.wanted();
+        let pending = report.finding == Finding::Pending;
+        if pending && before.is_none() && self.record.status().reason.is_some() {
+            // What an earlier run has left stands until there is something to say.
+            return (event, false);
+        }
+        if pending && before.is_none_or(|it| it.status.reason.as_deref() != Some(PENDING)) {
+            self.new_until = Instant::now() + NEW;
+        }
+        let concerns_policies = before.is_none_or(|it| Key::concerns_policies(it, &now));
+        let leases = report.finding.leases();
+        self.heard |= matches!(leases, Finding::Judged(Verdict::Healthy, _));
+        let before = self.silent_since;
+        self.silent_since = silent_since(&now.status, before, self.heard, Timestamp::now());
+        self.record.want(report.uid, now);
+        (event, concerns_policies)
+    }
+
+    /// Its ClusterHealth is deleted.
+    pub(super) fn delete(&mut self, unselected: bool) {
+        self.silent_since = None;
+        match unselected {
+            true => self.record.unselect(),
+            false => self.record.delete(),
+        }
+    }
+
+    /// A write has ended. Returns the events.
+    pub(super) fn written(
+        &mut self,
+        name: &str,
+        written: Written<Key>,
+        result: Applied,
+    ) -> Vec<Event> {
+        let Some(before) = self.record.written(name, written, result) else {
+            return vec![];
+        };
+        let status = self.record.status();
+        let mut events = events::cluster::transitions(&before, status);
+        events.extend(self.state.tell(status));
+        events
+    }
+
+    /// A deletion has ended. Returns whether nobody has any use for the cluster.
+    pub(super) fn deleted(&mut self, name: &str, result: Result<(), WriteError>) -> bool {
+        if result.is_ok() {
+            (self.sight, self.state) = Default::default();
+        }
+        self.record.deleted(name, result)
+    }
+
+    /// The event about a dependent.
+    pub(super) fn dependent(&mut self, news: &DependentNews) -> Option<Event> {
+        let policy = self.status().policy.clone();
+        dependent::event(news, policy.as_deref(), self.troubles.as_mut())
+    }
+
+    /// The event that a command has not ended in time, which was tolerated. Those of several checks of
+    /// a policy are not taken for the same.
+    pub(super) fn tolerated(&self, check: &str, message: String) -> Event {
+        let wanted = self.record.wanted();
+        let policy = wanted.and_then(|it| it.status.policy.as_deref());
+        let check = ObjectReference {
+            field_path: Some(format!("spec.checks{{{check}}}")),
+            ..regarding::<ProbePolicy>(policy.unwrap_or_default(), None)
+        };
+        Event {
+            related: Some(Box::new(check)),
+            ..Event::new(&EXEC_TIMEOUT_TOLERATED, message)
+        }
+    }
+
+    /// Says in the log that the state of the cluster is another than before.
+    fn log_state(&mut self, cluster: &str, status: &ClusterHealthStatus) {
+        let Some((state, message)) = status.state.zip(status.state_message.as_ref()) else {
+            // Whatever it is next, it begins anew.
+            return self.changes.rest();
+        };
+        if let Some((from, between)) = self.changes.take(state, Instant::now()) {
+            let (from, to) = (from.map(ClusterState::name), state.name());
+            let between = Some(between).filter(|number| *number > 0);
+            tracing::info!(cluster, from, to, between, "state: {message}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Events on ClusterHealths, ProbePolicies and dependents: what has just become otherwise.
+
+pub(super) mod cluster;
+pub(super) mod dependent;
+pub(super) mod policy;
+pub(super) mod sight;

@@ -1,0 +1,390 @@
+//! Events on a ClusterHealth: what its status says now and did not say before.
+
+use k8s_openapi::jiff::SignedDuration;
+
+use super::super::finding;
+use crate::{
+    api::{Action, ClusterHealthStatus, Protection, is_outage},
+    status::{
+        conditions,
+        events::{
+            Event,
+            kinds::{
+                HELD_BACK, LET_GO, PROBED, PROTECTED, PROTECTED_TOO_LONG, PROTECTING, RESTORED,
+                RESTORING, SKIPPED, WOULD_PROTECT,
+            },
+            rules::{Rule, changes, message},
+        },
+    },
+};
+
+const TOO_LONG: Rule = Rule {
+    holds: |it| message(it, conditions::PROTECTED_TOO_LONG),
+    begins: &PROTECTED_TOO_LONG,
+    ends: None,
+};
+
+/// The events of a status that was written, given the one that was there.
+pub(in crate::prober::report) fn transitions(
+    before: &ClusterHealthStatus,
+    after: &ClusterHealthStatus,
+) -> Vec<Event> {
+    let mut events = protection(before, after);
+    events.extend(skipped(before, after));
+    events.extend(held_back(before, after));
+    events.extend(changes(&[TOO_LONG], &before.conditions, &after.conditions));
+    events
+}
+
+fn protection(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Vec<Event> {
+    use Protection::{Active, None, Restoring, ScalingDown};
+    let message = || after.message.clone().unwrap_or_default();
+    let protecting = || Event::new(&PROTECTING, message());
+    let protected = || Event::new(&PROTECTED, message());
+    // States in between may have passed without being written.
+    match (before.protection, after.protection) {
+        (None | Restoring, ScalingDown) => vec![protecting()],
+        (None | Restoring, Active) if after.reason.as_deref().is_some_and(is_outage) => {
+            vec![protecting(), protected()]
+        }
+        // Marks were found of which nobody knew, or a restore was given up.
+        (None | Restoring | ScalingDown, Active) => vec![protected()],
+        (None | ScalingDown | Active, Restoring) => vec![Event::new(&RESTORING, message())],
+        (ScalingDown | Active | Restoring, None) => vec![over(before, after)],
+        (Active, ScalingDown)
+        | (None, None)
+        | (ScalingDown, ScalingDown)
+        | (Active, Active)
+        | (Restoring, Restoring) => vec![],
+    }
+}
+
+/// A protection is over: what was taken was given back, or was let go.
+fn over(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Event {
+    let since = before.protected_since.as_ref();
+    let lasted = since.zip(after.last_transition_time.as_ref());
+    let lasted = lasted.map_or_else(String::new, |(since, end)| {
+        let seconds = end.0.duration_since(since.0).as_secs().max(0);
+        format!(" after {:#}", SignedDuration::from_secs(seconds))
+    });
+    let finding = after.message.as_deref().unwrap_or_default();
+    let during = |at| since.is_none_or(|since| since.0 <= at);
+    let last = after.last_action.as_ref();
+    match last.filter(|it| during(it.time.0)).map(|it| it.action) {
+        Some(Action::Restored) => Event::new(
+            &RESTORED,
+            format!("its dependents are back{lasted}; {finding}"),
+        ),
+        Some(Action::Released) => Event::new(
+            &LET_GO,
+            format!("its dependents carry no mark any more{lasted}; {finding}"),
+        ),
+        Some(Action::ScaledDown) | None => Event::new(
+            &LET_GO,
+            format!("nothing is owed to its dependents any more{lasted}; {finding}"),
+        ),
+    }
+}
+
+/// The first status of all is no transition.
+fn skipped(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
+    if before.reason.is_none() || before.skipped == after.skipped {
+        return None;
+    }
+    let message = after.message.as_deref().unwrap_or_default();
+    match (&before.skipped, &after.skipped) {
+        (_, Some(reason)) => Some(Event::new(&SKIPPED, format!("{reason}: {message}"))),
+        (Some(reason), None) => {
+            let note = format!("it is probed; it was not: {reason}");
+            Some(Event::new(&PROBED, note))
+        }
+        (None, None) => None,
+    }
+}
+
+/// Something is deliberately not done.
+fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
+    // A hold that becomes widespread is reported again.
+    let kind = |status: &ClusterHealthStatus| {
+        let mut conditions = status.conditions.iter();
+        let protecting = conditions.find(|known| known.type_ == conditions::PROTECTING)?;
+        match (&*protecting.reason, status.protection) {
+            ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
+            (finding::WIDESPREAD, _) => Some((&HELD_BACK, true)),
+            ("DryRun" | finding::HELD_BACK, _) => Some((&HELD_BACK, false)),
+            _ => None,
+        }
+    };
+    let now = kind(after).filter(|now| kind(before) != Some(*now))?;
+    Some(Event::new(now.0, after.message.clone().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+    use rstest::rstest;
+
+    use super::*;
+    use crate::{
+        api::{CheckRole, LastAction, Mode},
+        prober::{
+            moment::Moment,
+            report::{
+                ClusterReport,
+                finding::{Finding, HeldBack},
+                fixtures::{self, assessment, closed, held, owed, problem, report, triggered},
+            },
+            verdict::{Doubt, Verdict, ZoneCount},
+        },
+        status::events::Kind,
+    };
+
+    fn time(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn judged(verdict: Verdict, expired: usize) -> ClusterReport {
+        report(Finding::Judged(verdict, Box::new(assessment(5, expired))))
+    }
+
+    fn healthy() -> ClusterReport {
+        judged(Verdict::Healthy, 0)
+    }
+
+    fn outage() -> ClusterReport {
+        judged(Verdict::Outage, 5)
+    }
+
+    fn unread(message: &str) -> ClusterReport {
+        report(Finding::Unread {
+            reason: "Timeout",
+            message: message.to_owned(),
+        })
+    }
+
+    fn skipped(reason: &'static str) -> ClusterReport {
+        report(Finding::Skipped {
+            reason,
+            message: "what was seen".to_owned(),
+        })
+    }
+
+    fn in_protection(protection: Protection, report: ClusterReport) -> ClusterReport {
+        ClusterReport {
+            protection,
+            protected_since: Some(time(100)),
+            dependents: vec![owed("kcm")],
+            ..report
+        }
+    }
+
+    fn active() -> ClusterReport {
+        in_protection(Protection::Active, outage())
+    }
+
+    fn scaling_down() -> ClusterReport {
+        in_protection(Protection::ScalingDown, outage())
+    }
+
+    fn restoring() -> ClusterReport {
+        in_protection(Protection::Restoring, healthy())
+    }
+
+    fn after(action: Action, second: i64) -> ClusterReport {
+        ClusterReport {
+            last_action: Some(LastAction {
+                time: Time(time(second)),
+                action,
+                message: String::new(),
+            }),
+            ..healthy()
+        }
+    }
+
+    fn overdue() -> ClusterReport {
+        ClusterReport {
+            overdue: true,
+            ..active()
+        }
+    }
+
+    fn held_back(report: ClusterReport) -> ClusterReport {
+        ClusterReport {
+            held_back: Some(HeldBack::By("the policy's initialDelay has not passed yet")),
+            ..report
+        }
+    }
+
+    fn held_trigger(widespread: bool) -> ClusterReport {
+        ClusterReport {
+            held_back: held(widespread),
+            ..report(triggered("why", Finding::Pending))
+        }
+    }
+
+    fn dry_run(report: ClusterReport) -> ClusterReport {
+        ClusterReport {
+            mode: Mode::DryRun,
+            ..report
+        }
+    }
+
+    fn troubled() -> ClusterReport {
+        ClusterReport {
+            problems: vec![problem(
+                "kcm",
+                "ScalingForbidden",
+                "kcm: patch is forbidden",
+            )],
+            ..healthy()
+        }
+    }
+
+    fn statuses(
+        before: Option<ClusterReport>,
+        after: &ClusterReport,
+    ) -> (ClusterHealthStatus, ClusterHealthStatus) {
+        let none = ClusterHealthStatus::default();
+        let before = before.map_or_else(
+            || none.clone(),
+            |it| fixtures::written(&it, &none, time(100)),
+        );
+        let after = fixtures::written(after, &before, time(825));
+        (before, after)
+    }
+
+    #[rstest]
+    #[case::begins(healthy(), scaling_down(), &[&PROTECTING])]
+    #[case::is_down(scaling_down(), active(), &[&PROTECTED])]
+    #[case::is_down_at_once(healthy(), active(), &[&PROTECTING, &PROTECTED])]
+    #[case::is_triggered(
+        healthy(),
+        in_protection(Protection::Active, report(triggered("why", Finding::Pending))),
+        &[&PROTECTING, &PROTECTED]
+    )]
+    #[case::waits_for_a_gate(
+        active(),
+        ClusterReport {
+            held_back: closed(CheckRole::Gate, "why"),
+            ..in_protection(Protection::Active, healthy())
+        },
+        &[&HELD_BACK]
+    )]
+    #[case::marks_are_found(
+        report(Finding::Pending), in_protection(Protection::Active, healthy()), &[&PROTECTED]
+    )]
+    #[case::recovers(active(), restoring(), &[&RESTORING])]
+    #[case::recovers_halfway(scaling_down(), restoring(), &[&RESTORING])]
+    #[case::fails_again(restoring(), scaling_down(), &[&PROTECTING])]
+    #[case::fails_again_at_once(restoring(), active(), &[&PROTECTING, &PROTECTED])]
+    #[case::is_back(restoring(), after(Action::Restored, 800), &[&RESTORED])]
+    #[case::is_back_at_once(active(), after(Action::Restored, 800), &[&RESTORED])]
+    #[case::is_let_go(active(), after(Action::Released, 800), &[&LET_GO])]
+    #[case::is_paid_by_others(active(), after(Action::ScaledDown, 800), &[&LET_GO])]
+    #[case::had_nothing_to_scale(scaling_down(), after(Action::Restored, 50), &[&LET_GO])]
+    #[case::lasts(active(), overdue(), &[&PROTECTED_TOO_LONG])]
+    #[case::is_skipped(healthy(), skipped("Hibernated"), &[&SKIPPED])]
+    #[case::is_skipped_otherwise(skipped("Hibernated"), skipped("WakingUp"), &[&SKIPPED])]
+    #[case::is_probed_again(skipped("WakingUp"), healthy(), &[&PROBED])]
+    #[case::is_held_back(healthy(), held_back(outage()), &[&HELD_BACK])]
+    #[case::acts_at_last(held_back(outage()), scaling_down(), &[&PROTECTING])]
+    #[case::a_trigger_is_held(healthy(), held_trigger(false), &[&HELD_BACK])]
+    #[case::it_fails_in_many(held_trigger(false), held_trigger(true), &[&HELD_BACK])]
+    #[case::it_is_held_for_another_reason(held_trigger(true), held_trigger(false), &[&HELD_BACK])]
+    #[case::it_would_act_at_last(
+        dry_run(held_trigger(true)), dry_run(report(triggered("why", Finding::Pending))), &[&WOULD_PROTECT]
+    )]
+    #[case::stays_down_in_dry_run(active(), dry_run(active()), &[&HELD_BACK])]
+    #[case::would_act(dry_run(healthy()), dry_run(outage()), &[&WOULD_PROTECT])]
+    #[case::is_suspended_while_protected(
+        active(), in_protection(Protection::Active, skipped("Suspended")), &[&SKIPPED]
+    )]
+    fn what_is_told(
+        #[case] before: ClusterReport,
+        #[case] now: ClusterReport,
+        #[case] expected: &[&Kind],
+    ) {
+        let (before, now) = statuses(Some(before), &now);
+        let told = transitions(&before, &now);
+        let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, expected);
+        assert!(told.iter().all(|event| !event.note.is_empty()));
+        // Refreshed, or left to a successor, it says the same.
+        assert_eq!(transitions(&now, &now), []);
+    }
+
+    #[rstest]
+    #[case::counts(healthy(), judged(Verdict::Healthy, 1))]
+    #[case::suspect(
+        healthy(),
+        judged(Verdict::Undetermined(Doubt::Unproven(Moment::from_nanos(1))), 5)
+    )]
+    #[case::other_words(unread("a"), unread("b"))]
+    #[case::a_single_failure(healthy(), unread("a"))]
+    #[case::other_counts_while_down(
+        active(),
+        in_protection(Protection::Active, judged(Verdict::Outage, 4))
+    )]
+    #[case::healthy_and_not_restored_yet(active(), in_protection(Protection::Active, healthy()))]
+    #[case::looked_at_again(active(), scaling_down())]
+    #[case::trouble(healthy(), troubled())]
+    #[case::still_held_back(held_back(outage()), held_back(judged(Verdict::Outage, 4)))]
+    #[case::still_in_many(held_trigger(true), held_trigger(true))]
+    #[case::still_too_long(overdue(), overdue())]
+    #[case::other_words_of_a_skip(skipped("Hibernated"), skipped("Hibernated"))]
+    fn what_is_not(#[case] before: ClusterReport, #[case] now: ClusterReport) {
+        let (before, now) = statuses(Some(before), &now);
+        assert_eq!(transitions(&before, &now), []);
+    }
+
+    #[rstest]
+    #[case::pending(report(Finding::Pending), &[])]
+    #[case::healthy(healthy(), &[])]
+    #[case::skipped(skipped("Hibernated"), &[])]
+    #[case::silent(scaling_down(), &[&PROTECTING])]
+    fn the_first_status(#[case] now: ClusterReport, #[case] expected: &[&Kind]) {
+        let (before, now) = statuses(None, &now);
+        let told = transitions(&before, &now);
+        let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, expected);
+    }
+
+    fn note(before: ClusterReport, now: &ClusterReport) -> String {
+        let (before, now) = statuses(Some(before), now);
+        transitions(&before, &now).swap_remove(0).note
+    }
+
+    #[test]
+    fn notes_carry_the_evidence() {
+        let note_of_outage = note(healthy(), &scaling_down());
+        assert!(
+            note_of_outage.contains("5 of 5 node leases"),
+            "{note_of_outage}"
+        );
+        let restored = note(restoring(), &after(Action::Restored, 800));
+        assert!(
+            restored.starts_with("its dependents are back after 12m 5s; none of 5 node leases"),
+            "{restored}"
+        );
+        let mut silent = assessment(5, 5);
+        silent.zones = vec![ZoneCount {
+            name: Some("a".into()),
+            candidates: 5,
+            expired: 5,
+        }];
+        let finding = Finding::Judged(Verdict::Outage, Box::new(silent));
+        let overdue = ClusterReport {
+            finding,
+            ..overdue()
+        };
+        assert!(note(active(), &overdue).contains("a 5 of 5 silent"));
+        assert_eq!(
+            note(skipped("WakingUp"), &healthy()),
+            "it is probed; it was not: WakingUp"
+        );
+        assert_eq!(
+            note(healthy(), &skipped("Hibernated")),
+            "Hibernated: what was seen"
+        );
+    }
+}

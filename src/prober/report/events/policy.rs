@@ -1,0 +1,283 @@
+//! Events on a ProbePolicy: what its status says now and did not say before, and its finalizer.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::super::policy;
+use crate::{
+    api::{FINALIZER, ProbePolicyStatus},
+    status::{
+        conditions,
+        events::{
+            Event, holding,
+            kinds::{
+                CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID,
+                LETTING_GO, NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID,
+                WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
+            },
+            rules::{Rule, changes, message},
+        },
+    },
+};
+
+const RULES: [Rule; 6] = [
+    Rule {
+        holds: |it| message(it, conditions::STALLED),
+        begins: &INVALID,
+        ends: Some((&VALID, "the policy is valid, and obeyed")),
+    },
+    Rule {
+        holds: |it| message(it, conditions::CONFLICTED),
+        begins: &CONFLICTED,
+        ends: Some((
+            &NOT_CONFLICTED,
+            "no cluster that the policy selects is probed by another one any more",
+        )),
+    },
+    Rule {
+        holds: |it| message(it, conditions::WIDESPREAD_OUTAGE),
+        begins: &WIDESPREAD_OUTAGE,
+        ends: Some((
+            &WIDESPREAD_OUTAGE_OVER,
+            "few of the clusters that fell silent at once still are, or none of this policy",
+        )),
+    },
+    Rule {
+        holds: |it| message(it, conditions::PROTECTING),
+        begins: &FIRST_PROTECTED,
+        ends: Some((
+            &NONE_PROTECTED,
+            "none of its clusters is protected any more",
+        )),
+    },
+    Rule {
+        holds: |it| policy::RIGHTS.told(it),
+        begins: &RIGHTS_MISSING,
+        ends: Some((&RIGHTS_SUFFICE, policy::RIGHTS.suffice)),
+    },
+    Rule {
+        holds: |it| {
+            let reconciling = holding(it, conditions::RECONCILING);
+            let waits = reconciling.filter(|known| known.reason == policy::LETTING_GO);
+            waits.map(|known| &*known.message)
+        },
+        begins: &LETTING_GO,
+        ends: None,
+    },
+];
+
+/// The events of a status that was written, given the one that was there.
+pub(in crate::prober::report) fn transitions(
+    before: &ProbePolicyStatus,
+    after: &ProbePolicyStatus,
+) -> Vec<Event> {
+    changes(&RULES, &before.conditions, &after.conditions)
+}
+
+/// The finalizer was put on, for these clusters, or taken off.
+pub(in crate::prober::report) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str>>) -> Event {
+    if on {
+        let clusters: Vec<&str> = clusters.iter().map(|name| &**name).collect();
+        let note = format!(
+            "it carries the finalizer {FINALIZER} until these are let go: {}",
+            policy::names(&clusters)
+        );
+        Event::new(&FINALIZER_ADDED, note)
+    } else {
+        let note = format!("it protects nothing any more, and lost the finalizer {FINALIZER}");
+        Event::new(&FINALIZER_REMOVED, note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::{
+        cluster::Brake,
+        prober::{
+            report::{
+                ClusterReport,
+                finding::Finding,
+                fixtures::{assessment, keyed, owed, report},
+                policy::{PolicyReport, View},
+                summary::Summary,
+                widespread::Widespread,
+            },
+            verdict::Verdict,
+        },
+        status::events::Kind,
+    };
+
+    /// A policy that is as it should be, with one cluster.
+    fn sound() -> PolicyReport {
+        PolicyReport {
+            name: "shoots".into(),
+            uid: "uid".into(),
+            deleting: false,
+            brake: Brake::default(),
+            held: false,
+            generation: 1,
+            problems: vec![],
+            selected: vec!["a".into()],
+            kept: vec![],
+            lost: [].into(),
+        }
+    }
+
+    fn invalid(problem: &str) -> PolicyReport {
+        PolicyReport {
+            generation: 2,
+            problems: vec![problem.to_owned()],
+            ..sound()
+        }
+    }
+
+    fn conflicted(clusters: &[&str]) -> PolicyReport {
+        let clusters = clusters.iter().map(|name| Arc::from(*name)).collect();
+        PolicyReport {
+            lost: [("other".into(), clusters)].into(),
+            ..sound()
+        }
+    }
+
+    fn deleting(report: PolicyReport) -> PolicyReport {
+        PolicyReport {
+            deleting: true,
+            held: true,
+            ..report
+        }
+    }
+
+    struct Case {
+        policy: PolicyReport,
+        cluster: ClusterReport,
+        holding: bool,
+        widespread: bool,
+        lacking: Option<&'static str>,
+    }
+
+    fn case(policy: PolicyReport) -> Case {
+        let seen = Box::new(assessment(5, 0));
+        Case {
+            policy,
+            cluster: report(Finding::Judged(Verdict::Healthy, seen)),
+            holding: false,
+            widespread: false,
+            lacking: None,
+        }
+    }
+
+    fn protecting(policy: PolicyReport) -> Case {
+        let seen = Box::new(assessment(5, 5));
+        Case {
+            cluster: ClusterReport {
+                dependents: vec![owed("kcm")],
+                ..report(Finding::Judged(Verdict::Outage, seen))
+            },
+            holding: true,
+            ..case(policy)
+        }
+    }
+
+    fn widespread() -> Case {
+        Case {
+            widespread: true,
+            ..case(sound())
+        }
+    }
+
+    fn lacking(right: &'static str) -> Case {
+        Case {
+            lacking: Some(right),
+            ..case(sound())
+        }
+    }
+
+    fn status(case: &Case, before: &ProbePolicyStatus) -> ProbePolicyStatus {
+        let name: Arc<str> = "a".into();
+        let holding: BTreeSet<Arc<str>> = [name.clone()].into();
+        let none = BTreeSet::new();
+        let spread = Widespread {
+            clusters: holding.clone(),
+            first: Timestamp::UNIX_EPOCH,
+            probed: 4,
+        };
+        let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
+        let lacking = policy::RIGHTS.lacking(&missing);
+        let view = View {
+            policy: &case.policy,
+            held: case.policy.held,
+            holding: if case.holding { &holding } else { &none },
+            lacking: lacking.as_deref(),
+            widespread: case.widespread.then_some(&spread),
+        };
+        let seen = keyed(&case.cluster);
+        let summary = |_: &str| {
+            Some(Summary {
+                looked_at: seen.key.looked_at,
+                ..Summary::of(&seen.status)
+            })
+        };
+        policy::status(&view, summary, before, Timestamp::UNIX_EPOCH)
+    }
+
+    #[rstest]
+    #[case::is_made_invalid(case(sound()), case(invalid("a")), &[&INVALID])]
+    #[case::is_corrected(case(invalid("a")), case(sound()), &[&VALID])]
+    #[case::is_outranked(case(sound()), case(conflicted(&["b"])), &[&CONFLICTED])]
+    #[case::is_not_any_more(case(conflicted(&["b"])), case(sound()), &[&NOT_CONFLICTED])]
+    #[case::protects(case(sound()), protecting(sound()), &[&FIRST_PROTECTED])]
+    #[case::has_restored(protecting(sound()), case(sound()), &[&NONE_PROTECTED])]
+    #[case::many(case(sound()), widespread(), &[&WIDESPREAD_OUTAGE])]
+    #[case::few(widespread(), case(sound()), &[&WIDESPREAD_OUTAGE_OVER])]
+    #[case::lacks_rights(case(sound()), lacking("patch a"), &[&RIGHTS_MISSING])]
+    #[case::is_granted_them(lacking("patch a"), case(sound()), &[&RIGHTS_SUFFICE])]
+    #[case::waits(protecting(sound()), protecting(deleting(sound())), &[&LETTING_GO])]
+    #[case::goes(protecting(deleting(sound())), case(deleting(sound())), &[&NONE_PROTECTED])]
+    fn what_is_told(#[case] before: Case, #[case] now: Case, #[case] expected: &[&Kind]) {
+        let before = status(&before, &ProbePolicyStatus::default());
+        let now = status(&now, &before);
+        let told = transitions(&before, &now);
+        let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, expected);
+        assert!(told.iter().all(|event| !event.note.is_empty()));
+        // Refreshed, or left to a successor, it says the same.
+        assert_eq!(transitions(&now, &now), []);
+    }
+
+    #[rstest]
+    #[case::another_mistake(case(invalid("a")), case(invalid("b")))]
+    #[case::another_conflict(case(conflicted(&["b"])), case(conflicted(&["b", "c"])))]
+    #[case::lacks_another_right(lacking("patch a"), lacking("patch b"))]
+    #[case::is_deleted(case(sound()), case(deleting(sound())))]
+    #[case::is_deleted_instead_of_corrected(case(invalid("a")), case(deleting(invalid("a"))))]
+    #[case::waits_on(protecting(deleting(sound())), protecting(deleting(sound())))]
+    fn what_is_not(#[case] before: Case, #[case] now: Case) {
+        let before = status(&before, &ProbePolicyStatus::default());
+        let now = status(&now, &before);
+        assert_eq!(transitions(&before, &now), []);
+    }
+
+    #[test]
+    fn the_first_status_tells_what_is_amiss() {
+        let none = ProbePolicyStatus::default();
+        assert_eq!(transitions(&none, &status(&case(sound()), &none)), []);
+        let told = transitions(&none, &status(&case(invalid("no grace")), &none));
+        assert_eq!(told, [Event::new(&INVALID, "no grace")]);
+    }
+
+    #[test]
+    fn the_finalizer_tells_for_whom_it_is_there() {
+        let clusters: BTreeSet<Arc<str>> = ["a".into(), "b".into()].into();
+        let told = finalizer(true, &clusters);
+        assert_eq!(told.kind, &FINALIZER_ADDED);
+        assert!(
+            told.note.ends_with("until these are let go: a, b"),
+            "{}",
+            told.note
+        );
+        assert_eq!(finalizer(false, &clusters).kind, &FINALIZER_REMOVED);
+    }
+}

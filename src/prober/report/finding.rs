@@ -1,0 +1,155 @@
+//! What was found of a cluster, and why it is not acted on yet.
+
+use std::fmt;
+
+use crate::{
+    api::{CheckRole, OUTAGE, TRIGGER_FAILED},
+    prober::verdict::{Assessment, Doubt, Verdict},
+};
+
+/// Something is deliberately not done.
+pub const HELD_BACK: &str = "HeldBack";
+/// The same, since a Trigger fails in many clusters.
+pub const WIDESPREAD: &str = "Widespread";
+
+/// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
+/// is of a type that is not known.
+const NOT_MEANT: [&str; 2] = ["Unreadable", "UnknownOperation"];
+/// The finding of a cluster that has not been probed yet.
+pub(super) const PENDING: &str = "Pending";
+/// The finding that too few leases are expired.
+pub const HEALTHY: &str = "Healthy";
+
+/// What was found of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// It has not been probed yet.
+    Pending,
+    /// Its leases were read and judged.
+    Judged(Verdict, Box<Assessment>),
+    /// A check with the role Trigger fails, which is an outage.
+    Triggered {
+        /// Which, and why.
+        why: String,
+        /// What was found of its leases, which are no outage.
+        leases: Box<Self>,
+    },
+    /// There is no evidence.
+    Unread {
+        /// CamelCase.
+        reason: &'static str,
+        /// Names the object and the remedy.
+        message: String,
+    },
+    /// It is not probed.
+    Skipped {
+        /// CamelCase.
+        reason: &'static str,
+        /// What was seen.
+        message: String,
+    },
+}
+
+impl Finding {
+    /// What was found of its leases, whatever the checks say.
+    pub fn leases(&self) -> &Self {
+        match self {
+            Self::Triggered { leases, .. } => leases,
+            Self::Pending | Self::Judged(..) | Self::Unread { .. } | Self::Skipped { .. } => self,
+        }
+    }
+}
+
+/// Why what was found is not acted on yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    /// For this reason.
+    By(&'static str),
+    /// A check with this role does not pass, so that nothing is restored.
+    Check {
+        /// Gate or Trigger.
+        role: CheckRole,
+        /// Which, and why.
+        why: String,
+    },
+    /// A Trigger fails, and is not acted on.
+    Trigger {
+        /// Why not.
+        why: String,
+        /// Because its check fails in many clusters.
+        widespread: bool,
+    },
+}
+
+impl HeldBack {
+    /// In one word, as the condition Protecting says it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Trigger {
+                widespread: true, ..
+            } => WIDESPREAD,
+            Self::Trigger { .. } | Self::By(_) | Self::Check { .. } => HELD_BACK,
+        }
+    }
+}
+
+impl fmt::Display for HeldBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(why) => f.write_str(why),
+            Self::Trigger { why, .. } => f.write_str(why),
+            Self::Check { role, why } => {
+                write!(
+                    f,
+                    "nothing is restored before each {role:?} passes, and {why}"
+                )
+            }
+        }
+    }
+}
+
+/// Whether a cluster that is probed could be judged. One that is suspect is about to be.
+pub(super) fn judged(finding: &Finding) -> bool {
+    matches!(
+        finding,
+        Finding::Judged(
+            Verdict::Healthy
+                | Verdict::Outage
+                | Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated),
+            _
+        ) | Finding::Triggered { .. }
+    )
+}
+
+/// Whether this is a reason for which a cluster is meant not to be probed, which leaves nothing to be
+/// desired.
+pub(super) fn is_meant(skipped: &str) -> bool {
+    !NOT_MEANT.contains(&skipped)
+}
+
+/// The finding in one word.
+pub fn reason(finding: &Finding) -> &'static str {
+    match finding {
+        Finding::Pending => PENDING,
+        Finding::Unread { reason, .. } | Finding::Skipped { reason, .. } => reason,
+        Finding::Judged(verdict, _) => verdict_reason(*verdict),
+        Finding::Triggered { .. } => TRIGGER_FAILED,
+    }
+}
+
+/// A verdict in one word.
+pub fn verdict_reason(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Outage => OUTAGE,
+        Verdict::Healthy => HEALTHY,
+        Verdict::Undetermined(doubt) => match doubt {
+            Doubt::Unproven(_) => "Suspect",
+            Doubt::FactsOutdated => "FactsOutdated",
+            Doubt::NoWrites => "NoWrites",
+            Doubt::SingleNode => "SingleNode",
+            Doubt::UnknownLeases => "LeasesUnknown",
+            Doubt::LeaseTooSlow => "LeaseTooSlow",
+            Doubt::NoCandidates => "NoCandidates",
+        },
+    }
+}

@@ -1,0 +1,168 @@
+//! Reports for tests.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+use super::{
+    ClusterReport,
+    finding::{Finding, HeldBack},
+    key::Key,
+    status::status,
+};
+use crate::{
+    api::{
+        self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
+        DependentRef, DependentStatus, Mode, Protection,
+    },
+    observer::{NodeCounts, View},
+    prober::{ledger::Problem, moment::Moment, verdict::Assessment},
+    status::cluster_health::{Keyed, date},
+};
+
+/// A report that says this and nothing else.
+pub(super) fn report(finding: Finding) -> ClusterReport {
+    ClusterReport {
+        uid: "uid".into(),
+        policy: Some("shoots".into()),
+        mode: Mode::Enforce,
+        finding,
+        observed: None,
+        checks: vec![],
+        protection: Protection::None,
+        protected_since: None,
+        overdue: false,
+        looked_at: true,
+        last_action: None,
+        held_back: None,
+        let_go: None,
+        dependents: vec![],
+        problems: vec![],
+        probed: None,
+    }
+}
+
+/// A Trigger that fails, whatever was found of the leases.
+pub(super) fn triggered(why: &str, leases: Finding) -> Finding {
+    Finding::Triggered {
+        why: why.to_owned(),
+        leases: Box::new(leases),
+    }
+}
+
+/// A check with this role does not pass.
+pub(super) fn closed(role: CheckRole, why: &str) -> Option<HeldBack> {
+    let why = why.to_owned();
+    Some(HeldBack::Check { role, why })
+}
+
+/// A Trigger that fails is not acted on, perhaps since it fails in many clusters.
+pub(super) fn held(widespread: bool) -> Option<HeldBack> {
+    let why = match widespread {
+        true => "the check etcd fails in 4 of 9 clusters".to_owned(),
+        false => "the check etcd began to fail just now".to_owned(),
+    };
+    Some(HeldBack::Trigger { why, widespread })
+}
+
+/// A check that has come to this, and has never been run if that is nothing.
+pub(super) fn check(name: &str, result: CheckResult) -> CheckStatus {
+    let since = match result {
+        CheckResult::Unknown => None,
+        _ => Some(Time(Timestamp::UNIX_EPOCH)),
+    };
+    CheckStatus {
+        name: name.to_owned(),
+        role: Some(CheckRole::Observe),
+        r#type: CheckType::HttpGet,
+        hash: None,
+        result,
+        since,
+        message: None,
+    }
+}
+
+/// The state of a cluster of three nodes, none of them in trouble.
+pub(super) fn view(state: ClusterState) -> View {
+    View {
+        state,
+        message: "what was seen".to_owned(),
+        nodes: Some(NodeCounts {
+            all: 3,
+            well: 3,
+            ..NodeCounts::default()
+        }),
+    }
+}
+
+/// This Deployment is not where it should be.
+pub(super) fn problem(name: &str, reason: &'static str, message: &str) -> Problem {
+    Problem {
+        dependent: owed(name).r#ref,
+        reason,
+        message: message.to_owned(),
+    }
+}
+
+/// A Deployment that is owed two replicas.
+pub(super) fn owed(name: &str) -> DependentStatus {
+    DependentStatus {
+        r#ref: DependentRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: name.to_owned(),
+        },
+        recorded_replicas: Some(2),
+        owed: true,
+        level: 0,
+        initial_delay: api::Duration::from_secs(0),
+        timeout: api::Duration::from_secs(30),
+    }
+}
+
+/// So many leases that count, so many of them expired, of which 60 % are an outage.
+pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
+    Assessment {
+        at: Moment::from_nanos(0),
+        candidates,
+        expired,
+        unknown: 0,
+        expiring: 0,
+        too_slow: 0,
+        excluded: BTreeMap::new(),
+        counter_evidence: 0,
+        zones: vec![],
+        silence: None,
+        needed: candidates * 3 / 5,
+        period: Duration::from_secs(10),
+        suspect_at: None,
+        expires_at: None,
+        silent: 0,
+        roster: true,
+        machines: None,
+        protected: false,
+    }
+}
+
+/// The status of this report, written over the one before.
+pub(super) fn written(
+    report: &ClusterReport,
+    before: &ClusterHealthStatus,
+    now: Timestamp,
+) -> ClusterHealthStatus {
+    let mut status = status(report);
+    date(&mut status, before, now);
+    status
+}
+
+/// The same with its key.
+pub(super) fn keyed(report: &ClusterReport) -> Keyed<Key> {
+    Keyed {
+        status: written(
+            report,
+            &ClusterHealthStatus::default(),
+            Timestamp::UNIX_EPOCH,
+        ),
+        key: Key::of(report),
+    }
+}

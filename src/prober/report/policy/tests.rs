@@ -1,0 +1,566 @@
+//! A policy's conditions, by what its clusters report.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rstest::rstest;
+
+use super::{
+    super::{
+        ClusterReport,
+        finding::Finding,
+        fixtures::{assessment, keyed, owed, problem, report},
+    },
+    *,
+};
+use crate::{
+    api::DependentStatus,
+    cluster::Brake,
+    prober::verdict::{Doubt, Verdict},
+    status::conditions::DEGRADED,
+};
+
+fn healthy() -> ClusterReport {
+    report(Finding::Judged(
+        Verdict::Healthy,
+        Box::new(assessment(3, 0)),
+    ))
+}
+
+fn protected() -> ClusterReport {
+    ClusterReport {
+        protection: Protection::Active,
+        ..report(Finding::Judged(Verdict::Outage, Box::new(assessment(3, 3))))
+    }
+}
+
+fn doubtful() -> ClusterReport {
+    let verdict = Verdict::Undetermined(Doubt::NoWrites);
+    report(Finding::Judged(verdict, Box::new(assessment(3, 3))))
+}
+
+fn unread() -> ClusterReport {
+    report(Finding::Unread {
+        reason: "ConnectionRefused",
+        message: String::new(),
+    })
+}
+
+fn skipped() -> ClusterReport {
+    report(Finding::Skipped {
+        reason: "Hibernated",
+        message: String::new(),
+    })
+}
+
+fn unreadable() -> ClusterReport {
+    report(Finding::Skipped {
+        reason: "Unreadable",
+        message: String::new(),
+    })
+}
+
+fn pending() -> ClusterReport {
+    report(Finding::Pending)
+}
+
+fn troubled() -> ClusterReport {
+    ClusterReport {
+        problems: vec![problem("kcm", "ScalingForbidden", "")],
+        ..healthy()
+    }
+}
+
+fn overdue() -> ClusterReport {
+    ClusterReport {
+        overdue: true,
+        ..protected()
+    }
+}
+
+fn owing() -> ClusterReport {
+    let dependents: Vec<DependentStatus> = vec![owed("kcm")];
+    ClusterReport {
+        dependents,
+        ..healthy()
+    }
+}
+
+fn policy(selected: usize) -> PolicyReport {
+    PolicyReport {
+        name: "shoots".into(),
+        uid: "uid".into(),
+        deleting: false,
+        brake: Brake::default(),
+        held: false,
+        generation: 7,
+        problems: vec![],
+        selected: (0..selected).map(|n| format!("shoot-{n}").into()).collect(),
+        kept: vec![],
+        lost: BTreeMap::new(),
+    }
+}
+
+fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
+    written_by_one_that_lacks(&[], policy, reports)
+}
+
+/// By an operator that lacks these rights.
+fn written_by_one_that_lacks(
+    missing: &[String],
+    policy: &PolicyReport,
+    reports: Vec<ClusterReport>,
+) -> ProbePolicyStatus {
+    written_after(&ProbePolicyStatus::default(), missing, policy, reports)
+}
+
+/// After this status.
+fn written_after(
+    before: &ProbePolicyStatus,
+    missing: &[String],
+    policy: &PolicyReport,
+    reports: Vec<ClusterReport>,
+) -> ProbePolicyStatus {
+    let clusters: BTreeMap<_, _> = policy
+        .selected
+        .iter()
+        .chain(&policy.kept)
+        .cloned()
+        .zip(reports)
+        .collect();
+    let clusters: BTreeMap<_, _> = clusters
+        .into_iter()
+        .map(|(name, report)| (name, keyed(&report)))
+        .collect();
+    let of = |name: &str| {
+        let seen = clusters.get(name)?;
+        Some(Summary {
+            looked_at: seen.key.looked_at,
+            ..Summary::of(&seen.status)
+        })
+    };
+    let lacking = RIGHTS.lacking(missing);
+    let holding = clusters.keys().filter(|name| {
+        let seen = of(name).unwrap();
+        seen.protected || policy.deleting && !seen.looked_at
+    });
+    let view = View {
+        policy,
+        held: policy.held,
+        holding: &holding.cloned().collect(),
+        lacking: lacking.as_deref(),
+        widespread: None,
+    };
+    status(&view, of, before, Timestamp::UNIX_EPOCH)
+}
+
+/// One that keeps the clusters of these names, and selects none.
+fn keeping(kept: &[&str]) -> PolicyReport {
+    PolicyReport {
+        kept: kept.iter().copied().map(Arc::from).collect(),
+        ..policy(0)
+    }
+}
+
+fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|c| c.type_ == kind)
+}
+
+/// Ready, Protecting and Degraded, as their status and reason.
+#[rstest]
+#[case::no_cluster(vec![], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::healthy(vec![healthy(), healthy()], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::protected(vec![healthy(), protected()], ["True Probing", "True Outage", "False AsExpected"])]
+#[case::some_doubtful(vec![healthy(), doubtful()], ["True Probing", "False NoOutage", "True Undetermined"])]
+#[case::all_blind(vec![unread(), doubtful()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::blind_but_for_skipped(vec![unread(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::all_unreadable(vec![unreadable(), unreadable()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::unreadable_but_for_skipped(vec![unreadable(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::some_unreadable(vec![healthy(), unreadable()], ["True Probing", "False NoOutage", "True Undetermined"])]
+#[case::only_skipped(vec![skipped()], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::not_yet(vec![healthy(), pending()], ["False Reconciling", "False NoOutage", "False AsExpected"])]
+#[case::trouble(vec![healthy(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
+#[case::too_long(vec![healthy(), overdue()], ["True Probing", "True Outage", "True ProtectedTooLong"])]
+#[case::trouble_before_doubt(vec![doubtful(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
+#[case::too_long_before_all(vec![doubtful(), troubled(), overdue()], ["True Probing", "True Outage", "True ProtectedTooLong"])]
+#[case::owed(vec![healthy(), owing()], ["True Probing", "True Outage", "False AsExpected"])]
+fn conditions_follow_the_clusters(
+    #[case] reports: Vec<ClusterReport>,
+    #[case] expected: [&str; 3],
+) {
+    let status = written(&policy(reports.len()), reports);
+    let found = [READY, PROTECTING, DEGRADED].map(|kind| {
+        let condition = condition(&status, kind).unwrap();
+        assert_eq!(condition.observed_generation, Some(7));
+        format!("{} {}", condition.status, condition.reason)
+    });
+    assert_eq!(found, expected);
+    let reconciling = condition(&status, RECONCILING).is_some();
+    assert_eq!(reconciling, expected[0] == "False Reconciling");
+    assert!(condition(&status, STALLED).is_none());
+}
+
+/// The status and reason of Ready.
+fn readiness(status: &ProbePolicyStatus) -> String {
+    let ready = condition(status, READY).unwrap();
+    format!("{} {}", ready.status, ready.reason)
+}
+
+/// A status with this condition Ready, or with none.
+fn said(ready: &str) -> ProbePolicyStatus {
+    let ready = ready.split_once(' ').map(|(holds, reason)| Condition {
+        type_: READY.to_owned(),
+        status: holds.to_owned(),
+        reason: reason.to_owned(),
+        message: String::new(),
+        observed_generation: Some(6),
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    });
+    ProbePolicyStatus {
+        conditions: ready.into_iter().collect(),
+        ..ProbePolicyStatus::default()
+    }
+}
+
+/// Ready before, and now.
+#[rstest]
+#[case::first("", vec![pending()], "False Reconciling")]
+#[case::first_goes_on("False Reconciling", vec![healthy(), pending()], "False Reconciling")]
+#[case::first_with_doubt("False Reconciling", vec![doubtful(), pending()], "False Reconciling")]
+#[case::first_is_over("False Reconciling", vec![healthy(), doubtful()], "True Probing")]
+#[case::one_of_two("True Probing", vec![healthy(), pending()], "True Probing")]
+#[case::only_one("True Probing", vec![skipped(), pending()], "True Probing")]
+#[case::beside_doubt("True Probing", vec![doubtful(), pending()], "True Probing")]
+#[case::after_doubt("True Probing", vec![doubtful(), doubtful()], "False NothingJudged")]
+#[case::after_a_brake("True Suspended", vec![pending(), pending()], "True Probing")]
+#[case::none_judged("False NothingJudged", vec![doubtful(), pending()], "False NothingJudged")]
+#[case::none_was_judged("False NothingJudged", vec![skipped(), pending()], "False Reconciling")]
+#[case::one_is_again("False NothingJudged", vec![healthy(), pending()], "True Probing")]
+#[case::corrected("False Invalid", vec![pending()], "False Reconciling")]
+fn a_new_cluster_leaves_a_policy_as_ready_as_it_was(
+    #[case] before: &str,
+    #[case] reports: Vec<ClusterReport>,
+    #[case] expected: &str,
+) {
+    let status = written_after(&said(before), &[], &policy(reports.len()), reports);
+    assert_eq!(readiness(&status), expected);
+}
+
+#[test]
+fn new_clusters_are_counted_in_words() {
+    let reports = vec![healthy(), doubtful(), pending(), pending()];
+    let status = written_after(&said("True Probing"), &[], &policy(4), reports);
+    assert_eq!(
+        condition(&status, READY).unwrap().message,
+        "1 of 4 clusters that are to be probed are judged; 2 are new, and their first verdict is due"
+    );
+}
+
+/// It stays Ready, so that no tool waits forever.
+#[rstest]
+#[case::suspended(SUSPENDED, vec![skipped()], "True Suspended")]
+#[case::just_suspended(SUSPENDED, vec![pending(), doubtful()], "True Suspended")]
+#[case::suspended_in_dry_run(Brake { dry_run: true, ..SUSPENDED }, vec![skipped()], "True Suspended")]
+#[case::dry_run(DRY_RUN, vec![healthy()], "True DryRun")]
+#[case::dry_run_of_nothing(DRY_RUN, vec![], "True DryRun")]
+#[case::dry_run_begins(DRY_RUN, vec![pending()], "False Reconciling")]
+#[case::dry_run_sees_nothing(DRY_RUN, vec![doubtful()], "False NothingJudged")]
+fn a_policy_that_is_held_back_is_ready_and_says_so(
+    #[case] brake: Brake,
+    #[case] reports: Vec<ClusterReport>,
+    #[case] expected: &str,
+) {
+    let policy = PolicyReport {
+        brake,
+        ..policy(reports.len())
+    };
+    let status = written(&policy, reports);
+    assert_eq!(readiness(&status), expected);
+    let message = &condition(&status, READY).unwrap().message;
+    let says = message.contains("no dependent is written to");
+    assert_eq!(says, expected.starts_with("True"), "{message}");
+    // What is wrong with it comes first.
+    let invalid = PolicyReport {
+        problems: vec!["spec.a: wrong".to_owned()],
+        ..policy
+    };
+    assert_eq!(readiness(&written(&invalid, vec![])), "False Invalid");
+}
+
+/// Also of clusters that it still selects.
+#[rstest]
+#[case::suspended(SUSPENDED)]
+#[case::no_mode(NO_MODE)]
+#[case::dry_run(DRY_RUN)]
+#[case::unreadable(UNREADABLE)]
+fn what_stays_protected_since_a_policy_is_held_back_is_amiss(#[case] brake: Brake) {
+    let policy = PolicyReport { brake, ..policy(2) };
+    let status = written(&policy, vec![healthy(), protected()]);
+    let degraded = condition(&status, DEGRADED).unwrap();
+    assert_eq!(
+        (&*degraded.status, &*degraded.reason),
+        ("True", "NotRestored")
+    );
+    let expected = "1 clusters stay protected: none is restored while";
+    assert!(degraded.message.contains(expected), "{}", degraded.message);
+    let protecting = &condition(&status, PROTECTING).unwrap().message;
+    assert!(
+        protecting.contains("none is restored while"),
+        "{protecting}"
+    );
+    let status = written(&policy, vec![healthy(), healthy()]);
+    assert_eq!(condition(&status, DEGRADED).unwrap().reason, "AsExpected");
+}
+
+#[test]
+fn an_invalid_policy_is_stalled_with_every_problem() {
+    let invalid = PolicyReport {
+        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
+        ..policy(0)
+    };
+    let status = written(&invalid, vec![]);
+    let stalled = condition(&status, STALLED).unwrap();
+    assert_eq!(stalled.message, "spec.a: wrong; spec.b: wrong");
+    assert_eq!(condition(&status, READY).unwrap().status, "False");
+}
+
+#[test]
+fn clusters_are_counted() {
+    let reports = vec![
+        healthy(),
+        protected(),
+        unread(),
+        skipped(),
+        pending(),
+        unreadable(),
+    ];
+    let status = written(&policy(6), reports);
+    let expected = ClusterCounts {
+        selected: 6,
+        probing: 5,
+        protected: 1,
+        undetermined: 2,
+        skipped: 1,
+    };
+    assert_eq!(status.clusters, expected);
+    assert_eq!(status.protected_clusters, ["shoot-1"]);
+}
+
+#[test]
+fn a_thousand_clusters_fit_into_a_status() {
+    let reports = (0..1_000).map(|_| ClusterReport {
+        protection: Protection::Active,
+        ..unread()
+    });
+    let status = written(&policy(1_000), reports.collect());
+    assert_eq!(status.clusters.protected, 1_000);
+    assert_eq!(status.protected_clusters.len(), MAX_PROTECTED_NAMES);
+    let degraded = condition(&status, DEGRADED).unwrap();
+    assert!(
+        degraded.message.contains("997 more"),
+        "{}",
+        degraded.message
+    );
+}
+
+#[test]
+fn a_conflict_names_who_comes_before() {
+    let outranked = PolicyReport {
+        lost: BTreeMap::from([("first".into(), vec!["shoot-0".into(), "shoot-1".into()])]),
+        ..policy(0)
+    };
+    let status = written(&outranked, vec![]);
+    let conflicted = condition(&status, CONFLICTED).unwrap();
+    assert_eq!(
+        (&*conflicted.status, &*conflicted.reason),
+        ("True", "Outranked")
+    );
+    assert!(
+        conflicted.message.contains("first (2 clusters)"),
+        "{}",
+        conflicted.message
+    );
+}
+
+#[test]
+fn degraded_tells_all_that_is_amiss() {
+    let reports = vec![doubtful(), troubled(), overdue()];
+    let status = written(&policy(3), reports);
+    let message = &condition(&status, DEGRADED).unwrap().message;
+    assert_eq!(
+        message,
+        "1 clusters have been protected for too long: shoot-2; dependents of 1 clusters could not \
+         be scaled: shoot-1 (ScalingForbidden); 1 of 3 clusters cannot be judged: shoot-0 (NoWrites)"
+    );
+}
+
+/// In its place among what else is amiss, and so that a successor finds it there.
+#[rstest]
+#[case::alone(vec![healthy()], "RightsMissing")]
+#[case::before_doubt(vec![unread()], "RightsMissing")]
+#[case::after_trouble(vec![troubled()], "ScalingTrouble")]
+#[case::amid_all(vec![doubtful(), troubled(), overdue()], "ProtectedTooLong")]
+fn rights_that_are_missing_are_told_and_found_again(
+    #[case] reports: Vec<ClusterReport>,
+    #[case] reason: &str,
+    #[values(1, 8, 9, 64)] count: usize,
+) {
+    let policy = policy(reports.len());
+    let missing: Vec<String> = (0..count).map(|n| format!("patch a/{n}")).collect();
+    let without = written(&policy, reports.clone());
+    assert_eq!(RIGHTS.told(&without.conditions), None);
+
+    let status = written_by_one_that_lacks(&missing, &policy, reports);
+    assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
+    let told = RIGHTS.lacking(&missing);
+    assert_eq!(RIGHTS.told(&status.conditions), told.as_deref());
+    let told = told.unwrap();
+    assert!(told.contains("patch a/0"), "{told}");
+    let more = format!("{} more", count - count.min(8));
+    assert_eq!(told.ends_with(&more), count > 8, "{told}");
+    assert_eq!(
+        condition(&status, READY),
+        condition(&without, READY),
+        "it is as ready as before"
+    );
+}
+
+#[test]
+fn what_is_not_selected_any_more_is_still_protected() {
+    let lost = keeping(&["a", "b"]);
+    let status = written(&lost, vec![protected(), healthy()]);
+    assert_eq!(status.clusters.selected, 0);
+    assert_eq!(status.clusters.protected, 1);
+    assert_eq!(status.protected_clusters, ["a"]);
+    let protecting = condition(&status, PROTECTING).unwrap();
+    assert!(
+        protecting.message.contains("not selected any more")
+            && protecting.message.contains(": a (Active, Outage); each is"),
+        "{}",
+        protecting.message
+    );
+    assert_eq!(condition(&status, READY).unwrap().status, "True");
+}
+
+const SUSPENDED: Brake = Brake {
+    suspend: true,
+    no_mode: false,
+    dry_run: false,
+    unreadable: false,
+};
+const NO_MODE: Brake = Brake {
+    suspend: false,
+    no_mode: true,
+    ..SUSPENDED
+};
+const DRY_RUN: Brake = Brake {
+    suspend: false,
+    dry_run: true,
+    ..SUSPENDED
+};
+const UNREADABLE: Brake = Brake {
+    suspend: false,
+    unreadable: true,
+    ..SUSPENDED
+};
+
+#[rstest]
+#[case::nothing(Brake::default(), "each is restored when its leases are fresh")]
+#[case::suspended(SUSPENDED, "set spec.suspend to false")]
+#[case::no_mode(NO_MODE, "while the policy has no mode: set spec.mode to Enforce")]
+#[case::dry_run(DRY_RUN, "set spec.mode to Enforce")]
+#[case::both(
+    Brake { dry_run: true, ..SUSPENDED },
+    "set spec.suspend to false and spec.mode to Enforce"
+)]
+#[case::unreadable(UNREADABLE, "while the policy cannot be read")]
+fn a_policy_says_what_keeps_clusters_from_being_restored(
+    #[case] brake: Brake,
+    #[case] expected: &str,
+) {
+    let kept = PolicyReport {
+        brake,
+        held: true,
+        ..keeping(&["a"])
+    };
+    let deleting = PolicyReport {
+        deleting: true,
+        ..kept.clone()
+    };
+    for (policy, kind) in [(kept, PROTECTING), (deleting, RECONCILING)] {
+        let status = written(&policy, vec![protected()]);
+        let message = &condition(&status, kind).unwrap().message;
+        assert!(message.contains(expected), "{message}");
+        let restored = message.contains("is restored when");
+        assert_eq!(restored, brake == Brake::default(), "{message}");
+    }
+}
+
+#[test]
+fn a_policy_that_is_deleted_says_what_it_waits_for() {
+    let deleting = PolicyReport {
+        deleting: true,
+        held: true,
+        ..keeping(&["a", "b", "c"])
+    };
+    let unseen = ClusterReport {
+        looked_at: false,
+        ..healthy()
+    };
+    let status = written(&deleting, vec![protected(), unseen, healthy()]);
+    let ready = condition(&status, READY).unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("False", "Deleting"));
+    let reconciling = condition(&status, RECONCILING).unwrap();
+    assert_eq!(
+        (&*reconciling.status, &*reconciling.reason),
+        ("True", "LettingGo")
+    );
+    for part in [
+        "once 2 clusters are let go: a (Active, Outage), b (not looked at yet);",
+        "ignore-scaling=true",
+    ] {
+        assert!(
+            reconciling.message.contains(part),
+            "{}",
+            reconciling.message
+        );
+    }
+}
+
+/// A policy that has a problem goes as any other.
+#[test]
+fn a_policy_that_holds_nothing_just_goes() {
+    let deleting = PolicyReport {
+        deleting: true,
+        problems: vec!["spec.a: wrong".to_owned()],
+        ..policy(0)
+    };
+    let status = written(&deleting, vec![]);
+    assert_eq!(condition(&status, READY).unwrap().reason, "Deleting");
+    assert!(condition(&status, RECONCILING).is_none());
+    assert!(condition(&status, STALLED).is_none());
+}
+
+#[test]
+fn clusters_that_fell_silent_at_once_are_told_where_they_belong() {
+    let spread = Widespread {
+        clusters: ["shoot-1".into(), "b".into(), "c".into()].into(),
+        first: Timestamp::UNIX_EPOCH,
+        probed: 4,
+    };
+    let tell = |policy: &PolicyReport, holding: &[&str]| {
+        let view = View {
+            policy,
+            held: false,
+            holding: &holding.iter().copied().map(Arc::from).collect(),
+            lacking: None,
+            widespread: Some(&spread),
+        };
+        let before = ProbePolicyStatus::default();
+        let status = status(&view, |_| None, &before, Timestamp::UNIX_EPOCH);
+        condition(&status, WIDESPREAD_OUTAGE).map(|it| it.message.clone())
+    };
+    assert_eq!(tell(&policy(2), &[]), Some(spread.message()));
+    assert_eq!(tell(&policy(0), &["b"]), Some(spread.message()));
+    assert_eq!(tell(&policy(1), &["a"]), None);
+}

@@ -1,0 +1,175 @@
+//! What checks had come to when an earlier run ended: it stands until they have been run, since a
+//! restart alone is not worth a write for each cluster.
+
+use std::collections::HashSet;
+
+use crate::api::{CheckResult, CheckStatus};
+
+/// What an earlier run has left, of the checks that have not come to anything else.
+#[derive(Debug, Default)]
+pub(super) struct Recalled(Vec<CheckStatus>);
+
+impl Recalled {
+    /// What a status says of them. Of one that somebody has edited: what it says first of a check that it
+    /// names twice, or it would answer itself.
+    pub(super) fn new(checks: &[CheckStatus]) -> Self {
+        let mut seen = HashSet::new();
+        let mut kept = Vec::new();
+        for check in checks {
+            if seen.insert((&check.name, check.role, check.r#type, &check.hash)) {
+                kept.push(check.clone());
+            }
+        }
+        Self(kept)
+    }
+
+    /// Puts it in for those that have not been run yet; those that have come to the same have done so
+    /// since then.
+    pub(super) fn fill_in(&mut self, checks: &mut [CheckStatus]) {
+        let key = |it: &CheckStatus| (it.role, it.r#type);
+        self.0.retain(|recalled| {
+            let mut checks = checks.iter_mut();
+            let found = checks.find(|it| {
+                key(it) == key(recalled) && (&it.name, &it.hash) == (&recalled.name, &recalled.hash)
+            });
+            let Some(check) = found else {
+                // It may not have been taken up yet.
+                return true;
+            };
+            let unrun = check.result == CheckResult::Unknown && check.since.is_none();
+            if unrun {
+                check.clone_from(recalled);
+            } else if check.result == recalled.result {
+                check.since.clone_from(&recalled.since);
+            } else {
+                return false;
+            }
+            true
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+    use proptest::{prelude::*, sample::select};
+
+    use super::*;
+    use crate::{
+        api::{
+            CheckResult::{Failing, Passing, Unknown},
+            CheckRole, CheckType,
+        },
+        prober::report::fixtures::check,
+    };
+
+    fn since(result: CheckResult, second: i64) -> CheckStatus {
+        CheckStatus {
+            since: Some(Time(Timestamp::from_second(second).unwrap())),
+            ..check("a", result)
+        }
+    }
+
+    fn filled_in(recalled: &mut Recalled, report: CheckStatus) -> CheckStatus {
+        let mut checks = [report];
+        recalled.fill_in(&mut checks);
+        let [check] = checks;
+        check
+    }
+
+    #[test]
+    fn what_was_stands_until_there_is_something_else() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        let mut told = |report| filled_in(&mut recalled, report);
+        assert_eq!(told(check("a", Unknown)), since(Passing, 1));
+        assert_eq!(told(since(Passing, 9)), since(Passing, 1));
+        assert_eq!(told(since(Failing, 10)), since(Failing, 10));
+        assert_eq!(told(since(Passing, 11)), since(Passing, 11));
+        assert_eq!(told(check("a", Unknown)), check("a", Unknown));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_unknown() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        assert_eq!(
+            filled_in(&mut recalled, since(Unknown, 9)),
+            since(Unknown, 9)
+        );
+    }
+
+    /// By the second, a check that cannot be run would pass.
+    #[test]
+    fn what_is_said_twice_is_said_once() {
+        for first in [since(Unknown, 1), check("a", Unknown)] {
+            let mut recalled = Recalled::new(&[first, since(Passing, 1)]);
+            let told = filled_in(&mut recalled, since(Unknown, 9));
+            assert_eq!(told.result, Unknown);
+        }
+    }
+
+    #[test]
+    fn another_check_is_not_that_one() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        let gate = CheckStatus {
+            role: Some(CheckRole::Gate),
+            ..check("a", Unknown)
+        };
+        let set_up_otherwise = CheckStatus {
+            hash: Some("1".to_owned()),
+            ..check("a", Unknown)
+        };
+        for other in [check("b", Unknown), gate, set_up_otherwise] {
+            assert_eq!(filled_in(&mut recalled, other.clone()), other);
+        }
+    }
+
+    /// Any check of a few, so that many are alike.
+    fn any_check() -> impl Strategy<Value = CheckStatus> {
+        (
+            select(vec!["a", "b", "a\u{0}"]),
+            select(vec![None, Some(CheckRole::Gate), Some(CheckRole::Trigger)]),
+            select(vec![CheckType::Exec, CheckType::HttpGet]),
+            prop::option::of(select(vec!["1", "2"])),
+            select(vec![Unknown, Passing, Failing]),
+            prop::option::of(-4_i64..4),
+            prop::option::of("\\PC{0,9}"),
+        )
+            .prop_map(
+                |(name, role, r#type, hash, result, since, message)| CheckStatus {
+                    name: name.to_owned(),
+                    role,
+                    r#type,
+                    hash: hash.map(str::to_owned),
+                    result,
+                    since: since.map(|it| Time(Timestamp::from_second(it).unwrap())),
+                    message,
+                },
+            )
+    }
+
+    proptest! {
+        /// Whatever a record says, or says twice: it stands for that check alone, and only until that
+        /// has come to something.
+        #[test]
+        fn what_is_recalled_is_about_no_other_check(
+            before in prop::collection::vec(any_check(), 0..6),
+            reports in prop::collection::vec(prop::collection::vec(any_check(), 0..4), 1..4),
+        ) {
+            let key = |it: &CheckStatus| (it.name.clone(), it.role, it.r#type, it.hash.clone());
+            let mut recalled = Recalled::new(&before);
+            for report in reports {
+                let mut filled = report.clone();
+                recalled.fill_in(&mut filled);
+                prop_assert!(recalled.0.len() <= before.len());
+                for (said, check) in report.iter().zip(&filled) {
+                    prop_assert_eq!(key(said), key(check));
+                    let unrun = said.result == Unknown && said.since.is_none();
+                    let was = before.iter().any(|it| it == check);
+                    let (result, message) = (check.result, &check.message);
+                    let same = result == said.result && *message == said.message;
+                    prop_assert!(same || unrun && was, "{:?} became {:?}", said, check);
+                }
+            }
+        }
+    }
+}

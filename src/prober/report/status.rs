@@ -1,0 +1,126 @@
+//! From a [`ClusterReport`] to the status of a ClusterHealth.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    ClusterReport,
+    finding::{Finding, HeldBack, is_meant, judged, reason},
+    wording,
+};
+use crate::{
+    api::{ClusterHealthStatus, LeaseCounts, Mode, Protection, is_outage},
+    observer::NodeCounts,
+    prober::verdict::Assessment,
+    status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
+};
+
+/// Why a cluster is not probed whose policy is suspended.
+const SUSPENDED: &str = "Suspended";
+/// Why one is degraded that is protected and not probed.
+pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";
+
+/// The status that the report asks for, yet without times of transitions.
+pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
+    let reason = reason(&report.finding);
+    let evidence = wording::evidence(&report.finding);
+    let message = wording::message(report, &evidence);
+    let observed = report.observed.as_ref();
+    let state = observed.map(|view| view.state);
+    let nodes = observed.and_then(|view| view.nodes.as_ref());
+    let of_all = |count: fn(&NodeCounts) -> usize| nodes.map(|nodes| nodes.of_all(count(nodes)));
+    ClusterHealthStatus {
+        state,
+        state_message: observed.map(|view| conditions::bounded(&view.message)),
+        nodes: of_all(|nodes| nodes.well),
+        nodes_pid_pressure: of_all(|nodes| nodes.pid_pressure),
+        nodes_memory_pressure: of_all(|nodes| nodes.memory_pressure),
+        nodes_disk_pressure: of_all(|nodes| nodes.disk_pressure),
+        unhealthy_nodes: nodes
+            .map(|nodes| nodes.unhealthy.clone())
+            .unwrap_or_default(),
+        checks: report.checks.clone(),
+        protection: report.protection,
+        policy: report.policy.as_deref().map(str::to_owned),
+        skipped: match (&report.finding, &report.let_go) {
+            (Finding::Skipped { reason, .. }, _) | (_, Some(Finding::Skipped { reason, .. })) => {
+                Some((*reason).to_owned())
+            }
+            _ => None,
+        },
+        leases: match report.finding.leases() {
+            Finding::Judged(_, seen) => Some(counts(seen)),
+            _ => None,
+        },
+        dependents: report.dependents.clone(),
+        reason: Some(reason.to_owned()),
+        conditions: conditions::undated(wanted(report, reason, &evidence, &message), None),
+        message: Some(conditions::bounded(&message)),
+        protected_since: report.protected_since.map(Time),
+        last_action: report.last_action.clone(),
+        last_probe_time: report.probed.map(Time),
+        ..ClusterHealthStatus::default()
+    }
+}
+
+fn wanted(
+    report: &ClusterReport,
+    reason: &'static str,
+    evidence: &str,
+    message: &str,
+) -> Vec<Wanted> {
+    let ready = match &report.finding {
+        Finding::Skipped { reason, .. } => Wanted::new(READY, is_meant(reason), reason, evidence),
+        finding => Wanted::new(READY, judged(finding), reason, evidence),
+    };
+    let protecting = protecting(report, message);
+    let degraded = match (report.problems.first(), &report.finding) {
+        (Some(problem), _) => {
+            Wanted::new(DEGRADED, true, problem.reason, wording::problems(report))
+        }
+        (None, Finding::Skipped { .. }) if report.protection != Protection::None => {
+            Wanted::new(DEGRADED, true, PROTECTED_UNPROBED, message)
+        }
+        (None, Finding::Skipped { reason, .. }) if !is_meant(reason) => {
+            Wanted::new(DEGRADED, true, reason, evidence)
+        }
+        (None, finding @ (Finding::Unread { .. } | Finding::Judged(..))) if !judged(finding) => {
+            Wanted::new(DEGRADED, true, reason, evidence)
+        }
+        (None, _) => Wanted::new(DEGRADED, false, "AsExpected", ""),
+    };
+    let too_long = report.overdue.then(|| {
+        let message = wording::too_long(report, evidence);
+        Wanted::new(PROTECTED_TOO_LONG, true, "ProtectedTooLong", message)
+    });
+    let always = [ready, protecting, degraded];
+    always.into_iter().chain(too_long).collect()
+}
+
+fn protecting(report: &ClusterReport, message: &str) -> Wanted {
+    let holds = report.protection != Protection::None;
+    let outage = is_outage(reason(&report.finding));
+    let reason = match (&report.finding, report.protection) {
+        (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
+        // In `Enforce` nothing would be done, either.
+        _ if let Some(held @ HeldBack::Trigger { .. }) = &report.held_back => held.reason(),
+        _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
+        _ if let Some(held) = &report.held_back => held.reason(),
+        (_, Protection::None) => return Wanted::new(PROTECTING, false, "NotProtected", ""),
+        (_, Protection::ScalingDown) => "ScalingDown",
+        (_, Protection::Active) => "Protected",
+        (_, Protection::Restoring) => "Restoring",
+    };
+    Wanted::new(PROTECTING, holds, reason, message)
+}
+
+fn counts(seen: &Assessment) -> LeaseCounts {
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    LeaseCounts {
+        candidates: count(seen.candidates),
+        expired: count(seen.expired),
+        unknown: count(seen.unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Did many clusters fall silent at once, or their Triggers fail? Then the cause is likely a common
+//! one, and is worth telling. An outage that the leases prove is acted on; Triggers are held by
+//! [`checks::spread`](crate::checks::spread). A cluster whose Trigger fails is silent here, whatever its
+//! leases say.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::{
+    finding::{HEALTHY, PENDING},
+    summary::is_skipped,
+};
+use crate::{
+    api::{ClusterHealthStatus, Protection, is_outage},
+    checks::spread::needed,
+};
+
+/// Clusters that fell silent within this time of each other did so at once.
+const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
+/// Fewer than these are no more than a coincidence.
+const FEWEST: usize = 3;
+
+/// Many clusters fell silent at once and still are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Widespread {
+    /// Which.
+    pub(super) clusters: BTreeSet<Arc<str>>,
+    /// When the first of them fell silent.
+    pub(super) first: Timestamp,
+    /// How many are probed in all.
+    pub(super) probed: usize,
+}
+
+/// Since when the nodes of a cluster with this status are silent, given what is known from before;
+/// `None` if they are not, or if nobody knows since when: that of a cluster that was not heard in this
+/// run, and is not protected either. What is protected stays silent until it is seen to be healthy.
+pub(super) fn silent_since(
+    status: &ClusterHealthStatus,
+    before: Option<Timestamp>,
+    heard: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let reason = status.reason.as_deref().unwrap_or(PENDING);
+    let protected = [Protection::ScalingDown, Protection::Active].contains(&status.protection);
+    // A check that fails in many clusters at the same time may fail on this side of all of them.
+    let silent = is_outage(reason) || protected && reason != HEALTHY && !is_skipped(status);
+    let since = before.or(status.protected_since.as_ref().map(|since| since.0));
+    since.or(heard.then_some(now)).filter(|_| silent)
+}
+
+/// The largest number of clusters that fell silent at once, if it is worth telling. Of several as
+/// large, the first.
+pub(super) fn widespread(
+    silent: &BTreeMap<Arc<str>, Timestamp>,
+    probed: usize,
+) -> Option<Widespread> {
+    let needed = needed(FEWEST, probed);
+    if silent.len() < needed {
+        return None;
+    }
+    let mut onsets: Vec<Timestamp> = silent.values().copied().collect();
+    onsets.sort_unstable();
+    let mut best: Option<(usize, Timestamp)> = None;
+    for (index, first) in onsets.iter().enumerate() {
+        let before = onsets.partition_point(|onset| onset.duration_since(*first) <= AT_ONCE);
+        let size = before - index;
+        if size >= needed && best.is_none_or(|(largest, _)| size > largest) {
+            best = Some((size, *first));
+        }
+    }
+    let (_, first) = best?;
+    let at_once = |onset: &Timestamp| *onset >= first && onset.duration_since(first) <= AT_ONCE;
+    let clusters = silent.iter().filter(|(_, onset)| at_once(onset));
+    Some(Widespread {
+        clusters: clusters.map(|(name, _)| name.clone()).collect(),
+        first,
+        probed,
+    })
+}
+
+impl Widespread {
+    /// For people.
+    pub(super) fn message(&self) -> String {
+        format!(
+            "{} of {} probed clusters fell silent, or failed a Trigger, within {}s, the first at {:.0}: \
+             look for a common cause (network of the seed, NAT, load balancer, DNS)",
+            self.clusters.len(),
+            self.probed,
+            AT_ONCE.as_secs(),
+            self.first
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The writer of the prober: ClusterHealths, the statuses of ProbePolicies and their finalizer, and
+//! events. No other task writes these.
+//!
+//! A status that says nothing new is not written, except for a refresh now and then, by which a
+//! reader can tell a record that nobody keeps any more.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use tokio_util::sync::CancellationToken;
+
+use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, book::Book};
+use crate::{
+    api::{ClusterHealth, ProbePolicyStatus},
+    runtime::{pulse::Pulses, seed::Seed},
+    status::{EventCounts, writer},
+};
+
+/// What an earlier run has left in statuses.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The ClusterHealths that there are.
+    pub clusters: Vec<ClusterHealth>,
+    /// The statuses of the ProbePolicies, by name.
+    pub policies: BTreeMap<Arc<str>, ProbePolicyStatus>,
+}
+
+/// Writes ClusterHealths, the statuses of ProbePolicies and their finalizer, and events.
+pub struct Writer(writer::Writer<Book>);
+
+/// Hands reports to the writer. Never blocks.
+#[derive(Clone, Debug)]
+pub struct Reporter(writer::Sender<Book>);
+
+impl Writer {
+    /// A writer for what its reporter is told.
+    pub fn new(seed: Seed, known: Known) -> (Self, Reporter) {
+        let (writer, sender) = writer::Writer::new(seed, Book::new(known));
+        (Self(writer), Reporter(sender))
+    }
+
+    /// How many events were written, and how many were not.
+    pub fn event_counts(&self) -> EventCounts {
+        self.0.event_counts()
+    }
+
+    /// The same, counted by these, and with a pulse among those.
+    #[must_use]
+    pub fn measured(self, metrics: HealthMetrics, pulses: Pulses) -> Self {
+        let mut writer = self.0.measured(metrics.writer().clone(), pulses);
+        writer.content.metrics = metrics;
+        Self(writer)
+    }
+
+    /// Writes until it is stopped, and then what is due at that moment.
+    pub async fn run(self, stop: CancellationToken) {
+        self.0.run(stop).await;
+    }
+}
+
+impl Reporter {
+    /// All that is known of this cluster.
+    pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
+        let name = name.clone();
+        self.0.send(move |book| book.take_cluster(&name, report));
+    }
+
+    /// What was done to a dependent of this cluster, or is amiss with it.
+    pub fn dependent(&self, cluster: &Arc<str>, news: DependentNews) {
+        let cluster = cluster.clone();
+        self.0
+            .send(move |book| book.take_dependent(&cluster, &news));
+    }
+
+    /// A command that this check of the cluster runs has not ended in time, which the feature gate
+    /// ExecProbeTimeout has tolerated. Each call is told, so this is for the caller to limit.
+    pub fn exec_tolerated(&self, cluster: &Arc<str>, check: String, message: String) {
+        let name = cluster.clone();
+        self.0
+            .send(move |book| book.take_tolerated(&name, &check, message));
+    }
+
+    /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all
+    /// the same, until nobody keeps a record of it any more.
+    pub fn cluster_gone(&self, name: &Arc<str>) {
+        let name = name.clone();
+        self.0.send(move |book| book.take_gone(&name, false));
+    }
+
+    /// Nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
+    pub fn cluster_unselected(&self, name: &Arc<str>) {
+        let name = name.clone();
+        self.0.send(move |book| book.take_gone(&name, true));
+    }
+
+    /// All policies that there are.
+    pub fn policies(&self, policies: Vec<PolicyReport>) {
+        self.0.send(|book| book.take_policies(policies));
+    }
+
+    /// The rights that the operator lacks for what the policy of this UID needs in an outage.
+    pub fn rights(&self, policy: &Arc<str>, uid: &Arc<str>, missing: Vec<String>) {
+        let (policy, uid) = (policy.clone(), uid.clone());
+        self.0
+            .send(move |book| book.take_rights(&policy, &uid, &missing));
+    }
+
+    /// What the watch of ClusterHealths tells: one that somebody deletes is created anew, one with
+    /// another owner than its Cluster is given that one.
+    pub fn cluster_health(&self, event: Event<PartialObjectMeta<ClusterHealth>>) {
+        self.0.send(|book| book.take_event(event));
+    }
+
+    /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
+    #[cfg(test)]
+    pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
+        use super::{finding::Finding, fixtures::report};
+        use crate::status::writer::Content as _;
+
+        let (sender, mut changes) = writer::Sender::tapped();
+        let mut book = Book::new(Known::default());
+        book.take_cluster(name, report(Finding::Pending));
+        let next = move || {
+            changes.try_recv().ok()?(&mut book);
+            Some(if book.news().is_empty() {
+                "gone"
+            } else {
+                "event"
+            })
+        };
+        (Self(sender), next)
+    }
+}

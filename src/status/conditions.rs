@@ -1,0 +1,127 @@
+//! The condition types and reasons of all kinds, in the vocabulary of kstatus.
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+
+/// False when the object is invalid or nothing can be judged.
+pub const READY: &str = "Ready";
+/// True while dependents are scaled down.
+pub const PROTECTING: &str = "Protecting";
+/// True while pods are deleted if they crash, since a service that they need became ready.
+pub const WEEDING: &str = "Weeding";
+/// True while something cannot be judged, scaled or deleted.
+pub const DEGRADED: &str = "Degraded";
+/// True while another policy applies to a cluster that this one selects as well.
+pub const CONFLICTED: &str = "Conflicted";
+/// Present while clusters have not been judged yet.
+pub const RECONCILING: &str = "Reconciling";
+/// Present while the object itself keeps anything from being done.
+pub const STALLED: &str = "Stalled";
+
+/// Reason of Ready while the object is being deleted.
+pub(crate) const DELETING: &str = "Deleting";
+
+/// Present while a cluster is protected for so long that somebody must look.
+pub const PROTECTED_TOO_LONG: &str = "ProtectedTooLong";
+/// Present while many clusters are silent that fell silent at once.
+pub const WIDESPREAD_OUTAGE: &str = "WidespreadOutage";
+
+/// The longest message, in characters: it may quote what somebody else wrote.
+const MAX_MESSAGE: usize = 4_096;
+
+/// A condition that is to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its type.
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub holds: bool,
+    /// Why, in CamelCase.
+    pub reason: &'static str,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Wanted {
+    /// A condition of this type.
+    pub fn new(
+        kind: &'static str,
+        holds: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            holds,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// Degraded for all that is amiss, each with its reason, from the gravest to the least.
+    pub fn degraded(amiss: &[(&'static str, String)]) -> Self {
+        match amiss.first() {
+            Some((reason, _)) => {
+                let messages: Vec<&str> = amiss.iter().map(|(_, message)| &**message).collect();
+                Self::new(DEGRADED, true, reason, messages.join("; "))
+            }
+            None => Self::new(DEGRADED, false, "AsExpected", ""),
+        }
+    }
+}
+
+/// Turns what is wanted into conditions. One that holds as before keeps its transition time.
+pub fn conditions(
+    wanted: Vec<Wanted>,
+    before: &[Condition],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut conditions = undated(wanted, generation);
+    date(&mut conditions, before, now);
+    conditions
+}
+
+/// The same, yet without transition times.
+pub(crate) fn undated(wanted: Vec<Wanted>, generation: Option<i64>) -> Vec<Condition> {
+    let wanted = wanted.into_iter().map(|wanted| Condition {
+        type_: wanted.kind.to_owned(),
+        status: if wanted.holds { "True" } else { "False" }.to_owned(),
+        reason: wanted.reason.to_owned(),
+        message: bounded(&wanted.message),
+        observed_generation: generation,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    });
+    wanted.collect()
+}
+
+/// Gives conditions their transition times.
+pub(crate) fn date(conditions: &mut [Condition], before: &[Condition], now: Timestamp) {
+    for condition in conditions {
+        let mut before = before.iter();
+        let same =
+            before.find(|known| known.type_ == condition.type_ && known.status == condition.status);
+        condition.last_transition_time =
+            same.map_or(Time(now), |known| known.last_transition_time.clone());
+    }
+}
+
+/// The beginning of a message, as much of it as a status holds.
+pub fn bounded(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE).collect()
+}
+
+/// Whether two lists of conditions say the same to a program: types, statuses, reasons and
+/// generations.
+pub fn same(a: &[Condition], b: &[Condition]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
+}
+
+fn is_same(a: &Condition, b: &Condition) -> bool {
+    a.type_ == b.type_
+        && a.status == b.status
+        && a.reason == b.reason
+        && a.observed_generation == b.observed_generation
+}

@@ -1,0 +1,207 @@
+//! Events that are to be sent: those that wait, and the one on its way. Each is sent once: one that
+//! fails is not worth a second request.
+
+use std::{collections::BTreeMap, env, future, time::Duration};
+
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{
+    core::Status,
+    runtime::events::{self, Recorder},
+};
+use tokio::time::Instant;
+
+use super::{Event, EventCounts, queue::Queue};
+use crate::runtime::seed::{CallError, Seed};
+
+/// The longest note that the API server takes, in bytes.
+const MAX_NOTE: usize = 1_024;
+/// The longest name of an instance that it takes, in bytes.
+const MAX_INSTANCE: usize = 128;
+/// A failure of one kind is logged once in this time.
+const COMPLAIN: Duration = Duration::from_secs(3_600);
+
+/// Sends events one at a time.
+pub(crate) struct Outbox {
+    seed: Seed,
+    recorder: Recorder,
+    counts: EventCounts,
+    complaints: Complaints,
+    queue: Queue,
+    /// The event on its way.
+    publishing: Option<BoxFuture<'static, Result<(), CallError>>>,
+}
+
+/// When failures were last logged, by their HTTP status.
+#[derive(Default)]
+struct Complaints(BTreeMap<Option<u16>, Instant>);
+
+impl Outbox {
+    /// Sends events to this seed, within its budget, by the name of this controller.
+    pub(crate) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
+        let reporter = events::Reporter {
+            controller: controller.to_owned(),
+            instance: instance(controller),
+        };
+        Self {
+            recorder: Recorder::new(seed.client().clone(), reporter),
+            seed,
+            queue: Queue::new(counts.clone()),
+            counts,
+            complaints: Complaints::default(),
+            publishing: None,
+        }
+    }
+
+    /// Takes up an event about this object.
+    pub(crate) fn push(&mut self, regarding: ObjectReference, event: Event) {
+        self.queue.push(regarding, event);
+    }
+
+    /// Begins with the oldest, unless one is on its way; tells whether there was one to begin with. The
+    /// same one of the last minutes is counted in a series, with the note of the first.
+    pub(crate) fn send_next(&mut self) -> bool {
+        if self.publishing.is_some() {
+            return false;
+        }
+        let Some((regarding, event)) = self.queue.pop() else {
+            return false;
+        };
+        let (seed, recorder) = (self.seed.clone(), self.recorder.clone());
+        let event = events::Event {
+            type_: event.kind.type_,
+            reason: event.kind.reason.to_owned(),
+            note: Some(cut(event.note, MAX_NOTE)),
+            action: event.kind.action.to_owned(),
+            secondary: event.related.map(|related| *related),
+        };
+        let publish = async move { seed.call(recorder.publish(&event, &regarding)).await };
+        self.publishing = Some(Box::pin(publish));
+        true
+    }
+
+    /// Follows the one on its way to its end, which never comes if there is none. Can be broken off
+    /// and called again.
+    pub(crate) async fn sent(&mut self) {
+        let Some(publishing) = &mut self.publishing else {
+            return future::pending().await;
+        };
+        let published = publishing.await;
+        self.publishing = None;
+        match published {
+            Ok(()) => {
+                self.counts.written.inc();
+            }
+            Err(error) => {
+                self.counts.dropped.inc();
+                self.complain(&error);
+            }
+        }
+    }
+
+    /// Sends all that wait.
+    pub(crate) async fn send_all(&mut self) {
+        while self.publishing.is_some() || self.send_next() {
+            self.sent().await;
+        }
+    }
+
+    /// Drops all that are left, since there is no time.
+    pub(crate) fn give_up(&mut self) {
+        self.queue.give_up(self.publishing.is_some());
+    }
+
+    fn complain(&mut self, error: &CallError) {
+        if matches!(error, CallError::Refused(status) if is_terminating(status)) {
+            tracing::debug!(%error, "an event was not written: its namespace is being deleted");
+            return;
+        }
+        if self.complaints.is_due(error.code()) {
+            tracing::warn!(
+                %error,
+                "an event was not written; it is not tried again, and further ones that fail like \
+                 this are only counted for an hour"
+            );
+        }
+    }
+}
+
+impl Complaints {
+    /// Whether a failure of this kind is logged.
+    fn is_due(&mut self, code: Option<u16>) -> bool {
+        let now = Instant::now();
+        let before = self.0.get(&code);
+        let due = before.is_none_or(|before| now.duration_since(*before) >= COMPLAIN);
+        if due {
+            self.0.insert(code, now);
+        }
+        due
+    }
+}
+
+/// Which replica of the operator this is: its pod.
+fn instance(controller: &str) -> Option<String> {
+    let named = ["POD_NAME", "HOSTNAME"].into_iter();
+    let mut named = named.filter_map(|name| env::var(name).ok().filter(|it| !it.is_empty()));
+    let instance = named.next();
+    let instance = instance.or_else(|| events::Reporter::from(controller).instance);
+    instance.map(|name| cut(name, MAX_INSTANCE))
+}
+
+/// The beginning of a text, of so many bytes at most.
+fn cut(mut text: String, most: usize) -> String {
+    text.truncate(text.floor_char_boundary(most));
+    text
+}
+
+/// Whether the namespace takes nothing new any more: its control plane is being deleted.
+fn is_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_kind_of_failure_is_logged_once_an_hour() {
+        let mut complaints = Complaints::default();
+        let codes = [Some(403), None, Some(403), Some(404), None];
+        let logged = codes.map(|code| complaints.is_due(code));
+        assert_eq!(logged, [true, true, false, true, false]);
+        tokio::time::advance(COMPLAIN).await;
+        assert!(complaints.is_due(Some(403)));
+    }
+
+    #[rstest]
+    #[case::terminating("NamespaceTerminating", true)]
+    #[case::another("Other", false)]
+    fn a_namespace_that_is_being_deleted(#[case] cause: &str, #[case] expected: bool) {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+            "reason": "Forbidden", "message": "because it is being terminated",
+            "details": {"causes": [{"reason": cause, "field": "metadata.namespace"}]},
+        });
+        assert_eq!(
+            is_terminating(&serde_json::from_value(status).unwrap()),
+            expected
+        );
+    }
+
+    #[rstest]
+    #[case::short("ab", 3, "ab")]
+    #[case::just("abc", 3, "abc")]
+    #[case::long("abcd", 3, "abc")]
+    #[case::between_bytes("abß", 3, "ab")]
+    fn a_text_is_cut_between_characters(
+        #[case] text: &str,
+        #[case] most: usize,
+        #[case] expected: &str,
+    ) {
+        assert_eq!(cut(text.to_owned(), most), expected);
+    }
+}

@@ -1,0 +1,90 @@
+//! How the writes of statuses and events fare.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+};
+
+use super::events::EventCounts;
+use crate::runtime::metrics::Registry;
+
+/// The metrics of a writer, whatever it writes. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct WriterMetrics {
+    writes: Family<WriteLabels, Counter>,
+    writing: Gauge,
+    due: Gauge,
+    events: EventCounts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    kind: &'static str,
+    result: &'static str,
+}
+
+impl WriterMetrics {
+    /// Shows them.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "status_writes",
+            &["kind", "result"],
+            "Writes of statuses and finalizers that ended",
+            self.writes.clone(),
+        );
+        registry.register(
+            "status_writes_in_flight",
+            &[],
+            "Writes of statuses and finalizers that are under way",
+            self.writing.clone(),
+        );
+        registry.register(
+            "status_writes_due",
+            &[],
+            "Objects whose status is due to be written and is not being written yet, as of the last \
+             five seconds",
+            self.due.clone(),
+        );
+        registry.register(
+            "events_written",
+            &[],
+            "Kubernetes events that the seed has taken",
+            self.events.written.clone(),
+        );
+        registry.register(
+            "events_dropped",
+            &[],
+            "Kubernetes events that the seed refused or did not answer, or for which there was no room \
+             or no time",
+            self.events.dropped.clone(),
+        );
+    }
+
+    /// How many events were written, and how many were not.
+    pub(crate) fn events(&self) -> &EventCounts {
+        &self.events
+    }
+
+    /// A write of this kind ended.
+    pub(crate) fn wrote(&self, kind: &'static str, succeeded: bool) {
+        let result = if succeeded { "success" } else { "failure" };
+        self.writes
+            .get_or_create(&WriteLabels { kind, result })
+            .inc();
+    }
+
+    /// So many are under way.
+    pub(crate) fn writing(&self, writes: usize) {
+        set(&self.writing, writes);
+    }
+
+    /// So many are due.
+    pub(crate) fn due(&self, writes: usize) {
+        set(&self.due, writes);
+    }
+}
+
+/// Shows this count.
+pub(crate) fn set(gauge: &Gauge, count: usize) {
+    gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+}

@@ -1,0 +1,173 @@
+//! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{
+    Api, Resource,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::schedule::Schedule;
+use crate::{
+    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy},
+    gardener::Cluster,
+    runtime::seed::{CallError, FIELD_MANAGER, Seed},
+};
+
+/// Under this name the operator owns the finalizer, and nothing else, so that it can be taken off
+/// without a word about the other fields that the operator owns.
+const FINALIZER_MANAGER: &str = "dependency-watchdog-finalizer";
+
+/// Why a write failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The request came to nothing.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The answer is no proof that anything was written.
+    #[error("the seed answered with something else than a {0}")]
+    Unproven(String),
+    /// The finalizer was taken off, and is still there.
+    #[error(
+        "the finalizer {FINALIZER} stays, since another field manager owns it too: take it out of \
+         what is applied by that one, or edit it away"
+    )]
+    Shared,
+}
+
+/// The UID of an object whose status was written.
+pub(crate) type Applied = Result<Option<String>, WriteError>;
+
+impl WriteError {
+    /// Whether the object is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Call(error) if error.code() == Some(404))
+    }
+}
+
+/// Says that a write failed; what is tried again and again is told once.
+pub(crate) fn complain(
+    tried: &str,
+    kind: &str,
+    name: &str,
+    schedule: &Schedule,
+    error: &WriteError,
+) {
+    if schedule.is_failing() {
+        tracing::debug!(kind, name, %error, "could still not {tried} it");
+    } else {
+        tracing::warn!(kind, name, %error, "could not {tried} it; that is tried again");
+    }
+}
+
+/// Applies the status of an object, and tells its UID.
+pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
+    seed: &Seed,
+    name: &str,
+    status: &impl Serialize,
+) -> Applied {
+    let fields = json!({"status": status});
+    let answer = apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields).await?;
+    Ok(answer.uid)
+}
+
+/// Writes the status of a ClusterHealth, which is created first, and given this Cluster as its owner, unless
+/// that is done.
+pub(crate) async fn write_health(
+    seed: &Seed,
+    name: &str,
+    uid: &str,
+    established: bool,
+    status: &ClusterHealthStatus,
+) -> Applied {
+    if !established {
+        establish(seed, name, uid).await?;
+    }
+    let written = write_status::<ClusterHealth>(seed, name, status).await;
+    if !written.as_ref().is_err_and(WriteError::is_not_found) {
+        return written;
+    }
+    // Somebody has just deleted it.
+    establish(seed, name, uid).await?;
+    write_status::<ClusterHealth>(seed, name, status).await
+}
+
+/// Creates the ClusterHealth of a Cluster with this UID, or makes that Cluster its owner.
+async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
+    let owner = OwnerReference {
+        api_version: Cluster::api_version(&()).into_owned(),
+        kind: Cluster::kind(&()).into_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        ..OwnerReference::default()
+    };
+    let metadata = json!({"name": name, "ownerReferences": [owner]});
+    let fields = json!({"metadata": metadata, "spec": {}});
+    apply::<ClusterHealth>(seed, name, FIELD_MANAGER, None, fields).await?;
+    Ok(())
+}
+
+/// Puts the finalizer on the policy with this UID, or takes it off; those of others stay. A policy
+/// that is gone is not created anew: the API server refuses a UID that is not there.
+///
+/// # Errors
+///
+/// If it cannot be written, or stays since somebody else has put it on too.
+pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Result<(), WriteError> {
+    let metadata = match on {
+        true => json!({"name": name, "uid": uid, "finalizers": [FINALIZER]}),
+        false => json!({"name": name, "uid": uid}),
+    };
+    let fields = json!({"metadata": metadata});
+    let answer = apply::<ProbePolicy>(seed, name, FINALIZER_MANAGER, None, fields).await?;
+    let mut there = answer.finalizers.iter().flatten();
+    if !on && there.any(|finalizer| finalizer == FINALIZER) {
+        return Err(WriteError::Shared);
+    }
+    Ok(())
+}
+
+/// Deletes a ClusterHealth, if it is there.
+pub(crate) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
+    let api = objects::<ClusterHealth>(seed);
+    let deleted = seed.call(api.delete(name, &DeleteParams::default())).await;
+    match deleted.map_err(WriteError::from) {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Applies these fields of an object, or of a subresource of it, and returns the metadata in the answer.
+/// Anything else that can be read is no proof that the object was written.
+async fn apply<K: Resource<DynamicType = ()>>(
+    seed: &Seed,
+    name: &str,
+    manager: &str,
+    subresource: Option<&str>,
+    fields: Value,
+) -> Result<ObjectMeta, WriteError> {
+    let (version, kind) = (K::api_version(&()), K::kind(&()));
+    let mut patch = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+    if let (Value::Object(patch), Value::Object(fields)) = (&mut patch, fields) {
+        patch.extend(fields);
+    }
+    let params = PatchParams::apply(manager).force();
+    let (api, patch) = (objects::<K>(seed), Patch::Apply(patch));
+    let answer = match subresource {
+        Some(part) => {
+            seed.call(api.patch_subresource(part, name, &params, &patch))
+                .await?
+        }
+        None => seed.call(api.patch(name, &params, &patch)).await?,
+    };
+    match answer.types {
+        Some(types) if types.kind == kind => Ok(answer.metadata),
+        _ => Err(WriteError::Unproven(kind.into_owned())),
+    }
+}
+
+/// Objects of a kind, undecoded: of what the server answers, only the kind is needed.
+fn objects<K: Resource<DynamicType = ()>>(seed: &Seed) -> Api<DynamicObject> {
+    Api::all_with(seed.client().clone(), &ApiResource::erase::<K>(&()))
+}

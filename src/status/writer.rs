@@ -1,0 +1,267 @@
+//! The loop of a writer: what is reported is taken up, and written when its turn comes.
+//!
+//! Reports are coalesced: the newest is written. A few objects are written at the same time, so that
+//! one whose write hangs keeps no other waiting. Events go one at a time, and while statuses are due
+//! that matter more, one for every few of these. The [`Content`] decides what is written, and when.
+
+use std::{fmt, future::Future, time::Duration};
+
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::{
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    events::{Event, EventCounts, outbox::Outbox},
+    metrics::WriterMetrics,
+    request::WriteError,
+};
+use crate::runtime::{pulse::Pulses, seed::Seed, timer::until};
+
+/// So many objects are written at once.
+const WRITES_AT_ONCE: usize = 16;
+/// While statuses are due that matter more, an event is begun after so many of these: they may be due
+/// without end, and only so many events can wait.
+const WRITES_PER_EVENT: usize = 4;
+/// When the writer is stopped, what is due may still be written within this, and after that events.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// The name of the writer's pulse.
+const PULSE: &str = "writer";
+
+/// What a writer knows, and what is to be written next.
+pub(crate) trait Content: Send + Sized + 'static {
+    /// What can be written.
+    type Object: Send;
+
+    /// The controller in whose name events are published.
+    const CONTROLLER: &'static str;
+
+    /// Draws conclusions from what was taken up.
+    fn review(&mut self) {}
+
+    /// What is due first, of what is not being written.
+    fn next(&mut self) -> Option<Next<Self::Object>>;
+
+    /// How many objects are due to be written and are not being written.
+    fn due(&self) -> usize;
+
+    /// Begins to write an object; `None` if there is nothing to say.
+    fn write(&mut self, seed: &Seed, object: &Self::Object) -> Option<Write<Self>>;
+
+    /// Nothing more is reported: what was put off, so as not to be written too often, is due now.
+    fn close(&mut self) {}
+
+    /// The events since this was last asked, with the objects that they are about.
+    fn news(&mut self) -> Vec<(ObjectReference, Event)>;
+}
+
+/// What is written next.
+pub(crate) struct Next<O> {
+    pub(crate) due: Instant,
+    /// Events go before it: it may be due without end.
+    pub(crate) minor: bool,
+    pub(crate) object: O,
+}
+
+/// A change of the content.
+pub(crate) type Change<C> = Box<dyn FnOnce(&mut C) + Send>;
+
+/// A write under way.
+pub(crate) type Write<C> = BoxFuture<'static, Ended<C>>;
+
+/// A write that has ended.
+pub(crate) struct Ended<C> {
+    kind: &'static str,
+    succeeded: bool,
+    then: Change<C>,
+}
+
+/// Writes an object of this kind, and hands the result to the content. The object may have gone
+/// meanwhile.
+pub(crate) fn write<C: 'static, T: Send + 'static>(
+    kind: &'static str,
+    request: impl Future<Output = Result<T, WriteError>> + Send + 'static,
+    then: impl FnOnce(&mut C, Result<T, WriteError>) + Send + 'static,
+) -> Write<C> {
+    Box::pin(async move {
+        let result = request.await;
+        Ended {
+            kind,
+            succeeded: result.is_ok(),
+            then: Box::new(move |content| then(content, result)),
+        }
+    })
+}
+
+/// Hands reports to a writer. Never blocks.
+pub(crate) struct Sender<C>(UnboundedSender<Change<C>>);
+
+impl<C> Clone for Sender<C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<C> fmt::Debug for Sender<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sender").finish()
+    }
+}
+
+impl<C> Sender<C> {
+    pub(crate) fn send(&self, change: impl FnOnce(&mut C) + Send + 'static) {
+        // The writer ends only with the process.
+        let _ = self.0.send(Box::new(change));
+    }
+
+    /// One whose changes go to a test.
+    #[cfg(test)]
+    pub(crate) fn tapped() -> (Self, UnboundedReceiver<Change<C>>) {
+        let (sender, changes) = mpsc::unbounded_channel();
+        (Self(sender), changes)
+    }
+}
+
+/// Writes statuses and events.
+pub(crate) struct Writer<C: Content> {
+    seed: Seed,
+    changes: UnboundedReceiver<Change<C>>,
+    pub(crate) content: C,
+    metrics: WriterMetrics,
+    pulses: Pulses,
+    writes: FuturesUnordered<Write<C>>,
+    outbox: Outbox,
+    /// How many writes were begun since the last event was.
+    overtaken: usize,
+}
+
+impl<C: Content> Writer<C> {
+    /// A writer of this content, and who hands it reports.
+    pub(crate) fn new(seed: Seed, content: C) -> (Self, Sender<C>) {
+        let (sender, changes) = mpsc::unbounded_channel();
+        let metrics = WriterMetrics::default();
+        let writer = Self {
+            outbox: Outbox::new(seed.clone(), C::CONTROLLER, metrics.events().clone()),
+            seed,
+            changes,
+            content,
+            metrics,
+            pulses: Pulses::default(),
+            writes: FuturesUnordered::new(),
+            overtaken: 0,
+        };
+        (writer, Sender(sender))
+    }
+
+    /// How many events were written, and how many were not.
+    pub(crate) fn event_counts(&self) -> EventCounts {
+        self.metrics.events().clone()
+    }
+
+    /// The same, counted by these, and with a pulse among those.
+    #[must_use]
+    pub(crate) fn measured(mut self, metrics: WriterMetrics, pulses: Pulses) -> Self {
+        let counts = metrics.events().clone();
+        self.outbox = Outbox::new(self.seed.clone(), C::CONTROLLER, counts);
+        (self.metrics, self.pulses) = (metrics, pulses);
+        self
+    }
+
+    /// Writes until it is stopped, and then what is due at that moment.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut pulse = self.pulses.begin(PULSE);
+        loop {
+            pulse.beat();
+            self.review();
+            self.metrics.writing(self.writes.len());
+            let next = self.content.next();
+            let waits = |it: &Next<C::Object>| it.due > Instant::now() || it.minor;
+            let may_send = self.overtaken >= WRITES_PER_EVENT || next.as_ref().is_none_or(waits);
+            if may_send && self.outbox.send_next() {
+                self.overtaken = 0;
+            }
+            let next = next.filter(|_| self.writes.len() < WRITES_AT_ONCE);
+            let due = next.as_ref().map(|it| it.due);
+            tokio::select! {
+                // What is newest is worth more than what is due.
+                biased;
+                () = stop.cancelled() => break,
+                change = self.changes.recv() => match change {
+                    Some(change) => {
+                        change(&mut self.content);
+                        self.take_all();
+                    }
+                    None => break,
+                },
+                Some(ended) = self.writes.next() => self.written(ended),
+                () = until(due) => if let Some(next) = next {
+                    self.write(&next.object);
+                },
+                // One that is begun is always followed: it may have the turn that all others, of
+                // statuses too, wait for.
+                () = self.outbox.sent() => {}
+                () = pulse.due() => self.metrics.due(self.content.due()),
+            }
+        }
+        // Whoever comes next learns from it what was done last. A failure is not tried again.
+        let last = async {
+            self.write_what_is_due().await;
+            self.outbox.send_all().await;
+        };
+        let _ = timeout(LAST_WRITES, last).await;
+        self.outbox.give_up();
+    }
+
+    async fn write_what_is_due(&mut self) {
+        self.take_all();
+        self.review();
+        loop {
+            self.content.close();
+            let next = self.content.next();
+            let due = next.filter(|it| it.due <= Instant::now());
+            match due.filter(|_| self.writes.len() < WRITES_AT_ONCE) {
+                Some(due) => self.write(&due.object),
+                None if self.writes.is_empty() => return,
+                None => tokio::select! {
+                    biased;
+                    Some(ended) = self.writes.next() => self.written(ended),
+                    () = self.outbox.sent() => {}
+                },
+            }
+        }
+    }
+
+    fn take_all(&mut self) {
+        while let Ok(change) = self.changes.try_recv() {
+            change(&mut self.content);
+        }
+    }
+
+    fn review(&mut self) {
+        self.content.review();
+        self.tell();
+    }
+
+    fn write(&mut self, object: &C::Object) {
+        if let Some(write) = self.content.write(&self.seed, object) {
+            self.writes.push(write);
+            self.overtaken = self.overtaken.saturating_add(1);
+        }
+    }
+
+    fn written(&mut self, ended: Ended<C>) {
+        self.metrics.wrote(ended.kind, ended.succeeded);
+        (ended.then)(&mut self.content);
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        for (regarding, event) in self.content.news() {
+            self.outbox.push(regarding, event);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Events on a WeedPolicy: what its status says now and did not say before.
+
+use super::status::{RIGHTS, is_trouble};
+use crate::{
+    api::WeedPolicyStatus,
+    status::{
+        conditions,
+        events::{
+            Event, holding,
+            kinds::{
+                WEED_INVALID, WEED_RIGHTS_MISSING, WEED_RIGHTS_SUFFICE, WEED_VALID, WEEDING,
+                WEEDING_OVER, WEEDING_TROUBLE, WEEDING_UNTROUBLED,
+            },
+            rules::{Rule, changes, message},
+        },
+    },
+};
+
+const RULES: [Rule; 4] = [
+    Rule {
+        holds: |it| message(it, conditions::STALLED),
+        begins: &WEED_INVALID,
+        ends: Some((&WEED_VALID, "the policy is valid, and obeyed")),
+    },
+    Rule {
+        holds: |it| message(it, conditions::WEEDING),
+        begins: &WEEDING,
+        ends: Some((&WEEDING_OVER, "none of its windows is open any more")),
+    },
+    Rule {
+        holds: |it| {
+            let degraded = holding(it, conditions::DEGRADED);
+            let trouble = degraded.filter(|known| is_trouble(&known.reason));
+            trouble.map(|known| &*known.message)
+        },
+        begins: &WEEDING_TROUBLE,
+        ends: Some((
+            &WEEDING_UNTROUBLED,
+            "nothing is known any more that keeps pods from being deleted",
+        )),
+    },
+    Rule {
+        holds: |it| RIGHTS.told(it),
+        begins: &WEED_RIGHTS_MISSING,
+        ends: Some((&WEED_RIGHTS_SUFFICE, RIGHTS.suffice)),
+    },
+];
+
+/// The events of a status that was written, given the one that was there.
+pub(super) fn transitions(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -> Vec<Event> {
+    changes(&RULES, &before.conditions, &after.conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use rstest::rstest;
+
+    use super::{
+        super::{
+            DELETION_REFUSED, PODS_UNWATCHED, WeedReport, WeedTrouble, fixtures::weed_report,
+            status,
+        },
+        *,
+    };
+    use crate::status::events::Kind;
+
+    /// What is reported, and a right that is missing.
+    type Case = (WeedReport, Option<&'static str>);
+
+    fn sound() -> Case {
+        (weed_report(), None)
+    }
+
+    fn invalid(problem: &str) -> Case {
+        let problems = vec![problem.to_owned()];
+        (
+            WeedReport {
+                problems,
+                ..weed_report()
+            },
+            None,
+        )
+    }
+
+    fn weeding(service: &str) -> Case {
+        (
+            WeedReport {
+                windows: 1,
+                open: vec![service.to_owned()],
+                ..weed_report()
+            },
+            None,
+        )
+    }
+
+    fn suspended() -> Case {
+        (
+            WeedReport {
+                suspend: true,
+                ..weed_report()
+            },
+            None,
+        )
+    }
+
+    fn troubled(reason: &'static str) -> Case {
+        let trouble = WeedTrouble {
+            reason,
+            message: "pods is forbidden".to_owned(),
+        };
+        (
+            WeedReport {
+                troubles: vec![trouble],
+                ..weed_report()
+            },
+            None,
+        )
+    }
+
+    fn lacking(right: &'static str, (report, _): Case) -> Case {
+        (report, Some(right))
+    }
+
+    fn deleting((report, lacking): Case) -> Case {
+        (
+            WeedReport {
+                deleting: true,
+                ..report
+            },
+            lacking,
+        )
+    }
+
+    fn status((report, lacking): &Case, before: &WeedPolicyStatus) -> WeedPolicyStatus {
+        let missing: Vec<String> = lacking.iter().copied().map(str::to_owned).collect();
+        let lacking = RIGHTS.lacking(&missing);
+        status::status(report, lacking.as_deref(), before, Timestamp::UNIX_EPOCH)
+    }
+
+    #[rstest]
+    #[case::is_made_invalid(sound(), invalid("a"), &[&WEED_INVALID])]
+    #[case::is_corrected(invalid("a"), sound(), &[&WEED_VALID])]
+    #[case::weeds(sound(), weeding("a/b"), &[&WEEDING])]
+    #[case::has_weeded(weeding("a/b"), sound(), &[&WEEDING_OVER])]
+    #[case::is_suspended_in_a_window(weeding("a/b"), suspended(), &[&WEEDING_OVER])]
+    #[case::is_made_invalid_in_a_window(weeding("a/b"), invalid("a"), &[&WEED_INVALID, &WEEDING_OVER])]
+    #[case::cannot_watch(sound(), troubled(PODS_UNWATCHED), &[&WEEDING_TROUBLE])]
+    #[case::is_refused(sound(), troubled(DELETION_REFUSED), &[&WEEDING_TROUBLE])]
+    #[case::can_again(troubled(DELETION_REFUSED), sound(), &[&WEEDING_UNTROUBLED])]
+    #[case::lacks_rights(sound(), lacking("delete pods", sound()), &[&WEED_RIGHTS_MISSING])]
+    #[case::lacks_rights_in_trouble(
+        troubled(DELETION_REFUSED),
+        lacking("delete pods", troubled(DELETION_REFUSED)),
+        &[&WEED_RIGHTS_MISSING]
+    )]
+    #[case::only_lacks_rights_now(
+        lacking("delete pods", troubled(DELETION_REFUSED)),
+        lacking("delete pods", sound()),
+        &[&WEEDING_UNTROUBLED]
+    )]
+    #[case::is_granted_them(lacking("delete pods", sound()), sound(), &[&WEED_RIGHTS_SUFFICE])]
+    fn what_is_told(#[case] before: Case, #[case] now: Case, #[case] expected: &[&Kind]) {
+        let before = status(&before, &WeedPolicyStatus::default());
+        let now = status(&now, &before);
+        let told = transitions(&before, &now);
+        let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, expected);
+        assert!(told.iter().all(|event| !event.note.is_empty()));
+        // Refreshed, or left to a successor, it says the same.
+        assert_eq!(transitions(&now, &now), []);
+    }
+
+    #[rstest]
+    #[case::another_mistake(invalid("a"), invalid("b"))]
+    #[case::another_service(weeding("a/b"), weeding("c/d"))]
+    #[case::another_trouble(troubled(DELETION_REFUSED), troubled(PODS_UNWATCHED))]
+    #[case::lacks_another_right(lacking("a", sound()), lacking("b", sound()))]
+    #[case::is_suspended(sound(), suspended())]
+    #[case::is_deleted(sound(), deleting(sound()))]
+    #[case::is_deleted_instead_of_corrected(invalid("a"), deleting(invalid("a")))]
+    fn what_is_not(#[case] before: Case, #[case] now: Case) {
+        let before = status(&before, &WeedPolicyStatus::default());
+        let now = status(&now, &before);
+        assert_eq!(transitions(&before, &now), []);
+    }
+
+    #[test]
+    fn the_first_status_tells_what_is_amiss() {
+        let none = WeedPolicyStatus::default();
+        assert_eq!(transitions(&none, &status(&sound(), &none)), []);
+        let told = transitions(&none, &status(&invalid("no selector"), &none));
+        assert_eq!(told, [Event::new(&WEED_INVALID, "no selector")]);
+    }
+}

@@ -1,0 +1,274 @@
+//! A policy's conditions, by what the weeder reports.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use rstest::rstest;
+
+use super::*;
+use crate::{
+    api::{LastWeed, LeftAlone},
+    status::conditions::DEGRADED,
+    weeder::report::{WeedTrouble, fixtures::weed_report},
+};
+
+fn written(report: &WeedReport) -> WeedPolicyStatus {
+    let before = WeedPolicyStatus::default();
+    status(report, None, &before, Timestamp::UNIX_EPOCH)
+}
+
+fn condition<'a>(status: &'a WeedPolicyStatus, kind: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|c| c.type_ == kind)
+}
+
+fn message(report: &WeedReport, kind: &str) -> String {
+    condition(&written(report), kind).unwrap().message.clone()
+}
+
+fn sound() -> WeedReport {
+    weed_report()
+}
+
+fn recovering() -> WeedReport {
+    WeedReport {
+        windows: 1,
+        open: vec!["a/etcd".to_owned()],
+        ..sound()
+    }
+}
+
+fn suspended() -> WeedReport {
+    WeedReport {
+        suspend: true,
+        services: 0,
+        ready: 0,
+        ..sound()
+    }
+}
+
+fn invalid() -> WeedReport {
+    WeedReport {
+        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
+        ..sound()
+    }
+}
+
+fn deleting(report: WeedReport) -> WeedReport {
+    WeedReport {
+        deleting: true,
+        ..report
+    }
+}
+
+fn troubled(reasons: &[&'static str]) -> WeedReport {
+    let troubles = reasons.iter().enumerate().map(|(number, reason)| {
+        let message = format!("failure {number}");
+        WeedTrouble { reason, message }
+    });
+    WeedReport {
+        troubles: troubles.collect(),
+        ..sound()
+    }
+}
+
+/// Ready, Weeding and Degraded, as their status and reason.
+#[rstest]
+#[case::sound(sound(), ["True Watching", "False NoRecovery", "False AsExpected"])]
+#[case::recovering(recovering(), ["True Watching", "True Recovery", "False AsExpected"])]
+#[case::dry_run(
+    WeedReport { mode: Mode::DryRun, ..recovering() },
+    ["True Watching", "True Recovery", "False AsExpected"]
+)]
+#[case::suspended(suspended(), ["True Suspended", "False Suspended", "False AsExpected"])]
+#[case::not_listed(
+    WeedReport { listed: false, services: 0, ready: 0, ..sound() },
+    ["False Listing", "False NoRecovery", "False AsExpected"]
+)]
+#[case::suspended_and_not_listed(
+    WeedReport { listed: false, ..suspended() },
+    ["True Suspended", "False Suspended", "False AsExpected"]
+)]
+#[case::invalid(invalid(), ["False Invalid", "False NoRecovery", "False AsExpected"])]
+#[case::invalid_and_suspended(
+    WeedReport { suspend: true, ..invalid() },
+    ["False Invalid", "False Suspended", "False AsExpected"]
+)]
+#[case::deleting(deleting(sound()), ["False Deleting", "False NoRecovery", "False AsExpected"])]
+#[case::deleting_and_invalid(
+    deleting(invalid()),
+    ["False Deleting", "False NoRecovery", "False AsExpected"]
+)]
+#[case::unwatched(
+    troubled(&[PODS_UNWATCHED]),
+    ["True Watching", "False NoRecovery", "True PodsUnwatched"]
+)]
+#[case::refused(
+    troubled(&[DELETION_REFUSED]),
+    ["True Watching", "False NoRecovery", "True DeletionRefused"]
+)]
+#[case::blind_before_unwatched(
+    troubled(&[PODS_UNWATCHED, SERVICES_UNWATCHED]),
+    ["False ServicesUnwatched", "False NoRecovery", "True ServicesUnwatched"]
+)]
+#[case::unwatched_before_refused(
+    troubled(&[DELETION_REFUSED, PODS_UNWATCHED]),
+    ["True Watching", "False NoRecovery", "True PodsUnwatched"]
+)]
+fn conditions_follow_the_report(#[case] report: WeedReport, #[case] expected: [&str; 3]) {
+    let status = written(&report);
+    let found = [READY, WEEDING, DEGRADED].map(|kind| {
+        let condition = condition(&status, kind).unwrap();
+        assert_eq!(condition.observed_generation, Some(7));
+        format!("{} {}", condition.status, condition.reason)
+    });
+    assert_eq!(found, expected);
+    let stalled = condition(&status, STALLED);
+    assert_eq!(stalled.is_some(), expected[0] == "False Invalid");
+    if let Some(stalled) = stalled {
+        assert_eq!((&*stalled.status, &*stalled.reason), ("True", "Invalid"));
+        assert_eq!(stalled.message, "spec.a: wrong; spec.b: wrong");
+        assert_eq!(condition(&status, READY).unwrap().message, stalled.message);
+    }
+}
+
+#[rstest]
+#[case::none(0, 0, &[], "no service of a name in the policy has an EndpointSlice in the namespaces that it selects")]
+#[case::one(1, 1, &[], "the only service is ready")]
+#[case::all(2, 2, &[], "all 2 services are ready")]
+#[case::some(3, 2, &["a/etcd"], "2 of 3 services are ready; not ready: a/etcd")]
+#[case::few(9, 0, &["a/x", "b/x", "c/x", "d/x"], "0 of 9 services are ready; not ready: a/x, b/x, c/x and 6 more")]
+fn ready_tells_which_services_are_not(
+    #[case] services: usize,
+    #[case] ready: usize,
+    #[case] not_ready: &[&str],
+    #[case] expected: &str,
+) {
+    let report = WeedReport {
+        services,
+        ready,
+        not_ready: not_ready.iter().map(|name| (*name).to_owned()).collect(),
+        ..sound()
+    };
+    assert_eq!(message(&report, READY), expected);
+    let status = written(&report);
+    let counts = (status.services.watched, status.services.ready);
+    assert_eq!(
+        counts,
+        (services.try_into().unwrap(), ready.try_into().unwrap())
+    );
+}
+
+#[rstest]
+#[case::enforced(
+    Mode::Enforce,
+    "pods that need them are deleted while they are in CrashLoopBackOff"
+)]
+#[case::tried(
+    Mode::DryRun,
+    "the mode is DryRun, so no pod that needs them is deleted"
+)]
+fn weeding_tells_for_which_services(#[case] mode: Mode, #[case] done: &str) {
+    let report = WeedReport {
+        mode,
+        windows: 5,
+        open: ["a/x", "b/x", "c/x"].map(str::to_owned).into(),
+        ..sound()
+    };
+    let expected = format!(
+        "5 services became ready, or turned out to be, less than watchDuration ago: a/x, b/x, c/x \
+         and 2 more; {done}"
+    );
+    assert_eq!(message(&report, WEEDING), expected);
+    assert_eq!(written(&report).open_windows, 5);
+    let one = WeedReport {
+        mode,
+        ..recovering()
+    };
+    let expected = format!(
+        "1 service became ready, or turned out to be, less than watchDuration ago: a/etcd; {done}"
+    );
+    assert_eq!(message(&one, WEEDING), expected);
+}
+
+#[test]
+fn degraded_tells_all_that_is_amiss() {
+    let reasons = [DELETION_REFUSED; 5].into_iter().chain([PODS_UNWATCHED]);
+    let report = troubled(&reasons.collect::<Vec<_>>());
+    let lacking = RIGHTS.lacking(&["delete pods".to_owned()]).unwrap();
+    let before = WeedPolicyStatus::default();
+    let status = status(&report, Some(&lacking), &before, Timestamp::UNIX_EPOCH);
+    let degraded = condition(&status, DEGRADED).unwrap();
+    assert_eq!(degraded.reason, PODS_UNWATCHED);
+    assert_eq!(
+        degraded.message,
+        "pods that need a service cannot be watched, so that none is deleted: failure 5; pods could \
+         not be deleted: failure 0, failure 1, failure 2 and more; the operator lacks rights that \
+         a recovery calls for, grant them to its ServiceAccount as manifests/weeder/rbac.yaml does: \
+         delete pods"
+    );
+}
+
+/// In its place among what else is amiss, and so that a successor finds it there.
+#[rstest]
+#[case::alone(sound(), RIGHTS_MISSING)]
+#[case::after_a_refusal(troubled(&[DELETION_REFUSED]), DELETION_REFUSED)]
+#[case::suspended(suspended(), RIGHTS_MISSING)]
+fn rights_that_are_missing_are_told_and_found_again(
+    #[case] report: WeedReport,
+    #[case] reason: &str,
+) {
+    let without = written(&report);
+    assert_eq!(RIGHTS.told(&without.conditions), None);
+    let lacking = RIGHTS.lacking(&["delete pods".to_owned()]);
+    let before = WeedPolicyStatus::default();
+    let status = status(&report, lacking.as_deref(), &before, Timestamp::UNIX_EPOCH);
+    assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
+    assert_eq!(RIGHTS.told(&status.conditions), lacking.as_deref());
+}
+
+#[test]
+fn what_was_done_is_bounded_and_the_newest_stays() {
+    let weed = |number: usize| LastWeed {
+        time: Time(Timestamp::UNIX_EPOCH),
+        namespace: "a".to_owned(),
+        pod: format!("pod-{number}"),
+        owner: "ReplicaSet/api".to_owned(),
+        service: "etcd".to_owned(),
+        containers: vec![],
+        dry_run: false,
+    };
+    let left = |number: usize| LeftAlone {
+        time: Time(Timestamp::UNIX_EPOCH),
+        namespace: "a".to_owned(),
+        pod: format!("pod-{number}"),
+        service: "etcd".to_owned(),
+        reason: "NoController".to_owned(),
+        message: String::new(),
+    };
+    let report = WeedReport {
+        weeded: 5_000_000_000,
+        last_weeds: (0..12).map(weed).collect(),
+        left_alone: (0..12).map(left).collect(),
+        ..sound()
+    };
+    let status = written(&report);
+    assert_eq!(status.weeded, 5_000_000_000);
+    assert_eq!(status.last_weeds, (0..10).map(weed).collect::<Vec<_>>());
+    assert_eq!(status.left_alone, (0..10).map(left).collect::<Vec<_>>());
+}
+
+/// Each of these alone is worth a write; the same again, or at another time, is not.
+#[rstest]
+#[case::generation(WeedReport { generation: 8, ..sound() })]
+#[case::listing(WeedReport { listed: false, ..sound() })]
+#[case::services(WeedReport { services: 3, ready: 3, ..sound() })]
+#[case::others_are_not_ready(WeedReport { ready: 1, not_ready: vec!["b/etcd".to_owned()], ..sound() })]
+#[case::window(recovering())]
+#[case::weeded(WeedReport { weeded: 1, ..sound() })]
+#[case::suspended(suspended())]
+#[case::trouble(troubled(&[DELETION_REFUSED]))]
+fn what_is_new_differs(#[case] report: WeedReport) {
+    let before = written(&sound());
+    let after = status(&report, None, &before, Timestamp::UNIX_EPOCH);
+    assert_ne!(before, after);
+    let later = Timestamp::from_second(1_000).unwrap();
+    assert_eq!(after, status(&report, None, &after, later));
+}
