@@ -251,7 +251,9 @@ impl World {
     }
 
     fn memory(&self) -> Memory {
-        self.ledger.memory()[&dependent("d", 0, 0).reference]
+        self.ledger
+            .memory(&dependent("d", 0, 0).reference)
+            .expect("it was adopted")
     }
 
     /// Other kinds than those of apps/v1 take two reads, of one version.

@@ -17,14 +17,10 @@ use tokio::time::Instant;
 use self::way::Way;
 use super::{
     attempt::Begun,
-    ledger::Ledger,
     plan::{self, Aim, Memory, Observed, Settled, Step, Write},
     scale::ScaleError,
 };
-use crate::{
-    api::{DependentRef, Restore},
-    cluster::Dependent,
-};
+use crate::{api::Restore, cluster::Dependent};
 
 /// One run over the dependents, before it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,14 +29,8 @@ pub struct FlowPlan {
     pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
-    /// The cluster's dependents.
-    pub dependents: Arc<[Dependent]>,
-    /// What is remembered of them.
-    pub memory: BTreeMap<DependentRef, Memory>,
-    /// Since when flows before it with this aim have waited for those that they did not see there.
-    pub waited: BTreeMap<DependentRef, Instant>,
-    /// Since when the delays of this restore have been running that a flow before began.
-    pub delayed: BTreeMap<DependentRef, Instant>,
+    /// The dependents.
+    pub tasks: Vec<Task>,
     /// Until when the evidence for it counts: nothing is begun after that without newer.
     pub valid_until: Instant,
     /// Whether something is to be done that cannot wait, as far as is known. What changes nothing lets
@@ -50,26 +40,17 @@ pub struct FlowPlan {
     pub why: String,
 }
 
-impl FlowPlan {
-    /// Does this to the dependents of a cluster.
-    pub fn new(
-        ledger: &Ledger,
-        (aim, restore): (Aim, Restore),
-        valid_until: Instant,
-        urgent: bool,
-    ) -> Self {
-        Self {
-            aim,
-            restore,
-            dependents: ledger.dependents(aim),
-            memory: ledger.memory(),
-            waited: ledger.waited(aim),
-            delayed: ledger.delayed(),
-            valid_until,
-            urgent,
-            why: String::new(),
-        }
-    }
+/// A dependent, and what is known of it when a flow begins.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub struct Task {
+    /// The dependent.
+    pub dependent: Dependent,
+    /// What it is owed.
+    pub memory: Memory,
+    /// Since when flows before with this aim have waited for it to be where they want it.
+    pub waited: Option<Instant>,
+    /// Since when the delay of its restore has been running, if a flow before has begun it.
+    pub delayed: Option<Instant>,
 }
 
 /// Something that a flow did or met.
@@ -220,16 +201,18 @@ impl FlowMachine {
     /// A flow that does this. What it restores says `ignore-scaling` from the same write on if it
     /// overrules the operator.
     pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
-        let levels = plan::levels(&plan.dependents, plan.aim).into_iter();
-        let way = |dependent: &&Dependent| Way::new(plan, dependent, overruling);
+        let mut levels: BTreeMap<u32, Vec<Way>> = BTreeMap::new();
+        for task in &plan.tasks {
+            let level = levels.entry(plan::level(&task.dependent, plan.aim));
+            let what = (plan.aim, plan.restore);
+            level.or_default().push(Way::new(task, what, overruling));
+        }
         Self {
             aim: plan.aim,
             valid_until: plan.valid_until,
             stop: None,
             level: Vec::new(),
-            to_come: levels
-                .map(|(_, level)| level.iter().map(way).collect())
-                .collect(),
+            to_come: levels.into_values().collect(),
         }
     }
 

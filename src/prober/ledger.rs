@@ -1,16 +1,17 @@
 //! What one cluster's dependents are owed, and what is known of them.
 
 mod given_up;
+mod problem;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use self::given_up::Unscalable;
+pub use self::problem::Problem;
+use self::{given_up::Unscalable, problem::left_behind};
 use super::{
-    flow::What,
-    plan::{Aim, IGNORE, Memory, Observed, Record, Settled, Step},
-    scale::{SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN},
+    flow::{Task, What},
+    plan::{Aim, Memory, Observed, Record, Settled, Step},
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
@@ -18,12 +19,6 @@ use crate::{
     runtime::seed::REQUEST_LIMIT,
 };
 
-/// Somebody who scales a protected dependent up more often than this ...
-const CONTENDED: usize = 3;
-/// ... within this time is reported.
-const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
-/// ... for this reason.
-const CONTENTION: &str = "Contended";
 /// A write that was given up, by this process or by one before, may come about for this long after the
 /// seed has answered again. Within [`REQUEST_LIMIT`] an API server lets go of it; an etcd that hung, and
 /// answers again, has then long done what it was asked to meanwhile.
@@ -69,29 +64,6 @@ struct Entry {
     delayed: Option<Instant>,
     /// It is not asked for, and cannot be scaled.
     unscalable: Option<Unscalable>,
-}
-
-/// Why a dependent is not where it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Problem {
-    /// The dependent.
-    pub dependent: DependentRef,
-    /// CamelCase, for conditions.
-    pub reason: &'static str,
-    /// For people: names the dependent and the remedy.
-    pub message: String,
-}
-
-impl Problem {
-    /// Whether the message has words of the seed, which may be others each time.
-    pub fn quotes_the_seed(&self) -> bool {
-        [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
-    }
-
-    /// Whether somebody scales the dependent up again and again.
-    pub fn is_contention(&self) -> bool {
-        self.reason == CONTENTION
-    }
 }
 
 impl Ledger {
@@ -189,9 +161,9 @@ impl Ledger {
         memory.owed.then_some(memory.replicas)
     }
 
-    /// The dependents that are handled with this aim: nothing is taken that no policy asks for, and what
-    /// is hopeless comes back last.
-    pub fn dependents(&self, aim: Aim) -> Arc<[Dependent]> {
+    /// The dependents that are handled with this aim, and what is known of them: nothing is taken that no
+    /// policy asks for, and what is hopeless comes back last.
+    pub fn tasks(&self, aim: Aim) -> Vec<Task> {
         let entries = self.entries.values();
         entries
             .filter(|entry| entry.asked || aim != Aim::Protect)
@@ -200,9 +172,20 @@ impl Ledger {
                 if entry.is_passed_by() {
                     dependent.up.level = u32::MAX;
                 }
-                dependent
+                let waiting = entry.waiting.filter(|(of, _)| *of == aim);
+                Task {
+                    dependent,
+                    memory: entry.memory,
+                    waited: waiting.map(|(_, since)| since),
+                    delayed: entry.delayed,
+                }
             })
             .collect()
+    }
+
+    /// What is remembered of a dependent, if it is known.
+    pub fn memory(&self, dependent: &DependentRef) -> Option<Memory> {
+        Some(self.entries.get(dependent)?.memory)
     }
 
     /// Somebody may have written what is not known of, or given it up: each has to be looked at, when
@@ -212,31 +195,6 @@ impl Ledger {
         for entry in self.entries.values_mut() {
             entry.looked_at = false;
         }
-    }
-
-    /// What is remembered of each.
-    pub fn memory(&self) -> BTreeMap<DependentRef, Memory> {
-        let entries = self.entries.iter();
-        entries
-            .map(|(reference, entry)| (reference.clone(), entry.memory))
-            .collect()
-    }
-
-    /// Since when flows with this aim have waited for those that have not been seen there since.
-    pub fn waited(&self, aim: Aim) -> BTreeMap<DependentRef, Instant> {
-        let waiting = self.entries.iter().filter_map(|(reference, entry)| {
-            let (_, since) = entry.waiting.filter(|(of, _)| *of == aim)?;
-            Some((reference.clone(), since))
-        });
-        waiting.collect()
-    }
-
-    /// Since when the delays of this restore have been running.
-    pub fn delayed(&self) -> BTreeMap<DependentRef, Instant> {
-        let entries = self.entries.iter();
-        entries
-            .filter_map(|(reference, entry)| Some((reference.clone(), entry.delayed?)))
-            .collect()
     }
 
     /// What is restored from now on is restored for another reason: its delays begin anew.
@@ -385,63 +343,12 @@ impl Entry {
     fn is_forgettable(&self) -> bool {
         !self.asked && self.looked_at && !self.memory.owed && self.problem.is_none()
     }
-
-    /// That somebody keeps scaling it up.
-    fn contention(&mut self, now: Instant) -> Option<Problem> {
-        self.contended
-            .retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
-        let times = self.contended.len();
-        (times > CONTENDED).then(|| Problem {
-            dependent: self.dependent.reference.clone(),
-            reason: CONTENTION,
-            message: format!(
-                "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
-                 zero again each time: find out by whom, or take it out of the operator's hands \
-                 with the annotation {IGNORE}=true",
-                self.dependent.reference,
-                CONTENDED_WITHIN.as_secs() / 60
-            ),
-        })
-    }
 }
 
 /// Whether somebody had scaled it up although it was marked.
 fn taken_again(step: Step, found: Option<&Observed>) -> bool {
     let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
     scaled_up && matches!(step, Step::ScaleDown { .. })
-}
-
-/// What is at zero and not restored, since somebody else has seen to it.
-fn left_behind(
-    settled: Settled,
-    found: Option<&Observed>,
-    memory: Memory,
-    reference: &DependentRef,
-) -> Option<Problem> {
-    let recorded = match found.map(|found| &found.record) {
-        Some(Record::Replicas(replicas)) => Some(*replicas),
-        _ => memory.replicas,
-    };
-    let at_zero = found.is_none_or(|found| found.replicas == 0);
-    let (reason, why) = match settled {
-        Settled::NotOurs | Settled::Seen { marked: false } if memory.owed && at_zero => {
-            ("MarkRemoved", "its mark was removed by somebody else")
-        }
-        Settled::Ignored { at_zero: true } if memory.owed || recorded.is_some() => {
-            ("IgnoredAtZero", "it says ignore-scaling")
-        }
-        _ => return None,
-    };
-    let replicas = recorded.unwrap_or(1);
-    Some(Problem {
-        dependent: reference.clone(),
-        reason,
-        message: format!(
-            "{reference} is at 0 replicas and is not restored, since {why}; to have it back: \
-             kubectl scale {} --replicas={replicas} in the cluster's namespace",
-            reference.kubectl_name()
-        ),
-    })
 }
 
 /// After a step that may have been written, in part or in full. What may have been taken is owed

@@ -308,16 +308,22 @@ fn step_up(restore: Restore, found: &Observed, memory: Memory) -> Result<Step, R
     }
 }
 
-/// Groups the dependents by their level, ascending. Where nothing is scaled there is only one.
+/// The level of a dependent; levels are worked through in ascending order. Where nothing is scaled there is
+/// only one.
+pub fn level(dependent: &Dependent, aim: Aim) -> u32 {
+    match aim {
+        Aim::Protect => dependent.down.level,
+        Aim::Restore => dependent.up.level,
+        Aim::Release | Aim::Look => 0,
+    }
+}
+
+/// Groups the dependents by their level, ascending.
 pub fn levels(dependents: &[Dependent], aim: Aim) -> Vec<(u32, Vec<&Dependent>)> {
     let mut by_level: BTreeMap<u32, Vec<&Dependent>> = BTreeMap::new();
     for dependent in dependents {
-        let level = match aim {
-            Aim::Protect => dependent.down.level,
-            Aim::Restore => dependent.up.level,
-            Aim::Release | Aim::Look => 0,
-        };
-        by_level.entry(level).or_default().push(dependent);
+        let level = by_level.entry(level(dependent, aim));
+        level.or_default().push(dependent);
     }
     by_level.into_iter().collect()
 }

@@ -68,10 +68,9 @@ impl Case {
         of_policies: impl IntoIterator<Item = Dependent>,
     ) -> Self {
         let mut ledger = Ledger::recall(health);
-        let known = ledger.memory();
         let further: Vec<Dependent> = of_policies
             .into_iter()
-            .filter(|dependent| !known.contains_key(&dependent.reference))
+            .filter(|dependent| ledger.memory(&dependent.reference).is_none())
             .map(|dependent| Dependent {
                 optional: true,
                 ..dependent
@@ -91,14 +90,21 @@ impl Case {
     }
 
     /// Where to look.
-    pub fn dependents(&self) -> Arc<[Dependent]> {
-        self.ledger.dependents(Aim::Restore)
+    pub fn dependents(&self) -> Vec<Dependent> {
+        let tasks = self.ledger.tasks(Aim::Restore).into_iter();
+        tasks.map(|task| task.dependent).collect()
     }
 
     /// What is done to its dependents.
-    pub(super) fn plan(&self) -> Box<FlowPlan> {
-        let (what, until) = ((self.aim(), Restore::Marked), Instant::now() + A_YEAR);
-        Box::new(FlowPlan::new(&self.ledger, what, until, false))
+    pub(super) fn plan(&self) -> FlowPlan {
+        FlowPlan {
+            aim: self.aim(),
+            restore: Restore::Marked,
+            tasks: self.ledger.tasks(self.aim()),
+            valid_until: Instant::now() + A_YEAR,
+            urgent: false,
+            why: String::new(),
+        }
     }
 
     /// What is wanted of its dependents.
@@ -198,8 +204,7 @@ impl Case {
     }
 
     fn memory(&self, reference: &DependentRef) -> Memory {
-        let memory = self.ledger.memory();
-        memory.get(reference).copied().unwrap_or_default()
+        self.ledger.memory(reference).unwrap_or_default()
     }
 
     /// Why a dependent to which something is owed is not restored, and what to do.

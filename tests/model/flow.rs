@@ -105,17 +105,14 @@ impl Operator {
     pub(super) fn begin(&mut self, mut plan: Box<FlowPlan>, bounds: &Bounds) {
         let count = bounds.parts.len();
         let mut owed = vec![false; count];
-        let dependents = plan.dependents.iter();
-        for dependent in dependents {
-            owed[index_of(dependent)] = plan.memory[&dependent.reference].owed;
+        for task in &plan.tasks {
+            owed[index_of(&task.dependent)] = task.memory.owed;
         }
         plan.valid_until = moment(true) + EVER;
         if bounds.flaw == Flaw::NoOrder {
-            let mut dependents = plan.dependents.to_vec();
-            for dependent in &mut dependents {
-                (dependent.up.level, dependent.down.level) = (0, 0);
+            for task in &mut plan.tasks {
+                (task.dependent.up.level, task.dependent.down.level) = (0, 0);
             }
-            plan.dependents = dependents.into();
         }
         self.flow = Some(Run {
             machine: FlowMachine::new(&plan, false),

@@ -311,7 +311,7 @@ fuzzed!(
         let owed = owed(&status.dependents);
         prop_assert!(is_kept(&ledger, &owed), "what is owed is forgotten");
         for aim in [Aim::Protect, Aim::Restore] {
-            for dependent in &*ledger.dependents(aim) {
+            for dependent in ledger.tasks(aim).iter().map(|task| &task.dependent) {
                 shown("", dependent);
             }
         }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Ending, What};
+use super::{Ending, Task, What};
 use crate::{
     api::Restore,
     cluster::{Dependent, Scale},
     prober::{
         attempt::Begun,
-        plan::{self, Aim, Memory, Observed, Refusal, Step},
+        plan::{self, Aim, Observed, Refusal, Step},
         scale::ScaleError,
     },
 };
@@ -18,17 +18,12 @@ use crate::{
 /// One dependent on its way to where it belongs: no client, no task.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Settling {
-    dependent: Dependent,
+    task: Task,
     aim: Aim,
     restore: Restore,
-    memory: Memory,
     /// What is waited for before anything is scaled. Until then it is only looked at.
     delay: Option<Duration>,
     timeout: Duration,
-    /// Since when a flow before has waited for it.
-    waited: Option<Instant>,
-    /// Since when the delay has been running, if a flow before began it.
-    delayed: Option<Instant>,
     deadline: Option<Instant>,
 }
 
@@ -51,16 +46,9 @@ pub(super) enum Onward {
 }
 
 impl Settling {
-    /// Brings a dependent, of which this is remembered, to where this aim wants it. `waited` tells since
-    /// when a flow before with this aim has waited for that, and `delayed` since when the delay of this
-    /// restore has been running.
-    pub(super) fn new(
-        dependent: Dependent,
-        (aim, restore): (Aim, Restore),
-        memory: Memory,
-        waited: Option<Instant>,
-        delayed: Option<Instant>,
-    ) -> Self {
+    /// Brings a dependent to where this aim wants it.
+    pub(super) fn new(task: Task, (aim, restore): (Aim, Restore)) -> Self {
+        let dependent = &task.dependent;
         let scale = match aim {
             Aim::Protect => dependent.down,
             Aim::Restore => dependent.up,
@@ -71,20 +59,17 @@ impl Settling {
             },
         };
         Self {
-            dependent,
+            task,
             aim,
             restore,
-            memory,
             delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
             timeout: scale.timeout,
-            waited,
-            delayed,
             deadline: None,
         }
     }
 
     pub(super) fn dependent(&self) -> &Dependent {
-        &self.dependent
+        &self.task.dependent
     }
 
     /// Whether it is only looked at, and not written.
@@ -98,8 +83,8 @@ impl Settling {
     ///
     /// If what is there forbids one.
     pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, Refusal> {
-        let optional = self.dependent.optional;
-        plan::step(self.aim, optional, self.restore, found, self.memory)
+        let optional = self.task.dependent.optional;
+        plan::step(self.aim, optional, self.restore, found, self.task.memory)
     }
 
     /// A step was carried out, unless it [only looks](Self::only_looks): what is to be told of it,
@@ -117,14 +102,14 @@ impl Settling {
                 return (told, Onward::Ended(Ending::Complete));
             }
             Step::Wait => {
-                if self.deadline.is_none() && self.waited.is_none() {
+                if self.deadline.is_none() && self.task.waited.is_none() {
                     told.push(What::Waiting(self.aim, found));
                 }
             }
             // It was only looked at: what scales comes after the delay, the rest at once.
             Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
                 let delay = self.delay.take().unwrap_or_default();
-                let elapsed = match (step, self.delayed) {
+                let elapsed = match (step, self.task.delayed) {
                     (Step::ScaleUp { .. }, Some(since)) => now.saturating_duration_since(since),
                     (Step::ScaleUp { .. }, None) => {
                         told.push(What::Delayed);
@@ -140,12 +125,12 @@ impl Settling {
                 return (told, Onward::AtOnce);
             }
             Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
-                self.memory.owed = true;
+                self.task.memory.owed = true;
                 told.push(What::Did(step, found));
             }
             Step::DropMarkAndRecord | Step::DropMark => told.push(What::Did(step, found)),
         }
-        let deadline = match (self.deadline, step, self.waited) {
+        let deadline = match (self.deadline, step, self.task.waited) {
             (Some(deadline), ..) => deadline,
             // However often flows fail and are begun anew meanwhile.
             (None, Step::Wait, Some(since)) => since + self.timeout,
@@ -162,7 +147,7 @@ impl Settling {
 
     /// A step could not be carried out: how it ends. The step is given if it may have been written.
     pub(super) fn failed(&self, error: &ScaleError, begun: Option<Begun>) -> Ending {
-        if begun.is_none() && !self.memory.owed && self.passes(error) {
+        if begun.is_none() && !self.task.memory.owed && self.passes(error) {
             Ending::Complete
         } else if error.is_about_the_attempt() {
             Ending::Stuck

@@ -10,14 +10,15 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Ending, FlowEffect, FlowEvent, FlowPlan, What, Written,
+    Ending, FlowEffect, FlowEvent, Task, What, Written,
     settling::{Onward, Settling},
 };
 use crate::{
+    api::Restore,
     cluster::Dependent,
     prober::{
         attempt::{Attempt, Turn},
-        plan::{Observed, Step, Write},
+        plan::{Aim, Observed, Step, Write},
         scale::ScaleError,
     },
 };
@@ -59,18 +60,9 @@ enum Doing {
 }
 
 impl Way {
-    pub(super) fn new(plan: &FlowPlan, dependent: &Dependent, overruling: bool) -> Self {
-        let reference = &dependent.reference;
-        let memory = plan.memory.get(reference).copied();
-        let settling = Settling::new(
-            dependent.clone(),
-            (plan.aim, plan.restore),
-            memory.unwrap_or_default(),
-            plan.waited.get(reference).copied(),
-            plan.delayed.get(reference).copied(),
-        );
+    pub(super) fn new(task: &Task, what: (Aim, Restore), overruling: bool) -> Self {
         Self {
-            settling,
+            settling: Settling::new(task.clone(), what),
             overruling,
             attempt: Attempt::new(overruling),
             doing: Doing::Due(None),

@@ -278,9 +278,14 @@ impl Flows {
             by_verdict,
             withdrawn: false,
         });
-        let urgent = self.is_urgent(aim);
-        let plan = FlowPlan::new(&self.ledger, (aim, restore), valid_until, urgent);
-        Effect::Start(Box::new(plan))
+        Effect::Start(Box::new(FlowPlan {
+            aim,
+            restore,
+            tasks: self.ledger.tasks(aim),
+            valid_until,
+            urgent: self.is_urgent(aim),
+            why: String::new(),
+        }))
     }
 
     fn is_due(&self, aim: Aim, restore: Restore, now: Instant) -> bool {

@@ -1,7 +1,7 @@
 use rstest::rstest;
 
 use super::*;
-use crate::prober::fixtures;
+use crate::prober::{fixtures, plan::Memory};
 
 const DELAY: Duration = Duration::from_secs(30);
 
@@ -26,8 +26,13 @@ fn what_is_left_of_a_delay(
     dependent.up.initial_delay = DELAY;
     dependent.down.initial_delay = DELAY;
     let delayed = elapsed.map(|seconds| now - Duration::from_secs(seconds));
-    let memory = Memory::default();
-    let mut settling = Settling::new(dependent, (aim, Restore::Marked), memory, None, delayed);
+    let task = Task {
+        dependent,
+        memory: Memory::default(),
+        waited: None,
+        delayed,
+    };
+    let mut settling = Settling::new(task, (aim, Restore::Marked));
     assert!(settling.only_looks());
     let step = match aim {
         Aim::Protect => Step::ScaleDown { from: 3 },

@@ -154,7 +154,7 @@ fn it_is_counted_from_when_no_policy_names_it() {
 #[test]
 fn what_stays_owed_comes_back_last() {
     let level = |ledger: &Ledger| {
-        let dependents = ledger.dependents(Aim::Restore);
+        let dependents = dependents(ledger, Aim::Restore);
         let mut of_a = dependents.iter().filter(|it| it.reference.name == "a");
         of_a.next().unwrap().up.level
     };
