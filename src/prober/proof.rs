@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::moment::Moment;
 
 /// Reads of a suspect cluster are at most a third of a renewal period apart.
-pub const READS_PER_PERIOD: u32 = 3;
+pub(super) const READS_PER_PERIOD: u32 = 3;
 /// How long the silence must have been watched, in renewal periods.
 const PERIODS: f64 = 1.5;
 /// An idle API server still writes its own identity lease every 10 s.
@@ -22,7 +22,7 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The run of consistent reads that a verdict may rest on.
 #[derive(Clone, Debug, Default)]
-pub struct Proof {
+pub(super) struct Proof {
     run: Option<Run>,
     /// Kept over a broken run: what is known of writes.
     revision: Option<Revision>,
@@ -59,7 +59,7 @@ struct Revision {
 
 /// Where a list of leases came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     /// It is not older than the request for it.
     Consistent,
     /// A cache. How far behind it is nobody says, only that it is no older than the last renewal that
@@ -83,28 +83,34 @@ enum Writes {
 
 /// Whether silence may be acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(super) enum Standing {
     /// Watched long enough, and the server accepts writes.
     Proven,
-    /// Not watched long enough; so it is at the given moment if no read fails until then.
+    /// Watched long enough at the given moment, if no read fails until then.
     Pending(Moment),
-    /// Watched long enough, but nobody has written for too long.
+    /// Watched long enough, but no client has written for too long.
     NoWrites,
 }
 
 impl Proof {
     /// How long silence must be watched.
-    pub fn length(period: Duration) -> Duration {
+    pub(super) fn length(period: Duration) -> Duration {
         period.mul_f64(PERIODS)
     }
 
     /// Within this, somebody must have written.
-    pub fn write_window(period: Duration) -> Duration {
+    pub(super) fn write_window(period: Duration) -> Duration {
         Self::length(period).max(IDLE_WRITES)
     }
 
     /// A read of the leases that was started then has succeeded, with this list resourceVersion.
-    pub fn succeeded(&mut self, started: Moment, source: Source, number: u64, period: Duration) {
+    pub(super) fn succeeded(
+        &mut self,
+        started: Moment,
+        source: Source,
+        number: u64,
+        period: Duration,
+    ) {
         let as_of = match source {
             Source::Consistent => Some(started),
             Source::Cache { renewed } => renewed.map(|renewed| renewed.min(started)),
@@ -147,35 +153,35 @@ impl Proof {
     }
 
     /// A read failed.
-    pub fn interrupted(&mut self) {
+    pub(super) fn interrupted(&mut self) {
         self.run = None;
         self.interrupted = true;
     }
 
     /// When the run of reads that is under way began, whether or not it counts since then.
-    pub fn watched_since(&self) -> Option<Moment> {
+    pub(super) fn watched_since(&self) -> Option<Moment> {
         self.run.map(|run| run.began)
     }
 
     /// Since when the run of reads that is under way counts, if no read fails: not before its first sign
     /// of writes.
-    pub fn counts_since(&self) -> Option<Moment> {
+    pub(super) fn counts_since(&self) -> Option<Moment> {
         self.run.map(|run| run.since)
     }
 
     /// Whether a run of reads is under way in which no write has been noticed yet.
-    pub fn awaits_write(&self) -> bool {
+    pub(super) fn awaits_write(&self) -> bool {
         self.run.is_some_and(|run| !run.writable)
     }
 
     /// When silence will have been watched for long enough, if a run of reads is under way.
-    pub fn complete_at(&self, period: Duration) -> Option<Moment> {
+    pub(super) fn complete_at(&self, period: Duration) -> Option<Moment> {
         let run = self.run.filter(|run| run.writable)?;
         Some(run.since + Self::length(period))
     }
 
     /// Whether silence that a read started `at` still showed may be acted on.
-    pub fn standing(&self, at: Moment, period: Duration) -> Standing {
+    pub(super) fn standing(&self, at: Moment, period: Duration) -> Standing {
         let complete = self.complete_at(period);
         let wrote = match self.run {
             Some(run) if !run.writable => Some(run.since),
