@@ -70,14 +70,7 @@ struct Watched {
 
 /// Runs the prober until it is stopped.
 pub async fn run(prober: Prober, stop: CancellationToken) {
-    let Prober {
-        seed,
-        scale,
-        dry_run,
-        checks,
-        overdue_after,
-        instruments,
-    } = prober;
+    let (seed, instruments) = (prober.seed, prober.instruments);
     let watches = &instruments.common.watches;
     let watched = Watched {
         policies: watches.begin("ProbePolicies", "watch-probepolicies"),
@@ -118,22 +111,22 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
     let shared = Shared {
-        evidence: Evidence::new(seed.clone(), &scale, watches.restarts("Secrets")),
+        evidence: Evidence::new(seed.clone(), &prober.scale, watches.restarts("Secrets")),
         reach: Reach {
-            scale,
+            scale: prober.scale,
             resources,
-            dry_run,
+            dry_run: prober.dry_run,
             metrics: instruments.prober.clone(),
         },
-        looks: Means::new(instruments.prober.durations(), checks.clone()),
-        checks,
+        looks: Means::new(instruments.prober.durations(), prober.checks.clone()),
+        checks: prober.checks,
         spread: SharedSpread::default(),
         reporter: reporter.clone(),
         origin: Origin::new(Instant::now().into_std()),
-        overdue_after,
+        overdue_after: prober.overdue_after,
     };
     let fleet = Fleet {
-        dry_run,
+        dry_run: prober.dry_run,
         index: Index::new(policies),
         loops: Loops::new(seed.clone(), shared, recalled),
         seed,
@@ -148,7 +141,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let _ = writing.await;
 }
 
-/// Tells the writer of ClusterHealths about those that others delete.
+/// Passes the ClusterHealths that others delete on to their writer.
 async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState) {
     let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
     let mut events = events(watcher(api, watcher::Config::default()), state);

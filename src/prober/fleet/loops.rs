@@ -1,10 +1,7 @@
-//! The loops of all clusters: each is started, given its presence, and started again after a defect.
+//! The loops of all clusters: each is started, given its presence, and started again after a
+//! defect.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -42,21 +39,21 @@ pub(super) struct Loops {
     /// Ends all loops.
     stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
-    names: HashMap<Id, Arc<str>>,
     /// Whether all objects have been listed once: clusters that come later are new.
     pub(super) started: bool,
 }
 
 struct Loop {
+    task: Id,
     presence: watch::Sender<Presence>,
     /// The policy that was responsible last for a Cluster that is gone.
     former: Option<Arc<str>>,
 }
 
 impl Loop {
-    /// Reports to the loop that its Cluster is gone, and only then to the writer. A loop holds on to the
-    /// presence until it has reported, so that no report by what was before can follow and restore the
-    /// record.
+    /// Reports to the loop that its Cluster is gone, and only then to the writer. A loop holds on
+    /// to the presence until it has reported, so that no report by what was before can follow and
+    /// restore the record.
     fn tell_gone(&self, name: &Arc<str>, index: &Index, reporter: &Reporter) {
         let brake = brake(index, self.former.as_deref());
         self.presence.send_replace(Presence::Gone(brake));
@@ -89,7 +86,6 @@ impl Loops {
             restarts: BTreeMap::new(),
             stop: CancellationToken::new(),
             tasks: JoinSet::new(),
-            names: HashMap::new(),
             started: false,
         }
     }
@@ -115,7 +111,8 @@ impl Loops {
         }
         let known = self.recalled.remove(name);
         let wanted = |it: &Assignment| it.selected.is_some() || it.former.is_some();
-        // A record without a policy that selects the cluster may be of a debt; an empty one is deleted.
+        // A record without a policy that selects the cluster may be of a debt; an empty one is
+        // deleted.
         if known.is_some() || assignment.as_ref().is_some_and(wanted) {
             self.start(name, index, Some(known.flatten()));
         }
@@ -139,8 +136,8 @@ impl Loops {
         }
     }
 
-    /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost: the
-    /// ClusterHealth is read again.
+    /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
+    /// the ClusterHealth is read again.
     fn start(&mut self, name: &Arc<str>, index: &Index, known: Option<Record>) {
         let assignment = index.assignment(name).cloned();
         let record = known.as_ref().and_then(Option::as_deref);
@@ -166,23 +163,27 @@ impl Loops {
                 }
             };
             let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
-            // A future is as large as all that it ever holds, for as long as it lives: hence the boxes,
-            // here and in the loop.
+            // A future is as large as all that it ever holds, for as long as it lives: hence the
+            // boxes, here and in the loop.
             Box::new(probe).run(stop).await;
         });
-        self.names.insert(task.id(), name.clone());
-        let presence = sender;
-        self.running.insert(name.clone(), Loop { presence, former });
+        let running = Loop {
+            task: task.id(),
+            presence: sender,
+            former,
+        };
+        self.running.insert(name.clone(), running);
     }
 
-    /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect. Returns
-    /// whether the cluster is forgotten, which changes the reports on policies.
+    /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect.
+    /// Returns whether the cluster is forgotten, which changes the reports on policies.
     pub(super) fn ended(&mut self, ended: Result<(Id, ()), JoinError>, index: &mut Index) -> bool {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
-        let Some(name) = self.names.remove(&id) else {
+        let mut loops = self.running.extract_if(.., |_, it| it.task == id);
+        let Some((name, _)) = loops.next() else {
             return false;
         };
-        self.running.remove(&name);
+        drop(loops);
         if let Err(error) = ended {
             tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
             self.restarts.insert(name, Instant::now() + RESTART);
@@ -223,16 +224,25 @@ impl Loops {
 mod tests {
     use std::{sync::Barrier, thread};
 
+    use tokio::runtime::Builder;
+
     use super::*;
 
-    /// A loop is about to report, on another thread, and what it has seen is that the Cluster is there.
+    /// A loop is about to report, on another thread, and what it has seen is that the Cluster is
+    /// there.
     #[test]
     fn no_report_follows_the_word_that_a_cluster_is_gone() {
         let name: Arc<str> = "a".into();
+        let id = Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .spawn(async {})
+            .id();
         for _ in 0..200 {
             let (reporter, mut told) = Reporter::tapped();
             let (sender, presence) = watch::channel(Presence::Gone(Brake::default()));
             let running = Loop {
+                task: id,
                 presence: sender,
                 former: None,
             };
