@@ -2,8 +2,8 @@
 //!
 //! A thousand clusters whose policies name the same Secret cost one list at the start and nothing
 //! while nothing changes, and a rotated kubeconfig is known immediately. The watch selects by
-//! `metadata.name`, so that RBAC can limit `list` and `watch` by `resourceNames`. Only the kubeconfig
-//! of a Secret is kept; nothing here shows it.
+//! `metadata.name`, so that RBAC can limit `list` and `watch` by `resourceNames`. Only the
+//! kubeconfig of a Secret is kept; nothing here shows it.
 
 use std::{
     collections::HashMap,
@@ -41,8 +41,8 @@ mod tests;
 /// Time for one page of the list. A list that is never answered would leave every shoot unread.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Why there is no kubeconfig. Each variant has `namespace/name` of the Secret; each message says what
-/// to do.
+/// Why there is no kubeconfig. Each variant has `namespace/name` of the Secret; each message says
+/// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The Secret does not exist.
@@ -123,9 +123,9 @@ impl Secrets {
 
 /// The Secrets of one name.
 ///
-/// What was listed once stays valid while the watch is broken: an unreachable seed says nothing about
-/// a Secret, and a cluster in need of protection must not be given up for it. The shoot itself
-/// refuses a kubeconfig that was withdrawn meanwhile.
+/// What was listed once stays valid while the watch is broken: an unreachable seed says nothing
+/// about a Secret, and a cluster in need of protection must not be given up for it. The shoot
+/// itself refuses a kubeconfig that was withdrawn meanwhile.
 pub struct Named {
     name: Arc<str>,
     secrets: Store<Secret>,
@@ -151,7 +151,9 @@ impl Named {
     pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
         let mut state = self.state.clone();
         // Fails only if the watch has ended, which happens only when this value is dropped.
-        let _ = state.wait_for(State::is_known).await;
+        let _ = state
+            .wait_for(|state| state.listed || state.trouble.is_some())
+            .await;
         let secret = self.within(namespace);
         let state = state.borrow();
         if !state.listed {
@@ -184,12 +186,6 @@ impl Named {
 struct State {
     listed: bool,
     trouble: Option<Arc<str>>,
-}
-
-impl State {
-    fn is_known(&self) -> bool {
-        self.listed || self.trouble.is_some()
-    }
 }
 
 /// Keeps the Secrets of one name up to date.
@@ -269,16 +265,12 @@ fn problem(error: &watcher::Error, name: &str) -> String {
 }
 
 fn refusal(status: &Status, name: &str) -> String {
-    let (message, code) = (told(status), status.code);
-    let remedy = match code {
-        401 => "; renew the operator's own credentials",
-        _ if is_for_lack_of_rights(status) => {
-            return format!(
-                "{message} ({code}); grant the operator the verbs list and watch on secrets, with \
-                 {name} in resourceNames"
-            );
-        }
-        _ => "",
+    let remedy = match status.code {
+        401 => "; renew the operator's own credentials".to_owned(),
+        _ if is_for_lack_of_rights(status) => format!(
+            "; grant the operator the verbs list and watch on secrets, with {name} in resourceNames"
+        ),
+        _ => String::new(),
     };
-    format!("{message} ({code}){remedy}")
+    format!("{} ({}){remedy}", told(status), status.code)
 }

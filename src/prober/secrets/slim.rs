@@ -7,18 +7,20 @@ use k8s_openapi::{api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES};
+use crate::{
+    gardener,
+    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
+};
 
 /// The key of the kubeconfig.
 pub(super) const KEY: &str = "kubeconfig";
 
-/// A Secret without its other keys and its annotations, which are not decoded: kubectl may have left a
-/// copy of all keys there. No message and no log shows the kubeconfig.
+/// A Secret without its other keys and its annotations, which are not decoded: kubectl may have
+/// left a copy of all keys there. No message and no log shows the kubeconfig.
 #[derive(Clone, Deserialize, Resource)]
 #[resource(inherit = v1::Secret)]
 #[serde(from = "Received")]
 pub(super) struct Secret {
-    /// Name, namespace and resourceVersion.
     metadata: ObjectMeta,
     /// The value of the key [`KEY`]. One that is too large is not kept.
     pub(super) kubeconfig: Option<Result<Arc<[u8]>, KubeconfigError>>,
@@ -26,16 +28,9 @@ pub(super) struct Secret {
 
 #[derive(Deserialize)]
 struct Received {
-    metadata: Meta,
+    #[serde(deserialize_with = "gardener::slim")]
+    metadata: ObjectMeta,
     data: Option<Data>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Meta {
-    name: Option<String>,
-    namespace: Option<String>,
-    resource_version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -45,21 +40,15 @@ struct Data {
 
 impl From<Received> for Secret {
     fn from(received: Received) -> Self {
-        let Meta {
-            name,
-            namespace,
-            resource_version,
-        } = received.metadata;
         let encoded = received.data.and_then(|data| data.kubeconfig);
         Self {
             metadata: ObjectMeta {
-                name,
-                namespace,
-                resource_version,
-                ..ObjectMeta::default()
+                // They may be as many as fit.
+                labels: None,
+                ..received.metadata
             },
-            // API servers send base64 only. Anything else must not fail the whole list: it becomes an
-            // empty kubeconfig, which is reported as invalid when it is used.
+            // API servers send base64 only. Anything else must not fail the whole list: it becomes
+            // an empty kubeconfig, which is reported as invalid when it is used.
             kubeconfig: encoded
                 .map(|encoded| bounded(STANDARD.decode(encoded).unwrap_or_default())),
         }
