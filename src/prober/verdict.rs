@@ -9,16 +9,16 @@ use super::{
     proof::{self, Proof},
 };
 
-/// Judgement: a lease counts as expired after this share of the grace, so that the dependents are down
-/// before kube-controller-manager reacts.
+/// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
+/// down before kube-controller-manager reacts.
 const EXPIRY_FRACTION: f64 = 0.75;
 /// However short the grace, a kubelet that misses fewer renewals than this is not silent.
 const RENEWALS_MISSED: u32 = 3;
-/// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp is
-/// rounded, ...
+/// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
+/// is rounded, ...
 const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
-/// ... and by the time for a sign of writes, if the last one is too old: client-go's leader election, in
-/// kube-controller-manager and kube-scheduler, writes its Lease every 2 s.
+/// ... and by the time for a sign of writes, if the last one is too old: client-go's leader
+/// election, in kube-controller-manager and kube-scheduler, writes its Lease every 2 s.
 const SIGN_OF_WRITES: Duration = Duration::from_secs(2);
 /// Judgement: a kubelet that renews within this many periods is merely late, not suspect.
 const SUSPICION_PERIODS: f64 = 1.3;
@@ -93,7 +93,7 @@ pub struct Assessment {
     pub expires_at: Option<Moment>,
     /// Leases that are not certainly fresh, whether or not they count.
     pub silent: usize,
-    /// Whether it is known which leases count; else all do.
+    /// Nodes have been read. Until then all leases count.
     pub roster: bool,
     /// The number of Machines; `None` where they are not served.
     pub machines: Option<usize>,
@@ -111,7 +111,7 @@ pub struct Silence {
 }
 
 /// The leases of one zone: a zone that is gone looks different from a network that is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneCount {
     /// Its name, by the label `topology.kubernetes.io/zone`; `None` of nodes without.
     pub name: Option<Box<str>>,
@@ -135,12 +135,12 @@ pub enum Verdict {
 /// Why leases that were read do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The silence has not been watched for long enough; so it is then.
+    /// The silence has not been watched for long enough until this moment.
     Unproven(Moment),
-    /// It has, but Nodes and Machines were read so long ago, or leases came since, that they do not
-    /// tell which of the silent count.
+    /// The silence is proven, but Nodes and Machines were read too long ago, or before leases came,
+    /// to decide which of the silent count.
     FactsOutdated,
-    /// Nobody writes to this API server, so that silence says nothing.
+    /// No client writes to this API server, so that silence says nothing.
     NoWrites,
     /// One silent node is no evidence of a network.
     SingleNode,
@@ -148,8 +148,8 @@ pub enum Doubt {
     UnknownLeases,
     /// As that, because they are renewed too slowly for the grace.
     LeaseTooSlow,
-    /// No lease counts, which does not end an outage; or none counts although there are nodes, so that
-    /// the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
+    /// No lease counts, which does not end an outage; or none counts although there are nodes, so
+    /// that the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
     NoCandidates,
 }
 
@@ -180,8 +180,13 @@ impl Assessment {
         };
         // In the order of the roster, and those in no known zone last.
         let names = roster.zones().iter().cloned().map(Some).chain([None]);
-        let mut zones: Vec<ZoneCount> = names.map(ZoneCount::new).collect();
-        let mut judged = Vec::with_capacity(leases.len());
+        let mut zones: Vec<ZoneCount> = names
+            .map(|name| ZoneCount {
+                name,
+                ..ZoneCount::default()
+            })
+            .collect();
+        let mut judged = Vec::with_capacity(leases.names().len());
         let mut silences = vec![];
         for ((_, beat), place) in leases.iter().zip(roster.places(leases.names())) {
             let expiry = thresholds.expiry(beat.period());
@@ -256,15 +261,16 @@ impl Assessment {
     }
 
     /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
-    /// excluded if something is wrong: their Machines were not found, or all nodes are to be replaced for
-    /// a condition.
+    /// excluded if something is wrong: their Machines were not found, or all nodes are to be
+    /// replaced for a condition.
     pub fn is_blind(&self) -> bool {
         let excluded = |why| self.excluded.contains_key(&why);
         self.candidates == 0
             && (excluded(Exclusion::NoMachine) || excluded(Exclusion::PoolCondition))
     }
 
-    /// Whether it is known that the seed does not serve Machines, so that their phases do not count.
+    /// Whether it is known that the seed does not serve Machines, so that their phases do not
+    /// count.
     pub fn lacks_machines(&self) -> bool {
         self.roster && self.machines.is_none()
     }
@@ -326,16 +332,6 @@ impl Silence {
             median: *silences.get((silences.len().checked_sub(1)?) / 2)?,
             longest: *silences.last()?,
         })
-    }
-}
-
-impl ZoneCount {
-    fn new(name: Option<Box<str>>) -> Self {
-        Self {
-            name,
-            candidates: 0,
-            expired: 0,
-        }
     }
 }
 
