@@ -143,21 +143,17 @@ impl Evidence {
     }
 }
 
-/// The sources of one cluster's evidence. They move through each read, so that a read that is dropped
-/// takes its connection with it.
+/// The sources of one cluster's evidence. They move through each read, so that a read that is
+/// dropped takes its connection with it.
 pub(super) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
     facts: facts::Reader,
-    link: Option<Link>,
+    /// The shoot, and the kubeconfig that it was connected by.
+    link: Option<(Shoot, Arc<[u8]>)>,
     /// Duration of the last successful list of leases.
     took: Duration,
-}
-
-struct Link {
-    shoot: Shoot,
-    kubeconfig: Arc<[u8]>,
 }
 
 impl Sources {
@@ -171,11 +167,11 @@ impl Sources {
 
     /// The shoot that was read last, if any: over the same connection, or over another if `apart`.
     pub(super) fn shoot(&self, apart: bool) -> Option<Shoot> {
-        let link = self.link.as_ref()?;
+        let (shoot, kubeconfig) = self.link.as_ref()?;
         if apart {
-            return self.connect(&link.kubeconfig).ok();
+            return self.connect(kubeconfig).ok();
         }
-        Some(link.shoot.clone())
+        Some(shoot.clone())
     }
 
     /// Waits for the turn of a cluster that is read for the first time.
@@ -238,13 +234,13 @@ impl Sources {
 
     /// Makes the next read open a connection, for which the name is resolved again.
     pub(super) fn disconnect(&self) {
-        if let Some(link) = &self.link {
-            link.shoot.disconnect();
+        if let Some((shoot, _)) = &self.link {
+            shoot.disconnect();
         }
     }
 
-    /// Asks `/version` about an error that leaves open whether the API server answers. Returns the rest
-    /// of the error's sentence.
+    /// Asks `/version` about an error that leaves open whether the API server answers. Returns the
+    /// rest of the error's sentence.
     pub(super) async fn explain(
         &mut self,
         error: &EvidenceError,
@@ -265,8 +261,8 @@ impl Sources {
         }
     }
 
-    /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret is
-    /// broken, newer credentials than the refused ones may be unknown.
+    /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret
+    /// is broken, newer credentials than the refused ones may be unknown.
     fn comment(&self, error: ReadError, consistency: Consistency) -> EvidenceError {
         let more = match (&error, consistency, self.secret.trouble()) {
             (ReadError::Timeout { .. }, Consistency::Consistent, _) => {
@@ -295,32 +291,22 @@ impl Sources {
         Ok(reader.read(shoot, consistency(request.consistent), request.patience))
     }
 
-    /// Returns a permit to read Nodes and Machines that no verdict waits for, if that is possible now.
-    pub(super) fn leisure(&self) -> Leisure {
-        self.facts.leisure()
-    }
-
     /// Reads Nodes and Machines that no verdict waits for, if that is quick.
-    ///
-    /// # Errors
-    ///
-    /// If one of them cannot be read.
-    pub(super) async fn facts_at_leisure(
-        &mut self,
-        room: OwnedSemaphorePermit,
-        consistent: bool,
-    ) -> Result<Facts, EvidenceError> {
-        let shoot = self.link().await?;
-        let facts = self
-            .facts
-            .read_at_leisure(&shoot, consistency(consistent))
-            .await;
-        drop(room);
-        facts
+    pub(super) async fn facts_at_leisure(&mut self, consistent: bool) -> Leisure {
+        let _room = match self.facts.leisure() {
+            Ok(room) => room,
+            Err(leisure) => return leisure,
+        };
+        let shoot = match self.link().await {
+            Ok(shoot) => shoot,
+            Err(error) => return Leisure::Failed(error),
+        };
+        let facts = self.facts.read_at_leisure(&shoot, consistency(consistent));
+        facts.await.map_or_else(Leisure::Failed, Leisure::Read)
     }
 
-    /// The connection by the present kubeconfig. Another kubeconfig changes only the connection: what
-    /// was seen over the last one stays valid.
+    /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
+    /// what was seen over the last one stays valid.
     async fn link(&mut self) -> Result<Shoot, EvidenceError> {
         let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
             Ok(kubeconfig) => kubeconfig,
@@ -330,11 +316,11 @@ impl Sources {
             }
         };
         let shoot = match self.link.take() {
-            Some(link) if link.kubeconfig == kubeconfig => link.shoot,
+            Some((shoot, before)) if before == kubeconfig => shoot,
             _ => self.connect(&kubeconfig)?,
         };
-        let link = Link { shoot, kubeconfig };
-        Ok(self.link.insert(link).shoot.clone())
+        self.link = Some((shoot.clone(), kubeconfig));
+        Ok(shoot)
     }
 
     fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {

@@ -1,4 +1,4 @@
-//! Reads what tells which leases count: Machines from the seed, Nodes from the shoot.
+//! Reads the facts by which leases count: Machines from the seed, Nodes from the shoot.
 //!
 //! Lists of Nodes are the largest of all answers, so few are read at once over all clusters, and a
 //! shoot that hangs is sent where it holds up none but its like.
@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    api::{ListParams, Request as Path},
-    core::{ObjectList, Resource},
-};
+use kube::{Api, api::ListParams};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -34,11 +31,11 @@ const MACHINE_LIST: &str = "MachineList";
 const MAX_KIND: usize = 100;
 /// Lists of Nodes at the same time. Judgement: one can have 128 MiB, and a node takes 15 to 20 KB.
 const NODE_LISTS: usize = 16;
-/// Lists of Nodes at the same time of shoots that are slow or did not finish theirs. They may use up
-/// all their time, in which no other could read: hence a limit of their own.
+/// Lists of Nodes at the same time of shoots that are slow or did not finish theirs. They may use
+/// up all their time, in which no other could read: hence a limit of their own.
 const SLOW_NODE_LISTS: usize = 4;
-/// Lists of Nodes at the same time that no verdict waits for. Few, since at the start all clusters are
-/// read, and the memory that this takes is never needed again.
+/// Lists of Nodes at the same time that no verdict waits for. Few, since at the start all clusters
+/// are read, and the memory that this takes is never needed again.
 const LEISURELY_NODE_LISTS: usize = 4;
 /// A list that takes longer is slow: one of 5,000 nodes takes a second or two.
 const SLOW: Duration = Duration::from_secs(5);
@@ -76,13 +73,14 @@ impl Rooms {
     }
 }
 
-/// Whether the facts of a cluster can be read now although no verdict waits for them.
+/// The result of a read of facts that no verdict waits for.
 pub(super) enum Leisure {
-    /// They can, under this permit.
-    Room(OwnedSemaphorePermit),
-    /// Others hold all permits.
+    Read(Facts),
+    Failed(EvidenceError),
+    /// Other clusters hold all permits.
     NoRoom,
-    /// Its list of Nodes takes long, so it is read only under the limit for slow ones.
+    /// The list of Nodes takes long, so it is read only for a verdict, under the limit for slow
+    /// ones.
     Slow,
 }
 
@@ -121,19 +119,22 @@ impl Reader {
         })
     }
 
-    /// Whether the facts can be read at leisure. There is no queue: whoever reached its front would have
+    /// Permits a read at leisure. There is no queue: a cluster that reached its front would have
     /// hardly any time left until its leases are due.
-    pub(super) fn leisure(&self) -> Leisure {
+    ///
+    /// # Errors
+    ///
+    /// If there is no permit, the result to report.
+    pub(super) fn leisure(&self) -> Result<OwnedSemaphorePermit, Leisure> {
         if self.slow.load(Ordering::Relaxed) {
-            return Leisure::Slow;
+            return Err(Leisure::Slow);
         }
         let room = self.rooms.leisurely_node_lists.clone();
-        room.try_acquire_owned()
-            .map_or(Leisure::NoRoom, Leisure::Room)
+        room.try_acquire_owned().map_err(|_| Leisure::NoRoom)
     }
 
-    /// Reads the facts if that is quick. The caller has the permit of [`Self::leisure`] already, so that
-    /// no turn on the seed is spent on waiting for it.
+    /// Reads the facts if that is quick. The caller has a permit already, so that no turn on the
+    /// seed is spent on waiting for it.
     pub(super) async fn read_at_leisure(
         &self,
         shoot: &Shoot,
@@ -152,9 +153,9 @@ impl Reader {
         })
     }
 
-    /// Lists the Nodes under a permit. Waiting for it does not shorten the time that the list may take,
-    /// and takes no longer than that. Unlike the leases, the nodes may take the whole time of a probe:
-    /// they are hundreds of times as large, and read seldom.
+    /// Lists the Nodes under a permit. Waiting for it does not shorten the time that the list may
+    /// take, and takes no longer than that. Unlike the leases, the nodes may take the whole time of
+    /// a probe: they are hundreds of times as large, and read seldom.
     async fn nodes(
         &self,
         shoot: &Shoot,
@@ -194,12 +195,8 @@ impl Reader {
             Consistency::Cached => ListParams::default().match_any(),
             Consistency::Consistent => ListParams::default(),
         };
-        let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
-            .list(&params)
-            .map_err(|refused| error(refused.to_string()))?;
-        let answer = seed
-            .call_at_turn(seed.client().request::<ObjectList<Machine>>(request))
-            .await;
+        let machines: Api<Machine> = Api::namespaced(seed.client().clone(), &self.cluster);
+        let answer = seed.call_at_turn(machines.list(&params)).await;
         let list = match answer {
             Ok(list) => list,
             Err(failed) if failed.code() == Some(404) => return Ok((began, None)),

@@ -1,40 +1,29 @@
 //! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
 
+mod read;
 mod rest;
 
-use std::{mem, panic::resume_unwind, pin::pin, sync::Arc, time::Duration};
+use std::{mem, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    candidates::Roster,
     evidence::{EvidenceError, Sources},
-    facts::Facts,
-    heartbeat::{LeaseNames, LeaseSnapshot},
     metrics::ProberMetrics,
     moment::{Moment, Origin},
     proof::Proof,
-    schedule::{Occasion, Pace},
+    schedule::Pace,
     verdict::{Doubt, Thresholds, Verdict},
-    watch::{Conclusion, Request, Rules, Taken, Watch},
+    watch::{Conclusion, Rules, Watch},
 };
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, ClusterState},
     cluster::Settings,
-    observer::{
-        NodeCounts, View,
-        look::Looks,
-        observation::{Found, Observation},
-    },
-    shoot::{Consistency, LeaseRead},
+    observer::{View, look::Looks, observation::Observation},
 };
-
-/// For `/version`: no longer than the pause after a failed read, so that it delays no read of a proof.
-const VERSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// Judgement: a first read that takes longer no longer keeps others waiting.
 const FIRST_READ: Duration = Duration::from_secs(5);
@@ -50,7 +39,7 @@ pub(super) struct Observer {
     at_once: bool,
     /// Silence is being proven: nothing else is read meanwhile.
     proving: bool,
-    server: Server,
+    contact: Contact,
     /// When Nodes and Machines may next be read at leisure.
     facts_due: Instant,
     observation: Observation,
@@ -59,9 +48,9 @@ pub(super) struct Observer {
     news: bool,
 }
 
-/// The API server as the lists of leases show it.
+/// The contact with the API server, by the lists of leases.
 #[derive(Default)]
-struct Server {
+struct Contact {
     /// The reason of the first of the failures in a row, and what could be found out about it.
     failure: Option<(&'static str, Option<String>)>,
     /// Whether the last list of leases came, or why it did not.
@@ -105,7 +94,7 @@ impl Observer {
             metrics,
             at_once: true,
             proving: false,
-            server: Server::default(),
+            contact: Contact::default(),
             facts_due: now,
             observation: Observation::new(observer, recalled, now, draw),
             looks,
@@ -113,12 +102,12 @@ impl Observer {
         }
     }
 
-    /// Replaces the settings and keeps the evidence. Nothing is read out of turn: a policy may apply to
-    /// a thousand clusters.
+    /// Replaces the settings and keeps the evidence. Nothing is read out of turn: a policy may
+    /// apply to a thousand clusters.
     pub(super) fn adopt(&mut self, settings: Arc<Settings>) {
         self.watch.set_rules(rules(&settings));
         if self.settings.pools != settings.pools {
-            self.watch.facts_mut().want();
+            self.watch.facts.want();
         }
         self.sources.set_secret(&settings.secret_name);
         self.settings = settings;
@@ -144,7 +133,7 @@ impl Observer {
 
     /// When the newest list of leases that came was requested.
     pub(super) fn answered(&self) -> Option<Instant> {
-        self.server.answered
+        self.contact.answered
     }
 
     /// Whether these are its settings.
@@ -157,9 +146,9 @@ impl Observer {
         self.watch.set_protected(protected);
     }
 
-    /// Runs one round. It takes the observer and returns it, so that a round that is dropped takes its
-    /// connection with it. A round rests nearly all the time, so the futures that read, of several
-    /// kilobytes, are boxed.
+    /// Runs one round. It takes the observer and returns it, so that a round that is dropped takes
+    /// its connection with it. A round rests nearly all the time, so the futures that read, of
+    /// several kilobytes, are boxed.
     pub(super) async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
         let outcome = if mem::take(&mut self.at_once) {
             Box::pin(self.read_first()).await
@@ -205,7 +194,7 @@ impl Observer {
         }
         // The result of this read reports all news.
         self.news = false;
-        let reached = self.server.reached.take();
+        let reached = self.contact.reached.take();
         let transition = match &reached {
             Some(Ok(())) => self.observation.reached(began),
             Some(Err(why)) => self.observation.unreached(began, why),
@@ -222,19 +211,19 @@ impl Observer {
         }
     }
 
-    /// Derives the state, and the use of the connection, from the leases. Without a verdict, what was
-    /// found before stands.
+    /// Derives the state, and the use of the connection, from the leases. Without a verdict, what
+    /// was found before stands.
     fn judged(&mut self, conclusion: &Conclusion) {
         let (seen, now) = (&conclusion.assessment, Instant::now());
         let silent = match conclusion.verdict {
             Verdict::Outage => Some((seen.expired, seen.candidates)),
             Verdict::Healthy => None,
             Verdict::Undetermined(Doubt::NoWrites) => {
-                // This connection may lead to a server that has been replaced. The next one has the same
-                // time to show a write.
+                // This connection may lead to a server that has been replaced. The next one has the
+                // same time to show a write.
                 let window = Proof::write_window(seen.period);
-                if self.server.redialled.is_none_or(|at| now >= at + window) {
-                    self.server.redialled = Some(now);
+                if self.contact.redialled.is_none_or(|at| now >= at + window) {
+                    self.contact.redialled = Some(now);
                     self.sources.disconnect();
                 }
                 return;
@@ -244,144 +233,6 @@ impl Observer {
         if self.observation.judged(now, silent) {
             // A look that began in the silence may show it although it is over.
             self.looks.drop_all();
-        }
-    }
-
-    async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
-        if self.leases().await? == Taken::NeedsFacts {
-            self.facts().await?;
-            // Leases must be fresh to act on. A consistent list is always taken in.
-            if self.watch.is_outlived(self.now()) {
-                self.list(true).await?;
-            }
-        }
-        // There is always a list to conclude from, since a consistent one is always taken in.
-        self.watch.conclude().ok_or(EvidenceError::NoLeases)
-    }
-
-    /// Reads the leases as the watch asks, and again if the answer is older than one before.
-    async fn leases(&mut self) -> Result<Taken, EvidenceError> {
-        match self.list(false).await? {
-            Taken::ReadAgain => self.list(true).await,
-            taken => Ok(taken),
-        }
-    }
-
-    /// Lists the leases once: consistently if the watch asks for it, or if told so.
-    async fn list(&mut self, consistent: bool) -> Result<Taken, EvidenceError> {
-        let started = self.now();
-        let mut request = self.watch.request();
-        request.consistent |= consistent;
-        let mut error = match self.sources.leases(request).await {
-            Ok(read) => {
-                self.server.reached = Some(Ok(()));
-                self.server.answered = Some(Instant::from_std(read.started));
-                let taken = self.watch.observe(&snapshot(self.origin, &read));
-                if taken != Taken::ReadAgain {
-                    self.server.failure = None;
-                }
-                return Ok(taken);
-            }
-            Err(error) => error,
-        };
-        let finished = self.now();
-        match error.throttled() {
-            Some(wait) => self.watch.throttled(started, finished, wait),
-            None => self.watch.failed(started, finished),
-        }
-        self.explain(&mut error, request, finished).await;
-        self.server.reached = Some(Err(error.to_string()));
-        Err(error)
-    }
-
-    /// Finds out more about the first failure in a row. Further failures for the same reason reuse it.
-    async fn explain(&mut self, error: &mut EvidenceError, request: Request, failed: Moment) {
-        if self.server.failure.is_none() {
-            let next = self.watch.next(failed, 0.0);
-            // Only a read that is due by the interval alone may be late by a second.
-            let at_leisure =
-                next.occasion == Occasion::Interval || next.at.since(failed) >= VERSION_LIMIT;
-            let found = if at_leisure && !request.insist {
-                self.sources.explain(error, VERSION_LIMIT).await
-            } else {
-                None
-            };
-            self.server.failure = Some((error.reason(), found));
-        }
-        if let Some((reason, Some(found))) = &self.server.failure
-            && *reason == error.reason()
-        {
-            error.add(found);
-        }
-    }
-
-    async fn facts(&mut self) -> Result<(), EvidenceError> {
-        let started = self.now();
-        let leases = self.watch.leases().names().clone();
-        let mut request = self.watch.request();
-        // Another cached list cannot settle what a cached list left in doubt.
-        request.consistent |= self.watch.facts().doubted().is_some();
-        let facts = match self.sources.facts(request).await {
-            Ok(facts) => self.beside_leases(facts).await?.transpose(),
-            Err(error) => Err(error),
-        };
-        match facts {
-            Ok(Some(facts)) => self.learn(&facts, &leases, request.consistent),
-            Ok(None) => {}
-            Err(error) => {
-                self.not_learnt(&error);
-                let finished = self.now();
-                match error.throttled() {
-                    Some(wait) => self.watch.throttled(started, finished, wait),
-                    None => self.watch.facts_failed(finished),
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for facts. The leases are read meanwhile when they are due, since a proof allows no gap;
-    /// `None` if they show that facts are no longer needed.
-    async fn beside_leases<T: Send + 'static>(
-        &mut self,
-        facts: impl Future<Output = T> + Send + 'static,
-    ) -> Result<Option<T>, EvidenceError> {
-        let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
-        loop {
-            let next = self.watch.next(self.now(), fastrand::f64());
-            let due = Instant::from_std(self.origin.instant(next.at));
-            tokio::select! {
-                // The facts come first: the round waits for them.
-                biased;
-                facts = &mut facts => {
-                    // The task can fail only by a panic, which belongs to this loop.
-                    return Ok(Some(facts.unwrap_or_else(|it| resume_unwind(it.into_panic()))));
-                }
-                () = sleep_until(due) => {}
-            }
-            if self.leases().await? != Taken::NeedsFacts {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Takes in facts; `leases` are the names from before they were read.
-    fn learn(&mut self, facts: &Facts, leases: &Arc<LeaseNames>, consistent: bool) {
-        let machines = facts.machines.as_deref();
-        let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
-        let began = self.origin.moment(facts.began.into_std());
-        self.watch.learn(roster, began, consistent);
-        if let Some(pause) = self.watch.facts().doubted() {
-            self.facts_due = Instant::now() + pause;
-        }
-        self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
-    }
-
-    /// Nodes that cannot be read for a verdict are not tried again for the state.
-    fn not_learnt(&mut self, error: &EvidenceError) {
-        if let EvidenceError::Shoot(..) | EvidenceError::NoRoom(_) = error {
-            self.found(Found::Nodes(Err(error.to_string())));
         }
     }
 
@@ -396,17 +247,6 @@ fn is_proving(conclusion: &Conclusion) -> bool {
         Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated) => true,
         Verdict::Outage => conclusion.act.is_none(),
         Verdict::Undetermined(_) | Verdict::Healthy => false,
-    }
-}
-
-fn snapshot(origin: Origin, read: &LeaseRead) -> LeaseSnapshot<'_> {
-    LeaseSnapshot {
-        started: origin.moment(read.started),
-        finished: origin.moment(read.finished),
-        date: read.date,
-        consistent: read.consistency == Consistency::Consistent,
-        resource_version: read.list.resource_version,
-        leases: &read.list.leases,
     }
 }
 

@@ -77,8 +77,8 @@ pub struct Next {
 }
 
 impl Pace {
-    /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`, uniform
-    /// in [0, 1), places the jitter.
+    /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`,
+    /// uniform in [0, 1), places the jitter.
     pub(super) fn next(
         &self,
         last: &LastRead,
@@ -161,9 +161,9 @@ impl Pace {
         seen.period / READS_PER_PERIOD
     }
 
-    /// The time that a read over a kept connection may take before another is tried. The connection may
-    /// have died unnoticed in the same event in which the nodes fall silent; within the time of a read of
-    /// a suspect, this is noticed soon enough.
+    /// The time that a read over a kept connection may take before another is tried. The connection
+    /// may have died unnoticed in the same event in which the nodes fall silent; within the time of
+    /// a read of a suspect, this is noticed soon enough.
     pub(super) fn kept(&self, assessment: Option<&Assessment>) -> Duration {
         match assessment.map(|seen| self.spacing(seen)) {
             Some(spacing) if !spacing.is_zero() => self.timeout.min(spacing),

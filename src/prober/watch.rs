@@ -18,8 +18,8 @@ use super::{
     verdict::{Assessment, Doubt, Thresholds, Verdict},
 };
 
-/// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are not
-/// acted on.
+/// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are
+/// not acted on.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The policy's rules for the watch.
@@ -79,7 +79,7 @@ pub struct Conclusion {
 pub struct Watch {
     rules: Rules,
     leases: Heartbeats,
-    facts: NodeFacts,
+    pub(super) facts: NodeFacts,
     proof: Proof,
     protected: bool,
     assessment: Option<Assessment>,
@@ -116,16 +116,6 @@ impl Watch {
     /// Sets whether the cluster is protected, which changes what counts.
     pub fn set_protected(&mut self, protected: bool) {
         self.protected = protected;
-    }
-
-    /// What is known of Nodes and Machines.
-    pub(super) fn facts(&self) -> &NodeFacts {
-        &self.facts
-    }
-
-    /// As [`Self::facts`], to have them read again.
-    pub(super) fn facts_mut(&mut self) -> &mut NodeFacts {
-        &mut self.facts
     }
 
     /// The next read; `draw`, uniform in [0, 1), places the jitter.
@@ -219,7 +209,7 @@ impl Watch {
         Taken::Ready
     }
 
-    /// Takes in what Nodes and Machines tell; `read` is when their reads started, and `consistent` is
+    /// Takes in Nodes and Machines; `read` is when their reads started, and `consistent` is
     /// set if no cache answered.
     pub fn learn(&mut self, roster: Roster, read: Moment, consistent: bool) {
         self.facts.learn(roster, read, self.leases.names());

@@ -1,5 +1,5 @@
-//! Reads in the pauses between probes: facts while no verdict depends on them, and looks at the state of
-//! the cluster.
+//! Reads in the pauses between probes: facts while no verdict depends on them, and looks at the
+//! state of the cluster.
 
 use std::{mem, time::Duration};
 
@@ -24,12 +24,13 @@ const LOOK: Duration = Duration::from_millis(250);
 /// The same for a look at the Nodes, if less than half of the interval: the list of a large cluster
 /// takes seconds.
 const NODES_LOOK: Duration = Duration::from_secs(2);
-/// Judgement: a look that has found no such pause for this long uses a connection of its own. Otherwise
-/// nothing would ever be seen where reads take as long as their interval.
+/// Judgement: a look that has found no such pause for this long uses a connection of its own.
+/// Otherwise nothing would ever be seen where reads take as long as their interval.
 const OVERDUE: Duration = Duration::from_secs(60);
 
 impl Observer {
-    /// Waits until `due` and reads meanwhile. Returns early, with true, if there is news of the state.
+    /// Waits until `due` and reads meanwhile. Returns early, with true, if there is news of the
+    /// state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
         let now = Instant::now();
         if self.facts_due <= now && self.facts_from(now, due).is_some() {
@@ -69,37 +70,34 @@ impl Observer {
         }
     }
 
-    /// Returns `at` if facts are wanted, and a read that begins then ends before the leases are due.
+    /// Returns `at` if facts are wanted, and a read that begins then ends before the leases are
+    /// due.
     fn facts_from(&self, at: Instant, due: Instant) -> Option<Instant> {
-        let wanted = self.watch.facts().are_wanted() && !self.proving;
+        let wanted = self.watch.facts.are_wanted() && !self.proving;
         (wanted && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
     async fn facts_at_leisure(&mut self, due: Instant) {
         let now = Instant::now();
         self.facts_due = now + FACTS_PAUSE;
-        let room = match self.sources.leisure() {
-            Leisure::Room(room) => room,
-            Leisure::NoRoom => {
-                self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
-                return;
-            }
-            // They are read for the next verdict, under the limit for slow lists, and a failure is
-            // reported then.
-            Leisure::Slow => return self.watch.facts_mut().need(),
-        };
         let leases = self.watch.leases().names().clone();
-        let consistent = self.watch.facts().doubted().is_some();
-        let facts = Box::pin(self.sources.facts_at_leisure(room, consistent));
+        let consistent = self.watch.facts.doubted().is_some();
+        let facts = Box::pin(self.sources.facts_at_leisure(consistent));
         match timeout_at(due, facts).await {
-            Ok(Ok(facts)) => self.learn(&facts, &leases, consistent),
-            Ok(Err(error)) => {
+            Ok(Leisure::Read(facts)) => self.learn(&facts, &leases, consistent),
+            Ok(Leisure::Failed(error)) => {
                 self.not_learnt(&error);
-                // Facts that are only doubted are read again later: they still suffice for a verdict.
-                if !self.watch.facts().are_only_doubted() {
-                    self.watch.facts_mut().need();
+                // Facts that are only doubted are read again later: they still suffice for a
+                // verdict.
+                if !self.watch.facts.are_only_doubted() {
+                    self.watch.facts.need();
                 }
             }
+            Ok(Leisure::NoRoom) => {
+                self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
+            }
+            // They are read for the next verdict, which reports a failure.
+            Ok(Leisure::Slow) => self.watch.facts.need(),
             // There was no time; leases come first.
             Err(_) => {}
         }

@@ -10,13 +10,14 @@ use crate::prober::{
     verdict::Assessment,
 };
 
-/// Judgement: Nodes and Machines are read again for a lease that turns silent at most this often, and
-/// are never older than this when silence is acted on.
+/// Judgement: Nodes and Machines are read again for a lease that turns silent at most this often,
+/// and are never older than this when silence is acted on.
 const AGE: Duration = Duration::from_secs(60);
-/// Judgement: first pause before facts that leave no candidate are read again. It doubles each time, ...
+/// Judgement: first pause before facts that leave no candidate are read again. It doubles each
+/// time, ...
 const DOUBTED: Duration = Duration::from_secs(10);
-/// ... up to this. The lists are large, and a seed whose Machines name no nodes any more has a thousand
-/// such clusters.
+/// ... up to this. The lists are large, and a seed whose Machines name no nodes any more has a
+/// thousand such clusters.
 const DOUBTED_AT_MOST: Duration = Duration::from_secs(300);
 
 /// The facts by which leases count.
@@ -84,8 +85,8 @@ impl NodeFacts {
     /// Whether the facts have to be read before a verdict. `silenced` if leases turned silent.
     pub(super) fn come_first(&mut self, seen: &Assessment, proof: &Proof, silenced: bool) -> bool {
         let stale = self.read.is_none_or(|read| seen.at.since(read) >= AGE);
-        // A single lease that expires matters without suspicion, too; but leases that stay silent are no
-        // reason to read the facts every minute.
+        // A single lease that expires matters without suspicion, too; but leases that stay silent
+        // are no reason to read the facts every minute.
         if stale && silenced || seen.suspect() && self.are_outdated(seen, proof) {
             self.want();
         }
@@ -100,8 +101,9 @@ impl NodeFacts {
             return true;
         };
         let age = seen.at.since(read);
-        // Facts must be from after the silence was first watched: a node that was taken down since is
-        // silent for a good reason. The first of these reads may come while the facts are under way.
+        // Facts must be from after the silence was first watched: a node that was taken down since
+        // is silent for a good reason. The first of these reads may come while the facts are under
+        // way.
         let began = proof.watched_since();
         let before_watch = began.is_some_and(|began| read + super::FRESH < began);
         // If the first write came late, facts must not be much older than it.
