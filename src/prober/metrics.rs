@@ -1,4 +1,5 @@
-//! What the prober counts: probes, verdicts, what is scaled, and for how long clusters are protected.
+//! What the prober counts: probes, verdicts, what is scaled, and for how long clusters are
+//! protected.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -34,8 +35,9 @@ const PROTECTION_SECONDS: [f64; 10] = [
     30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
 ];
 
-/// Counters by the names and values of their labels.
-type Counters<const LABELS: usize> = Family<[(&'static str, &'static str); LABELS], Counter>;
+/// The names and values of labels.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
 
 /// The prober's metrics.
 #[derive(Debug)]
@@ -59,7 +61,8 @@ impl Default for ProberMetrics {
     fn default() -> Self {
         let (probes, operations) = (Counters::default(), Counters::default());
         let (verdicts, durations) = (Counters::default(), ProbeMetrics::default());
-        // Prometheus sees no increase in a series that appears: those of alerts are there from the start.
+        // Prometheus sees no increase in a series that appears: those of alerts are there from the
+        // start.
         for result in ["success", "failure", "throttled"] {
             drop(probes.get_or_create(&[("result", result)]));
         }
@@ -82,7 +85,10 @@ impl Default for ProberMetrics {
             operations,
             scale_failures: Counters::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
-            protected: Arc::default(),
+            protected: Arc::new(ProtectedTime {
+                origin: Instant::now(),
+                spans: Mutex::default(),
+            }),
             observer: ObserverMetrics::default(),
         }
     }
@@ -228,14 +234,11 @@ impl ProberMetrics {
     }
 }
 
-fn count<const LABELS: usize>(
-    counters: &Counters<LABELS>,
-    labels: [(&'static str, &'static str); LABELS],
-) {
+fn count<const N: usize>(counters: &Counters<N>, labels: Labels<N>) {
     counters.get_or_create(&labels).inc();
 }
 
-fn verdict_labels(verdict: Verdict) -> [(&'static str, &'static str); 2] {
+fn verdict_labels(verdict: Verdict) -> Labels<2> {
     let name = match verdict {
         Verdict::Healthy => "healthy",
         Verdict::Outage => "outage",
@@ -329,15 +332,6 @@ struct Spans {
     open: i128,
     /// The ends of all spans that have ended, less the beginnings of all, in nanoseconds.
     total: i128,
-}
-
-impl Default for ProtectedTime {
-    fn default() -> Self {
-        Self {
-            origin: Instant::now(),
-            spans: Mutex::default(),
-        }
-    }
 }
 
 impl ProtectedTime {

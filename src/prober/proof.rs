@@ -1,7 +1,7 @@
-//! Is the silence proven? Consistent reads without a gap, while somebody writes.
+//! The proof of silence: consistent reads without a gap, while other clients write.
 //!
 //! An API server, an etcd or an operator that was itself away leaves every lease looking old until
-//! the kubelets renew. Whoever acted on that would harm a healthy cluster, so silence counts only
+//! the kubelets renew. Acting on that would harm a healthy cluster, so silence counts only
 //! once it has been watched for 1.5 renewal periods on a server that provably answers and accepts
 //! writes.
 
@@ -11,13 +11,13 @@ use super::moment::Moment;
 
 /// Reads of a suspect cluster are at most a third of a renewal period apart.
 pub(super) const READS_PER_PERIOD: u32 = 3;
-/// How long the silence must have been watched, in renewal periods.
+/// Judgement: the time for which the silence must have been watched, in renewal periods.
 const PERIODS: f64 = 1.5;
-/// An idle API server still writes its own identity lease every 10 s.
+/// An idle kube-apiserver still writes its own identity lease every 10 s.
 const IDLE_WRITES: Duration = Duration::from_secs(15);
 
-/// A consistent read that follows a cached one at once is to learn nothing less than if it had been made
-/// in its place.
+/// A consistent read this soon after a cached one counts the write that the cached one noticed, as
+/// if it had been made in its place.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The run of consistent reads that a verdict may rest on.
@@ -36,11 +36,11 @@ pub(super) struct Proof {
 struct Run {
     /// The start of the first read.
     began: Moment,
-    /// Since when it counts: not before the first sign of writes.
+    /// The start of the first read that counts: not before the first sign of writes.
     since: Moment,
     last: Moment,
-    /// Whether the server is known to have accepted writes by then: before, kubelets could not
-    /// have been heard.
+    /// The server is known to have accepted writes by then: before, renewals could not have
+    /// arrived.
     writable: bool,
 }
 
@@ -48,10 +48,10 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Revision {
     number: u64,
-    /// It was written later than this, if that is known: a list that showed less was no older. The first
+    /// A lower bound of the time of the write: a list from then showed less. The first revision
     /// counts as written when it was seen, since no run began before.
     after: Option<Moment>,
-    /// It was the highest then, if that is known.
+    /// A time at which it was still the highest.
     as_of: Option<Moment>,
     /// Start of the last read that showed it.
     last_seen: Moment,
@@ -62,22 +62,22 @@ struct Revision {
 pub(super) enum Source {
     /// It is not older than the request for it.
     Consistent,
-    /// A cache. How far behind it is nobody says, only that it is no older than the last renewal that
-    /// the list shows, if that is known.
+    /// A cache of unknown age. It is no older than the last renewal that the list shows, if that is
+    /// known.
     Cache {
-        /// Not after that renewal.
+        /// A lower bound of that renewal.
         renewed: Option<Moment>,
     },
 }
 
-/// What a read tells of writes since the one before.
+/// The writes that a read shows since the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
-    /// There was none, or nothing to compare with.
+    /// No write, or nothing to compare with.
     Unseen,
-    /// There was one.
+    /// A write.
     Noticed,
-    /// There was one, after a time in which there may have been none.
+    /// A write after a time in which there may have been none.
     Resumed,
 }
 
@@ -93,12 +93,12 @@ pub(super) enum Standing {
 }
 
 impl Proof {
-    /// How long silence must be watched.
+    /// The time for which silence must be watched.
     pub(super) fn length(period: Duration) -> Duration {
         period.mul_f64(PERIODS)
     }
 
-    /// Within this, somebody must have written.
+    /// The time within which a client must have written.
     pub(super) fn write_window(period: Duration) -> Duration {
         Self::length(period).max(IDLE_WRITES)
     }
@@ -132,8 +132,8 @@ impl Proof {
         };
         self.run = match self.run {
             _ if !consistent => None,
-            // Reads are due every third of a period; a whole one without any is a gap, whoever was
-            // away, the server or we.
+            // Reads are due every third of a period; a whole one without any is a gap, whether the
+            // server or this process was away.
             Some(run) if started.since(run.last) > period => Some(anew),
             Some(run)
                 if writes == Writes::Resumed || (writes == Writes::Noticed && !run.writable) =>
@@ -163,8 +163,8 @@ impl Proof {
         self.run.map(|run| run.began)
     }
 
-    /// Since when the run of reads that is under way counts, if no read fails: not before its first sign
-    /// of writes.
+    /// Since when the run of reads that is under way counts, if no read fails: not before its first
+    /// sign of writes.
     pub(super) fn counts_since(&self) -> Option<Moment> {
         self.run.map(|run| run.since)
     }
@@ -205,33 +205,32 @@ impl Proof {
         number: u64,
         period: Duration,
     ) -> Writes {
-        match &mut self.revision {
-            Some(revision) if number <= revision.number => {
-                revision.last_seen = started;
-                revision.as_of = revision.as_of.max(as_of);
-                Writes::Unseen
-            }
-            known => {
-                let before = known.replace(Revision {
-                    number,
-                    after: known.map_or(Some(started), |before| before.as_of),
-                    as_of,
-                    last_seen: started,
-                });
-                let Some(before) = before else {
-                    return Writes::Unseen;
-                };
-                // Reads may have been an interval apart: it was written at any time of that.
-                let pause = Self::write_window(period) + period / READS_PER_PERIOD;
-                let short = |since: Option<Moment>, until: Moment| {
-                    since.is_some_and(|since| until.since(since) <= pause)
-                };
-                if short(before.after, before.last_seen) && short(before.as_of, started) {
-                    Writes::Noticed
-                } else {
-                    Writes::Resumed
-                }
-            }
+        let before = self.revision;
+        if let Some(known) = &mut self.revision
+            && number <= known.number
+        {
+            known.last_seen = started;
+            known.as_of = known.as_of.max(as_of);
+            return Writes::Unseen;
+        }
+        self.revision = Some(Revision {
+            number,
+            after: before.map_or(Some(started), |before| before.as_of),
+            as_of,
+            last_seen: started,
+        });
+        let Some(before) = before else {
+            return Writes::Unseen;
+        };
+        // Reads may have been an interval apart: the write may be from any time of it.
+        let pause = Self::write_window(period) + period / READS_PER_PERIOD;
+        let short = |since: Option<Moment>, until: Moment| {
+            since.is_some_and(|since| until.since(since) <= pause)
+        };
+        if short(before.after, before.last_seen) && short(before.as_of, started) {
+            Writes::Noticed
+        } else {
+            Writes::Resumed
         }
     }
 }
