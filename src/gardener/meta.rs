@@ -21,7 +21,7 @@ struct SlimMeta {
 }
 
 /// Decodes the identity, the labels and the timestamps of an object, and nothing else.
-pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+pub(crate) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let meta = SlimMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {
         name: meta.name,

@@ -1,4 +1,4 @@
-//! Which nodes count: a silent lease is evidence only if its node is meant to be alive.
+//! The nodes that count: a silent lease is evidence only if its node is meant to be alive.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -8,7 +8,7 @@ use std::{
 use super::heartbeat::LeaseNames;
 use crate::{cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node};
 
-/// The longest value of a label, in bytes.
+/// The longest value of a label in Kubernetes, in bytes.
 const MAX_LABEL: usize = 63;
 
 /// Why a lease is not counted.
@@ -47,8 +47,9 @@ impl Exclusion {
         }
     }
 
-    /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a Machine,
-    /// or not managed by machine-controller-manager, may have another network than the candidates.
+    /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a
+    /// Machine, or not managed by machine-controller-manager, may have another network than the
+    /// candidates.
     pub fn is_evidence_if_fresh(self) -> bool {
         match self {
             Self::MachineFailed
@@ -68,9 +69,10 @@ pub type PoolConditions = BTreeMap<String, Vec<String>>;
 /// Machines. When leases come, both are read anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
-    /// Those of the leases there were. A Node without a lease is of no use, and there can be any number.
+    /// The leases from before the read. Nodes without a lease, of which there can be any number,
+    /// are left out.
     names: Arc<LeaseNames>,
-    /// How each stands.
+    /// One per name.
     places: Vec<Place>,
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
@@ -98,27 +100,25 @@ pub enum Standing {
     Excluded(Exclusion),
 }
 
-/// That of a lease without a Node.
-const NO_NODE: Place = Place {
-    standing: Standing::Excluded(Exclusion::NoNode),
-    zone: None,
-};
-
-/// The place of a lease that is newer than the last read of Nodes.
-const NOT_READ_YET: Place = Place {
-    standing: Standing::Excluded(Exclusion::NotReadYet),
-    zone: None,
-};
-
-/// That of each lease until Nodes have been read.
+/// The place of every lease until Nodes have been read.
 const NOT_READ: Place = Place {
     standing: Standing::Counts,
     zone: None,
 };
 
+impl Place {
+    /// A place that does not count, in no known zone.
+    const fn excluded(why: Exclusion) -> Self {
+        Self {
+            standing: Standing::Excluded(why),
+            zone: None,
+        }
+    }
+}
+
 impl Standing {
-    /// That of a fresh lease while its cluster is protected: its Machines' phases are frozen then, so
-    /// that it speaks for itself.
+    /// The standing of a fresh lease of a protected cluster: it counts whatever its Machine's
+    /// phase, which is frozen then.
     pub fn when_fresh_and_protected(self) -> Self {
         match self {
             Self::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating) => {
@@ -130,9 +130,9 @@ impl Standing {
 }
 
 impl Roster {
-    /// Applies the rules to what was read, for the leases of these names: those that there were before
-    /// the read began. `machines` is `None` where the seed does not serve them: then the rules about
-    /// Machines are skipped.
+    /// Applies the rules to what was read, for the leases of these names: those that there were
+    /// before the read began. `machines` is `None` where the seed does not serve them: then the
+    /// rules about Machines are skipped.
     pub fn new(
         leases: &Arc<LeaseNames>,
         nodes: &[Node],
@@ -152,7 +152,7 @@ impl Roster {
                 standing: standing(node, machine_of.as_ref(), pools),
                 zone: zone(node).and_then(|zone| numbers.get(zone)).copied(),
             },
-            None => NO_NODE,
+            None => Place::excluded(Exclusion::NoNode),
         });
         Self {
             names: leases.clone(),
@@ -178,7 +178,7 @@ impl Roster {
 
     /// Whether each of these leases counts, and where its node is, in their order.
     pub fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
-        // Mostly they are those that there were.
+        // Most of the time the names have not changed.
         let same = Arc::ptr_eq(&self.names, leases);
         leases.iter().enumerate().map(move |(place, name)| {
             let place = if same {
@@ -188,7 +188,7 @@ impl Roster {
             };
             match place.and_then(|place| self.places.get(place)) {
                 Some(place) => *place,
-                None if self.read => NOT_READ_YET,
+                None if self.read => Place::excluded(Exclusion::NotReadYet),
                 None => NOT_READ,
             }
         })
@@ -205,8 +205,8 @@ impl Roster {
     }
 }
 
-/// The zone of a node, if it is one that a label can hold: it is told in messages, and the shoot may
-/// say anything.
+/// The zone of a node, if it is a valid value of a label: messages quote it, and the shoot may send
+/// any text.
 fn zone(node: &Node) -> Option<&str> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let zone = node.zone.as_deref()?;
@@ -240,12 +240,10 @@ fn standing(
     if node.not_managed_by_mcm {
         return Standing::Excluded(Exclusion::NotManaged);
     }
-    if let Some(machine_of) = machine_of {
-        match machine_of.get(&*node.name) {
-            None => return Standing::Excluded(Exclusion::NoMachine),
-            Some(Standing::Excluded(why)) => return Standing::Excluded(*why),
-            Some(Standing::Counts) => {}
-        }
+    let no_machine = Standing::Excluded(Exclusion::NoMachine);
+    let by_machine = machine_of.map(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
+    if let Some(excluded @ Standing::Excluded(_)) = by_machine {
+        return excluded;
     }
     if node.in_place_update {
         return Standing::Excluded(Exclusion::InPlaceUpdate);

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    facts::{self, Facts, Leisure, Room, Rooms},
+    facts::{self, Facts, Leisure, Rooms},
     secrets::{Named, SecretError, Secrets},
     watch::Request,
 };
@@ -19,27 +19,20 @@ use crate::{
     shoot::{self, ConnectError, Consistency, LeaseRead, ReadError, Shoot},
 };
 
-/// So many clusters are read for the first time at once: each takes a new connection and the largest
-/// of its lists, and at the start a thousand want them in the same moment.
+/// First reads at the same time, over all clusters. Judgement: each takes a new connection and the
+/// largest of a cluster's lists, and at the start a thousand clusters want one.
 const FIRST_READS: usize = 32;
+
 /// Why there is no evidence. Each message names the object and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum EvidenceError {
-    /// There is no kubeconfig, or none that can be used.
+pub(super) enum EvidenceError {
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// No client can be made from the kubeconfig.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The shoot could not be read.
-    #[error("{error}{more}")]
-    Shoot {
-        /// What failed.
-        error: ReadError,
-        /// What else is known about it, as the rest of the sentence; empty if nothing.
-        more: String,
-    },
-    /// Too many others are reading their Nodes.
+    /// The shoot could not be read. The text continues the sentence with what else is known.
+    #[error("{0}{1}")]
+    Shoot(ReadError, String),
     #[error(
         "so many clusters are reading lists of Nodes that its turn did not come within {0:?}; it is \
          tried again"
@@ -48,54 +41,48 @@ pub enum EvidenceError {
     /// Even a consistent list was older than one seen before.
     #[error("the API server answers with lists of leases that are older than ones seen before")]
     NoLeases,
-    /// The seed could not be read.
-    #[error("{what} could not be read from the seed: {message}")]
-    Seed {
-        /// What was asked for.
-        what: String,
-        /// What came back.
-        message: String,
-    },
+    /// Of this namespace, for this reason.
+    #[error("the Machines in namespace {0} could not be read from the seed: {1}")]
+    Machines(Arc<str>, String),
 }
 
 impl EvidenceError {
     /// The reason, for conditions and events.
-    pub fn reason(&self) -> &'static str {
+    pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Secret(error) => error.reason(),
             Self::Connect(error) => error.reason(),
-            Self::Shoot { error, .. } => error.reason(),
+            Self::Shoot(error, _) => error.reason(),
             Self::NoRoom(_) => "Crowded",
             Self::NoLeases => "LeasesOutdated",
-            Self::Seed { .. } => "SeedUnreadable",
+            Self::Machines(..) => "SeedUnreadable",
         }
     }
 
-    /// For how long the shoot asked to be left alone, if it did.
-    pub fn throttled(&self) -> Option<Option<Duration>> {
+    /// The pause that the shoot asked for: `Some(None)` if it named no length.
+    pub(super) fn throttled(&self) -> Option<Option<Duration>> {
         match self {
-            Self::Shoot {
-                error: ReadError::TooManyRequests { retry_after, .. },
-                ..
-            } => Some(*retry_after),
+            Self::Shoot(ReadError::TooManyRequests { retry_after, .. }, _) => Some(*retry_after),
             _ => None,
         }
     }
 
     /// Whether the API server did not answer, or not as one that is up does.
-    pub fn is_silence(&self) -> bool {
-        let Self::Shoot { error, .. } = self else {
-            return false;
-        };
+    pub(super) fn is_silence(&self) -> bool {
         matches!(
-            error,
-            ReadError::Unreachable { .. } | ReadError::Timeout { .. } | ReadError::Server { .. }
+            self,
+            Self::Shoot(
+                ReadError::Unreachable { .. }
+                    | ReadError::Timeout { .. }
+                    | ReadError::Server { .. },
+                _
+            )
         )
     }
 
     /// Continues the message, if the shoot could not be read.
-    pub fn add(&mut self, known: &str) {
-        if let Self::Shoot { more, .. } = self {
+    pub(super) fn add(&mut self, known: &str) {
+        if let Self::Shoot(_, more) = self {
             more.push_str(known);
         }
     }
@@ -104,27 +91,26 @@ impl EvidenceError {
     fn is_puzzling(&self) -> bool {
         matches!(
             self,
-            Self::Shoot {
-                error: ReadError::Timeout { .. }
+            Self::Shoot(
+                ReadError::Timeout { .. }
                     | ReadError::NotFound { .. }
                     | ReadError::Server { .. }
                     | ReadError::Unreadable { .. }
                     | ReadError::TooLarge { .. }
                     | ReadError::TooMany { .. },
-                ..
-            }
+                _
+            )
         )
     }
 }
 
 impl From<ReadError> for EvidenceError {
     fn from(error: ReadError) -> Self {
-        let more = String::new();
-        Self::Shoot { error, more }
+        Self::Shoot(error, String::new())
     }
 }
 
-/// What the sources of all clusters share. Clones are the same.
+/// What the sources of all clusters share. Clones share it too.
 #[derive(Clone)]
 pub struct Evidence {
     secrets: Secrets,
@@ -133,8 +119,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Evidence from the shoots of this seed. What a scale-down waits for is read from the seed on
-    /// the budget of `urgent`. Watches of Secrets that break are counted by `restarts`.
+    /// Evidence from the shoots of this seed. Reads of the seed that a scale-down waits for use the
+    /// budget of `urgent`. `restarts` counts watches of Secrets that break.
     pub fn new(seed: Seed, urgent: &Seed, restarts: Counter) -> Self {
         Self {
             secrets: Secrets::new(seed.client().clone(), restarts),
@@ -145,7 +131,7 @@ impl Evidence {
 
     /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
     /// namespace of that name.
-    pub fn of(&self, cluster: Arc<str>, secret: &Arc<str>) -> Sources {
+    pub(super) fn of(&self, cluster: Arc<str>, secret: &Arc<str>) -> Sources {
         Sources {
             secret: self.secrets.named(secret),
             shared: self.clone(),
@@ -157,45 +143,39 @@ impl Evidence {
     }
 }
 
-/// Where one cluster's evidence comes from. It moves through each read, so that one that is given
-/// up takes its connection with it.
-pub struct Sources {
+/// The sources of one cluster's evidence. They move through each read, so that a read that is
+/// dropped takes its connection with it.
+pub(super) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
     facts: facts::Reader,
-    link: Option<Link>,
-    /// How long the last list of leases took that came.
+    /// The shoot, and the kubeconfig that it was connected by.
+    link: Option<(Shoot, Arc<[u8]>)>,
+    /// Duration of the last successful list of leases.
     took: Duration,
-}
-
-struct Link {
-    shoot: Shoot,
-    /// What it was made from.
-    kubeconfig: Arc<[u8]>,
 }
 
 impl Sources {
     /// Reads the kubeconfig from this Secret from now on.
-    pub fn set_secret(&mut self, secret: &Arc<str>) {
+    pub(super) fn set_secret(&mut self, secret: &Arc<str>) {
         if self.secret.name() != secret {
             self.secret = self.shared.secrets.named(secret);
             self.link = None;
         }
     }
 
-    /// The shoot that was read last, over the same connection, or `apart`, over one of its own; `None`
-    /// if none was.
-    pub fn shoot(&self, apart: bool) -> Option<Shoot> {
-        let link = self.link.as_ref()?;
-        match apart {
-            true => self.connect(&link.kubeconfig).ok(),
-            false => Some(link.shoot.clone()),
+    /// The shoot that was read last, if any: over the same connection, or over another if `apart`.
+    pub(super) fn shoot(&self, apart: bool) -> Option<Shoot> {
+        let (shoot, kubeconfig) = self.link.as_ref()?;
+        if apart {
+            return self.connect(kubeconfig).ok();
         }
+        Some(shoot.clone())
     }
 
     /// Waits for the turn of a cluster that is read for the first time.
-    pub async fn first_turn(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn first_turn(&self) -> Option<OwnedSemaphorePermit> {
         self.shared.first_reads.clone().acquire_owned().await.ok()
     }
 
@@ -204,45 +184,47 @@ impl Sources {
     /// # Errors
     ///
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
-    pub async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
-        let consistency = consistency(request);
+    pub(super) async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
+        let consistency = consistency(request.consistent);
         let shoot = self.link().await?;
         let kept = shoot.is_connected();
-        // Where an answer takes long each time, that it does is no sign of a connection that is dead.
-        let limit = match kept {
-            true => request.kept.max(self.took * 2).min(request.limit),
-            false => request.limit,
+        // A server that always takes long does not show by it that the connection is dead.
+        let limit = if kept {
+            request.kept.max(self.took * 2).min(request.limit)
+        } else {
+            request.limit
         };
         let began = Instant::now();
-        let error = match shoot.leases(consistency, limit).await {
+        let mut error = match shoot.leases(consistency, limit).await {
             Ok(read) => return Ok(self.noted(read)),
             Err(error) => error,
         };
         if let ReadError::Timeout { .. } = error {
-            // So much at least, as far as anybody knows: the next try has more.
+            // The next try gets more time: the list takes at least this long.
             self.took = self.took.max(limit);
         }
-        let left = request.limit.saturating_sub(began.elapsed());
         let limit = match error {
             ReadError::TooManyRequests { .. } => Duration::ZERO,
             _ if request.insist => request.limit,
-            // A kept connection can die without a word; a new one may lead to a server that lives.
-            ReadError::Unreachable { .. } | ReadError::Timeout { .. } if kept => left,
+            // A kept connection can die unnoticed; a new one may lead to a server that lives.
+            ReadError::Unreachable { .. } | ReadError::Timeout { .. } if kept => {
+                request.limit.saturating_sub(began.elapsed())
+            }
             _ => Duration::ZERO,
         };
-        if limit.is_zero() {
-            return Err(self.comment(error, consistency));
+        if !limit.is_zero() {
+            shoot.disconnect();
+            error = match self.link().await?.leases(consistency, limit).await {
+                Ok(read) => return Ok(self.noted(read)),
+                // The message names the time of both tries.
+                Err(ReadError::Timeout { tried, .. }) => ReadError::Timeout {
+                    tried,
+                    after: request.limit,
+                },
+                Err(error) => error,
+            };
         }
-        shoot.disconnect();
-        match self.link().await?.leases(consistency, limit).await {
-            Ok(read) => Ok(self.noted(read)),
-            Err(ReadError::Timeout { tried, .. }) => {
-                // However much of it was left for the second try.
-                let after = request.limit;
-                Err(self.comment(ReadError::Timeout { tried, after }, consistency))
-            }
-            Err(error) => Err(self.comment(error, consistency)),
-        }
+        Err(self.comment(error, consistency))
     }
 
     fn noted(&mut self, read: LeaseRead) -> LeaseRead {
@@ -250,16 +232,20 @@ impl Sources {
         read
     }
 
-    /// Has the next read make a connection, for which the name is looked up anew.
-    pub fn disconnect(&self) {
-        if let Some(link) = &self.link {
-            link.shoot.disconnect();
+    /// Makes the next read open a connection, for which the name is resolved again.
+    pub(super) fn disconnect(&self) {
+        if let Some((shoot, _)) = &self.link {
+            shoot.disconnect();
         }
     }
 
-    /// What `/version` tells about an error that leaves open whether the API server answers, as the
+    /// Asks `/version` about an error that leaves open whether the API server answers. Returns the
     /// rest of the error's sentence.
-    pub async fn explain(&mut self, error: &EvidenceError, limit: Duration) -> Option<String> {
+    pub(super) async fn explain(
+        &mut self,
+        error: &EvidenceError,
+        limit: Duration,
+    ) -> Option<String> {
         if !error.is_puzzling() {
             return None;
         }
@@ -275,8 +261,8 @@ impl Sources {
         }
     }
 
-    /// Adds what is known here: that a consistent list needs more than a cached one, and that newer
-    /// credentials than those that are not accepted may not be known.
+    /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret
+    /// is broken, newer credentials than the refused ones may be unknown.
     fn comment(&self, error: ReadError, consistency: Consistency) -> EvidenceError {
         let more = match (&error, consistency, self.secret.trouble()) {
             (ReadError::Timeout { .. }, Consistency::Consistent, _) => {
@@ -288,7 +274,7 @@ impl Sources {
             ),
             _ => String::new(),
         };
-        EvidenceError::Shoot { error, more }
+        EvidenceError::Shoot(error, more)
     }
 
     /// Begins to read Nodes and Machines for a verdict that depends on them; the leases can be read
@@ -297,37 +283,30 @@ impl Sources {
     /// # Errors
     ///
     /// If one of them cannot be read.
-    pub async fn facts(
+    pub(super) async fn facts(
         &mut self,
         request: Request,
     ) -> Result<impl Future<Output = Result<Facts, EvidenceError>> + use<>, EvidenceError> {
-        let shoot = self.link().await?;
-        let reader = self.facts.clone();
-        Ok(reader.read(shoot, consistency(request), request.patience))
+        let (shoot, reader) = (self.link().await?, self.facts.clone());
+        Ok(reader.read(shoot, consistency(request.consistent), request.patience))
     }
 
-    /// Whether Nodes and Machines can be read at leisure.
-    pub fn leisure(&self) -> Leisure {
-        self.facts.leisure()
+    /// Reads Nodes and Machines that no verdict waits for, if that is quick.
+    pub(super) async fn facts_at_leisure(&mut self, consistent: bool) -> Leisure {
+        let _room = match self.facts.leisure() {
+            Ok(room) => room,
+            Err(leisure) => return leisure,
+        };
+        let shoot = match self.link().await {
+            Ok(shoot) => shoot,
+            Err(error) => return Leisure::Failed(error),
+        };
+        let facts = self.facts.read_at_leisure(&shoot, consistency(consistent));
+        facts.await.map_or_else(Leisure::Failed, Leisure::Read)
     }
 
-    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting.
-    ///
-    /// # Errors
-    ///
-    /// If one of them cannot be read.
-    pub async fn facts_at_leisure(
-        &mut self,
-        room: Room,
-        consistency: Consistency,
-    ) -> Result<Facts, EvidenceError> {
-        let shoot = self.link().await?;
-        let reader = self.facts.clone();
-        reader.read_at_leisure(shoot, room, consistency).await
-    }
-
-    /// The connection by the kubeconfig as it is now. When that is another one, only the connection
-    /// changes: what was seen over the last one was seen.
+    /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
+    /// what was seen over the last one stays valid.
     async fn link(&mut self) -> Result<Shoot, EvidenceError> {
         let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
             Ok(kubeconfig) => kubeconfig,
@@ -336,28 +315,23 @@ impl Sources {
                 return Err(error.into());
             }
         };
-        let link = match self.link.take() {
-            Some(link) if Arc::ptr_eq(&link.kubeconfig, &kubeconfig) => link,
-            _ => Link {
-                shoot: self.connect(&kubeconfig)?,
-                kubeconfig,
-            },
+        let shoot = match self.link.take() {
+            Some((shoot, before)) if before == kubeconfig => shoot,
+            _ => self.connect(&kubeconfig)?,
         };
-        Ok(self.link.insert(link).shoot.clone())
+        self.link = Some((shoot.clone(), kubeconfig));
+        Ok(shoot)
     }
 
     fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {
-        let access = shoot::parse(kubeconfig).map_err(|source| SecretError::Kubeconfig {
-            namespace: self.cluster.clone(),
-            name: self.secret.name().clone(),
-            source,
-        })?;
+        let access = shoot::parse(kubeconfig)
+            .map_err(|error| SecretError::Kubeconfig(self.secret.within(&self.cluster), error))?;
         Ok(Shoot::connect(&access)?)
     }
 }
 
-fn consistency(request: Request) -> Consistency {
-    if request.consistent {
+fn consistency(consistent: bool) -> Consistency {
+    if consistent {
         Consistency::Consistent
     } else {
         Consistency::Cached

@@ -1,4 +1,4 @@
-//! Reads what tells which leases count: Machines from the seed, Nodes from the shoot.
+//! Reads the facts by which leases count: Machines from the seed, Nodes from the shoot.
 //!
 //! Lists of Nodes are the largest of all answers, so few are read at once over all clusters, and a
 //! shoot that hangs is sent where it holds up none but its like.
@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    api::{ListParams, Request as Path},
-    core::{ObjectList, Resource},
-};
+use kube::{Api, api::ListParams};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -30,35 +27,34 @@ use crate::{
 
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
-/// So much is told of what another list calls itself, in characters.
+/// Limit on the quoted kind of another list, in characters.
 const MAX_KIND: usize = 100;
-/// So many lists of Nodes are read at once: one can have 128 MiB, and a node takes 15 to 20 KB.
+/// Lists of Nodes at the same time. Judgement: one can have 128 MiB, and a node takes 15 to 20 KB.
 const NODE_LISTS: usize = 16;
-/// And so many of shoots that do not finish theirs, or slowly. They may use up all their time, in
-/// which nobody else could read: hence a room of their own.
+/// Lists of Nodes at the same time of shoots that are slow or did not finish theirs. They may use
+/// up all their time, in which no other could read: hence a limit of their own.
 const SLOW_NODE_LISTS: usize = 4;
-/// And so few for no verdict: at the start all are read, and what those take beside each other is never
-/// needed again.
+/// Lists of Nodes at the same time that no verdict waits for. Few, since at the start all clusters
+/// are read, and the memory that this takes is never needed again.
 const LEISURELY_NODE_LISTS: usize = 4;
-/// Whose list takes longer is slow: one of 5,000 nodes takes a second or two.
+/// A list that takes longer is slow: one of 5,000 nodes takes a second or two.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// What Nodes and Machines tell.
-pub struct Facts {
-    /// When it was our turn to read them.
-    pub began: Instant,
-    /// The shoot's nodes.
-    pub nodes: Vec<Node>,
-    /// The cluster's Machines; `None` where the seed does not serve them.
-    pub machines: Option<Vec<Machine>>,
+/// The Nodes and Machines of one cluster.
+pub(super) struct Facts {
+    /// When the requests began.
+    pub(super) began: Instant,
+    pub(super) nodes: Vec<Node>,
+    /// `None` where the seed does not serve Machines.
+    pub(super) machines: Option<Vec<Machine>>,
 }
 
-/// What the reads of all clusters share. Clones are the same.
+/// What the reads of all clusters share. Clones share it too.
 #[derive(Clone)]
 pub(super) struct Rooms {
-    /// What can wait.
+    /// For reads that can wait.
     seed: Seed,
-    /// What a scale-down waits for.
+    /// For reads that a scale-down waits for.
     urgent: Seed,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
@@ -77,20 +73,18 @@ impl Rooms {
     }
 }
 
-/// Whether the facts of a cluster can be read now for no verdict.
-pub enum Leisure {
-    /// There is room, as long as this lives.
-    Room(Room),
-    /// Others have it all.
+/// The result of a read of facts that no verdict waits for.
+pub(super) enum Leisure {
+    Read(Facts),
+    Failed(EvidenceError),
+    /// Other clusters hold all permits.
     NoRoom,
-    /// Its list of Nodes takes long, so that it is read among its like alone.
+    /// The list of Nodes takes long, so it is read only for a verdict, under the limit for slow
+    /// ones.
     Slow,
 }
 
-/// Room for one read of facts at leisure.
-pub struct Room(#[expect(dead_code, reason = "it is given back with this")] OwnedSemaphorePermit);
-
-/// Reads the facts of one cluster. Clones are the same.
+/// Reads the facts of one cluster. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Reader {
     rooms: Rooms,
@@ -108,18 +102,15 @@ impl Reader {
         }
     }
 
-    /// Reads them for a verdict that depends on them. `patience` is the time that may be spent on
-    /// Nodes.
+    /// Reads the facts for a verdict that depends on them. `patience` is the time that the list of
+    /// Nodes may take.
     pub(super) async fn read(
         self,
         shoot: Shoot,
         consistency: Consistency,
         patience: Duration,
     ) -> Result<Facts, EvidenceError> {
-        let urgent = &self.rooms.urgent;
-        urgent.turn().await;
-        let began = Instant::now();
-        let machines = self.machines(urgent, consistency).await?;
+        let (began, machines) = self.machines(&self.rooms.urgent, consistency).await?;
         let nodes = self.nodes(&shoot, consistency, patience).await?;
         Ok(Facts {
             began,
@@ -128,29 +119,28 @@ impl Reader {
         })
     }
 
-    /// Whether they can be read at leisure. Nobody waits for room: who is at the front of a queue has
+    /// Permits a read at leisure. There is no queue: a cluster that reached its front would have
     /// hardly any time left until its leases are due.
-    pub(super) fn leisure(&self) -> Leisure {
+    ///
+    /// # Errors
+    ///
+    /// If there is no permit, the result to report.
+    pub(super) fn leisure(&self) -> Result<OwnedSemaphorePermit, Leisure> {
         if self.slow.load(Ordering::Relaxed) {
-            return Leisure::Slow;
+            return Err(Leisure::Slow);
         }
         let room = self.rooms.leisurely_node_lists.clone();
-        room.try_acquire_owned()
-            .map_or(Leisure::NoRoom, |permit| Leisure::Room(Room(permit)))
+        room.try_acquire_owned().map_err(|_| Leisure::NoRoom)
     }
 
-    /// Reads them if that is quick: no verdict waits for them, and they are to keep none waiting. A
-    /// turn on the seed is not to be spent on waiting for the room.
+    /// Reads the facts if that is quick. The caller has a permit already, so that no turn on the
+    /// seed is spent on waiting for it.
     pub(super) async fn read_at_leisure(
-        self,
-        shoot: Shoot,
-        _room: Room,
+        &self,
+        shoot: &Shoot,
         consistency: Consistency,
     ) -> Result<Facts, EvidenceError> {
-        let seed = &self.rooms.seed;
-        seed.turn().await;
-        let began = Instant::now();
-        let machines = self.machines(seed, consistency).await?;
+        let (began, machines) = self.machines(&self.rooms.seed, consistency).await?;
         let _permit = self.rooms.node_lists.acquire().await;
         let nodes = shoot.nodes(consistency, SLOW).await;
         if let Err(ReadError::Timeout { .. }) = nodes {
@@ -163,18 +153,19 @@ impl Reader {
         })
     }
 
-    /// Lists the Nodes when there is room. To wait for it costs nothing of the time that the list
-    /// may take, but is no longer than that. Unlike the leases, the nodes are worth the whole time that
-    /// a probe may take: they are hundreds of times as large, and read seldom.
+    /// Lists the Nodes under a permit. Waiting for it does not shorten the time that the list may
+    /// take, and takes no longer than that. Unlike the leases, the nodes may take the whole time of
+    /// a probe: they are hundreds of times as large, and read seldom.
     async fn nodes(
         &self,
         shoot: &Shoot,
         consistency: Consistency,
         patience: Duration,
     ) -> Result<Vec<Node>, EvidenceError> {
-        let (room, limit) = match self.slow.load(Ordering::Relaxed) {
-            true => (&self.rooms.slow_node_lists, patience),
-            false => (&self.rooms.node_lists, patience.min(SLOW)),
+        let (room, limit) = if self.slow.load(Ordering::Relaxed) {
+            (&self.rooms.slow_node_lists, patience)
+        } else {
+            (&self.rooms.node_lists, patience.min(SLOW))
         };
         let _permit = timeout(patience, room.acquire())
             .await
@@ -182,49 +173,43 @@ impl Reader {
         let began = Instant::now();
         let nodes = shoot.nodes(consistency, limit).await;
         let slow = match &nodes {
-            Ok(_) => Some(began.elapsed() > SLOW),
-            Err(ReadError::Timeout { .. }) => Some(true),
-            // In whatever way it fails in the end: it has kept others waiting.
-            Err(_) => (began.elapsed() > SLOW / 2).then_some(true),
+            Ok(_) => began.elapsed() > SLOW,
+            Err(ReadError::Timeout { .. }) => true,
+            // Any other late failure has kept others waiting as well; an early one says nothing.
+            Err(_) => self.slow.load(Ordering::Relaxed) || began.elapsed() > SLOW / 2,
         };
-        if let Some(slow) = slow {
-            self.slow.store(slow, Ordering::Relaxed);
-        }
+        self.slow.store(slow, Ordering::Relaxed);
         Ok(nodes?)
     }
 
-    /// Lists the Machines, for which it is our turn.
+    /// Lists the Machines when it is our turn; also returns when that was.
     async fn machines(
         &self,
         seed: &Seed,
         consistency: Consistency,
-    ) -> Result<Option<Vec<Machine>>, EvidenceError> {
-        let error = |message: String| EvidenceError::Seed {
-            what: format!("the Machines in namespace {}", self.cluster),
-            message,
-        };
+    ) -> Result<(Instant, Option<Vec<Machine>>), EvidenceError> {
+        seed.turn().await;
+        let began = Instant::now();
+        let error = |message| EvidenceError::Machines(self.cluster.clone(), message);
         let params = match consistency {
             Consistency::Cached => ListParams::default().match_any(),
             Consistency::Consistent => ListParams::default(),
         };
-        let request = Path::new(Machine::url_path(&(), Some(&self.cluster)))
-            .list(&params)
-            .map_err(|refused| error(refused.to_string()))?;
-        let answer = seed
-            .call_at_turn(seed.client().request::<ObjectList<Machine>>(request))
-            .await;
+        let machines: Api<Machine> = Api::namespaced(seed.client().clone(), &self.cluster);
+        let answer = seed.call_at_turn(machines.list(&params)).await;
         let list = match answer {
             Ok(list) => list,
-            Err(failed) if failed.code() == Some(404) => return Ok(None),
+            Err(failed) if failed.code() == Some(404) => return Ok((began, None)),
             Err(failed) => return Err(error(failed.to_string())),
         };
-        // Any object with items would do as a list, and one without Machines would take all nodes
-        // out of the count: a silent cluster would look like one with nothing to protect.
+        // Any object with items decodes as a list. One without Machines would exclude all nodes: a
+        // silent cluster would look like one with nothing to protect.
         if list.types.kind != MACHINE_LIST {
             let kind = clean(&list.types.kind, MAX_KIND);
-            let came = format!("kind {kind:?} came instead of {MACHINE_LIST}");
-            return Err(error(came));
+            return Err(error(format!(
+                "kind {kind:?} came instead of {MACHINE_LIST}"
+            )));
         }
-        Ok(Some(list.items))
+        Ok((began, Some(list.items)))
     }
 }

@@ -1,12 +1,9 @@
 //! All clusters' loops side by side: watches keep the index, and each change of an assignment goes
 //! to its cluster's loop.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    mem,
-    sync::Arc,
-    time::Duration,
-};
+mod loops;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use kube::{
@@ -14,29 +11,25 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt as _, watcher},
 };
-use tokio::{
-    sync::watch,
-    task::{Id, JoinError, JoinSet},
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+use self::loops::Loops;
 use super::{
     evidence::Evidence,
     guard::Reach,
     instruments::Instruments,
     moment::Origin,
-    probe::{Probe, Shared},
+    probe::Shared,
     recall,
     report::{PolicyReport, Reporter, Writer},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Resources,
-    stance::Presence,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ProbePolicy},
     checks::{Runner, SharedSpread},
-    cluster::{Assignment, Brake, Changed, Index},
+    cluster::{Changed, Index},
     gardener::Cluster,
     observer::look::Means,
     runtime::{
@@ -50,27 +43,25 @@ use crate::{
 
 /// The name of the fleet's pulse.
 const PULSE: &str = "fleet";
-/// A loop that ended by a defect is started again after this long.
-const RESTART: Duration = Duration::from_secs(10);
 
-/// What the prober runs with.
+/// Settings of the prober.
 #[derive(Clone)]
 pub struct Prober {
     /// Reads and reports.
     pub seed: Seed,
     /// Reads and writes dependents.
     pub scale: Seed,
-    /// Whether every policy is taken for one with the mode `DryRun`.
+    /// Treats every policy as one with the mode `DryRun`.
     pub dry_run: bool,
-    /// Makes the runs of the policies' checks.
+    /// Runs the policies' checks.
     pub checks: Runner,
     /// A protection that lasts for longer is reported.
     pub overdue_after: Duration,
-    /// By which others see how it fares.
+    /// Metrics, pulses and readiness.
     pub instruments: Instruments,
 }
 
-/// The watches without which nothing is known.
+/// The watches that the prober depends on.
 struct Watched {
     policies: WatchState,
     healths: WatchState,
@@ -79,14 +70,7 @@ struct Watched {
 
 /// Runs the prober until it is stopped.
 pub async fn run(prober: Prober, stop: CancellationToken) {
-    let Prober {
-        seed,
-        scale,
-        dry_run,
-        checks,
-        overdue_after,
-        instruments,
-    } = prober;
+    let (seed, instruments) = (prober.seed, prober.instruments);
     let watches = &instruments.common.watches;
     let watched = Watched {
         policies: watches.begin("ProbePolicies", "watch-probepolicies"),
@@ -97,28 +81,21 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let Some(known) = stop.run_until_cancelled(known).await else {
         return;
     };
-    let recalled: BTreeMap<Arc<str>, Option<ClusterHealthStatus>> = known
-        .clusters
-        .iter()
-        .filter_map(|health| {
-            let name = health.metadata.name.as_deref()?;
-            Some((Arc::from(name), recall::record(health.status.clone())))
-        })
-        .collect();
-    let policies = known
-        .clusters
-        .iter()
-        .filter_map(|health| {
-            let policy = health.status.as_ref()?.policy.as_deref()?;
-            Some((health.metadata.name.as_deref()?.into(), policy.into()))
-        })
-        .collect();
+    let (mut recalled, mut policies) = (BTreeMap::new(), BTreeMap::new());
+    for health in &known.clusters {
+        if let Some(name) = health.metadata.name.as_deref().map(Arc::<str>::from) {
+            let policy = health.status.as_ref().and_then(|it| it.policy.as_deref());
+            policies.extend(policy.map(|policy| (name.clone(), policy.into())));
+            let record = recall::record(health.status.clone());
+            recalled.insert(name, record.map(Box::new));
+        }
+    }
     let (writer, reporter) = Writer::new(seed.clone(), known);
     let writer = writer.measured(
         instruments.health.clone(),
         instruments.common.pulses.clone(),
     );
-    // Its last reports may be about the end of the loops, so the writer outlives them.
+    // The writer outlives the loops, whose end may cause the last reports.
     let last = CancellationToken::new();
     let writing = tokio::spawn(writer.run(last.clone()));
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), watched.healths.clone());
@@ -133,35 +110,28 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     };
     tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
-    let fleet = Fleet {
-        seed: seed.clone(),
-        dry_run,
-        index: Index::new(policies),
-        shared: Shared {
-            evidence: Evidence::new(seed.clone(), &scale, watches.restarts("Secrets")),
-            reach: Reach {
-                scale,
-                resources,
-                dry_run,
-                metrics: instruments.prober.clone(),
-            },
-            looks: Means::new(instruments.prober.durations(), checks.clone()),
-            checks,
-            spread: SharedSpread::default(),
-            reporter: reporter.clone(),
-            origin: Origin::new(Instant::now().into_std()),
-            overdue_after,
+    let shared = Shared {
+        evidence: Evidence::new(seed.clone(), &prober.scale, watches.restarts("Secrets")),
+        reach: Reach {
+            scale: prober.scale,
+            resources,
+            dry_run: prober.dry_run,
+            metrics: instruments.prober.clone(),
         },
+        looks: Means::new(instruments.prober.durations(), prober.checks.clone()),
+        checks: prober.checks,
+        spread: SharedSpread::default(),
+        reporter: reporter.clone(),
+        origin: Origin::new(Instant::now().into_std()),
+        overdue_after: prober.overdue_after,
+    };
+    let fleet = Fleet {
+        dry_run: prober.dry_run,
+        index: Index::new(policies),
+        loops: Loops::new(seed.clone(), shared, recalled),
+        seed,
         reporter,
         needs,
-        recalled,
-        loops: BTreeMap::new(),
-        gone: BTreeMap::new(),
-        stop: CancellationToken::new(),
-        tasks: JoinSet::new(),
-        names: HashMap::new(),
-        restarts: BTreeMap::new(),
-        started: false,
         watched,
         pulse: instruments.common.pulses.begin(PULSE),
     };
@@ -171,7 +141,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let _ = writing.await;
 }
 
-/// Tells the writer of ClusterHealths that somebody else deletes.
+/// Passes the ClusterHealths that others delete on to their writer.
 async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState) {
     let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
     let mut events = events(watcher(api, watcher::Config::default()), state);
@@ -180,60 +150,16 @@ async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState
     }
 }
 
-/// The policy that is responsible for a cluster.
-fn responsible(presence: &Presence) -> Option<Arc<str>> {
-    let Presence::There(assignment) = presence else {
-        return None;
-    };
-    let policy = assignment.selected.as_ref().or(assignment.former.as_ref());
-    policy.map(|policy| policy.policy.clone())
-}
-
-/// Tells a loop that its Cluster is gone, and only then the writer: until it has reported, a loop holds on
-/// to what it reports by, so that no report by what was before can follow, and bring the record back.
-fn tell_gone(
-    name: &Arc<str>,
-    brake: Brake,
-    running: &watch::Sender<Presence>,
-    reporter: &Reporter,
-) {
-    running.send_replace(Presence::Gone(brake));
-    reporter.cluster_gone(name);
-}
-
 struct Fleet {
     seed: Seed,
     dry_run: bool,
     index: Index,
-    shared: Shared,
+    loops: Loops,
     reporter: Reporter,
-    /// What is reviewed ahead.
+    /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
-    /// The ClusterHealths that an earlier run has left, with what they say.
-    recalled: BTreeMap<Arc<str>, Option<ClusterHealthStatus>>,
-    /// What the index says goes to each loop.
-    loops: BTreeMap<Arc<str>, watch::Sender<Presence>>,
-    /// Clusters that are gone while their loops run, and the policy that was responsible last.
-    gone: BTreeMap<Arc<str>, Arc<str>>,
-    /// Ends all loops.
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
-    names: HashMap<Id, Arc<str>>,
-    /// Loops that ended by a defect, and when they are started again.
-    restarts: BTreeMap<Arc<str>, Instant>,
-    /// Whether all objects have been listed once: clusters that come later are new.
-    started: bool,
     watched: Watched,
     pulse: Pulse,
-}
-
-/// What is known of a cluster when its loop starts.
-enum Recall {
-    /// What its ClusterHealth said when the operator started.
-    Known(Option<Box<ClusterHealthStatus>>),
-    /// What its ClusterHealth says now: the loop before ended by a defect, and took with it what it
-    /// knew.
-    Read,
 }
 
 impl Fleet {
@@ -255,165 +181,46 @@ impl Fleet {
         let mut clusters = events(clusters, self.watched.clusters.clone());
         loop {
             self.pulse.beat();
-            let restart = self.restarts.values().min().copied();
+            let restart = self.loops.next_restart();
             let (about_policies, changed) = tokio::select! {
                 // Policies first: they decide what the clusters' events mean.
                 biased;
                 () = stop.cancelled() => break,
                 Some(event) = policies.next() => (true, self.index.policy_event(event)),
                 Some(event) = clusters.next() => (false, self.index.cluster_event(event)),
-                Some(ended) = self.tasks.join_next_with_id() => {
-                    self.ended(ended);
+                Some(ended) = self.loops.tasks.join_next_with_id() => {
+                    if self.loops.ended(ended, &mut self.index) {
+                        self.report_policies();
+                    }
                     continue;
                 }
                 () = until(restart) => {
-                    self.restart();
+                    self.loops.restart(&self.index);
                     continue;
                 }
                 () = self.pulse.due() => continue,
             };
             self.apply(about_policies, &changed);
         }
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
+        self.loops.stop().await;
     }
 
-    /// Tells the loops and the reporter what has changed.
+    /// Passes changes on to the loops and the reporter.
     fn apply(&mut self, about_policies: bool, changed: &Changed) {
-        if !self.index.synced() || (self.started && changed.is_empty() && !about_policies) {
+        let waits = !self.index.synced();
+        if waits || (self.loops.started && changed.is_empty() && !about_policies) {
             return;
         }
         for name in changed {
-            self.assign(name);
+            self.loops.assign(name, &self.index);
         }
         if about_policies {
-            for name in self.gone.keys() {
-                if let Some(running) = self.loops.get(name) {
-                    running.send_replace(Presence::Gone(self.brake(name)));
-                }
-            }
+            self.loops.brake_gone(&self.index);
         }
-        if !mem::replace(&mut self.started, true) {
-            // What is left of it is about Clusters that went while nobody watched.
-            for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
-                self.assign(&name);
-            }
+        if !self.loops.started {
+            self.loops.assign_recalled(&self.index);
         }
         self.report_policies();
-    }
-
-    fn assign(&mut self, name: &Arc<str>) {
-        let assignment = self.index.assignment(name).cloned();
-        if let Some(running) = self.loops.get(name) {
-            match assignment {
-                Some(assignment) => {
-                    self.gone.remove(name);
-                    running.send_replace(Presence::There(Box::new(assignment)));
-                }
-                None => {
-                    if let Some(policy) = responsible(&running.borrow()) {
-                        self.gone.insert(name.clone(), policy);
-                    }
-                    tell_gone(name, self.brake(name), running, &self.reporter);
-                }
-            }
-            return;
-        }
-        // It is started again when it is time, by the assignment of then.
-        if self.restarts.contains_key(name) {
-            return;
-        }
-        let known = self.recalled.remove(name);
-        let wanted = |it: &Assignment| it.selected.is_some() || it.former.is_some();
-        // What is known of one that nobody selects may be a debt; if nothing is, its ClusterHealth goes.
-        if known.is_some() || assignment.as_ref().is_some_and(wanted) {
-            let known = known.flatten().map(Box::new);
-            self.start(name, assignment, Recall::Known(known));
-        }
-    }
-
-    /// What the policy holds back that was responsible last for a Cluster that is gone.
-    fn brake(&self, cluster: &str) -> Brake {
-        let policy = self.gone.get(cluster);
-        let policy = policy.and_then(|policy| self.index.policy_view(policy));
-        policy.map(|view| view.policy.brake).unwrap_or_default()
-    }
-
-    fn start(&mut self, name: &Arc<str>, assignment: Option<Assignment>, recall: Recall) {
-        let presence = match (assignment, &recall) {
-            (Some(assignment), _) => Presence::There(Box::new(assignment)),
-            (None, Recall::Known(Some(known))) => {
-                if let Some(policy) = &known.policy {
-                    self.gone.insert(name.clone(), policy.as_str().into());
-                }
-                Presence::Gone(self.brake(name))
-            }
-            (None, _) => Presence::Gone(self.brake(name)),
-        };
-        let (sender, receiver) = watch::channel(presence);
-        let stop = self.stop.clone();
-        let (name_of, shared) = (name.clone(), self.shared.clone());
-        let seed = self.seed.clone();
-        let from_the_start = !self.started;
-        let task = self.tasks.spawn(async move {
-            let known = match recall {
-                Recall::Known(known) => known,
-                Recall::Read => {
-                    let read = Box::pin(recall::read(&seed, &name_of));
-                    match stop.run_until_cancelled(read).await {
-                        Some(read) => read.map(Box::new),
-                        None => return,
-                    }
-                }
-            };
-            let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
-            // A future has room for all that is ever moved into it, and for whatever it may ever
-            // wait for, as long as it lives: hence the boxes, here and in the loop.
-            Box::new(probe).run(stop).await;
-        });
-        self.names.insert(task.id(), name.clone());
-        self.loops.insert(name.clone(), sender);
-    }
-
-    /// A loop has ended: its cluster is let go, or gone, or the loop had a defect.
-    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
-        let id = match &ended {
-            Ok((id, ())) => *id,
-            Err(error) => error.id(),
-        };
-        let Some(name) = self.names.remove(&id) else {
-            return;
-        };
-        self.loops.remove(&name);
-        self.gone.remove(&name);
-        match ended {
-            Ok(_) => match self.index.assignment(&name) {
-                // It was selected, or created, again while its loop was ending.
-                Some(assignment) if assignment.selected.is_some() => self.assign(&name),
-                _ => {
-                    self.index.forget(&name);
-                    self.reporter.cluster_unselected(&name);
-                    self.report_policies();
-                }
-            },
-            Err(error) => {
-                tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
-                self.restarts.insert(name, Instant::now() + RESTART);
-            }
-        }
-    }
-
-    fn restart(&mut self) {
-        let now = Instant::now();
-        let due: Vec<_> = self
-            .restarts
-            .extract_if(.., |_, at| *at <= now)
-            .map(|(name, _)| name)
-            .collect();
-        for name in due {
-            let assignment = self.index.assignment(&name).cloned();
-            self.start(&name, assignment, Recall::Read);
-        }
     }
 
     fn report_policies(&self) {
@@ -440,37 +247,5 @@ impl Fleet {
             *known = needs;
             changed
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::Barrier, thread};
-
-    use super::*;
-
-    /// A loop is about to report, on another thread, and what it has seen is that the Cluster is there.
-    #[test]
-    fn no_report_follows_the_word_that_a_cluster_is_gone() {
-        let name: Arc<str> = "a".into();
-        for _ in 0..200 {
-            let (reporter, mut told) = Reporter::tapped(&name);
-            let (running, presence) = watch::channel(Presence::Gone(Brake::default()));
-            let both = Barrier::new(2);
-            thread::scope(|scope| {
-                let seen = presence.borrow();
-                scope.spawn(|| {
-                    both.wait();
-                    tell_gone(&name, Brake::default(), &running, &reporter);
-                });
-                both.wait();
-                for _ in 0..100 {
-                    thread::yield_now();
-                }
-                reporter.exec_tolerated(&name, "report".to_owned(), String::new());
-                drop(seen);
-            });
-            assert_eq!([told(), told()], [Some("event"), Some("gone")]);
-        }
     }
 }

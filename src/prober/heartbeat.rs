@@ -1,4 +1,4 @@
-//! When was each node lease last renewed? The only home of a lease's age.
+//! The last renewal of each node lease: the only home of a lease's age.
 //!
 //! Ages are measured on the API server's clock, never on a node's: the server stamps the
 //! managedFields entry that owns `f:renewTime` whenever the value changes, and the `Date` of the
@@ -19,13 +19,13 @@ use crate::shoot::{Lease, RenewTime, Uid};
 
 /// A stamp may lie this far beyond the response's own `Date`: both are rounded down.
 const STAMP_AHEAD_SECONDS: i64 = 1;
-/// How much longer one renewal may be under way than another, between the node's reading its clock
-/// and the server's stamp.
+/// Judgement: the most by which two renewals differ in the time from the node's reading of its
+/// clock to the server's stamp.
 const LATENCY: i128 = SECOND / 10;
 
 /// A kubelet renews its lease at a quarter of `leaseDurationSeconds`, here of that in milliseconds.
 const MILLIS_BETWEEN_RENEWALS_PER_SECOND: u64 = 1000 / 4;
-/// What a kubelet does by default (40 s leases), used where a lease does not say.
+/// The kubelet's default, for leases of 40 s; used where a lease does not say.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ pub struct LeaseSnapshot<'a> {
     pub leases: &'a [Lease],
 }
 
-/// What became of a snapshot.
+/// The use of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intake {
     /// A cache older than one seen before answered: nothing was learnt, read again consistently.
@@ -94,7 +94,7 @@ pub struct Heartbeats {
     last_consistent: Option<Moment>,
     /// In their order, since a thousand shoots with a table of hashes each take twice the memory.
     names: Arc<LeaseNames>,
-    /// What is known of the lease of each name.
+    /// One per name.
     beats: Vec<Heartbeat>,
 }
 
@@ -103,7 +103,8 @@ impl Heartbeats {
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
         let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
         in_order.sort_by(|one, other| one.name.cmp(&other.name));
-        let rolled_back = snapshot.resource_version < self.newest || self.is_newer_than(&in_order);
+        let rolled_back =
+            snapshot.resource_version < self.newest || self.is_ahead_of_any(&in_order);
         if rolled_back && !snapshot.consistent {
             return Intake::Stale;
         }
@@ -177,24 +178,14 @@ impl Heartbeats {
         renewed.filter_map(|window| window.earliest).max()
     }
 
-    /// The number of leases that the last list held.
-    pub fn len(&self) -> usize {
-        self.beats.len()
-    }
-
-    /// Whether the last list was empty.
-    pub fn is_empty(&self) -> bool {
-        self.beats.is_empty()
-    }
-
-    /// Whether one of these leases, in the order of their names, is in a state before one seen. That
-    /// tells a restored etcd even if its revision has caught up since.
-    fn is_newer_than(&self, leases: &[&Lease]) -> bool {
+    /// Whether one of these leases, in the order of their names, is in an older state than one seen
+    /// before. That shows a restored etcd even if its revision has caught up since.
+    fn is_ahead_of_any(&self, leases: &[&Lease]) -> bool {
         let mut known = self.iter().peekable();
         leases.iter().any(|lease| {
             while known.next_if(|(name, _)| *name < &*lease.name).is_some() {}
             let known = known.peek().filter(|(name, _)| *name == &*lease.name);
-            known.is_some_and(|(_, known)| known.is_newer_than(lease))
+            known.is_some_and(|(_, known)| known.is_ahead_of(lease))
         })
     }
 
@@ -216,14 +207,11 @@ impl Heartbeats {
         date: Option<i64>,
         snapshot: &LeaseSnapshot<'_>,
     ) -> Heartbeat {
-        let renewed = match &known {
-            Some(known) => {
-                lease.renew_time != known.value && lease.resource_version > known.resource_version
-            }
-            None => true,
+        let is_renewed = |known: &Heartbeat| {
+            lease.renew_time != known.value && lease.resource_version > known.resource_version
         };
         let mut beat = match known {
-            Some(known) if !renewed => known,
+            Some(known) if !is_renewed(&known) => known,
             known => self.renewal(known, lease, date, snapshot),
         };
         if let (Some(stamp), Some(clock)) = (beat.stamp, &self.clock) {
@@ -259,18 +247,15 @@ impl Heartbeats {
             earliest: not_before,
             latest: snapshot.finished,
         };
-        let stamp = lease
-            .stamp
-            .zip(date)
-            .filter(|(stamp, date)| *stamp <= date.saturating_add(STAMP_AHEAD_SECONDS))
-            .zip(self.clock.as_ref())
-            .filter(|((stamp, _), clock)| *stamp >= clock.strayed)
-            .map(|((seconds, _), clock)| Stamp {
-                seconds,
-                epoch: clock.epoch,
-            });
+        let clock = self.clock.as_ref();
+        let stamp = lease.stamp.zip(date).zip(clock);
+        let stamp = stamp.and_then(|((seconds, date), clock)| {
+            let range = clock.strayed..=date.saturating_add(STAMP_AHEAD_SECONDS);
+            let epoch = clock.epoch;
+            range.contains(&seconds).then_some(Stamp { seconds, epoch })
+        });
         let stamped = stamp
-            .zip(self.clock.as_ref())
+            .zip(clock)
             .and_then(|(stamp, clock)| clock.window_of(stamp));
         let window = seen.narrowed_by(stamped);
 
@@ -314,8 +299,8 @@ impl Heartbeat {
         self.resource_version
     }
 
-    /// Whether the lease is seen in a state before this one.
-    fn is_newer_than(&self, lease: &Lease) -> bool {
+    /// Whether this was seen in a newer state than the lease shows.
+    fn is_ahead_of(&self, lease: &Lease) -> bool {
         // Without a renewTime its resourceVersion may not have been readable either.
         lease.renew_time.is_some()
             && self.uid == lease.uid
@@ -347,14 +332,11 @@ fn millis(period: Duration) -> u32 {
 }
 
 fn renewal_period(lease_duration_seconds: Option<i32>) -> Duration {
-    match lease_duration_seconds {
-        Some(seconds) => {
-            let seconds = u64::try_from(seconds).unwrap_or(0);
-            Duration::from_millis(seconds * MILLIS_BETWEEN_RENEWALS_PER_SECOND)
-                .clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
-        }
-        None => DEFAULT_PERIOD,
-    }
+    lease_duration_seconds.map_or(DEFAULT_PERIOD, |seconds| {
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        Duration::from_millis(seconds * MILLIS_BETWEEN_RENEWALS_PER_SECOND)
+            .clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Everything by which others see how the prober fares.
+//! Metrics, pulses and readiness of the prober.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// What the prober tells its metrics, its pulse and its readiness to. Clones are the same.
+/// The prober's metrics, pulses and readiness. Clones count for the same.
 #[derive(Clone, Debug)]
 pub struct Instruments {
     /// Probes and scale operations.
@@ -24,13 +24,13 @@ pub struct Instruments {
     pub exec_budget: BudgetMetrics,
     /// Checks of clusters.
     pub checks: CheckMetrics,
-    /// What every component has.
+    /// The instruments of every component.
     pub common: Common,
 }
 
 impl Instruments {
-    /// Instruments, and the registry that shows all of them; with series for each cluster only if
-    /// told so.
+    /// Instruments, and the registry that shows all of them. `cluster_metrics` adds series for each
+    /// cluster.
     pub fn new(cluster_metrics: bool) -> (Self, Registry) {
         let mut registry = Registry::default();
         let (common, [scale_budget, exec_budget]) =

@@ -1,15 +1,13 @@
-//! What the prober counts: probes, verdicts, what is scaled, and for how long clusters are protected.
-//!
-//! A healthy probe costs a few additions: its counters are looked up once.
+//! What the prober counts: probes, verdicts, what is scaled, and for how long clusters are
+//! protected.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+use prometheus_client::metrics::{
+    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 use tokio::time::Instant;
 
@@ -26,7 +24,7 @@ use crate::{
     runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
 };
 
-/// The target is a second; what is written later than the grace is of no use.
+/// The target is one second; a write after the grace comes too late.
 const REACTION_SECONDS: [f64; 15] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
@@ -37,90 +35,67 @@ const PROTECTION_SECONDS: [f64; 10] = [
     30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
 ];
 
+/// The names and values of labels.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+
 /// The prober's metrics.
 #[derive(Debug)]
 pub struct ProberMetrics {
-    probes: Family<ResultLabel, Counter>,
+    probes: Counters<1>,
     durations: ProbeMetrics,
-    succeeded: (Counter, Histogram),
     probing: Gauge,
-    verdicts: Family<VerdictLabels, Counter>,
-    healthy: Counter,
-    evidence_failures: Family<ReasonLabel, Counter>,
+    verdicts: Counters<2>,
+    evidence_failures: Counters<1>,
     decision_lease_age: Histogram,
     reaction: Histogram,
     flows: Gauge,
-    operations: Family<OperationLabels, Counter>,
-    scale_failures: Family<ReasonLabel, Counter>,
+    operations: Counters<2>,
+    scale_failures: Counters<1>,
     protections: Histogram,
     protected: Arc<ProtectedTime>,
-    /// Clusters by state.
-    pub observer: ObserverMetrics,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct VerdictLabels {
-    verdict: &'static str,
-    reason: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabels {
-    direction: &'static str,
-    result: &'static str,
+    pub(super) observer: ObserverMetrics,
 }
 
 impl Default for ProberMetrics {
     fn default() -> Self {
-        let probes: Family<ResultLabel, Counter> = Family::default();
-        let durations = ProbeMetrics::default();
-        let verdicts: Family<VerdictLabels, Counter> = Family::default();
-        let operations: Family<OperationLabels, Counter> = Family::default();
-        // A rise from nothing is none for Prometheus: what alerts are about is there from the start.
-        for result in ["failure", "throttled"] {
-            drop(probes.get_or_create(&ResultLabel { result }));
+        let (probes, operations) = (Counters::default(), Counters::default());
+        let (verdicts, durations) = (Counters::default(), ProbeMetrics::default());
+        // Prometheus sees no increase in a series that appears: those of alerts are there from the
+        // start.
+        for result in ["success", "failure", "throttled"] {
+            drop(probes.get_or_create(&[("result", result)]));
         }
         for direction in ["down", "up", "release", "look"] {
             for result in ["success", "failure", "late", "interrupted"] {
-                drop(operations.get_or_create(&OperationLabels { direction, result }));
+                drop(operations.get_or_create(&[("direction", direction), ("result", result)]));
             }
         }
-        let result = "success";
+        drop(verdicts.get_or_create(&verdict_labels(Verdict::Healthy)));
+        drop(durations.duration(ProbeType::Leases, ProbeResult::Success));
         Self {
-            succeeded: (
-                probes.get_or_create_owned(&ResultLabel { result }),
-                durations.duration(ProbeType::Leases, ProbeResult::Success),
-            ),
-            healthy: verdicts.get_or_create_owned(&verdict_labels(Verdict::Healthy)),
             probes,
             durations,
             probing: Gauge::default(),
             verdicts,
-            evidence_failures: Family::default(),
+            evidence_failures: Counters::default(),
             decision_lease_age: Histogram::new(LEASE_AGE_SECONDS),
             reaction: Histogram::new(REACTION_SECONDS),
             flows: Gauge::default(),
             operations,
-            scale_failures: Family::default(),
+            scale_failures: Counters::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
-            protected: Arc::default(),
+            protected: Arc::new(ProtectedTime {
+                origin: Instant::now(),
+                spans: Mutex::default(),
+            }),
             observer: ObserverMetrics::default(),
         }
     }
 }
 
 impl ProberMetrics {
-    /// Shows them.
+    /// Adds the metrics to a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "probes",
@@ -191,44 +166,42 @@ impl ProberMetrics {
             "protected_seconds",
             &[],
             "Time for which clusters were protected by this process, summed over all clusters",
-            Computed::counter(move || Some(protected.total().as_secs_f64())),
+            Computed::counter(move || Some(protected.seconds())),
         );
         self.observer.register(registry);
     }
 
-    /// How long it takes to look at a cluster, for what does so in other ways.
-    pub fn durations(&self) -> ProbeMetrics {
+    /// Durations of all ways to look at a cluster; clones count for the same.
+    pub(super) fn durations(&self) -> ProbeMetrics {
         self.durations.clone()
     }
 
-    /// A probe begins.
-    pub fn probe(self: &Arc<Self>) -> Probing {
-        let metrics = self.clone();
-        metrics.probing.inc();
+    /// Counts a probe that begins.
+    pub(super) fn probe(self: &Arc<Self>) -> Probing {
         Probing {
-            metrics,
+            metrics: self.clone(),
             began: Instant::now(),
+            _in_flight: InFlight::new(&self.probing),
         }
     }
 
-    /// A run over the dependents begins; it lasts for as long as what is returned.
-    pub fn flow(self: &Arc<Self>) -> Flowing {
-        self.flows.inc();
-        Flowing(self.clone())
+    /// Counts a flow that begins, until the returned value is dropped.
+    pub(super) fn flow(&self) -> Flowing {
+        InFlight::new(&self.flows)
     }
 
-    /// A cluster is to be scaled down, since leases of this age are expired.
-    pub fn decided(&self, lease_age: Duration) {
+    /// Records the age of the expired leases when it was decided to scale a cluster down.
+    pub(super) fn decided(&self, lease_age: Duration) {
         self.decision_lease_age.observe(lease_age.as_secs_f64());
     }
 
-    /// The first write of a scale-down has landed, so long after the outage was provable.
-    pub fn reacted(&self, after: Duration) {
+    /// Records the time from a provable outage to the first write of the scale-down.
+    pub(super) fn reacted(&self, after: Duration) {
         self.reaction.observe(after.as_secs_f64());
     }
 
-    /// A flow with this aim did something to a dependent.
-    pub fn did(&self, aim: Aim, what: &What) {
+    /// Counts what a flow with this aim did to a dependent.
+    pub(super) fn did(&self, aim: Aim, what: &What) {
         let aimed = match aim {
             Aim::Protect => "down",
             Aim::Restore => "up",
@@ -243,120 +216,110 @@ impl ProberMetrics {
             What::Late(_) => (aimed, "late"),
             What::Interrupted(_) => (aimed, "interrupted"),
             What::Failed(error, _) => {
-                let reason = error.reason();
-                self.scale_failures
-                    .get_or_create(&ReasonLabel { reason })
-                    .inc();
+                count(&self.scale_failures, [("reason", error.reason())]);
                 (aimed, "failure")
             }
         };
-        let labels = OperationLabels { direction, result };
-        self.operations.get_or_create(&labels).inc();
+        let labels = [("direction", direction), ("result", result)];
+        count(&self.operations, labels);
     }
 
-    /// A cluster is protected; it is for as long as what is returned.
-    pub fn protect(&self) -> Protecting {
+    /// Counts a cluster as protected until the returned value is dropped.
+    pub(super) fn protect(&self) -> Protecting {
+        self.protected.change(1);
         Protecting {
-            began: self.protected.open(),
             time: self.protected.clone(),
             lengths: self.protections.clone(),
         }
     }
 }
 
-fn verdict_labels(verdict: Verdict) -> VerdictLabels {
-    VerdictLabels {
-        verdict: match verdict {
-            Verdict::Healthy => "healthy",
-            Verdict::Outage => "outage",
-            Verdict::Undetermined(_) => "undetermined",
-        },
-        reason: verdict_reason(verdict),
-    }
+fn count<const N: usize>(counters: &Counters<N>, labels: Labels<N>) {
+    counters.get_or_create(&labels).inc();
 }
 
-/// A probe that is under way. One that is given up is not counted.
-#[derive(Debug)]
-pub struct Probing {
-    metrics: Arc<ProberMetrics>,
-    began: Instant,
-}
-
-impl Probing {
-    /// It has ended.
-    pub fn ended(self, outcome: &Result<Conclusion, EvidenceError>) {
-        let (metrics, took) = (&self.metrics, self.began.elapsed().as_secs_f64());
-        let error = match outcome {
-            Ok(conclusion) => {
-                let (count, duration) = &metrics.succeeded;
-                count.inc();
-                duration.observe(took);
-                match conclusion.verdict {
-                    Verdict::Healthy => metrics.healthy.inc(),
-                    verdict => metrics
-                        .verdicts
-                        .get_or_create(&verdict_labels(verdict))
-                        .inc(),
-                };
-                return;
-            }
-            Err(error) => error,
-        };
-        let (result, ended) = match error.throttled() {
-            Some(_) => ("throttled", ProbeResult::Throttled),
-            None => ("failure", ProbeResult::Failure),
-        };
-        let reason = error.reason();
-        metrics.probes.get_or_create(&ResultLabel { result }).inc();
-        metrics
-            .durations
-            .duration(ProbeType::Leases, ended)
-            .observe(took);
-        metrics
-            .evidence_failures
-            .get_or_create(&ReasonLabel { reason })
-            .inc();
-    }
-}
-
-impl Drop for Probing {
-    fn drop(&mut self) {
-        self.metrics.probing.dec();
-    }
+fn verdict_labels(verdict: Verdict) -> Labels<2> {
+    let name = match verdict {
+        Verdict::Healthy => "healthy",
+        Verdict::Outage => "outage",
+        Verdict::Undetermined(_) => "undetermined",
+    };
+    let reason = verdict_reason(verdict);
+    [("verdict", name), ("reason", reason)]
 }
 
 /// A flow that is under way.
-#[derive(Debug)]
-pub struct Flowing(Arc<ProberMetrics>);
+pub(super) type Flowing = InFlight;
 
-impl Drop for Flowing {
+/// Counts in a gauge until it is dropped.
+#[derive(Debug)]
+pub(super) struct InFlight(Gauge);
+
+impl InFlight {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.flows.dec();
+        self.0.dec();
+    }
+}
+
+/// A probe that is under way. One that is dropped has no result.
+#[derive(Debug)]
+pub(super) struct Probing {
+    metrics: Arc<ProberMetrics>,
+    began: Instant,
+    _in_flight: InFlight,
+}
+
+impl Probing {
+    /// Counts the result.
+    pub(super) fn ended(self, outcome: &Result<Conclusion, EvidenceError>) {
+        let (metrics, took) = (&self.metrics, self.began.elapsed());
+        let (result, ended) = match outcome {
+            Ok(conclusion) => {
+                count(&metrics.verdicts, verdict_labels(conclusion.verdict));
+                ("success", ProbeResult::Success)
+            }
+            Err(error) => {
+                count(&metrics.evidence_failures, [("reason", error.reason())]);
+                match error.throttled() {
+                    Some(_) => ("throttled", ProbeResult::Throttled),
+                    None => ("failure", ProbeResult::Failure),
+                }
+            }
+        };
+        count(&metrics.probes, [("result", result)]);
+        let duration = metrics.durations.duration(ProbeType::Leases, ended);
+        duration.observe(took.as_secs_f64());
     }
 }
 
 /// A cluster that is protected.
 #[derive(Debug)]
-pub struct Protecting {
+pub(super) struct Protecting {
     time: Arc<ProtectedTime>,
-    began: Duration,
     lengths: Histogram,
 }
 
 impl Protecting {
-    /// It is not any more, after so long a time, that under an earlier process included.
-    pub fn ended(self, length: Duration) {
+    /// Records the length of a protection that ends, with its time under earlier processes.
+    pub(super) fn ended(self, length: Duration) {
         self.lengths.observe(length.as_secs_f64());
     }
 }
 
 impl Drop for Protecting {
     fn drop(&mut self) {
-        self.time.close(self.began);
+        self.time.change(-1);
     }
 }
 
-/// The time for which clusters are protected, correct at any moment, and without a look at each.
+/// The time for which clusters are protected, summed over all of them, without a look at each.
 #[derive(Debug)]
 struct ProtectedTime {
     /// All times count from here.
@@ -366,47 +329,29 @@ struct ProtectedTime {
 
 #[derive(Debug, Default)]
 struct Spans {
-    /// Of those that have ended.
-    closed: Duration,
-    open: u32,
-    /// The sum of their beginnings.
-    beginnings: Duration,
-}
-
-impl Default for ProtectedTime {
-    fn default() -> Self {
-        Self {
-            origin: Instant::now(),
-            spans: Mutex::default(),
-        }
-    }
+    open: i128,
+    /// The ends of all spans that have ended, less the beginnings of all, in nanoseconds.
+    total: i128,
 }
 
 impl ProtectedTime {
-    fn open(&self) -> Duration {
-        let began = self.origin.elapsed();
-        let mut spans = self.lock();
-        spans.open += 1;
-        spans.beginnings += began;
-        began
+    /// Opens so many spans, or closes them.
+    fn change(&self, spans: i128) {
+        self.with(|known, now| {
+            known.open += spans;
+            known.total -= spans * now;
+        });
     }
 
-    fn close(&self, began: Duration) {
-        let now = self.origin.elapsed();
-        let mut spans = self.lock();
-        spans.open = spans.open.saturating_sub(1);
-        spans.beginnings = spans.beginnings.saturating_sub(began);
-        spans.closed += now.saturating_sub(began);
+    fn seconds(&self) -> f64 {
+        self.with(|spans, now| (spans.total + spans.open * now) as f64 / 1e9)
     }
 
-    fn total(&self) -> Duration {
-        let now = self.origin.elapsed();
-        let spans = self.lock();
-        spans.closed + (now * spans.open).saturating_sub(spans.beginnings)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Spans> {
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<T>(&self, run: impl FnOnce(&mut Spans, i128) -> T) -> T {
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the total never falls.
+        let now = self.origin.elapsed().as_nanos().cast_signed();
+        run(&mut spans, now)
     }
 }
 
@@ -421,21 +366,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn protected_time_is_right_at_any_moment() {
         let metrics = ProberMetrics::default();
-        let total = || metrics.protected.total();
-        assert_eq!(total(), Duration::ZERO);
+        let total = || metrics.protected.seconds();
+        assert_eq!(total(), 0.0);
         advance(SECOND * 5).await;
         let first = metrics.protect();
         advance(SECOND * 2).await;
-        assert_eq!(total(), SECOND * 2);
+        assert_eq!(total(), 2.0);
         let second = metrics.protect();
         advance(SECOND * 3).await;
-        assert_eq!(total(), SECOND * 8);
+        assert_eq!(total(), 8.0);
         first.ended(SECOND * 5);
         advance(SECOND * 10).await;
-        assert_eq!(total(), SECOND * 18);
+        assert_eq!(total(), 18.0);
         // Its loop has ended without letting go.
         drop(second);
         advance(SECOND * 10).await;
-        assert_eq!(total(), SECOND * 18);
+        assert_eq!(total(), 18.0);
     }
 }

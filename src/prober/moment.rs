@@ -12,8 +12,7 @@ use std::{
 /// [`Instant`] cannot express a point before the machine booted, where a lease may well have been
 /// renewed. Arithmetic saturates at ±292 years.
 ///
-/// Some are kept of each of a hundred thousand leases, so one that there may be takes no more room than
-/// one that there is.
+/// `Option<Moment>` must be no larger than `Moment`: there are several for each of 100,000 leases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(NonZeroU64);
 
@@ -50,6 +49,12 @@ impl Moment {
     pub fn since(self, earlier: Moment) -> Duration {
         let nanos = self.nanos() - earlier.nanos();
         Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::ORIGIN
     }
 }
 

@@ -1,7 +1,7 @@
-//! Is the silence proven? Consistent reads without a gap, while somebody writes.
+//! The proof of silence: consistent reads without a gap, while other clients write.
 //!
 //! An API server, an etcd or an operator that was itself away leaves every lease looking old until
-//! the kubelets renew. Whoever acted on that would harm a healthy cluster, so silence counts only
+//! the kubelets renew. Acting on that would harm a healthy cluster, so silence counts only
 //! once it has been watched for 1.5 renewal periods on a server that provably answers and accepts
 //! writes.
 
@@ -10,19 +10,19 @@ use std::time::Duration;
 use super::moment::Moment;
 
 /// Reads of a suspect cluster are at most a third of a renewal period apart.
-pub const READS_PER_PERIOD: u32 = 3;
-/// How long the silence must have been watched, in renewal periods.
+pub(super) const READS_PER_PERIOD: u32 = 3;
+/// Judgement: the time for which the silence must have been watched, in renewal periods.
 const PERIODS: f64 = 1.5;
-/// An idle API server still writes its own identity lease every 10 s.
+/// An idle kube-apiserver still writes its own identity lease every 10 s.
 const IDLE_WRITES: Duration = Duration::from_secs(15);
 
-/// A consistent read that follows a cached one at once is to learn nothing less than if it had been made
-/// in its place.
+/// A consistent read this soon after a cached one counts the write that the cached one noticed, as
+/// if it had been made in its place.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The run of consistent reads that a verdict may rest on.
 #[derive(Clone, Debug, Default)]
-pub struct Proof {
+pub(super) struct Proof {
     run: Option<Run>,
     /// Kept over a broken run: what is known of writes.
     revision: Option<Revision>,
@@ -36,11 +36,11 @@ pub struct Proof {
 struct Run {
     /// The start of the first read.
     began: Moment,
-    /// Since when it counts: not before the first sign of writes.
+    /// The start of the first read that counts: not before the first sign of writes.
     since: Moment,
     last: Moment,
-    /// Whether the server is known to have accepted writes by then: before, kubelets could not
-    /// have been heard.
+    /// The server is known to have accepted writes by then: before, renewals could not have
+    /// arrived.
     writable: bool,
 }
 
@@ -48,10 +48,10 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Revision {
     number: u64,
-    /// It was written later than this, if that is known: a list that showed less was no older. The first
+    /// A lower bound of the time of the write: a list from then showed less. The first revision
     /// counts as written when it was seen, since no run began before.
     after: Option<Moment>,
-    /// It was the highest then, if that is known.
+    /// A time at which it was still the highest.
     as_of: Option<Moment>,
     /// Start of the last read that showed it.
     last_seen: Moment,
@@ -59,52 +59,58 @@ struct Revision {
 
 /// Where a list of leases came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     /// It is not older than the request for it.
     Consistent,
-    /// A cache. How far behind it is nobody says, only that it is no older than the last renewal that
-    /// the list shows, if that is known.
+    /// A cache of unknown age. It is no older than the last renewal that the list shows, if that is
+    /// known.
     Cache {
-        /// Not after that renewal.
+        /// A lower bound of that renewal.
         renewed: Option<Moment>,
     },
 }
 
-/// What a read tells of writes since the one before.
+/// The writes that a read shows since the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
-    /// There was none, or nothing to compare with.
+    /// No write, or nothing to compare with.
     Unseen,
-    /// There was one.
+    /// A write.
     Noticed,
-    /// There was one, after a time in which there may have been none.
+    /// A write after a time in which there may have been none.
     Resumed,
 }
 
 /// Whether silence may be acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(super) enum Standing {
     /// Watched long enough, and the server accepts writes.
     Proven,
-    /// Not watched long enough; so it is at the given moment if no read fails until then.
+    /// Watched long enough at the given moment, if no read fails until then.
     Pending(Moment),
-    /// Watched long enough, but nobody has written for too long.
+    /// Watched long enough, but no client has written for too long.
     NoWrites,
 }
 
 impl Proof {
-    /// How long silence must be watched.
-    pub fn length(period: Duration) -> Duration {
+    /// The time for which silence must be watched.
+    pub(super) fn length(period: Duration) -> Duration {
         period.mul_f64(PERIODS)
     }
 
-    /// Within this, somebody must have written.
-    pub fn write_window(period: Duration) -> Duration {
+    /// The time within which a client must have written.
+    pub(super) fn write_window(period: Duration) -> Duration {
         Self::length(period).max(IDLE_WRITES)
     }
 
     /// A read of the leases that was started then has succeeded, with this list resourceVersion.
-    pub fn succeeded(&mut self, started: Moment, source: Source, number: u64, period: Duration) {
+    pub(super) fn succeeded(
+        &mut self,
+        started: Moment,
+        source: Source,
+        number: u64,
+        period: Duration,
+    ) {
         let as_of = match source {
             Source::Consistent => Some(started),
             Source::Cache { renewed } => renewed.map(|renewed| renewed.min(started)),
@@ -126,8 +132,8 @@ impl Proof {
         };
         self.run = match self.run {
             _ if !consistent => None,
-            // Reads are due every third of a period; a whole one without any is a gap, whoever was
-            // away, the server or we.
+            // Reads are due every third of a period; a whole one without any is a gap, whether the
+            // server or this process was away.
             Some(run) if started.since(run.last) > period => Some(anew),
             Some(run)
                 if writes == Writes::Resumed || (writes == Writes::Noticed && !run.writable) =>
@@ -147,35 +153,35 @@ impl Proof {
     }
 
     /// A read failed.
-    pub fn interrupted(&mut self) {
+    pub(super) fn interrupted(&mut self) {
         self.run = None;
         self.interrupted = true;
     }
 
     /// When the run of reads that is under way began, whether or not it counts since then.
-    pub fn watched_since(&self) -> Option<Moment> {
+    pub(super) fn watched_since(&self) -> Option<Moment> {
         self.run.map(|run| run.began)
     }
 
-    /// Since when the run of reads that is under way counts, if no read fails: not before its first sign
-    /// of writes.
-    pub fn counts_since(&self) -> Option<Moment> {
+    /// Since when the run of reads that is under way counts, if no read fails: not before its first
+    /// sign of writes.
+    pub(super) fn counts_since(&self) -> Option<Moment> {
         self.run.map(|run| run.since)
     }
 
     /// Whether a run of reads is under way in which no write has been noticed yet.
-    pub fn awaits_write(&self) -> bool {
+    pub(super) fn awaits_write(&self) -> bool {
         self.run.is_some_and(|run| !run.writable)
     }
 
     /// When silence will have been watched for long enough, if a run of reads is under way.
-    pub fn complete_at(&self, period: Duration) -> Option<Moment> {
+    pub(super) fn complete_at(&self, period: Duration) -> Option<Moment> {
         let run = self.run.filter(|run| run.writable)?;
         Some(run.since + Self::length(period))
     }
 
     /// Whether silence that a read started `at` still showed may be acted on.
-    pub fn standing(&self, at: Moment, period: Duration) -> Standing {
+    pub(super) fn standing(&self, at: Moment, period: Duration) -> Standing {
         let complete = self.complete_at(period);
         let wrote = match self.run {
             Some(run) if !run.writable => Some(run.since),
@@ -199,33 +205,32 @@ impl Proof {
         number: u64,
         period: Duration,
     ) -> Writes {
-        match &mut self.revision {
-            Some(revision) if number <= revision.number => {
-                revision.last_seen = started;
-                revision.as_of = revision.as_of.max(as_of);
-                Writes::Unseen
-            }
-            known => {
-                let before = known.replace(Revision {
-                    number,
-                    after: known.map_or(Some(started), |before| before.as_of),
-                    as_of,
-                    last_seen: started,
-                });
-                let Some(before) = before else {
-                    return Writes::Unseen;
-                };
-                // Reads may have been an interval apart: it was written at any time of that.
-                let pause = Self::write_window(period) + period / READS_PER_PERIOD;
-                let short = |since: Option<Moment>, until: Moment| {
-                    since.is_some_and(|since| until.since(since) <= pause)
-                };
-                if short(before.after, before.last_seen) && short(before.as_of, started) {
-                    Writes::Noticed
-                } else {
-                    Writes::Resumed
-                }
-            }
+        let before = self.revision;
+        if let Some(known) = &mut self.revision
+            && number <= known.number
+        {
+            known.last_seen = started;
+            known.as_of = known.as_of.max(as_of);
+            return Writes::Unseen;
+        }
+        self.revision = Some(Revision {
+            number,
+            after: before.map_or(Some(started), |before| before.as_of),
+            as_of,
+            last_seen: started,
+        });
+        let Some(before) = before else {
+            return Writes::Unseen;
+        };
+        // Reads may have been an interval apart: the write may be from any time of it.
+        let pause = Self::write_window(period) + period / READS_PER_PERIOD;
+        let short = |since: Option<Moment>, until: Moment| {
+            since.is_some_and(|since| until.since(since) <= pause)
+        };
+        if short(before.after, before.last_seen) && short(before.as_of, started) {
+            Writes::Noticed
+        } else {
+            Writes::Resumed
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an earlier run has left in statuses.
+//! Reads the statuses that an earlier run has left.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use crate::{
     },
 };
 
-/// What cannot be read is tried again after this long.
+/// Judgement: the pause after a failed read.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What an earlier run has left in statuses, however long it takes to list them. One that cannot be
-/// read keeps nobody from starting: the marks on the dependents tell what is owed.
+/// Lists the statuses, however long it takes. A status that cannot be read does not prevent the
+/// start: the marks on the dependents show what is owed.
 pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Known {
     let stream = watcher(raw::<ClusterHealth>(seed), watcher::Config::default());
     let clusters = listed(stream, healths).await;
-    // Whatever the spec of a policy is like, its status is what we have written.
+    // The spec of a policy may be invalid, but its status is what this operator has written.
     let stream = watcher(raw::<ProbePolicy>(seed), watcher::Config::default());
     let policies = listed(stream, policies).await;
     let policies = policies.into_iter().filter_map(|policy| {
@@ -41,7 +41,7 @@ pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchSta
     }
 }
 
-/// Objects of a kind as they are, of which perhaps not all can be read.
+/// Objects of a kind in any form, since perhaps not all can be decoded.
 fn raw<K: Resource<DynamicType = ()>>(seed: &Seed) -> Api<DynamicObject> {
     Api::all_with(seed.client().clone(), &ApiResource::erase::<K>(&()))
 }
@@ -54,7 +54,7 @@ fn health(object: DynamicObject) -> ClusterHealth {
         if !unread.is_empty() {
             tracing::warn!(cluster = name, fields = ?unread, "its ClusterHealth cannot be read in full");
         }
-        // Who owes something says so also where it cannot be read what for.
+        // A debt counts even if its reason cannot be read.
         let owes = status.dependents.iter().any(|dependent| dependent.owed);
         let is_lost = |field: &str| unread.iter().any(|it| it == field);
         if is_lost("dependents") || is_lost("protection") && !owes {
@@ -80,26 +80,23 @@ async fn listed<K: Send + 'static>(
         match event {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(object) => listed.push(object),
-            watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
-                break;
-            }
+            _ => break,
         }
     }
     listed
 }
 
-/// What a status tells of its cluster: nothing if it has never been written, as between the two requests
-/// that make one, or if what matters cannot be read. Each that is written gives a reason.
-///
-/// That nothing is owed is another thing to say: by that a mark would be forgotten.
+/// A status as the record of its cluster. Every written status gives a reason. One without says
+/// nothing: it was never written, as between the two requests that create it, or a part that
+/// matters is unreadable. It does not say that nothing is owed, by which a mark would be forgotten.
 pub(super) fn record(status: Option<ClusterHealthStatus>) -> Option<ClusterHealthStatus> {
     status.filter(|status| status.reason.is_some())
 }
 
-/// What the ClusterHealth of this name says, however long it takes to read.
+/// Reads the record of this name, however long it takes.
 pub(super) async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
     let api = raw::<ClusterHealth>(seed);
-    // As a list, for which the right is there anyway.
+    // A list needs no right that the watch does not need.
     let this = ListParams::default().fields(&format!("metadata.name={name}"));
     loop {
         match seed.call(api.list(&this)).await {

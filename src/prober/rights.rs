@@ -1,7 +1,8 @@
-//! Whether the operator may do what a policy needs in an outage, asked before there is one; and what
-//! its checks need, which is granted apart.
+//! Reviews the rights that a policy needs in an outage, before there is one, and those that its
+//! checks need, which are granted separately.
 //!
-//! What is missing is reported. Nothing is withheld for it, nor told where it cannot be asked.
+//! A missing right is reported and prevents nothing. If the seed does not answer, nothing is
+//! reported.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,41 +16,38 @@ use crate::{
     cluster::{Dependent, PolicyView},
     prober::report::Reporter,
     runtime::{
-        rights::{Review, Right, Unanswered},
+        rights::{Review, Right},
         seed::Seed,
         timer::until,
     },
 };
 
-/// All that an outage needs of rights is to patch: what is only read is missed at once.
+/// The only verb that is first needed in an outage: a missing right to read shows immediately.
 const VERB: &str = "patch";
-/// Rights may be granted in each namespace by itself; they are asked for in so many of them.
+/// Judgement: rights may be granted per namespace; they are reviewed in this many of them.
 const NAMESPACES: usize = 3;
 
 /// What a policy needs rights for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Needs {
+pub(super) struct Needs {
     uid: Arc<str>,
-    /// Whoever changes the policy may look for an answer.
+    /// The user who changes the policy may look for an answer: each generation is reviewed.
     generation: i64,
     dependents: Arc<[Dependent]>,
-    /// It has commands run in pods.
+    /// A check runs commands in pods.
     execs: bool,
     /// Of some of its clusters.
     namespaces: Vec<Arc<str>>,
 }
 
 /// The needs of all policies, by name.
-pub type AllNeeds = BTreeMap<Arc<str>, Needs>;
+pub(super) type AllNeeds = BTreeMap<Arc<str>, Needs>;
 
 /// Asks the seed for rights, and reports which are missing.
-pub struct Reviewer {
-    /// Where it asks, by and by.
-    pub seed: Seed,
-    /// What is behind the kinds of dependents.
-    pub resources: Resources,
-    /// Whom it tells.
-    pub reporter: Reporter,
+pub(super) struct Reviewer {
+    pub(super) seed: Seed,
+    pub(super) resources: Resources,
+    pub(super) reporter: Reporter,
 }
 
 /// Which policy is reviewed next.
@@ -57,8 +55,8 @@ pub struct Reviewer {
 struct Agenda(BTreeMap<Arc<str>, (Needs, Instant)>);
 
 impl Needs {
-    /// What this policy needs. As long as it selects no cluster, or is not valid, it scales nothing.
-    pub fn new(view: &PolicyView<'_>) -> Self {
+    /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
+    pub(super) fn new(view: &PolicyView<'_>) -> Self {
         let policy = view.policy;
         let template = match &policy.rules {
             Some(rules) if !view.selected.is_empty() => Some(&rules.template),
@@ -90,8 +88,8 @@ fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
     }
 }
 
-/// To run a command in a pod: to find the pod, and to ask for a WebSocket, which is a GET. API servers
-/// since Kubernetes 1.35 want the right to create for it too.
+/// To run a command in a pod: to find the pod, and to ask for a WebSocket, which is a GET. API
+/// servers since Kubernetes 1.35 want the right to create for it too.
 fn exec() -> [Right; 3] {
     let pods = ApiResource::erase::<Pod>(&());
     [
@@ -128,8 +126,8 @@ impl Agenda {
 }
 
 impl Reviewer {
-    /// Reviews each policy that is new or changed, and all of them now and then.
-    pub async fn run(self, mut needs: watch::Receiver<AllNeeds>) {
+    /// Reviews each policy that is new or changed, and all of them at intervals.
+    pub(super) async fn run(self, mut needs: watch::Receiver<AllNeeds>) {
         let mut agenda = Agenda::default();
         loop {
             agenda.adopt(needs.borrow_and_update().clone(), Instant::now());
@@ -162,7 +160,7 @@ impl Reviewer {
                     let scaling = scaling(family, &resource, &reference.name).into_iter();
                     rights.extend(scaling.map(|right| (right, &*needs.namespaces)));
                 }
-                // It is told of the dependent.
+                // The dependent itself is reported.
                 Err(error) if error.is_about_the_kind() => {}
                 Err(error) => {
                     tracing::debug!(policy, kind = reference.kind, %error, "its rights are not known");
@@ -173,40 +171,8 @@ impl Reviewer {
         if needs.execs {
             rights.extend(exec().map(|right| (right, &*needs.namespaces)));
         }
-        for (right, namespaces) in rights {
-            match self.missing(&right, namespaces).await {
-                Ok(missing) => review.missing.extend(missing),
-                Err(error) => {
-                    tracing::debug!(policy, %right, %error, "it could not be asked for a right");
-                    review.unanswered = true;
-                    // Nor would the others be answered.
-                    break;
-                }
-            }
-        }
+        review.ask(&self.seed, Some(policy), rights).await;
         review
-    }
-
-    /// Asks for a right in all namespaces at once; if it is not granted so, in each of these. Without
-    /// any, what it is a right on is in none.
-    async fn missing(
-        &self,
-        right: &Right,
-        namespaces: &[Arc<str>],
-    ) -> Result<Option<Right>, Unanswered> {
-        if right.is_granted(&self.seed).await? {
-            return Ok(None);
-        }
-        if namespaces.is_empty() {
-            return Ok(Some(right.clone()));
-        }
-        for namespace in namespaces {
-            let right = right.clone().within(namespace);
-            if !right.is_granted(&self.seed).await? {
-                return Ok(Some(right));
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -1,4 +1,4 @@
-//! When is a cluster read next, how, and within which time?
+//! The time of a cluster's next read, and its limits.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER};
 /// After a failed read of a suspect cluster the proof starts anew this much later; twice as late
 /// after each further failure, up to the interval, so that a dead server is not hammered.
 const RETRY: Duration = Duration::from_secs(1);
-/// Enough doublings to reach any interval.
+/// Enough doublings to reach any interval that a policy may have.
 const MOST_DOUBLINGS: u32 = 12;
 /// Verdicts that are counted towards the failure threshold are this far apart, and so are reads
 /// that wait for a sign of writes before the proof can begin.
 const COUNTING: Duration = Duration::from_secs(1);
-/// What a server that asks for less load without saying for how long gets.
+/// Judgement: the pause of a server that asks for less load without saying for how long.
 const THROTTLED: Duration = Duration::from_secs(10);
 
 /// A policy's pace.
@@ -31,26 +31,26 @@ pub struct Pace {
     pub timeout: Duration,
 }
 
-/// How the last read ended.
+/// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum ReadOutcome {
     /// It succeeded; `counting` if more verdicts like it are needed before anything is done.
-    Read {
-        /// Whether no cache stood between.
-        consistent: bool,
-        /// Towards the failure threshold.
-        counting: bool,
-    },
-    /// It failed.
-    Failed {
-        /// How many reads in a row have failed, this one included.
-        in_a_row: u32,
-    },
+    Read { consistent: bool, counting: bool },
+    /// It failed, as the last of so many in a row.
+    Failed { in_a_row: u32 },
     /// The server asked for less load, perhaps for how long.
     Throttled(Option<Duration>),
 }
 
-/// Why a cluster is read at that moment.
+/// The last read of the leases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastRead {
+    pub(super) started: Moment,
+    pub(super) finished: Moment,
+    pub(super) outcome: ReadOutcome,
+}
+
+/// The reason for the time of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
     /// The policy's interval.
@@ -72,67 +72,60 @@ pub enum Occasion {
 pub struct Next {
     /// When it starts.
     pub at: Moment,
-    /// Why then.
+    /// The reason for this time.
     pub occasion: Occasion,
 }
 
-/// The state of one cluster's reads.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// When the last read started.
-    pub started: Moment,
-    /// When it ended.
-    pub finished: Moment,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What the last successful read showed, if there was one.
-    pub assessment: Option<&'a Assessment>,
-    /// The proof so far.
-    pub proof: &'a Proof,
-}
-
 impl Pace {
-    /// Plans the read after the one described; `draw`, uniform in [0, 1), places the jitter.
-    pub fn next(&self, progress: &Progress<'_>, draw: f64) -> Next {
+    /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`,
+    /// uniform in [0, 1), places the jitter.
+    pub(super) fn next(
+        &self,
+        last: &LastRead,
+        seen: Option<&Assessment>,
+        proof: &Proof,
+        draw: f64,
+    ) -> Next {
         let stretch = 1.0 + self.jitter_factor * draw;
+        let finished = last.finished;
         let regular = Next {
-            at: (progress.started + self.interval.mul_f64(stretch)).max(progress.finished),
+            at: (last.started + self.interval.mul_f64(stretch)).max(finished),
             occasion: Occasion::Interval,
         };
-        let retry = |after: Duration| Next {
-            at: progress.finished + after,
-            occasion: Occasion::Retry,
-        };
-        let suspect_at = progress.assessment.and_then(|seen| seen.suspect_at);
-        match progress.outcome {
-            Outcome::Throttled(wait) => {
+        let suspect_at = seen.and_then(|seen| seen.suspect_at);
+        match last.outcome {
+            ReadOutcome::Throttled(wait) => {
                 let wait = wait.unwrap_or(THROTTLED);
-                retry(wait.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER))
-            }
-            Outcome::Failed { in_a_row } => match suspect_at {
-                Some(moment) if moment <= progress.finished => {
-                    let doublings = in_a_row.saturating_sub(1).min(MOST_DOUBLINGS);
-                    regular.or_sooner(retry(RETRY * 2_u32.pow(doublings)), progress.finished)
+                Next {
+                    at: finished + wait.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER),
+                    occasion: Occasion::Retry,
                 }
-                Some(moment) => regular.or_sooner(suspicion(moment), progress.finished),
+            }
+            ReadOutcome::Failed { in_a_row } => match suspect_at {
+                Some(moment) if moment <= finished => {
+                    let doublings = in_a_row.saturating_sub(1).min(MOST_DOUBLINGS);
+                    let retry = finished + RETRY * 2_u32.pow(doublings);
+                    regular.or_sooner(retry, Occasion::Retry, finished)
+                }
+                Some(moment) => regular.or_sooner(moment, Occasion::Suspicion, finished),
                 None => regular,
             },
-            Outcome::Read {
+            ReadOutcome::Read {
                 consistent,
                 counting,
             } => {
-                let next = match progress.assessment {
+                let next = match seen.filter(|seen| seen.suspect()) {
                     // The proof starts with the first consistent read.
-                    Some(seen) if seen.suspect() && !consistent => Next {
-                        at: progress.finished,
+                    Some(_) if !consistent => Next {
+                        at: finished,
                         occasion: Occasion::Watch,
                     },
-                    Some(seen) if seen.suspect() => self.watch(regular, progress, seen, counting),
-                    _ => regular,
+                    Some(seen) => self.watch(regular, last, seen, proof, counting),
+                    None => regular,
                 };
                 match suspect_at {
-                    Some(moment) if moment > progress.started => {
-                        next.or_sooner(suspicion(moment), progress.finished)
+                    Some(moment) if moment > last.started => {
+                        next.or_sooner(moment, Occasion::Suspicion, finished)
                     }
                     _ => next,
                 }
@@ -144,48 +137,34 @@ impl Pace {
     fn watch(
         &self,
         regular: Next,
-        progress: &Progress<'_>,
+        last: &LastRead,
         seen: &Assessment,
+        proof: &Proof,
         counting: bool,
     ) -> Next {
-        let mut next = regular.or_sooner(
-            Next {
-                at: progress.started + self.spacing(seen),
-                occasion: Occasion::Watch,
-            },
-            progress.finished,
-        );
-        if let (Some(expires), Some(complete)) =
-            (seen.expires_at, progress.proof.complete_at(seen.period))
-        {
+        let (started, finished) = (last.started, last.finished);
+        let mut next = regular.or_sooner(started + self.spacing(seen), Occasion::Watch, finished);
+        if let (Some(expires), Some(complete)) = (seen.expires_at, proof.complete_at(seen.period)) {
             let deadline = expires.max(complete);
-            if deadline > progress.started {
-                let deadline = Next {
-                    at: deadline,
-                    occasion: Occasion::Deadline,
-                };
-                next = next.or_sooner(deadline, progress.finished);
+            if deadline > started {
+                next = next.or_sooner(deadline, Occasion::Deadline, finished);
             }
         }
-        if counting || progress.proof.awaits_write() {
-            let once_more = Next {
-                at: progress.started + COUNTING,
-                occasion: Occasion::Count,
-            };
-            next = next.or_sooner(once_more, progress.finished);
+        if counting || proof.awaits_write() {
+            next = next.or_sooner(started + COUNTING, Occasion::Count, finished);
         }
         next
     }
 
-    /// How far apart the reads of a suspect cluster are at the most.
-    pub fn spacing(&self, seen: &Assessment) -> Duration {
+    /// The longest time between two reads of a suspect cluster.
+    pub(super) fn spacing(&self, seen: &Assessment) -> Duration {
         seen.period / READS_PER_PERIOD
     }
 
-    /// The time that a read over a kept connection may take before another is tried. What kept it may
-    /// have died without a word, in the very event in which the nodes fall silent: that is known in time
-    /// if it takes no longer than a read of a suspect.
-    pub fn kept(&self, assessment: Option<&Assessment>) -> Duration {
+    /// The time that a read over a kept connection may take before another is tried. The connection
+    /// may have died unnoticed in the same event in which the nodes fall silent; within the time of
+    /// a read of a suspect, this is noticed soon enough.
+    pub(super) fn kept(&self, assessment: Option<&Assessment>) -> Duration {
         match assessment.map(|seen| self.spacing(seen)) {
             Some(spacing) if !spacing.is_zero() => self.timeout.min(spacing),
             _ => self.timeout,
@@ -193,7 +172,7 @@ impl Pace {
     }
 
     /// The time that one read of this cluster may take.
-    pub fn limit(&self, assessment: Option<&Assessment>) -> Duration {
+    pub(super) fn limit(&self, assessment: Option<&Assessment>) -> Duration {
         match assessment {
             Some(seen) if seen.suspect() => self.timeout.min(self.spacing(seen)),
             _ => self.timeout,
@@ -202,19 +181,13 @@ impl Pace {
 }
 
 impl Next {
-    fn or_sooner(self, other: Next, not_before: Moment) -> Next {
-        let other = Next {
-            at: other.at.max(not_before),
-            ..other
-        };
-        if other.at < self.at { other } else { self }
-    }
-}
-
-fn suspicion(at: Moment) -> Next {
-    Next {
-        at,
-        occasion: Occasion::Suspicion,
+    fn or_sooner(self, at: Moment, occasion: Occasion, not_before: Moment) -> Self {
+        let at = at.max(not_before);
+        if at < self.at {
+            Self { at, occasion }
+        } else {
+            self
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The kubeconfigs of the shoots: one watch on the seed for each name of a Secret.
 //!
 //! A thousand clusters whose policies name the same Secret cost one list at the start and nothing
-//! while nothing changes, and a rotated kubeconfig is known at once. The watch selects by
-//! `metadata.name`, so that RBAC can limit `list` and `watch` by `resourceNames`. Of a Secret only
-//! the kubeconfig is kept; nothing here shows it.
+//! while nothing changes, and a rotated kubeconfig is known immediately. The watch selects by
+//! `metadata.name`, so that RBAC can limit `list` and `watch` by `resourceNames`. Only the
+//! kubeconfig of a Secret is kept; nothing here shows it.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,14 @@ use std::{
 };
 
 use futures::{Stream, StreamExt};
-use kube::{Api, Client, ResourceExt as _, core::Status, runtime::watcher};
+use kube::{
+    Api, Client, ResourceExt as _,
+    core::Status,
+    runtime::{
+        reflector::{ObjectRef, Store, store, store::Writer},
+        watcher,
+    },
+};
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -24,73 +31,49 @@ use crate::{
         seed::{is_for_lack_of_rights, told, with_causes},
         watches::{Cause, patient},
     },
-    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
+    shoot::KubeconfigError,
 };
 
 mod slim;
 #[cfg(test)]
 mod tests;
 
-/// For one page of the list. An answer that never comes must not leave every shoot unread.
+/// Time for one page of the list. A list that is never answered would leave every shoot unread.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Why there is no kubeconfig. Each message names the Secret and what to do.
+/// Why there is no kubeconfig. Each variant has `namespace/name` of the Secret; each message says
+/// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The Secret does not exist.
     #[error(
-        "the Secret {namespace}/{name} does not exist; create it, or correct kubeConfigSecretName \
-         in the policy"
+        "the Secret {0} does not exist; create it, or correct kubeConfigSecretName in the policy"
     )]
-    Missing {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
+    Missing(String),
     /// The Secret has no kubeconfig.
-    #[error("the Secret {namespace}/{name} has no key {KEY:?}; put the kubeconfig there")]
-    KeyMissing {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-    },
+    #[error("the Secret {0} has no key {KEY:?}; put the kubeconfig there")]
+    KeyMissing(String),
     /// The kubeconfig cannot be used.
-    #[error("the kubeconfig in the Secret {namespace}/{name} cannot be used: {source}")]
-    Kubeconfig {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-        /// What is wrong with it.
-        source: KubeconfigError,
-    },
-    /// The Secrets of this name could not be listed on the seed.
-    #[error("the Secret {namespace}/{name} could not be read from the seed: {message}")]
-    Unread {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: Arc<str>,
-        /// What came back.
-        message: Arc<str>,
-    },
+    #[error("the kubeconfig in the Secret {0} cannot be used: {1}")]
+    Kubeconfig(String, KubeconfigError),
+    /// The list on the seed failed.
+    #[error("the Secret {0} could not be read from the seed: {1}")]
+    Unread(String, Arc<str>),
 }
 
 impl SecretError {
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Missing { .. } => "SecretMissing",
-            Self::KeyMissing { .. } => "SecretKeyMissing",
-            Self::Kubeconfig { source, .. } => source.reason(),
-            Self::Unread { .. } => "SeedUnreadable",
+            Self::Missing(_) => "SecretMissing",
+            Self::KeyMissing(_) => "SecretKeyMissing",
+            Self::Kubeconfig(_, error) => error.reason(),
+            Self::Unread(..) => "SeedUnreadable",
         }
     }
 }
 
-/// The watches, one for each name that is in use. Clones are the same.
+/// The watches, one for each name that is in use. Clones share them.
 #[derive(Clone)]
 pub struct Secrets {
     client: Client,
@@ -99,8 +82,8 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// No watch yet. Watches go past any budget: they are few, and must not wait. Those that break
-    /// are counted by `restarts`.
+    /// Starts without a watch. Watches use no budget: they are few, and must not wait. `restarts`
+    /// counts those that break.
     pub fn new(client: Client, restarts: Counter) -> Self {
         Self {
             client,
@@ -109,7 +92,7 @@ impl Secrets {
         }
     }
 
-    /// The Secrets of this name in all namespaces, watched for as long as anybody has them.
+    /// The Secrets of this name in all namespaces, watched until the last holder drops them.
     ///
     /// Must be called within a tokio runtime, on which the watch then lives.
     pub fn named(&self, name: &Arc<str>) -> Arc<Named> {
@@ -118,16 +101,19 @@ impl Secrets {
             return named;
         }
         watched.retain(|_, named| named.strong_count() > 0);
-        let (known, receiver) = watch::channel(Known::default());
-        let teller = Teller {
+        let (secrets, writer) = store();
+        let (state, receiver) = watch::channel(State::default());
+        let follower = Follower {
             name: name.clone(),
-            known,
+            secrets: writer,
+            state,
             restarts: self.restarts.clone(),
         };
-        let task = tokio::spawn(keep(self.client.clone(), teller));
+        let task = tokio::spawn(follower.run(self.client.clone()));
         let named = Arc::new(Named {
             name: name.clone(),
-            known: receiver,
+            secrets,
+            state: receiver,
             _task: AbortOnDropHandle::new(task),
         });
         watched.insert(name.clone(), Arc::downgrade(&named));
@@ -136,195 +122,140 @@ impl Secrets {
 }
 
 /// The Secrets of one name.
+///
+/// What was listed once stays valid while the watch is broken: an unreachable seed says nothing
+/// about a Secret, and a cluster in need of protection must not be given up for it. The shoot
+/// itself refuses a kubeconfig that was withdrawn meanwhile.
 pub struct Named {
     name: Arc<str>,
-    known: watch::Receiver<Known>,
+    secrets: Store<Secret>,
+    state: watch::Receiver<State>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl Named {
-    /// The name.
-    pub fn name(&self) -> &Arc<str> {
+    pub(super) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The kubeconfig in the Secret of this namespace. It is the same allocation until it changes.
-    /// Waits for the first list.
+    /// The Secret of this namespace, as messages name it.
+    pub(super) fn within(&self, namespace: &str) -> String {
+        format!("{namespace}/{}", self.name)
+    }
+
+    /// Returns the kubeconfig in the Secret of this namespace. Waits for the first list.
     ///
     /// # Errors
     ///
     /// If the list fails, or there is no usable kubeconfig.
     pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
-        let mut known = self.known.clone();
-        let (namespace, name) = (namespace.clone(), self.name.clone());
-        // It fails only if the watch has ended, which it does with this value.
-        let _ = known.wait_for(Known::is_told).await;
-        let known = known.borrow();
-        if !known.listed {
-            let message = known.trouble.clone().unwrap_or_default();
-            return Err(SecretError::Unread {
-                namespace,
-                name,
-                message,
-            });
+        let mut state = self.state.clone();
+        // Fails only if the watch has ended, which happens only when this value is dropped.
+        let _ = state
+            .wait_for(|state| state.listed || state.trouble.is_some())
+            .await;
+        let secret = self.within(namespace);
+        let state = state.borrow();
+        if !state.listed {
+            return Err(SecretError::Unread(
+                secret,
+                state.trouble.clone().unwrap_or_default(),
+            ));
         }
-        match known.held.get(&*namespace) {
-            Some(Held::Kubeconfig(kubeconfig)) => Ok(kubeconfig.clone()),
-            Some(Held::NoKey) => Err(SecretError::KeyMissing { namespace, name }),
-            Some(Held::TooLarge { bytes }) => Err(SecretError::Kubeconfig {
-                namespace,
-                name,
-                source: KubeconfigError::TooLarge { bytes: *bytes },
-            }),
-            None => Err(SecretError::Missing { namespace, name }),
+        let key = ObjectRef::new(&self.name).within(namespace);
+        let found = self.secrets.get(&key);
+        // A store also returns an object without a namespace, which would count for all clusters.
+        let Some(found) = found.filter(|it| it.namespace().as_deref() == Some(namespace)) else {
+            return Err(SecretError::Missing(secret));
+        };
+        match &found.kubeconfig {
+            Some(Ok(kubeconfig)) => Ok(kubeconfig.clone()),
+            Some(Err(error)) => Err(SecretError::Kubeconfig(secret, error.clone())),
+            None => Err(SecretError::KeyMissing(secret)),
         }
     }
 
-    /// Why the watch broke, if it has told nothing since.
-    pub fn trouble(&self) -> Option<Arc<str>> {
-        self.known.borrow().trouble.clone()
+    /// Why the watch broke; `None` once it works again.
+    pub(super) fn trouble(&self) -> Option<Arc<str>> {
+        self.state.borrow().trouble.clone()
     }
 }
 
-/// What a watch has told.
-///
-/// What was listed once stands while the watch is broken: that the seed cannot be asked says
-/// nothing about a Secret, and a cluster in need of protection must not be given up for it. A
-/// kubeconfig that has been withdrawn meanwhile is for the shoot to refuse.
+/// The state of a watch.
 #[derive(Default)]
-struct Known {
+struct State {
     listed: bool,
     trouble: Option<Arc<str>>,
-    /// By namespace.
-    held: HashMap<String, Held>,
 }
 
-impl Known {
-    fn is_told(&self) -> bool {
-        self.listed || self.trouble.is_some()
-    }
-}
-
-/// What is kept of a Secret.
-#[derive(Clone)]
-enum Held {
-    Kubeconfig(Arc<[u8]>),
-    NoKey,
-    TooLarge { bytes: usize },
-}
-
-impl Held {
-    /// What a Secret holds; the allocation of `before` is kept if the kubeconfig is the same.
-    fn new(secret: Secret, before: Option<&Self>) -> Self {
-        match (secret.kubeconfig, before) {
-            (None, _) => Self::NoKey,
-            (Some(new), _) if new.len() > MAX_KUBECONFIG_BYTES => {
-                Self::TooLarge { bytes: new.len() }
-            }
-            (Some(new), Some(Self::Kubeconfig(old))) if **old == *new => {
-                Self::Kubeconfig(old.clone())
-            }
-            (Some(new), _) => Self::Kubeconfig(new.into()),
-        }
-    }
-}
-
-/// The end of a watch at which it is told what is known of the Secrets of one name.
-struct Teller {
+/// Keeps the Secrets of one name up to date.
+struct Follower {
     name: Arc<str>,
-    known: watch::Sender<Known>,
+    secrets: Writer<Secret>,
+    state: watch::Sender<State>,
     restarts: Counter,
 }
 
-impl Teller {
+impl Follower {
+    async fn run(mut self, client: Client) {
+        loop {
+            let api: Api<Secret> = Api::all(client.clone());
+            let config = watcher::Config::default()
+                .fields(&format!("metadata.name={}", self.name))
+                .page_size(LARGE_OBJECTS_PER_PAGE);
+            let trouble = self.follow(Box::pin(patient(watcher(api, config)))).await;
+            self.troubled(&trouble);
+        }
+    }
+
+    /// Stores the events of a watch until a list is not answered; returns what to report then.
+    async fn follow(
+        &mut self,
+        mut events: impl Stream<Item = watcher::Result<watcher::Event<Secret>>> + Unpin,
+    ) -> String {
+        let mut listing = false;
+        loop {
+            let next = if listing {
+                timeout(PAGE_LIMIT, events.next()).await
+            } else {
+                // A watch is silent while nothing changes.
+                Ok(events.next().await)
+            };
+            match next {
+                Ok(Some(Ok(event))) => {
+                    // A list takes effect as a whole, when it is complete.
+                    self.secrets.apply_watcher_event(&event);
+                    listing = matches!(event, watcher::Event::Init | watcher::Event::InitApply(_));
+                    if !listing {
+                        self.state.send_modify(|state| {
+                            (state.listed, state.trouble) = (true, None);
+                        });
+                    }
+                }
+                Ok(Some(Err(error))) => {
+                    self.troubled(&problem(&error, &self.name));
+                    listing = false;
+                }
+                Ok(None) => return "the watch has ended".to_owned(),
+                Err(_) => return format!("the list was not answered within {PAGE_LIMIT:?}"),
+            }
+        }
+    }
+
     fn troubled(&self, trouble: &str) {
         let name = &self.name;
-        if self.known.borrow().trouble.as_deref() == Some(trouble) {
+        if self.state.borrow().trouble.as_deref() == Some(trouble) {
             tracing::debug!("the watch of the Secrets named {name} is still broken: {trouble}");
         } else {
             tracing::warn!("the watch of the Secrets named {name} broke; it is resumed: {trouble}");
         }
         self.restarts.inc();
-        self.known
-            .send_modify(|known| known.trouble = Some(trouble.into()));
+        self.state
+            .send_modify(|state| state.trouble = Some(trouble.into()));
     }
 }
 
-/// Keeps what is known of the Secrets of one name up to date, for ever.
-async fn keep(client: Client, teller: Teller) {
-    loop {
-        let api: Api<Secret> = Api::all(client.clone());
-        let config = watcher::Config::default()
-            .fields(&format!("metadata.name={}", teller.name))
-            .page_size(LARGE_OBJECTS_PER_PAGE);
-        let events = Box::pin(patient(watcher(api, config)));
-        let trouble = follow(events, &teller).await;
-        teller.troubled(&trouble);
-    }
-}
-
-/// Takes in what a watch tells, until a list gets no answer; returns what to say then.
-async fn follow(
-    mut events: impl Stream<Item = watcher::Result<watcher::Event<Secret>>> + Unpin,
-    teller: &Teller,
-) -> String {
-    let known = &teller.known;
-    // A list takes effect as a whole: until it is complete, what was known stands.
-    let mut list = None;
-    loop {
-        let next = if list.is_some() {
-            timeout(PAGE_LIMIT, events.next()).await
-        } else {
-            // A watch may be silent for as long as nothing changes.
-            Ok(events.next().await)
-        };
-        let event = match next {
-            Ok(Some(Ok(event))) => event,
-            Ok(Some(Err(error))) => {
-                teller.troubled(&problem(&error, &teller.name));
-                list = None;
-                continue;
-            }
-            Ok(None) => return "the watch has ended".to_owned(),
-            Err(_) => return format!("the list was not answered within {PAGE_LIMIT:?}"),
-        };
-        match event {
-            watcher::Event::Init => list = Some(HashMap::new()),
-            watcher::Event::InitApply(secret) => {
-                if let (Some(list), Some(namespace)) = (&mut list, secret.namespace()) {
-                    let held = Held::new(secret, known.borrow().held.get(&namespace));
-                    list.insert(namespace, held);
-                }
-            }
-            watcher::Event::InitDone => {
-                let held = list.take().unwrap_or_default();
-                known.send_modify(|known| {
-                    *known = Known {
-                        listed: true,
-                        trouble: None,
-                        held,
-                    };
-                });
-            }
-            watcher::Event::Apply(secret) => known.send_modify(|known| {
-                known.trouble = None;
-                if let Some(namespace) = secret.namespace() {
-                    let held = Held::new(secret, known.held.get(&namespace));
-                    known.held.insert(namespace, held);
-                }
-            }),
-            // Access was withdrawn: whoever asks next gets none.
-            watcher::Event::Delete(secret) => known.send_modify(|known| {
-                known.trouble = None;
-                if let Some(namespace) = secret.namespace() {
-                    known.held.remove(&namespace);
-                }
-            }),
-        }
-    }
-}
-
-/// What went wrong with a watch, without anything that a Secret may hold.
+/// Describes the error of a watch, without anything that a Secret may hold.
 fn problem(error: &watcher::Error, name: &str) -> String {
     match Cause::of(error) {
         Cause::Refused(status) => refusal(status, name),
@@ -334,16 +265,12 @@ fn problem(error: &watcher::Error, name: &str) -> String {
 }
 
 fn refusal(status: &Status, name: &str) -> String {
-    let (message, code) = (told(status), status.code);
-    let remedy = match code {
-        401 => "; renew the operator's own credentials",
-        _ if is_for_lack_of_rights(status) => {
-            return format!(
-                "{message} ({code}); grant the operator the verbs list and watch on secrets, with \
-                 {name} in resourceNames"
-            );
-        }
-        _ => "",
+    let remedy = match status.code {
+        401 => "; renew the operator's own credentials".to_owned(),
+        _ if is_for_lack_of_rights(status) => format!(
+            "; grant the operator the verbs list and watch on secrets, with {name} in resourceNames"
+        ),
+        _ => String::new(),
     };
-    format!("{message} ({code}){remedy}")
+    format!("{} ({}){remedy}", told(status), status.code)
 }

@@ -1,4 +1,4 @@
-//! What do the leases say: outage, healthy, or nothing that can be relied on?
+//! The verdict on the leases: outage, healthy, or undetermined.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,17 +9,18 @@ use super::{
     proof::{self, Proof},
 };
 
-/// A lease counts as expired after this share of the grace, so that the dependents are down before
-/// kube-controller-manager reacts.
+/// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
+/// down before kube-controller-manager reacts.
 const EXPIRY_FRACTION: f64 = 0.75;
 /// However short the grace, a kubelet that misses fewer renewals than this is not silent.
 const RENEWALS_MISSED: u32 = 3;
-/// Before the expiry, suspicion needs the length of the proof and the second of a stamp ...
+/// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
+/// is rounded, ...
 const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
-/// ... and, once nobody is known to have written for too long, a write that is waited for: of those that
-/// lead, kube-controller-manager and kube-scheduler among them, each writes its own Lease every 2 s. ...
+/// ... and by the time for a sign of writes, if the last one is too old: client-go's leader
+/// election, in kube-controller-manager and kube-scheduler, writes its Lease every 2 s.
 const SIGN_OF_WRITES: Duration = Duration::from_secs(2);
-/// ... But a kubelet that is merely late is not suspect.
+/// Judgement: a kubelet that renews within this many periods is merely late, not suspect.
 const SUSPICION_PERIODS: f64 = 1.3;
 
 /// The policy's thresholds.
@@ -58,7 +59,7 @@ impl Thresholds {
 }
 
 /// What one read of the leases shows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assessment {
     /// The moment for which it holds: the start of the read.
     pub at: Moment,
@@ -92,7 +93,7 @@ pub struct Assessment {
     pub expires_at: Option<Moment>,
     /// Leases that are not certainly fresh, whether or not they count.
     pub silent: usize,
-    /// Whether it is known which leases count; else all do.
+    /// Nodes have been read. Until then all leases count.
     pub roster: bool,
     /// The number of Machines; `None` where they are not served.
     pub machines: Option<usize>,
@@ -110,7 +111,7 @@ pub struct Silence {
 }
 
 /// The leases of one zone: a zone that is gone looks different from a network that is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneCount {
     /// Its name, by the label `topology.kubernetes.io/zone`; `None` of nodes without.
     pub name: Option<Box<str>>,
@@ -134,12 +135,12 @@ pub enum Verdict {
 /// Why leases that were read do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The silence has not been watched for long enough; so it is then.
+    /// The silence has not been watched for long enough until this moment.
     Unproven(Moment),
-    /// It has, but Nodes and Machines were read so long ago, or leases came since, that they do not
-    /// tell which of the silent count.
+    /// The silence is proven, but Nodes and Machines were read too long ago, or before leases came,
+    /// to decide which of the silent count.
     FactsOutdated,
-    /// Nobody writes to this API server, so that silence says nothing.
+    /// No client writes to this API server, so that silence says nothing.
     NoWrites,
     /// One silent node is no evidence of a network.
     SingleNode,
@@ -147,8 +148,8 @@ pub enum Doubt {
     UnknownLeases,
     /// As that, because they are renewed too slowly for the grace.
     LeaseTooSlow,
-    /// No lease counts, which does not end an outage; or none counts although there are nodes, so that
-    /// the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
+    /// No lease counts, which does not end an outage; or none counts although there are nodes, so
+    /// that the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
     NoCandidates,
 }
 
@@ -172,27 +173,20 @@ impl Assessment {
     ) -> Self {
         let mut assessment = Self {
             at,
-            candidates: 0,
-            expired: 0,
-            unknown: 0,
-            expiring: 0,
-            too_slow: 0,
-            excluded: BTreeMap::new(),
-            counter_evidence: 0,
-            zones: vec![],
-            silence: None,
-            needed: 0,
-            period: Duration::ZERO,
-            suspect_at: None,
-            expires_at: None,
-            silent: 0,
             roster: roster.is_read(),
             machines: roster.machines(),
             protected,
+            ..Self::default()
         };
-        // Candidates and expired ones by zone; those in no known zone last.
-        let mut by_zone = vec![(0, 0); roster.zones().len() + 1];
-        let mut judged = Vec::with_capacity(leases.len());
+        // In the order of the roster, and those in no known zone last.
+        let names = roster.zones().iter().cloned().map(Some).chain([None]);
+        let mut zones: Vec<ZoneCount> = names
+            .map(|name| ZoneCount {
+                name,
+                ..ZoneCount::default()
+            })
+            .collect();
+        let mut judged = Vec::with_capacity(leases.names().len());
         let mut silences = vec![];
         for ((_, beat), place) in leases.iter().zip(roster.places(leases.names())) {
             let expiry = thresholds.expiry(beat.period());
@@ -207,23 +201,23 @@ impl Assessment {
                 Standing::Excluded(why) => {
                     *assessment.excluded.entry(why).or_default() += 1;
                     let fresh = match why {
-                        // It was fresh when it came, a short while ago.
+                        // A new lease was fresh a short time ago, when it came.
                         Exclusion::NotReadYet => pulse != Pulse::Expired,
                         _ => pulse == Pulse::Fresh,
                     };
                     if fresh && why.is_evidence_if_fresh() && !protected {
                         assessment.counter_evidence += 1;
-                        // Once they are silent as well they stand against it no more, so the silence is
-                        // looked at as if they counted.
+                        // When they fall silent as well they are no evidence any more, so suspicion
+                        // treats them as candidates.
                         judged.extend(beat.renewed().zip(expiry));
                     }
                 }
                 Standing::Counts => {
                     assessment.candidates += 1;
                     let zone = place.zone.map_or(roster.zones().len(), usize::from);
-                    if let Some((candidates, expired)) = by_zone.get_mut(zone) {
-                        *candidates += 1;
-                        *expired += usize::from(pulse == Pulse::Expired);
+                    if let Some(zone) = zones.get_mut(zone) {
+                        zone.candidates += 1;
+                        zone.expired += usize::from(pulse == Pulse::Expired);
                     }
                     assessment.expired += usize::from(pulse == Pulse::Expired);
                     assessment.unknown +=
@@ -240,8 +234,9 @@ impl Assessment {
                 }
             }
         }
-        if assessment.expired > 0 {
-            assessment.zones = zones(roster.zones(), &by_zone);
+        if assessment.expired > 0 && !roster.zones().is_empty() {
+            zones.retain(|zone| zone.candidates > 0);
+            assessment.zones = zones;
         }
         assessment.silence = Silence::of(&mut silences);
         assessment.needed = thresholds.needed(assessment.weighed());
@@ -266,15 +261,16 @@ impl Assessment {
     }
 
     /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
-    /// excluded if something is wrong: their Machines were not found, or all nodes are to be replaced for
-    /// a condition.
+    /// excluded if something is wrong: their Machines were not found, or all nodes are to be
+    /// replaced for a condition.
     pub fn is_blind(&self) -> bool {
         let excluded = |why| self.excluded.contains_key(&why);
         self.candidates == 0
             && (excluded(Exclusion::NoMachine) || excluded(Exclusion::PoolCondition))
     }
 
-    /// Whether it is known that the seed does not serve Machines, so that their phases do not count.
+    /// Whether it is known that the seed does not serve Machines, so that their phases do not
+    /// count.
     pub fn lacks_machines(&self) -> bool {
         self.roster && self.machines.is_none()
     }
@@ -292,16 +288,18 @@ impl Assessment {
     }
 
     /// The verdict, given how far the silence is proven.
-    pub fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
+    pub(super) fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
-            let blind = match self.protected {
-                true => self.machines != Some(0),
-                false => self.is_blind(),
+            let blind = if self.protected {
+                self.machines != Some(0)
+            } else {
+                self.is_blind()
             };
-            return match blind {
-                true => Verdict::Undetermined(Doubt::NoCandidates),
-                false => Verdict::Healthy,
+            return if blind {
+                Verdict::Undetermined(Doubt::NoCandidates)
+            } else {
+                Verdict::Healthy
             };
         }
         if !thresholds.reached(expired + self.unknown, all) {
@@ -335,23 +333,6 @@ impl Silence {
             longest: *silences.last()?,
         })
     }
-}
-
-fn zones(names: &[Box<str>], counts: &[(usize, usize)]) -> Vec<ZoneCount> {
-    if names.is_empty() {
-        return vec![];
-    }
-    let names = names.iter().cloned().map(Some).chain([None]);
-    let counted = names
-        .zip(counts)
-        .filter(|(_, (candidates, _))| *candidates > 0);
-    counted
-        .map(|(name, (candidates, expired))| ZoneCount {
-            name,
-            candidates: *candidates,
-            expired: *expired,
-        })
-        .collect()
 }
 
 fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: Moment) -> Pulse {

@@ -1,5 +1,5 @@
-//! Whether the operator may do something, asked of the seed before it is needed: a right to write is
-//! otherwise missed when there is something to write, and then it is late.
+//! Whether the operator may do something, asked of the seed before it is needed: a right to write
+//! is otherwise missed when there is something to write, and then it is late.
 
 use std::{
     fmt::{self, Display},
@@ -47,7 +47,7 @@ pub(crate) struct Review {
 
 /// Why a right could not be asked for.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unanswered {
+enum Unanswered {
     #[error(transparent)]
     Call(#[from] CallError),
     #[error("the seed's answer does not say")]
@@ -88,12 +88,30 @@ impl Right {
         Self { namespace, ..self }
     }
 
+    /// The right as far as it is missing.
+    async fn missing(
+        &self,
+        seed: &Seed,
+        namespaces: &[Arc<str>],
+    ) -> Result<Option<Self>, Unanswered> {
+        if self.is_granted(seed).await? {
+            return Ok(None);
+        }
+        for namespace in namespaces {
+            let right = self.clone().within(namespace);
+            if !right.is_granted(seed).await? {
+                return Ok(Some(right));
+            }
+        }
+        Ok(namespaces.is_empty().then(|| self.clone()))
+    }
+
     /// Asks the seed whether the operator has it.
     ///
     /// # Errors
     ///
     /// If the seed does not answer, or its answer does not say.
-    pub(crate) async fn is_granted(&self, seed: &Seed) -> Result<bool, Unanswered> {
+    async fn is_granted(&self, seed: &Seed) -> Result<bool, Unanswered> {
         let reviews: Api<SelfSubjectAccessReview> = Api::all(seed.client().clone());
         let (question, params) = (self.question(), PostParams::default());
         let answer = seed.call(reviews.create(&params, &question)).await?;
@@ -139,6 +157,28 @@ impl Display for Right {
 }
 
 impl Review {
+    /// Asks the seed for rights, for the policy that is named in the log. Each is asked for in all
+    /// namespaces at once and, if it is not granted so, in each of those given with it; without
+    /// any, its object is in no namespace.
+    pub(crate) async fn ask(
+        &mut self,
+        seed: &Seed,
+        policy: Option<&str>,
+        rights: impl IntoIterator<Item = (Right, &[Arc<str>])>,
+    ) {
+        for (right, namespaces) in rights {
+            match right.missing(seed, namespaces).await {
+                Ok(missing) => self.missing.extend(missing),
+                Err(error) => {
+                    tracing::debug!(policy, %right, %error, "it could not be asked for a right");
+                    self.unanswered = true;
+                    // The others would not be answered either.
+                    break;
+                }
+            }
+        }
+    }
+
     /// What is to be told. That nothing is missing can only be said if all was answered.
     pub(crate) fn news(&self) -> Option<Vec<String>> {
         let is_clear = self.missing.is_empty() && self.unanswered;

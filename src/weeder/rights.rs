@@ -84,18 +84,8 @@ impl Reviewer {
 
     async fn review(&self) -> Review {
         let mut review = Review::default();
-        for right in needed() {
-            match right.is_granted(&self.seed).await {
-                Ok(true) => {}
-                Ok(false) => review.missing.push(right),
-                Err(error) => {
-                    tracing::debug!(%right, %error, "it could not be asked for a right");
-                    review.unanswered = true;
-                    // Nor would the others be answered.
-                    break;
-                }
-            }
-        }
+        let rights = needed().map(|right| (right, &[][..]));
+        review.ask(&self.seed, None, rights).await;
         review
     }
 }

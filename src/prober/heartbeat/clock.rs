@@ -1,4 +1,4 @@
-//! What the clocks of an API server and of a node say, on ours.
+//! The clocks of an API server and of a node, in terms of ours.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -6,9 +6,10 @@ use super::{LeaseSnapshot, Window};
 use crate::{prober::moment::Moment, shoot::RenewTime};
 
 pub(super) const SECOND: i128 = 1_000_000_000;
-/// A `Date` further than this from where the server's clock was expected is a stepped clock.
+/// Judgement: a `Date` further than this from the expected time shows a stepped clock.
 const STRAY: i128 = 2 * SECOND;
-/// How far two clocks that are disciplined by NTP drift apart at the most: 500 ppm.
+/// The most that two clocks under NTP drift apart: 500 ppm, the limit of the kernel's clock
+/// discipline.
 const DRIFT_DIVISOR: i128 = 2_000;
 
 /// A managedFields time, and the state of the server's clock under which it can be read.
@@ -32,7 +33,7 @@ pub(super) struct ServerClock {
 }
 
 impl ServerClock {
-    /// As a first response tells it.
+    /// The clock by a first response.
     pub(super) fn new(date: i64, snapshot: &LeaseSnapshot<'_>) -> Self {
         Self {
             offset: Offset::of_date(date, snapshot),
@@ -128,8 +129,8 @@ impl Offset {
     }
 }
 
-/// An [`Offset`] in half the room, as bounds on when, on our clock, the node's is at zero; there is one
-/// for each of a hundred thousand nodes.
+/// An [`Offset`] in half the memory, as bounds on the moment at which the node's clock is at zero:
+/// there is one for each of 100,000 nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeClock {
     low: Moment,
@@ -137,7 +138,7 @@ pub(super) struct NodeClock {
 }
 
 impl NodeClock {
-    /// `None` if the node's clock is centuries off, so that it tells nothing.
+    /// `None` if the node's clock is centuries off, and useless.
     pub(super) fn new(offset: Offset) -> Option<Self> {
         let exactly = |nanos| {
             let moment = Moment::from_nanos(nanos);

@@ -1,23 +1,16 @@
-//! The names of a shoot's leases, in as little room as they take: they are a hundred thousand.
+//! The names of a shoot's leases, in one string: there are 100,000 of them over all shoots.
 
-/// LeaseNames in their order, each once.
+/// Names in their order, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseNames {
-    /// One behind the other.
     text: Box<str>,
-    /// Where each ends.
+    /// The end of each name in the text.
     ends: Box<[u32]>,
 }
 
 impl LeaseNames {
-    /// The number of names.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
     }
 
     /// All of them, in their order.
@@ -84,7 +77,7 @@ mod tests {
             let found: LeaseNames = names.iter().map(String::as_str).collect();
             let expected: BTreeSet<&str> = names.iter().map(String::as_str).collect();
             prop_assert!(found.iter().eq(expected.iter().copied()));
-            prop_assert_eq!((found.len(), found.is_empty()), (expected.len(), expected.is_empty()));
+            prop_assert_eq!(found.len(), expected.len());
             for (place, name) in expected.iter().enumerate() {
                 prop_assert_eq!(found.position(name), Some(place));
             }

@@ -1,5 +1,5 @@
-//! What is read in the pauses between probes: facts while they make no difference, and what the state of
-//! the cluster takes.
+//! Reads in the pauses between probes: facts while no verdict depends on them, and looks at the
+//! state of the cluster.
 
 use std::{mem, time::Duration};
 
@@ -12,25 +12,25 @@ use crate::{
     observer::observation::{Found, Look},
     prober::facts::Leisure,
     runtime::timer::until,
-    shoot::Consistency,
 };
 
-/// What is good to know is tried to be read this often at most.
+/// Judgement: the shortest time between two tries to read facts at leisure, ...
 const FACTS_PAUSE: Duration = Duration::from_secs(60);
-/// And where there was no room for it, again after this, or twice as much.
+/// ... or once to twice this if there was no room.
 const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
-/// No look begins so shortly before a read of the leases: it would still have the connection.
+/// No look begins this shortly before a read of the leases: it would still hold the connection.
 const LOOK: Duration = Duration::from_millis(250);
-/// And none at the Nodes, of which a large cluster has seconds of them, or half of the interval.
+/// The same for a look at the Nodes, if less than half of the interval: the list of a large cluster
+/// takes seconds.
 const NODES_LOOK: Duration = Duration::from_secs(2);
-/// A look for which there has been no such pause for so long is made all the same, over a connection
-/// of its own: where reads take as long as their interval, nothing would ever be seen otherwise.
+/// Judgement: a look that has found no such pause for this long uses a connection of its own.
+/// Otherwise nothing would ever be seen where reads take as long as their interval.
 const OVERDUE: Duration = Duration::from_secs(60);
 
 impl Observer {
-    /// Waits until then, and reads in the meantime what is good to know; whether it is still before
-    /// then, and something new is known of the state.
+    /// Waits until `due` and reads meanwhile. Returns early, with true, if there is news of the
+    /// state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
         let now = Instant::now();
         if self.facts_due <= now && self.facts_from(now, due).is_some() {
@@ -40,8 +40,7 @@ impl Observer {
             while let Some(found) = self.looks.ended().now_or_never() {
                 self.found(found);
             }
-            let next = self.observation.next();
-            let next = next.filter(|_| !self.proving);
+            let next = self.observation.next().filter(|_| !self.proving);
             let now = Instant::now();
             if let Some((at, look)) = next
                 && self.looks.after(at + OVERDUE) <= now
@@ -53,17 +52,16 @@ impl Observer {
             if mem::take(&mut self.news) {
                 return now < due;
             }
-            let at = next.map(|(at, look)| (self.looks.after(at), look));
-            let at = at.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
-            let at = at.map(|(at, _)| at);
+            let next = next.map(|(at, look)| (self.looks.after(at), look));
+            let next = next.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
             let facts = self.facts_from(self.looks.after(self.facts_due).max(now), due);
             tokio::select! {
-                // Leases go before.
+                // Leases come first.
                 biased;
                 () = sleep_until(due) => return false,
                 found = self.looks.ended() => self.found(found),
                 () = until(facts) => self.facts_at_leisure(due).await,
-                () = until(at) => {
+                () = until(next.map(|(at, _)| at)) => {
                     if let Some((_, look)) = next {
                         self.look(look, self.looks.apart(look));
                     }
@@ -72,45 +70,40 @@ impl Observer {
         }
     }
 
-    /// That moment, if facts are wanted, and those that are read then come before the leases are.
+    /// Returns `at` if facts are wanted, and a read that begins then ends before the leases are
+    /// due.
     fn facts_from(&self, at: Instant, due: Instant) -> Option<Instant> {
-        let wanted = self.watch.wants_facts() && !self.proving;
+        let wanted = self.watch.facts.are_wanted() && !self.proving;
         (wanted && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
     async fn facts_at_leisure(&mut self, due: Instant) {
         let now = Instant::now();
         self.facts_due = now + FACTS_PAUSE;
-        let room = match self.sources.leisure() {
-            Leisure::Room(room) => room,
-            Leisure::NoRoom => {
-                self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
-                return;
-            }
-            // They are read for the next verdict, among their like, and it says so if they cannot be.
-            Leisure::Slow => return self.watch.need_facts(),
-        };
         let leases = self.watch.leases().names().clone();
-        let consistency = match self.watch.doubted() {
-            Some(_) => Consistency::Consistent,
-            None => Consistency::Cached,
-        };
-        let facts = Box::pin(self.sources.facts_at_leisure(room, consistency));
+        let consistent = self.watch.facts.doubted().is_some();
+        let facts = Box::pin(self.sources.facts_at_leisure(consistent));
         match timeout_at(due, facts).await {
-            Ok(Ok(facts)) => self.learn(&facts, &leases, consistency == Consistency::Consistent),
-            Ok(Err(error)) => {
+            Ok(Leisure::Read(facts)) => self.learn(&facts, &leases, consistent),
+            Ok(Leisure::Failed(error)) => {
                 self.not_learnt(&error);
-                // What is only doubted is read again later: the verdict goes by what is known.
-                if !self.watch.only_doubts_facts() {
-                    self.watch.need_facts();
+                // Facts that are only doubted are read again later: they still suffice for a
+                // verdict.
+                if !self.watch.facts.are_only_doubted() {
+                    self.watch.facts.need();
                 }
             }
-            // There was no time; leases go before.
+            Ok(Leisure::NoRoom) => {
+                self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
+            }
+            // They are read for the next verdict, which reports a failure.
+            Ok(Leisure::Slow) => self.watch.facts.need(),
+            // There was no time; leases come first.
             Err(_) => {}
         }
     }
 
-    /// How long before a read of the leases this may begin at the latest.
+    /// The shortest time from the beginning of this look to the next read of the leases.
     fn lead(&self, look: Look) -> Duration {
         match look {
             Look::Nodes => NODES_LOOK.min(self.settings.interval / 2).max(LOOK),

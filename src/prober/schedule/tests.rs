@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -21,22 +19,12 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
     Assessment {
         at: at(100.0),
         candidates: 5,
-        expired: 0,
-        unknown: 0,
-        expiring: 0,
-        too_slow: 0,
-        excluded: BTreeMap::new(),
-        counter_evidence: 0,
-        zones: vec![],
-        silence: None,
         needed: 3,
         period: Duration::from_secs(9),
         suspect_at: suspect_at.map(at),
         expires_at: expires_at.map(at),
-        silent: 0,
         roster: true,
-        machines: None,
-        protected: false,
+        ..Assessment::default()
     }
 }
 
@@ -60,24 +48,24 @@ fn unwritten() -> Proof {
     proof
 }
 
-const fn read(consistent: bool) -> Outcome {
-    Outcome::Read {
+const fn read(consistent: bool) -> ReadOutcome {
+    ReadOutcome::Read {
         consistent,
         counting: false,
     }
 }
 
-const COUNTED: Outcome = Outcome::Read {
+const COUNTED: ReadOutcome = ReadOutcome::Read {
     consistent: true,
     counting: true,
 };
 
-const fn failed(in_a_row: u32) -> Outcome {
-    Outcome::Failed { in_a_row }
+const fn failed(in_a_row: u32) -> ReadOutcome {
+    ReadOutcome::Failed { in_a_row }
 }
 
-const fn throttled(seconds: u64) -> Outcome {
-    Outcome::Throttled(Some(Duration::from_secs(seconds)))
+const fn throttled(seconds: u64) -> ReadOutcome {
+    ReadOutcome::Throttled(Some(Duration::from_secs(seconds)))
 }
 
 const CALM: (Option<f64>, Option<f64>) = (None, None);
@@ -108,7 +96,7 @@ const SUSPECT: (Option<f64>, Option<f64>) = (Some(99.0), Some(130.0));
 #[case::up_to_the_interval(failed(5), SUSPECT, Proof::default(), 110.0, Occasion::Interval)]
 #[case::failed_for_ever(failed(u32::MAX), SUSPECT, Proof::default(), 110.0, Occasion::Interval)]
 #[case::throttled(
-    Outcome::Throttled(None),
+    ReadOutcome::Throttled(None),
     SUSPECT,
     Proof::default(),
     111.0,
@@ -118,20 +106,19 @@ const SUSPECT: (Option<f64>, Option<f64>) = (Some(99.0), Some(130.0));
 #[case::throttled_for_no_time(throttled(0), CALM, Proof::default(), 102.0, Occasion::Retry)]
 #[case::throttled_for_long(throttled(3600), CALM, Proof::default(), 131.0, Occasion::Retry)]
 fn occasions(
-    #[case] outcome: Outcome,
+    #[case] outcome: ReadOutcome,
     #[case] (suspect_at, expires_at): (Option<f64>, Option<f64>),
     #[case] proof: Proof,
     #[case] expected: f64,
     #[case] occasion: Occasion,
 ) {
-    let progress = Progress {
+    let last = LastRead {
         started: at(100.0),
         finished: at(101.0),
         outcome,
-        assessment: Some(&seen(suspect_at, expires_at)),
-        proof: &proof,
     };
-    let next = PACE.next(&progress, 0.0);
+    let seen = seen(suspect_at, expires_at);
+    let next = PACE.next(&last, Some(&seen), &proof, 0.0);
     assert_eq!((next.at, next.occasion), (at(expected), occasion));
 }
 
@@ -139,15 +126,17 @@ fn occasions(
 #[case::never_read(failed(7), 101.0, 110.0)]
 #[case::longer_than_the_interval(read(false), 125.0, 125.0)]
 #[case::failed_for_longer_than_the_interval(failed(1), 125.0, 125.0)]
-fn without_an_assessment(#[case] outcome: Outcome, #[case] finished: f64, #[case] expected: f64) {
-    let progress = Progress {
+fn without_an_assessment(
+    #[case] outcome: ReadOutcome,
+    #[case] finished: f64,
+    #[case] expected: f64,
+) {
+    let last = LastRead {
         started: at(100.0),
         finished: at(finished),
         outcome,
-        assessment: None,
-        proof: &Proof::default(),
     };
-    let next = PACE.next(&progress, 0.0);
+    let next = PACE.next(&last, None, &Proof::default(), 0.0);
     assert_eq!((next.at, next.occasion), (at(expected), Occasion::Interval));
 }
 
@@ -169,15 +158,15 @@ fn a_suspect_is_read_in_a_third_of_its_period(
     assert_eq!(PACE.limit(None), PACE.timeout);
 }
 
-fn outcomes() -> impl Strategy<Value = Outcome> {
+fn outcomes() -> impl Strategy<Value = ReadOutcome> {
     prop_oneof![
-        (any::<bool>(), any::<bool>()).prop_map(|(consistent, counting)| Outcome::Read {
+        (any::<bool>(), any::<bool>()).prop_map(|(consistent, counting)| ReadOutcome::Read {
             consistent,
             counting
         }),
         any::<u32>().prop_map(failed),
         prop::option::of(any::<u64>())
-            .prop_map(|wait| Outcome::Throttled(wait.map(Duration::from_millis))),
+            .prop_map(|wait| ReadOutcome::Throttled(wait.map(Duration::from_millis))),
     ]
 }
 
@@ -195,18 +184,12 @@ proptest! {
     ) {
         let finished = at(100.0 + length);
         let assessment = seen(suspect_at, expires_at);
-        let progress = Progress {
-            started: at(100.0),
-            finished,
-            outcome,
-            assessment: Some(&assessment),
-            proof: &proof(complete),
-        };
-        let next = PACE.next(&progress, draw);
+        let last = LastRead { started: at(100.0), finished, outcome };
+        let next = PACE.next(&last, Some(&assessment), &proof(complete), draw);
         prop_assert!(next.at >= finished);
-        let at_once = matches!(outcome, Outcome::Read { consistent: false, .. }) && assessment.suspect();
-        prop_assert!(next.at > progress.started || at_once, "{next:?}");
-        if !matches!(outcome, Outcome::Throttled(_)) {
+        let at_once = matches!(outcome, ReadOutcome::Read { consistent: false, .. }) && assessment.suspect();
+        prop_assert!(next.at > last.started || at_once, "{next:?}");
+        if !matches!(outcome, ReadOutcome::Throttled(_)) {
             prop_assert!(next.at <= finished.max(at(112.0)), "later than the interval: {next:?}");
         }
     }
@@ -214,14 +197,8 @@ proptest! {
     #[test]
     fn jitter_lengthens_the_interval_by_its_factor(draw in 0.0..1.0_f64, factor in 0.0..=1.0_f64) {
         let pace = Pace { jitter_factor: factor, ..PACE };
-        let progress = Progress {
-            started: at(100.0),
-            finished: at(100.0),
-            outcome: read(false),
-            assessment: None,
-            proof: &Proof::default(),
-        };
-        let interval = pace.next(&progress, draw).at.since(progress.started);
+        let last = LastRead { started: at(100.0), finished: at(100.0), outcome: read(false) };
+        let interval = pace.next(&last, None, &Proof::default(), draw).at.since(last.started);
         prop_assert_eq!(interval, PACE.interval.mul_f64(1.0 + factor * draw));
     }
 }

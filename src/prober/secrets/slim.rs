@@ -1,38 +1,36 @@
 //! A Secret of which the kubeconfig alone is decoded.
 
-use std::{borrow::Cow, fmt};
+use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
+
+use crate::{
+    gardener,
+    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
+};
 
 /// The key of the kubeconfig.
 pub(super) const KEY: &str = "kubeconfig";
 
-/// What is read of a Secret. Other keys are not even decoded, and annotations, in which kubectl
-/// may have left a copy of all of them, neither. It shows in no message and no log.
-#[derive(Clone, Deserialize)]
+/// A Secret without its other keys and its annotations, which are not decoded: kubectl may have
+/// left a copy of all keys there. No message and no log shows the kubeconfig.
+#[derive(Clone, Deserialize, Resource)]
+#[resource(inherit = v1::Secret)]
 #[serde(from = "Received")]
 pub(super) struct Secret {
-    /// Name, namespace and resourceVersion.
     metadata: ObjectMeta,
-    /// The bytes of the key [`KEY`]; `None` if there is no such key.
-    pub(super) kubeconfig: Option<Vec<u8>>,
+    /// The value of the key [`KEY`]. One that is too large is not kept.
+    pub(super) kubeconfig: Option<Result<Arc<[u8]>, KubeconfigError>>,
 }
 
 #[derive(Deserialize)]
 struct Received {
-    metadata: Meta,
+    #[serde(deserialize_with = "gardener::slim")]
+    metadata: ObjectMeta,
     data: Option<Data>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Meta {
-    name: Option<String>,
-    namespace: Option<String>,
-    resource_version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -42,24 +40,27 @@ struct Data {
 
 impl From<Received> for Secret {
     fn from(received: Received) -> Self {
-        let Meta {
-            name,
-            namespace,
-            resource_version,
-        } = received.metadata;
         let encoded = received.data.and_then(|data| data.kubeconfig);
         Self {
             metadata: ObjectMeta {
-                name,
-                namespace,
-                resource_version,
-                ..ObjectMeta::default()
+                // They may be as many as fit.
+                labels: None,
+                ..received.metadata
             },
-            // API servers send nothing but base64. Whatever else it is, it is no kubeconfig, and is
-            // called so when it is used; a list must not fail for it.
-            kubeconfig: encoded.map(|encoded| STANDARD.decode(encoded).unwrap_or_default()),
+            // API servers send base64 only. Anything else must not fail the whole list: it becomes
+            // an empty kubeconfig, which is reported as invalid when it is used.
+            kubeconfig: encoded
+                .map(|encoded| bounded(STANDARD.decode(encoded).unwrap_or_default())),
         }
     }
+}
+
+fn bounded(kubeconfig: Vec<u8>) -> Result<Arc<[u8]>, KubeconfigError> {
+    let bytes = kubeconfig.len();
+    if bytes > MAX_KUBECONFIG_BYTES {
+        return Err(KubeconfigError::TooLarge { bytes });
+    }
+    Ok(kubeconfig.into())
 }
 
 impl fmt::Debug for Secret {
@@ -68,34 +69,5 @@ impl fmt::Debug for Secret {
             .field("name", &self.metadata.name)
             .field("namespace", &self.metadata.namespace)
             .finish_non_exhaustive()
-    }
-}
-
-impl Resource for Secret {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        "Secret".into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        "secrets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }

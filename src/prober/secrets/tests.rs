@@ -4,7 +4,7 @@ use kube::client::{Body, ClientBuilder};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::runtime::answers::Bounds;
+use crate::{runtime::answers::Bounds, shoot::MAX_KUBECONFIG_BYTES};
 
 fn secret(data: &Value) -> Secret {
     serde_json::from_value(json!({
@@ -32,7 +32,8 @@ fn nothing_but_the_kubeconfig_is_kept_and_nothing_shows() {
         (json!(null), None),
     ] {
         let secret = secret(&data);
-        assert_eq!(secret.kubeconfig.as_deref(), kubeconfig.map(str::as_bytes));
+        let kubeconfig = kubeconfig.map(|text| Ok(text.as_bytes().into()));
+        assert_eq!(secret.kubeconfig, kubeconfig);
         assert_eq!(
             format!("{secret:?}"),
             r#"Secret { name: Some("dwd"), namespace: Some("a"), .. }"#
@@ -42,28 +43,17 @@ fn nothing_but_the_kubeconfig_is_kept_and_nothing_shows() {
 }
 
 #[test]
-fn what_is_held_of_a_secret() {
-    let held = |size: usize, before: Option<&Held>| {
-        let mut secret = secret(&json!({}));
-        secret.kubeconfig = Some(vec![b'x'; size]);
-        Held::new(secret, before)
+fn a_kubeconfig_that_is_too_large_is_not_kept() {
+    let held = |size: usize| {
+        let encoded = STANDARD.encode(vec![b'x'; size]);
+        secret(&json!({ "kubeconfig": encoded }))
+            .kubeconfig
+            .unwrap()
     };
-    let Held::Kubeconfig(first) = held(MAX_KUBECONFIG_BYTES, None) else {
-        panic!("refused");
-    };
-    let before = Held::Kubeconfig(first.clone());
-    let Held::Kubeconfig(same) = held(MAX_KUBECONFIG_BYTES, Some(&before)) else {
-        panic!("refused");
-    };
-    assert!(Arc::ptr_eq(&first, &same), "nobody connects anew");
-    assert!(matches!(
-        held(MAX_KUBECONFIG_BYTES + 1, Some(&before)),
-        Held::TooLarge { bytes } if bytes == MAX_KUBECONFIG_BYTES + 1
-    ));
-    assert!(matches!(
-        Held::new(secret(&json!({})), Some(&before)),
-        Held::NoKey
-    ));
+    let largest = held(MAX_KUBECONFIG_BYTES).unwrap();
+    assert_eq!(largest.len(), MAX_KUBECONFIG_BYTES);
+    let bytes = MAX_KUBECONFIG_BYTES + 1;
+    assert_eq!(held(bytes), Err(KubeconfigError::TooLarge { bytes }));
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn silence_is_acted_on_when_it_is_certain() {
 fn what_is_acted_on_is_known_since_the_proof_began() {
     let mut shoot = Shoot::new(RULES);
     let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    let read = seconds(shoot.watch.facts.unwrap());
+    let read = seconds(shoot.watch.facts.read.unwrap());
     let began = seconds(shoot.watch.proof.watched_since().unwrap());
     assert!(read >= began, "read at {read}, {began} to {when}");
 }
@@ -259,9 +259,9 @@ fn nodes_and_machines_are_read_when_they_matter() {
         taken == Taken::NeedsFacts
     };
     assert!(!needs(&mut shoot, 100.0, 99), "all are fresh");
-    assert!(shoot.watch.wants_facts(), "at start");
+    assert!(shoot.watch.facts.are_wanted(), "at start");
     shoot.learn(100.0);
-    assert!(!shoot.watch.wants_facts());
+    assert!(!shoot.watch.facts.are_wanted());
     for now in [110, 120, 130, 170] {
         assert!(
             !needs(&mut shoot, now.into(), i64::from(now) - 1),
@@ -270,13 +270,13 @@ fn nodes_and_machines_are_read_when_they_matter() {
     }
     shoot.names.push("d");
     assert!(!needs(&mut shoot, 180.0, 179));
-    assert!(shoot.watch.wants_facts(), "a name came");
+    assert!(shoot.watch.facts.are_wanted(), "a name came");
     shoot.learn(180.0);
     shoot.names.remove(0);
     assert!(!needs(&mut shoot, 181.0, 179));
-    assert!(!shoot.watch.wants_facts(), "a name went");
+    assert!(!shoot.watch.facts.are_wanted(), "a name went");
     assert!(!needs(&mut shoot, 190.0, 189));
-    shoot.watch.need_facts();
+    shoot.watch.facts.need();
     assert!(needs(&mut shoot, 200.0, 199), "they could not be read");
     assert!(!needs(&mut shoot, 220.0, 199), "silent, but they are fresh");
     assert!(needs(&mut shoot, 223.0, 199), "older than the proof");
@@ -298,9 +298,9 @@ fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     shoot.names.push("d");
     shoot.list(107.0, 100);
     shoot.learn_of(&before, 106.0);
-    assert!(shoot.watch.wants_facts());
+    assert!(shoot.watch.facts.are_wanted());
     shoot.learn(108.0);
-    assert!(!shoot.watch.wants_facts());
+    assert!(!shoot.watch.facts.are_wanted());
 }
 
 /// Its Node may be another.
@@ -315,9 +315,9 @@ fn a_lease_that_is_new_under_its_name_has_nodes_read_again() {
     shoot.revision -= 100;
     assert_eq!(shoot.list(119.0, 100), Taken::NeedsFacts);
     shoot.learn(110.0);
-    assert!(shoot.watch.wants_facts(), "they were asked for before");
+    assert!(shoot.watch.facts.are_wanted(), "they were asked for before");
     shoot.learn(120.0);
-    assert!(!shoot.watch.wants_facts());
+    assert!(!shoot.watch.facts.are_wanted());
 }
 
 /// Lists of Nodes may take long, and leases may come all the while.
@@ -348,7 +348,7 @@ fn leases_that_come_keep_no_outage_from_being_proven() {
         now = shoot.due(now);
     }
     assert!((130.0..=132.1).contains(&now), "{now}");
-    assert!(shoot.watch.wants_facts(), "when there is time");
+    assert!(shoot.watch.facts.are_wanted(), "when there is time");
 }
 
 fn machine(node: &str) -> Machine {
@@ -367,7 +367,7 @@ fn machines_that_leave_no_candidate_are_read_again_consistently() {
     assert_eq!(shoot.probe(100.0, 99).verdict, Verdict::Healthy);
     shoot.learn_machines(&[], 100.0, false);
     assert_eq!(
-        shoot.watch.doubted(),
+        shoot.watch.facts.doubted(),
         Some(Duration::ZERO),
         "a cache's word"
     );
@@ -375,14 +375,17 @@ fn machines_that_leave_no_candidate_are_read_again_consistently() {
     assert_eq!(shoot.probe(110.0, 109).verdict, none);
     for pause in [10, 20, 40, 80, 160, 300, 300] {
         shoot.learn_machines(&[machine("z")], 110.0, true);
-        assert_eq!(shoot.watch.doubted(), Some(Duration::from_secs(pause)));
-        assert!(shoot.watch.wants_facts());
+        assert_eq!(
+            shoot.watch.facts.doubted(),
+            Some(Duration::from_secs(pause))
+        );
+        assert!(shoot.watch.facts.are_wanted());
     }
     let taken = shoot.list(120.0, 119);
     assert_eq!(taken, Taken::Ready, "no verdict waits for them");
     shoot.learn_machines(&["a", "b", "c"].map(machine), 120.0, true);
-    assert_eq!(shoot.watch.doubted(), None);
-    assert!(!shoot.watch.wants_facts());
+    assert_eq!(shoot.watch.facts.doubted(), None);
+    assert!(!shoot.watch.facts.are_wanted());
     assert_eq!(shoot.probe(130.0, 129).verdict, Verdict::Healthy);
 }
 
@@ -391,9 +394,13 @@ fn a_cached_list_that_lacks_a_machine_is_read_again_consistently() {
     let mut shoot = Shoot::new(RULES);
     shoot.probe(100.0, 99);
     shoot.learn_machines(&[machine("a")], 100.0, false);
-    assert_eq!(shoot.watch.doubted(), Some(Duration::ZERO));
+    assert_eq!(shoot.watch.facts.doubted(), Some(Duration::ZERO));
     shoot.learn_machines(&[machine("a")], 101.0, true);
-    assert_eq!(shoot.watch.doubted(), None, "two nodes really have none");
+    assert_eq!(
+        shoot.watch.facts.doubted(),
+        None,
+        "two nodes really have none"
+    );
 }
 
 /// Nobody could be heard in that time, in which machines may have been taken down.

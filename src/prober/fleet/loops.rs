@@ -1,0 +1,267 @@
+//! The loops of all clusters: each is started, given its presence, and started again after a
+//! defect.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    task::{Id, JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::ClusterHealthStatus,
+    cluster::{Assignment, Brake, Index},
+    prober::{
+        probe::{Probe, Shared},
+        recall,
+        report::Reporter,
+        stance::Presence,
+    },
+    runtime::seed::Seed,
+};
+
+/// Judgement: the pause after which a loop that ended by a defect is started again.
+const RESTART: Duration = Duration::from_secs(10);
+
+/// What a ClusterHealth says, if that can be used.
+type Record = Option<Box<ClusterHealthStatus>>;
+
+pub(super) struct Loops {
+    seed: Seed,
+    shared: Shared,
+    /// The ClusterHealths that an earlier run has left, until their clusters are assigned.
+    recalled: BTreeMap<Arc<str>, Record>,
+    running: BTreeMap<Arc<str>, Loop>,
+    /// When loops that ended by a defect are started again.
+    restarts: BTreeMap<Arc<str>, Instant>,
+    /// Ends all loops.
+    stop: CancellationToken,
+    pub(super) tasks: JoinSet<()>,
+    /// Whether all objects have been listed once: clusters that come later are new.
+    pub(super) started: bool,
+}
+
+struct Loop {
+    task: Id,
+    presence: watch::Sender<Presence>,
+    /// The policy that was responsible last for a Cluster that is gone.
+    former: Option<Arc<str>>,
+}
+
+impl Loop {
+    /// Reports to the loop that its Cluster is gone, and only then to the writer. A loop holds on
+    /// to the presence until it has reported, so that no report by what was before can follow and
+    /// restore the record.
+    fn tell_gone(&self, name: &Arc<str>, index: &Index, reporter: &Reporter) {
+        let brake = brake(index, self.former.as_deref());
+        self.presence.send_replace(Presence::Gone(brake));
+        reporter.cluster_gone(name);
+    }
+}
+
+/// What this policy holds back.
+fn brake(index: &Index, policy: Option<&str>) -> Brake {
+    let view = policy.and_then(|policy| index.policy_view(policy));
+    view.map(|view| view.policy.brake).unwrap_or_default()
+}
+
+/// The policy that is responsible for a cluster.
+fn responsible(presence: &Presence) -> Option<Arc<str>> {
+    let Presence::There(assignment) = presence else {
+        return None;
+    };
+    let policy = assignment.selected.as_ref().or(assignment.former.as_ref());
+    policy.map(|policy| policy.policy.clone())
+}
+
+impl Loops {
+    pub(super) fn new(seed: Seed, shared: Shared, recalled: BTreeMap<Arc<str>, Record>) -> Self {
+        Self {
+            seed,
+            shared,
+            recalled,
+            running: BTreeMap::new(),
+            restarts: BTreeMap::new(),
+            stop: CancellationToken::new(),
+            tasks: JoinSet::new(),
+            started: false,
+        }
+    }
+
+    /// Gives a cluster's loop its assignment, and starts the loop if there is none.
+    pub(super) fn assign(&mut self, name: &Arc<str>, index: &Index) {
+        let assignment = index.assignment(name).cloned();
+        if let Some(running) = self.running.get_mut(name) {
+            if let Some(assignment) = assignment {
+                running.former = None;
+                let presence = Presence::There(Box::new(assignment));
+                running.presence.send_replace(presence);
+            } else {
+                let policy = responsible(&running.presence.borrow());
+                running.former = policy.or(running.former.take());
+                running.tell_gone(name, index, &self.shared.reporter);
+            }
+            return;
+        }
+        // A loop that waits for its restart gets the assignment of that time.
+        if self.restarts.contains_key(name) {
+            return;
+        }
+        let known = self.recalled.remove(name);
+        let wanted = |it: &Assignment| it.selected.is_some() || it.former.is_some();
+        // A record without a policy that selects the cluster may be of a debt; an empty one is
+        // deleted.
+        if known.is_some() || assignment.as_ref().is_some_and(wanted) {
+            self.start(name, index, Some(known.flatten()));
+        }
+    }
+
+    /// Updates what the policies hold back for Clusters that are gone.
+    pub(super) fn brake_gone(&self, index: &Index) {
+        for running in self.running.values() {
+            if let Some(policy) = &running.former {
+                let brake = brake(index, Some(policy));
+                running.presence.send_replace(Presence::Gone(brake));
+            }
+        }
+    }
+
+    /// Starts loops for the records of Clusters that went before this process watched.
+    pub(super) fn assign_recalled(&mut self, index: &Index) {
+        self.started = true;
+        for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
+            self.assign(&name, index);
+        }
+    }
+
+    /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
+    /// the ClusterHealth is read again.
+    fn start(&mut self, name: &Arc<str>, index: &Index, known: Option<Record>) {
+        let assignment = index.assignment(name).cloned();
+        let record = known.as_ref().and_then(Option::as_deref);
+        let policy = record.and_then(|record| record.policy.as_deref());
+        let former = policy.filter(|_| assignment.is_none()).map(Arc::from);
+        let presence = match assignment {
+            Some(assignment) => Presence::There(Box::new(assignment)),
+            None => Presence::Gone(brake(index, former.as_deref())),
+        };
+        let (sender, receiver) = watch::channel(presence);
+        let (name_of, shared) = (name.clone(), self.shared.clone());
+        let (seed, stop) = (self.seed.clone(), self.stop.clone());
+        let from_the_start = !self.started;
+        let task = self.tasks.spawn(async move {
+            let known = match known {
+                Some(known) => known,
+                None => {
+                    let read = Box::pin(recall::read(&seed, &name_of));
+                    match stop.run_until_cancelled(read).await {
+                        Some(read) => read.map(Box::new),
+                        None => return,
+                    }
+                }
+            };
+            let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
+            // A future is as large as all that it ever holds, for as long as it lives: hence the
+            // boxes, here and in the loop.
+            Box::new(probe).run(stop).await;
+        });
+        let running = Loop {
+            task: task.id(),
+            presence: sender,
+            former,
+        };
+        self.running.insert(name.clone(), running);
+    }
+
+    /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect.
+    /// Returns whether the cluster is forgotten, which changes the reports on policies.
+    pub(super) fn ended(&mut self, ended: Result<(Id, ()), JoinError>, index: &mut Index) -> bool {
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+        let mut loops = self.running.extract_if(.., |_, it| it.task == id);
+        let Some((name, _)) = loops.next() else {
+            return false;
+        };
+        drop(loops);
+        if let Err(error) = ended {
+            tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
+            self.restarts.insert(name, Instant::now() + RESTART);
+            return false;
+        }
+        let assignment = index.assignment(&name);
+        // It may have been selected, or created, again while its loop was ending.
+        if assignment.is_some_and(|it| it.selected.is_some()) {
+            self.assign(&name, index);
+            return false;
+        }
+        index.forget(&name);
+        self.shared.reporter.cluster_unselected(&name);
+        true
+    }
+
+    pub(super) fn next_restart(&self) -> Option<Instant> {
+        self.restarts.values().min().copied()
+    }
+
+    /// Starts the loops whose restart is due.
+    pub(super) fn restart(&mut self, index: &Index) {
+        let now = Instant::now();
+        let due = self.restarts.extract_if(.., |_, at| *at <= now);
+        for (name, _) in due.collect::<Vec<_>>() {
+            self.start(&name, index, None);
+        }
+    }
+
+    /// Ends all loops, and waits until they have ended.
+    pub(super) async fn stop(mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// A loop is about to report, on another thread, and what it has seen is that the Cluster is
+    /// there.
+    #[test]
+    fn no_report_follows_the_word_that_a_cluster_is_gone() {
+        let name: Arc<str> = "a".into();
+        let id = Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .spawn(async {})
+            .id();
+        for _ in 0..200 {
+            let (reporter, mut told) = Reporter::tapped(&name);
+            let (sender, presence) = watch::channel(Presence::Gone(Brake::default()));
+            let running = Loop {
+                task: id,
+                presence: sender,
+                former: None,
+            };
+            let index = Index::default();
+            let both = Barrier::new(2);
+            thread::scope(|scope| {
+                let seen = presence.borrow();
+                scope.spawn(|| {
+                    both.wait();
+                    running.tell_gone(&name, &index, &reporter);
+                });
+                both.wait();
+                for _ in 0..100 {
+                    thread::yield_now();
+                }
+                reporter.exec_tolerated(&name, "report".to_owned(), String::new());
+                drop(seen);
+            });
+            assert_eq!([told(), told()], [Some("event"), Some("gone")]);
+        }
+    }
+}
