@@ -14,7 +14,7 @@ use dependency_watchdog::{
     prober::{
         candidates::Roster,
         heartbeat::LeaseSnapshot,
-        moment::Moment,
+        mono_time::MonoTime,
         schedule::Pace,
         verdict::Thresholds,
         watch::{Rules, Watch},
@@ -309,8 +309,9 @@ fn varint(mut value: u64) -> Vec<u8> {
 }
 
 /// When the list with this number was read, on our clock.
-fn moment(number: usize) -> Moment {
-    Moment::from_nanos(1_000_000_000_000) + Duration::from_secs(10) * u32::try_from(number).unwrap()
+fn moment(number: usize) -> MonoTime {
+    MonoTime::from_nanos(1_000_000_000_000)
+        + Duration::from_secs(10) * u32::try_from(number).unwrap()
 }
 
 fn snapshot(list: &LeaseList, number: usize) -> LeaseSnapshot<'_> {

@@ -19,8 +19,8 @@ use dependency_watchdog::{
     cluster::Brake,
     observer::View,
     prober::{
-        ledger::Problem,
-        moment::Moment,
+        debts::Problem,
+        mono_time::MonoTime,
         report::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
         verdict::{Assessment, Doubt, Verdict},
     },
@@ -164,7 +164,7 @@ impl Drop for Desk {
 
 fn assessment(candidates: usize, expired: usize) -> Assessment {
     Assessment {
-        at: Moment::from_nanos(0),
+        at: MonoTime::from_nanos(0),
         candidates,
         expired,
         unknown: 0,
@@ -661,7 +661,7 @@ fn unreachable() -> ClusterReport {
 }
 
 fn suspect() -> ClusterReport {
-    let doubt = Doubt::Unproven(Moment::from_nanos(0));
+    let doubt = Doubt::Unproven(MonoTime::from_nanos(0));
     let seen = Box::new(assessment(5, 3));
     found(Finding::Judged(Verdict::Undetermined(doubt), seen))
 }

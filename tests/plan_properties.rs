@@ -15,8 +15,8 @@ use dependency_watchdog::{
     cluster::{Dependent, Scale},
     prober::{
         attempt::{Attempt, Turn},
+        debts::Debts,
         flow::What,
-        ledger::Ledger,
         plan::{
             Aim, Family, IGNORE, MARK, Memory, Observed, RECORD, Record, Refusal, Settled, Step,
             Write, levels, step,
@@ -164,7 +164,7 @@ impl Expected {
 struct World {
     object: Object,
     restore: Restore,
-    ledger: Ledger,
+    debts: Debts,
     saved: ClusterHealthStatus,
     expected: Expected,
     between: std::vec::IntoIter<Between>,
@@ -172,13 +172,13 @@ struct World {
 
 impl World {
     fn new(object: Object, restore: Restore) -> Self {
-        let mut ledger = Ledger::default();
-        ledger.adopt(&[dependent("d", 0, 0)]);
+        let mut debts = Debts::default();
+        debts.adopt(&[dependent("d", 0, 0)]);
         Self {
             expected: Expected(vec![object.replicas]),
             object,
             restore,
-            ledger,
+            debts,
             saved: ClusterHealthStatus::default(),
             between: Vec::new().into_iter(),
         }
@@ -190,11 +190,11 @@ impl World {
             let cut = self.run(episode.aim);
             let crashed = matches!(cut, Err(Cut::Crashed));
             if let Some(with_health) = episode.restart.or(crashed.then_some(true)) {
-                self.ledger = match with_health {
-                    true => Ledger::recall(&self.saved),
-                    false => Ledger::default(),
+                self.debts = match with_health {
+                    true => Debts::recall(&self.saved),
+                    false => Debts::default(),
                 };
-                self.ledger.adopt(&[dependent("d", 0, 0)]);
+                self.debts.adopt(&[dependent("d", 0, 0)]);
             }
         }
         self.between = Vec::new().into_iter();
@@ -208,7 +208,7 @@ impl World {
             match step {
                 Step::Nothing(settled) => {
                     let what = What::Settled(settled, Some(found));
-                    self.ledger.note(&dependent, &what, false, Instant::now());
+                    self.debts.note(&dependent, &what, false, Instant::now());
                     return Ok(());
                 }
                 // In time the controller does its work.
@@ -221,7 +221,7 @@ impl World {
 
     fn note(&mut self, step: Step, found: Observed) {
         let what = What::Did(step, Some(found));
-        self.ledger
+        self.debts
             .note(&dependent("d", 0, 0), &what, false, Instant::now());
     }
 
@@ -251,7 +251,7 @@ impl World {
     }
 
     fn memory(&self) -> Memory {
-        self.ledger
+        self.debts
             .memory(&dependent("d", 0, 0).reference)
             .expect("it was adopted")
     }
@@ -287,7 +287,7 @@ impl World {
             }
             Between::Saved => {
                 self.saved = ClusterHealthStatus {
-                    dependents: self.ledger.status(),
+                    dependents: self.debts.status(),
                     ..ClusterHealthStatus::default()
                 };
             }
@@ -447,7 +447,7 @@ proptest! {
         world.run(Aim::Restore).expect("nobody interferes");
         prop_assert_eq!(world.object.replicas, before);
         prop_assert!(!world.object.marked());
-        prop_assert!(!world.ledger.owes());
+        prop_assert!(!world.debts.owes());
     }
 
     /// What a user or an HPA sets meanwhile is what is there in the end, and a zero without the

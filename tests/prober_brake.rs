@@ -7,7 +7,7 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::prober::{guard::Reach, plan::Aim};
+use dependency_watchdog::prober::{plan::Aim, protector::ScaleContext};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Stage, World, assert_kept, assert_released,
@@ -199,12 +199,12 @@ fn a_dry_run_has_no_way_to_write() {
                 stage.seed.forget_calls();
             }
             let before = stage.object("deployments", "first");
-            let reach = Reach {
+            let reach = ScaleContext {
                 dry_run: true,
                 ..reach(stage.seed.unlimited())
             };
-            stage.guard = new_guard("a", &reach, None);
-            stage.guard.learn(selected(&stage.settings));
+            stage.protector = new_guard("a", &reach, None);
+            stage.protector.learn(selected(&stage.settings));
             stage.act(aim).await;
             assert_eq!(stage.object("deployments", "first"), before, "{aim:?}");
             assert_eq!(stage.seed.writes().len(), 0, "{aim:?}");

@@ -15,8 +15,8 @@ use std::{num::NonZeroU32, time::Duration};
 use dependency_watchdog::{
     api::{Action, ClusterHealthStatus, Protection},
     prober::{
-        guard::Guard,
         plan::{Aim, IGNORE, MARK, RECORD},
+        protector::Protector,
     },
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
@@ -43,7 +43,7 @@ fn what_is_under_way_at_the_end_is_not_forgotten() {
         stage.verdict(Aim::Protect);
         stage.until_asked("PATCH deployments/first").await;
         release.send(()).unwrap();
-        stage.guard.shut_down().await;
+        stage.protector.shut_down().await;
         stage.assert_down("deployments", "first", "shut down");
     });
 }
@@ -54,11 +54,11 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
         stage.act(Aim::Protect).await;
-        stage.guard = new_guard("a", &reach(stage.seed.unlimited()), None);
-        stage.guard.learn(selected(&stage.settings));
-        outage(&mut stage.guard, "silent", EVER);
+        stage.protector = new_guard("a", &reach(stage.seed.unlimited()), None);
+        stage.protector.learn(selected(&stage.settings));
+        outage(&mut stage.protector, "silent", EVER);
         stage.follow().await;
-        let last = stage.guard.last_action().unwrap();
+        let last = stage.protector.last_action().unwrap();
         assert_eq!(last.action, Action::ScaledDown);
         assert_eq!(last.message, "found scaled to zero: first; silent");
     });
@@ -75,11 +75,11 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
             object["metadata"]["annotations"] = json!({});
             object["spec"]["replicas"] = json!(3);
         });
-        let mut dependents = stage.guard.machine().ledger().status();
+        let mut dependents = stage.protector.machine().debts().status();
         for dependent in &mut dependents {
             dependent.owed = dependent.r#ref.name == "first";
         }
-        let mut last_action = stage.guard.last_action().cloned();
+        let mut last_action = stage.protector.last_action().cloned();
         last_action.as_mut().unwrap().message = "scaled to zero: first; 3 of 5".to_owned();
         let known = ClusterHealthStatus {
             protection: Protection::ScalingDown,
@@ -87,11 +87,11 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
             last_action,
             ..ClusterHealthStatus::default()
         };
-        stage.guard = guard(&stage.seed, &stage.settings, Some(&known));
-        outage(&mut stage.guard, "5 of 5", EVER);
+        stage.protector = guard(&stage.seed, &stage.settings, Some(&known));
+        outage(&mut stage.protector, "5 of 5", EVER);
         stage.follow().await;
         let told = |stage: &Stage| {
-            let last = stage.guard.last_action().unwrap();
+            let last = stage.protector.last_action().unwrap();
             (last.action, last.message.clone())
         };
         let message = "scaled to zero: first; 3 of 5; then found scaled to zero: second; scaled to \
@@ -107,7 +107,7 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
         }
         stage.act(Aim::Restore).await;
         assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
-        outage(&mut stage.guard, "4 of 5", EVER);
+        outage(&mut stage.protector, "4 of 5", EVER);
         stage.follow().await;
         let message = "scaled to zero: third; 4 of 5".to_owned();
         assert_eq!(told(&stage), (Action::ScaledDown, message));
@@ -119,17 +119,20 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
 fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
-        outage(&mut stage.guard, "", Duration::from_secs(15));
+        outage(&mut stage.protector, "", Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
-        assert_eq!(stage.guard.machine().protection(), Protection::ScalingDown);
+        assert_eq!(
+            stage.protector.machine().protection(),
+            Protection::ScalingDown
+        );
         // One that is renewed in time carries on.
-        outage(&mut stage.guard, "", Duration::from_secs(15));
+        outage(&mut stage.protector, "", Duration::from_secs(15));
         stage.advance(Duration::from_secs(10)).await;
-        outage(&mut stage.guard, "", Duration::from_secs(15));
+        outage(&mut stage.protector, "", Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first", "second"]);
-        assert_eq!(stage.guard.machine().protection(), Protection::Active);
+        assert_eq!(stage.protector.machine().protection(), Protection::Active);
     });
 }
 
@@ -155,7 +158,7 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         }
         stage.advance(Duration::from_secs(5)).await;
         assert_eq!(stage.written()[2..], ["high"]);
-        assert_eq!(stage.guard.machine().protection(), Protection::Active);
+        assert_eq!(stage.protector.machine().protection(), Protection::Active);
     });
 }
 
@@ -184,7 +187,7 @@ fn the_initial_delay_comes_only_before_a_write() {
         stage.verdict(Aim::Protect);
         // Each is found settled, and the flow ends.
         for _ in 0..3 {
-            stage.guard.progress().await;
+            stage.protector.progress().await;
         }
         assert_eq!(begin.elapsed(), Duration::ZERO);
         assert_eq!(stage.seed.writes().len(), 2);
@@ -262,8 +265,8 @@ fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
                 match verdict {
                     '+' => stage.verdict(Aim::Restore),
                     '-' => stage.verdict(Aim::Protect),
-                    'g' => healthy(&mut stage.guard, Some("closed")),
-                    _ => doubt(&mut stage.guard),
+                    'g' => healthy(&mut stage.protector, Some("closed")),
+                    _ => doubt(&mut stage.protector),
                 }
                 stage.advance(INTERVAL).await;
             }
@@ -454,8 +457,8 @@ fn an_initial_delay_ends_when_the_flow_is_stopped() {
         let begin = Instant::now();
         stage.verdict(Aim::Protect);
         stage.advance(Duration::from_secs(5)).await;
-        doubt(&mut stage.guard);
-        stage.guard.progress().await;
+        doubt(&mut stage.protector);
+        stage.protector.progress().await;
         // tokio's timers are rounded up to milliseconds.
         assert_eq!(begin.elapsed().as_secs(), 5);
         assert!(begin.elapsed() < Duration::from_millis(5_010));
@@ -547,7 +550,7 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
         let begin = Instant::now();
         stage.verdict(Aim::Restore);
         while stage.replicas("deployments", "first") == 0 {
-            stage.guard.progress().await;
+            stage.protector.progress().await;
         }
         assert!(begin.elapsed() < Duration::from_secs(1));
         stage.follow().await;
@@ -557,7 +560,7 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
             ["first", "first"],
             "the other was never touched"
         );
-        assert_eq!(stage.guard.machine().protection(), Protection::None);
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
     });
 }
 
@@ -574,7 +577,7 @@ fn doubt_ends_what_an_overtaking_verdict_began() {
         stage.verdict(Aim::Protect);
         stage.until_asked("GET deployments/first").await;
         stage.verdict(Aim::Restore);
-        doubt(&mut stage.guard);
+        doubt(&mut stage.protector);
         release.send(()).unwrap();
         stage.follow().await;
         assert_eq!(stage.seed.writes().len(), 0);
@@ -600,7 +603,10 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
             other.progress().await;
         }
         assert!(begin.elapsed() < Duration::from_secs(1));
-        assert_eq!(stage.guard.machine().protection(), Protection::ScalingDown);
+        assert_eq!(
+            stage.protector.machine().protection(),
+            Protection::ScalingDown
+        );
     });
 }
 
@@ -647,10 +653,13 @@ fn a_restore_passes_what_it_owes_nothing() {
         stage.seed.delete("deployments", "a", "missing");
         stage.act(Aim::Protect).await;
         stage.assert_down("deployments", "first-down", "stuck");
-        assert_eq!(stage.guard.machine().protection(), Protection::ScalingDown);
+        assert_eq!(
+            stage.protector.machine().protection(),
+            Protection::ScalingDown
+        );
         stage.act(Aim::Restore).await;
         stage.assert_up("deployments", "first-down", "restored");
-        assert_eq!(stage.guard.machine().protection(), Protection::None);
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
         assert_eq!(stage.problems()[0].reason, "DependentMissing");
     });
 }
@@ -689,15 +698,15 @@ async fn queued(seconds: u64) -> Stage {
     };
     let client = stage.seed.unlimited().client().clone();
     let seed = Seed::new(client, budget);
-    stage.guard = new_guard("a", &reach(seed), None);
-    stage.guard.learn(selected(&stage.settings));
-    outage(&mut stage.guard, "", Duration::from_secs(seconds));
+    stage.protector = new_guard("a", &reach(seed), None);
+    stage.protector.learn(selected(&stage.settings));
+    outage(&mut stage.protector, "", Duration::from_secs(seconds));
     stage.advance(Duration::from_secs(1)).await;
     assert_eq!(
         stage.seed.briefs(),
         ["GET deployments/first", "GET deployments/second"]
     );
-    assert!(stage.guard.machine().is_engaged());
+    assert!(stage.protector.machine().is_engaged());
     stage
 }
 
@@ -706,9 +715,9 @@ async fn queued(seconds: u64) -> Stage {
 fn a_write_that_waits_for_its_turn_ends_with_the_flow() {
     run(async {
         let mut stage = queued(15).await;
-        doubt(&mut stage.guard);
-        timeout(EVER, stage.guard.progress()).await.unwrap();
-        assert!(!stage.guard.machine().is_engaged());
+        doubt(&mut stage.protector);
+        timeout(EVER, stage.protector.progress()).await.unwrap();
+        assert!(!stage.protector.machine().is_engaged());
         assert_eq!(stage.written(), Vec::<String>::new());
     });
 }
@@ -718,9 +727,9 @@ fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
     run(async {
         let mut stage = queued(15).await;
         let begin = Instant::now();
-        timeout(EVER, stage.guard.progress()).await.unwrap();
+        timeout(EVER, stage.protector.progress()).await.unwrap();
         assert_eq!(begin.elapsed().as_secs(), 14);
-        assert!(!stage.guard.machine().is_engaged());
+        assert!(!stage.protector.machine().is_engaged());
         assert_eq!(stage.written(), Vec::<String>::new());
     });
 }
@@ -731,7 +740,7 @@ fn whoever_is_shut_down_waits_for_no_turn() {
     run(async {
         let mut stage = queued(15).await;
         let begin = Instant::now();
-        timeout(EVER, stage.guard.shut_down()).await.unwrap();
+        timeout(EVER, stage.protector.shut_down()).await.unwrap();
         assert_eq!(begin.elapsed(), Duration::ZERO);
         assert_eq!(stage.written(), Vec::<String>::new());
     });
@@ -774,8 +783,8 @@ async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
 }
 
 /// The guard of another cluster, which has protected it before, or not, and acts on another verdict.
-fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Guard {
-    let mut dependents = stage.guard.machine().ledger().status();
+fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Protector {
+    let mut dependents = stage.protector.machine().debts().status();
     for dependent in &mut dependents {
         dependent.owed = before != Protection::None;
     }

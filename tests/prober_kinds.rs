@@ -15,8 +15,8 @@ use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 use dependency_watchdog::{
     api::Protection,
     prober::{
-        guard::{Guard, Reach},
         plan::Aim,
+        protector::{Protector, ScaleContext},
     },
     runtime::seed::{Budget, REQUEST_LIMIT, Seed as Turns},
 };
@@ -57,13 +57,13 @@ fn what_is_owed_is_not_gone_with_its_version() {
             let problems = stage.problems();
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert_eq!(problems[0].reason, "KindUnknown");
-            assert_ne!(stage.guard.machine().protection(), Protection::None);
+            assert_ne!(stage.protector.machine().protection(), Protection::None);
             stage.assert_down("etcds", "first", "not served");
         }
         stage.seed.serve_etcds(&["v1alpha1"]);
         stage.act(Aim::Restore).await;
         stage.assert_up("etcds", "first", "served again");
-        assert_eq!(stage.guard.machine().protection(), Protection::None);
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
     });
 }
 
@@ -80,14 +80,14 @@ fn what_is_owed_is_reached_by_another_version(
         stage.seed.serve_etcds(served);
         stage.seed.serve_etcds_without_scale(&["v1alpha1"]);
         if let_go {
-            stage.guard.learn(deselected(&stage.settings));
+            stage.protector.learn(deselected(&stage.settings));
         }
         stage.seed.forget_calls();
         stage.act(Aim::Restore).await;
         assert_eq!(stage.problems(), []);
         assert_eq!(stage.replicas("etcds", "first"), 3);
         assert_eq!(stage.replicas("deployments", "kcm"), 3);
-        assert_eq!(stage.guard.machine().protection(), Protection::None);
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
         let writes = stage.seed.writes();
         let of_etcds = writes
             .iter()
@@ -166,14 +166,14 @@ fn a_dependent_that_is_absent_sends_one_discovery() {
 }
 
 /// Clusters that have the same dependent, with what they know of kinds in common.
-fn guards(stage: &Stage) -> Vec<Guard> {
+fn guards(stage: &Stage) -> Vec<Protector> {
     let reach = reach(stage.seed.unlimited());
     ["a", "b", "c"]
         .map(|cluster| guard(stage, cluster, &reach))
         .into()
 }
 
-fn guard(stage: &Stage, cluster: &str, reach: &Reach) -> Guard {
+fn guard(stage: &Stage, cluster: &str, reach: &ScaleContext) -> Protector {
     put_workload(&stage.seed, "Etcd", cluster, "first", 3);
     let mut guard = new_guard(cluster, reach, None);
     guard.learn(selected(&stage.settings));
@@ -181,8 +181,8 @@ fn guard(stage: &Stage, cluster: &str, reach: &Reach) -> Guard {
 }
 
 /// Follows what is under way for that long.
-async fn follow(guards: &mut [Guard], time: Duration) {
-    let follow = async |guard: &mut Guard| {
+async fn follow(guards: &mut [Protector], time: Duration) {
+    let follow = async |guard: &mut Protector| {
         let end = Instant::now() + time;
         while timeout_at(end, guard.progress()).await.is_ok() {}
     };
@@ -233,7 +233,7 @@ fn who_waits_together_fails_together() {
         follow(&mut guards, REQUEST_LIMIT + Duration::from_millis(1)).await;
         assert_eq!(lookups(&stage.seed), 1);
         for guard in &guards {
-            let problems: Vec<_> = guard.machine().ledger().problems().collect();
+            let problems: Vec<_> = guard.machine().debts().problems().collect();
             assert_eq!(problems[0].reason, "ScalingFailed");
             assert!(problems[0].message.contains("did not answer"));
         }
@@ -267,7 +267,7 @@ fn who_has_not_waited_for_a_failure_does_not_fail_by_it() {
         let busy = Turns::new(stage.seed.unlimited().client().clone(), budget);
         busy.turn().await;
         let idle = reach(stage.seed.unlimited());
-        let busy = Reach {
+        let busy = ScaleContext {
             scale: busy,
             ..idle.clone()
         };
@@ -275,8 +275,8 @@ fn who_has_not_waited_for_a_failure_does_not_fail_by_it() {
         for guard in &mut guards {
             verdict(guard, Aim::Protect);
         }
-        let failed = |guard: &Guard| {
-            let mut problems = guard.machine().ledger().problems();
+        let failed = |guard: &Protector| {
+            let mut problems = guard.machine().debts().problems();
             problems.any(|it| it.reason == "ScalingFailed")
         };
         follow(&mut guards, Duration::from_millis(1)).await;

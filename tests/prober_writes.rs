@@ -80,11 +80,11 @@ async fn stage_for(target: Target, aim: Aim, case: &str) -> Stage {
         stage.assert_down("deployments", "second", case);
         // Another process comes, which knows nothing but what the cluster's record says.
         let known = ClusterHealthStatus {
-            dependents: stage.guard.machine().ledger().status(),
+            dependents: stage.protector.machine().debts().status(),
             protection: Protection::Active,
             ..Default::default()
         };
-        stage.guard = guard(&stage.seed, &stage.settings, Some(&known));
+        stage.protector = guard(&stage.seed, &stage.settings, Some(&known));
     }
     stage.seed.forget_calls();
     stage
@@ -130,7 +130,7 @@ async fn scale_fails(target: Target, failure: Failure, aim: Aim) {
     assert_eq!(tries, expected, "{case}: {briefs:?}");
     if aim == Aim::Restore {
         assert!(stage.entry("first").owed, "{case}");
-        assert!(stage.guard.machine().is_engaged(), "{case}");
+        assert!(stage.protector.machine().is_engaged(), "{case}");
     }
 
     stage.seed.heal();
@@ -140,7 +140,7 @@ async fn scale_fails(target: Target, failure: Failure, aim: Aim) {
         stage.assert_down(target.resource, "first", &case);
         stage.assert_down("deployments", "second", &case);
         assert_eq!(
-            stage.guard.machine().protection(),
+            stage.protector.machine().protection(),
             Protection::Active,
             "{case}"
         );
@@ -149,11 +149,11 @@ async fn scale_fails(target: Target, failure: Failure, aim: Aim) {
     stage.assert_up(target.resource, "first", &case);
     stage.assert_up("deployments", "second", &case);
     assert_eq!(
-        stage.guard.machine().protection(),
+        stage.protector.machine().protection(),
         Protection::None,
         "{case}"
     );
-    assert!(!stage.guard.machine().is_engaged(), "{case}");
+    assert!(!stage.protector.machine().is_engaged(), "{case}");
 }
 
 #[test]
@@ -191,7 +191,7 @@ async fn answer_is_lost(target: Target, failure: Failure, aim: Aim) {
     let briefs = stage.seed.briefs();
     let tries = briefs.iter().filter(|call| **call == target.request);
     assert_eq!(tries.count(), 1, "{case}: {briefs:?}");
-    let news = stage.guard.take_news();
+    let news = stage.protector.take_news();
     let told: Vec<_> = news
         .iter()
         .map(|news| (&*news.reference.name, &news.what))
@@ -201,7 +201,7 @@ async fn answer_is_lost(target: Target, failure: Failure, aim: Aim) {
         _ => (Deed::ScaledUp { to: 3 }, Protection::None),
     };
     assert_eq!(told, [("first", &deed), ("second", &deed)], "{case}");
-    assert_eq!(stage.guard.machine().protection(), protection, "{case}");
+    assert_eq!(stage.protector.machine().protection(), protection, "{case}");
     for (resource, name) in [(target.resource, "first"), ("deployments", "second")] {
         match aim {
             Aim::Protect => stage.assert_down(resource, name, &case),
@@ -251,7 +251,7 @@ async fn recovery_after_lost_answer(target: Target, failure: Failure) {
         .seed
         .fail_committed(failure, (0, 1), move |call| call.brief() == target.request);
     stage.act(Aim::Protect).await;
-    assert!(stage.guard.machine().is_engaged(), "{case}");
+    assert!(stage.protector.machine().is_engaged(), "{case}");
     stage.act(Aim::Restore).await;
     stage.assert_up(target.resource, "first", &case);
 }
@@ -385,7 +385,7 @@ async fn shut_down(target: Target) {
     let release = stage.seed.hold(move |call| call.brief() == target.request);
     stage.verdict(Aim::Protect);
     stage.until_asked(target.request).await;
-    let ended = stage.guard.shut_down();
+    let ended = stage.protector.shut_down();
     let ((), answered) = tokio::join!(ended, async { release.send(()) });
     answered.unwrap();
     let replicas = if target.writes { 0 } else { 3 };
@@ -398,7 +398,7 @@ async fn shut_down(target: Target) {
     assert_eq!(annotations[MARK] == "", target.writes, "{target:?}");
     assert_eq!(stage.replicas("deployments", "second"), 3, "{target:?}");
     assert_eq!(
-        stage.guard.machine().is_engaged(),
+        stage.protector.machine().is_engaged(),
         target.writes,
         "{target:?}"
     );
@@ -417,7 +417,7 @@ fn the_end_of_the_process_does_not_wait_for_a_turn_for_ever() {
             tokio::time::sleep(Duration::from_secs(8)).await;
             release.send(()).unwrap();
         };
-        tokio::join!(stage.guard.shut_down(), late);
+        tokio::join!(stage.protector.shut_down(), late);
         assert!(
             began.elapsed() < Duration::from_secs(10),
             "{:?}",
@@ -425,7 +425,7 @@ fn the_end_of_the_process_does_not_wait_for_a_turn_for_ever() {
         );
         assert_eq!(stage.replicas("etcds", "first"), 3);
         // Its record tells the number, and the next verdict takes it up.
-        assert!(stage.guard.machine().is_engaged());
+        assert!(stage.protector.machine().is_engaged());
     });
 }
 
@@ -438,7 +438,7 @@ async fn stopped(target: Target) {
     stage.verdict(Aim::Protect);
     stage.until_asked(target.request).await;
     let before = stage.seed.writes().len();
-    doubt(&mut stage.guard);
+    doubt(&mut stage.protector);
     release.send(()).unwrap();
     stage.follow().await;
     assert_eq!(stage.seed.writes().len(), before, "{target:?}");
@@ -446,11 +446,11 @@ async fn stopped(target: Target) {
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     let marked = annotations[MARK] == "";
     assert_eq!(marked, target.writes, "{target:?}");
-    assert_eq!(stage.guard.machine().is_engaged(), marked, "{target:?}");
+    assert_eq!(stage.protector.machine().is_engaged(), marked, "{target:?}");
     // What was written is taken up by whichever verdict comes next.
     stage.act(Aim::Restore).await;
     assert_eq!(stage.replicas(target.resource, "first"), 3, "{target:?}");
     let annotations = &stage.object(target.resource, "first")["metadata"]["annotations"];
     assert_eq!(annotations[MARK], Value::Null, "{target:?}");
-    assert!(!stage.guard.machine().is_engaged());
+    assert!(!stage.protector.machine().is_engaged());
 }

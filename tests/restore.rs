@@ -647,7 +647,7 @@ fn what_is_overruled_the_operator_leaves_alone() {
             stage.act(Aim::Protect).await;
             let resource = format!("{}s", kind.to_lowercase());
             stage.assert_down(&resource, "x", kind);
-            let known = serde_json::to_value(stage.guard.machine().ledger().status()).unwrap();
+            let known = serde_json::to_value(stage.protector.machine().debts().status()).unwrap();
             put_health(&stage.seed, "a", "p", known.as_array().unwrap());
 
             let before = stage.seed.writes().len();
@@ -664,7 +664,7 @@ fn what_is_overruled_the_operator_leaves_alone() {
             assert_eq!(stage.replicas(&resource, "x"), 3, "{kind}");
             let annotations = stage.object(&resource, "x")["metadata"]["annotations"].clone();
             assert_eq!(annotations, json!({IGNORE: "true"}), "{kind}");
-            assert!(!stage.guard.machine().ledger().owes(), "{kind}");
+            assert!(!stage.protector.machine().debts().owes(), "{kind}");
         });
     }
 }

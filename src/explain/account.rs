@@ -23,7 +23,7 @@ use crate::{
     cluster::{Assignment, Brake, Dependent, Eligibility, Settings},
     prober::{
         report::{Finding, HEALTHY},
-        stance::{Known, Presence, Stance},
+        treatment::{ClusterObject, Known, Treatment},
         verdict::Thresholds,
     },
 };
@@ -159,19 +159,19 @@ impl Account {
             looked_at: true,
             dry_run: false,
         };
-        let stance = presence
+        let treatment = presence
             .as_ref()
-            .map(|presence| Stance::new(presence, known));
+            .map(|presence| Treatment::new(presence, known));
         let assignment = index.assignment(cluster);
         let responsible = assignment.and_then(|it| it.selected.as_ref().or(it.former.as_ref()));
         let settings = responsible.and_then(|it| it.settings.as_ref().ok());
         let record = status.map(|status| Record::new(status, *now));
-        let state = state(answers, stance.as_ref(), record.as_ref(), taken);
+        let state = state(answers, treatment.as_ref(), record.as_ref(), taken);
 
         let recorded = status.map_or(&[][..], |status| &status.dependents);
         let outlook = Outlook {
             state,
-            stance: stance.as_ref(),
+            treatment: treatment.as_ref(),
             selected: responsible,
             settings,
             record: record.as_ref(),
@@ -190,7 +190,7 @@ impl Account {
             time: Time(*now),
             state,
             summary: next::summary(&outlook, cluster, &dependents, &operator, *now),
-            probing: probing(answers, stance.as_ref(), responsible, record.as_ref()),
+            probing: probing(answers, treatment.as_ref(), responsible, record.as_ref()),
             policies: policies::accounts(index, objects, cluster),
             next: next::next(&outlook, threshold.as_ref(), &operator),
             weeding: Weeding::new(answers),
@@ -245,18 +245,18 @@ fn is_enforced(assignment: &Assignment) -> bool {
 }
 
 /// What the operator knows of the Cluster; `None` if too little of it could be read here.
-fn presence(answers: &Answers, status: Option<&ClusterHealthStatus>) -> Option<Presence> {
+fn presence(answers: &Answers, status: Option<&ClusterHealthStatus>) -> Option<ClusterObject> {
     let Answers { objects, index, .. } = answers;
     objects.policies.as_ref().ok()?;
     match &objects.cluster {
         Ok(Some(_)) => {
             let assignment = index.assignment(&answers.cluster)?;
-            Some(Presence::There(Box::new(assignment.clone())))
+            Some(ClusterObject::There(Box::new(assignment.clone())))
         }
         Ok(None) => {
             let last = status.and_then(|status| status.policy.as_deref());
             let policy = last.and_then(|last| policies::find(index, last));
-            Some(Presence::Gone(
+            Some(ClusterObject::Gone(
                 policy.map(|policy| policy.brake).unwrap_or_default(),
             ))
         }
@@ -266,13 +266,13 @@ fn presence(answers: &Answers, status: Option<&ClusterHealthStatus>) -> Option<P
 
 fn state(
     answers: &Answers,
-    stance: Option<&Stance>,
+    treatment: Option<&Treatment>,
     record: Option<&Record>,
     taken: bool,
 ) -> State {
     let gone = matches!(answers.objects.cluster, Ok(None));
     let protection = record.map_or(Protection::None, |record| record.protection);
-    match (protection, stance) {
+    match (protection, treatment) {
         _ if gone => State::Gone,
         (Protection::Active, _) => State::Protected,
         (Protection::ScalingDown, _) => State::ScalingDown,
@@ -289,8 +289,8 @@ fn state(
             Some(record) => judged(Some(record)),
             None => State::Unknown,
         },
-        (_, Some(Stance::Forget | Stance::Bury)) => State::Unselected,
-        (_, Some(stance)) => match next::finding(stance) {
+        (_, Some(Treatment::Done | Treatment::Gone)) => State::Unselected,
+        (_, Some(treatment)) => match next::finding(treatment) {
             Some(Finding::Skipped { reason, .. }) if *reason == "Unselected" => State::Unselected,
             Some(Finding::Skipped { .. }) => State::Skipped,
             Some(_) => State::Undetermined,

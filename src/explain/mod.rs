@@ -2,7 +2,7 @@
 //! owed, what comes next, what is weeded there, and what the reader can do.
 //!
 //! [`ask()`] reads, and is the only part with a client. The rest is plain functions of what came: they
-//! put the objects before the same index, stance and plan by which the operator decides, so that
+//! put the objects before the same index, treatment and plan by which the operator decides, so that
 //! what is told is what it would do. [`Account`] is what tools get, [`text()`] what people read.
 
 mod account;

@@ -1,4 +1,4 @@
-//! How the cluster is and what comes next, in words, by the stance that the operator takes.
+//! How the cluster is and what comes next, in words, by the treatment that the operator takes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     prober::{
         plan::{self, Aim},
         report::{self, Finding, HEALTHY},
-        stance::Stance,
+        treatment::Treatment,
     },
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Outlook<'a> {
     /// How the cluster is.
     pub(super) state: State,
     /// What the operator does about it; `None` if too little could be read.
-    pub(super) stance: Option<&'a Stance>,
+    pub(super) treatment: Option<&'a Treatment>,
     /// The responsible policy.
     pub(super) selected: Option<&'a Selected>,
     /// Its settings for the cluster.
@@ -40,33 +40,36 @@ pub(super) struct Outlook<'a> {
 }
 
 /// Why a cluster is not probed, or cannot be judged by what its objects say.
-pub(super) fn finding(stance: &Stance) -> Option<&Finding> {
-    match stance {
-        Stance::Hibernate(_, finding)
-        | Stance::Settle(_, finding)
-        | Stance::Hold(finding, _)
-        | Stance::Idle(finding) => Some(finding),
-        Stance::Probe(_) | Stance::LetGo(..) | Stance::Bury | Stance::Forget => None,
+pub(super) fn finding(treatment: &Treatment) -> Option<&Finding> {
+    match treatment {
+        Treatment::Hibernate(_, finding)
+        | Treatment::Complete(_, finding)
+        | Treatment::Hold(finding, _)
+        | Treatment::Idle(finding) => Some(finding),
+        Treatment::Probe(_) | Treatment::LetGo(..) | Treatment::Gone | Treatment::Done => None,
     }
 }
 
 impl Outlook<'_> {
     /// What the operator aims at, as far as it can be told from outside.
     pub(super) fn aim(&self) -> Aim {
-        match self.stance {
-            Some(Stance::Probe(_)) if self.is_silent() => Aim::Protect,
-            Some(Stance::Settle(aim, _)) => *aim,
-            Some(Stance::Bury) => Aim::Release,
-            Some(Stance::Idle(_) | Stance::Forget) | None => Aim::Look,
+        match self.treatment {
+            Some(Treatment::Probe(_)) if self.is_silent() => Aim::Protect,
+            Some(Treatment::Complete(aim, _)) => *aim,
+            Some(Treatment::Gone) => Aim::Release,
+            Some(Treatment::Idle(_) | Treatment::Done) | None => Aim::Look,
             Some(
-                Stance::Probe(_) | Stance::LetGo(..) | Stance::Hibernate(..) | Stance::Hold(..),
+                Treatment::Probe(_)
+                | Treatment::LetGo(..)
+                | Treatment::Hibernate(..)
+                | Treatment::Hold(..),
             ) => Aim::Restore,
         }
     }
 
     /// Whether what it aims at is not done for the time being.
     pub(super) fn is_held(&self) -> bool {
-        matches!(self.stance, Some(Stance::Hold(..)))
+        matches!(self.treatment, Some(Treatment::Hold(..)))
             || self.is_dry_run()
             || self.record.is_some_and(|record| record.held_back)
     }
@@ -84,7 +87,10 @@ impl Outlook<'_> {
     }
 
     fn is_dry_run(&self) -> bool {
-        let probed = matches!(self.stance, Some(Stance::Probe(_) | Stance::LetGo(..)));
+        let probed = matches!(
+            self.treatment,
+            Some(Treatment::Probe(_) | Treatment::LetGo(..))
+        );
         probed
             && self
                 .settings
@@ -134,7 +140,7 @@ pub(super) fn summary(
     let record = outlook.record;
     let protected_since = record.and_then(|record| record.protected_since.as_ref());
     let when = protected_since.map_or(String::new(), |it| format!(" since {}", since(it.0, now)));
-    let reason = match (outlook.stance.and_then(finding), record) {
+    let reason = match (outlook.treatment.and_then(finding), record) {
         (Some(finding), _) => report::reason(finding),
         (None, Some(record)) => record.reason.as_deref().unwrap_or_default(),
         (None, None) => "",
@@ -144,8 +150,8 @@ pub(super) fn summary(
         State::Protected => format!(
             "{cluster} is PROTECTED{when}: dependents are scaled to zero, so that no silent node is \
              replaced, and are owed their replicas.{}",
-            match outlook.stance {
-                Some(Stance::Hold(finding, _)) => format!(
+            match outlook.treatment {
+                Some(Treatment::Hold(finding, _)) => format!(
                     " It is NOT PROBED ({}), and nothing restores them.",
                     report::reason(finding)
                 ),
@@ -212,49 +218,49 @@ pub(super) fn next(
     if operator.is_away() {
         told.push("Nothing, until a prober runs again. Then:".to_owned());
     }
-    match outlook.stance {
+    match outlook.treatment {
         None => told.push(
             "That cannot be told: it takes the Cluster and the policies, of which some could not be \
              read."
                 .to_owned(),
         ),
-        Some(Stance::Probe(settings)) => probed(outlook, settings, threshold, &mut told),
-        Some(Stance::LetGo(..)) if outlook.is_dry_run() => told.push(dry_run(outlook)),
-        Some(Stance::LetGo(..)) => told.push(format!(
+        Some(Treatment::Probe(settings)) => probed(outlook, settings, threshold, &mut told),
+        Some(Treatment::LetGo(..)) if outlook.is_dry_run() => told.push(dry_run(outlook)),
+        Some(Treatment::LetGo(..)) => told.push(format!(
             "It is probed until it is healthy, then restored ({}) and let go. Nothing more is taken \
              from it.",
             outlook.order(Aim::Restore)
         )),
-        Some(Stance::Hibernate(..)) => told.push(
+        Some(Treatment::Hibernate(..)) => told.push(
             "It is restored as long as its API server answers. When it does not any more, the marks \
              are removed and the replicas stay as they are: gardenlet then scales the control plane."
                 .to_owned(),
         ),
-        Some(Stance::Settle(Aim::Restore, _)) => told.push(format!(
+        Some(Treatment::Complete(Aim::Restore, _)) => told.push(format!(
             "It is restored at once: {}.",
             outlook.order(Aim::Restore)
         )),
-        Some(Stance::Settle(..)) => told.push(
+        Some(Treatment::Complete(..)) => told.push(
             "The marks are removed and the replicas stay as they are: in this state gardenlet \
              decides about them."
                 .to_owned(),
         ),
-        Some(Stance::Hold(_, why)) => {
+        Some(Treatment::Hold(_, why)) => {
             told.push(format!("What is scaled down stays so for now: {why}."));
         }
-        Some(Stance::Idle(_)) => told.push(
+        Some(Treatment::Idle(_)) => told.push(
             "Nothing, as long as it is not probed: no outage is seen, and nothing is scaled."
                 .to_owned(),
         ),
-        Some(Stance::Bury) => told.push(
+        Some(Treatment::Gone) => told.push(
             "Unless the Cluster is created anew within half a minute, the marks are removed and the \
              replicas stay as they are."
                 .to_owned(),
         ),
-        Some(Stance::Forget) if outlook.state == State::Gone => {
+        Some(Treatment::Done) if outlook.state == State::Gone => {
             told.push("Nothing is owed to it, and its record goes.".to_owned());
         }
-        Some(Stance::Forget) => {
+        Some(Treatment::Done) => {
             told.push("Nothing, until a policy selects it.".to_owned());
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     cluster::{Eligibility, Selected},
     prober::{
         report::{evidence, reason},
-        stance::Stance,
+        treatment::Treatment,
     },
 };
 
@@ -25,10 +25,10 @@ pub struct Probing {
     pub message: String,
 }
 
-/// By the stance that the operator takes; `None` if too little could be read to tell.
+/// By the treatment that the operator takes; `None` if too little could be read to tell.
 pub(super) fn probing(
     answers: &Answers,
-    stance: Option<&Stance>,
+    treatment: Option<&Treatment>,
     selected: Option<&Selected>,
     record: Option<&Record>,
 ) -> Probing {
@@ -43,31 +43,33 @@ pub(super) fn probing(
         reason: Some(reason.to_owned()),
         message,
     };
-    match stance {
-        Some(Stance::Probe(settings)) => probed(format!(
+    match treatment {
+        Some(Treatment::Probe(settings)) => probed(format!(
             "yes, by the policy {policy}, every {}",
             written(settings.interval)
         )),
-        Some(Stance::LetGo(_, Some(why))) => probed(format!(
+        Some(Treatment::LetGo(_, Some(why))) => probed(format!(
             "only until it is healthy and restored, by the policy {policy}: {}",
             evidence(why)
         )),
-        Some(Stance::LetGo(_, None)) => probed(format!(
+        Some(Treatment::LetGo(_, None)) => probed(format!(
             "yes, although no policy selects it any more: by the policy {policy}, which has yet to \
              let go of it"
         )),
-        Some(Stance::Hibernate(_, finding)) => probed(format!(
+        Some(Treatment::Hibernate(_, finding)) => probed(format!(
             "only to see whether its API server still answers: {}",
             evidence(finding)
         )),
-        Some(Stance::Settle(_, finding) | Stance::Hold(finding, _) | Stance::Idle(finding)) => {
-            not(reason(finding), evidence(finding))
-        }
-        Some(Stance::Bury) => not("Gone", "the Cluster is gone".to_owned()),
-        Some(Stance::Forget) if matches!(answers.objects.cluster, Ok(None)) => {
+        Some(
+            Treatment::Complete(_, finding)
+            | Treatment::Hold(finding, _)
+            | Treatment::Idle(finding),
+        ) => not(reason(finding), evidence(finding)),
+        Some(Treatment::Gone) => not("Gone", "the Cluster is gone".to_owned()),
+        Some(Treatment::Done) if matches!(answers.objects.cluster, Ok(None)) => {
             not("Gone", "the Cluster is gone".to_owned())
         }
-        Some(Stance::Forget) => not(
+        Some(Treatment::Done) => not(
             "Unselected",
             "no valid policy selects the cluster".to_owned(),
         ),

@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::loops::Loops;
 use super::{
+    cluster::LoopContext,
     evidence::Evidence,
-    guard::Reach,
     instruments::Instruments,
-    moment::Origin,
-    probe::Shared,
+    mono_time::Origin,
+    protector::ScaleContext,
     recall,
     report::{PolicyReport, Reporter, Writer},
     rights::{AllNeeds, Needs, Reviewer},
@@ -110,9 +110,9 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     };
     tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
-    let shared = Shared {
+    let shared = LoopContext {
         evidence: Evidence::new(seed.clone(), &prober.scale, watches.restarts("Secrets")),
-        reach: Reach {
+        reach: ScaleContext {
             scale: prober.scale,
             resources,
             dry_run: prober.dry_run,

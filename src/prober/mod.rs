@@ -1,45 +1,38 @@
-//! Protecting one cluster: observe its leases, judge, act on its dependents.
+//! Protecting clusters: observe their leases, judge, act on their dependents, report.
 //!
-//! Pure, with time as an argument: [`heartbeat`] (when was a lease renewed), [`candidates`] (which
-//! nodes count), [`verdict`] (what the leases say), [`proof`] (whether silence is proven),
-//! [`schedule`] (when to read next), [`watch`] (these together), [`machine`] (all that is decided about a
-//! cluster), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`attempt`] (by which
-//! requests), [`ledger`] (what is owed). At the ends: [`evidence`] and [`facts`] read, with the kubeconfigs of
-//! [`secrets`], [`scale`] and [`perform`] write, [`rights`] asks ahead whether they may, [`probe`] is
-//! one cluster's loop and [`fleet`] runs them all.
+//! - [`judge`]: [`heartbeat`] (when was a lease renewed), [`candidates`] (which leases count), [`verdict`] (what
+//!   they say), [`proof`] (whether silence was watched), [`schedule`] (when to read next), [`watch`] (these
+//!   together).
+//! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
+//!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`attempt`] (by which
+//!   requests), [`debts`] (what is owed).
+//! - [`io`]: [`evidence`] and [`facts`] read, with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
+//!   [`rights`] asks ahead whether they may.
+//! - [`report`]: from what was found to statuses and events.
+//!
+//! [`cluster`] is one cluster's loop, [`protector`] its acting half, and [`fleet`] runs them all.
 
-mod account;
-pub mod attempt;
-pub mod candidates;
-pub mod evidence;
-pub mod facts;
+mod action_log;
+pub mod cluster;
 #[cfg(test)]
 mod fixtures;
 pub mod fleet;
-pub mod flow;
-pub mod guard;
-pub mod heartbeat;
 pub mod instruments;
-pub mod ledger;
+pub mod io;
+pub mod judge;
 mod log;
-pub mod machine;
 pub mod metrics;
-pub mod moment;
-pub mod observe;
-pub mod perform;
-pub mod plan;
-pub mod probe;
-pub mod proof;
+pub mod protect;
+pub mod protector;
 mod recall;
 pub mod report;
-pub mod rights;
-pub mod scale;
-pub mod schedule;
-pub mod secrets;
 pub mod since;
-pub mod stance;
-pub mod verdict;
-pub mod watch;
+
+pub use self::{
+    io::{evidence, facts, observe, perform, rights, scale, secrets},
+    judge::{candidates, heartbeat, mono_time, proof, schedule, verdict, watch},
+    protect::{attempt, debts, flow, machine, plan, scale_error, treatment},
+};
 
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and
 /// new never act at once.

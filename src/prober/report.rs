@@ -35,7 +35,7 @@ pub use self::{
     wording::evidence,
     writer::{Known, Reporter, Writer},
 };
-use super::ledger::Problem;
+use super::debts::Problem;
 use crate::{
     api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
     observer::View,

@@ -9,8 +9,8 @@ use crate::{
     api::{ClusterHealthStatus, DependentRef, Restore},
     cluster::Dependent,
     prober::{
+        debts::Debts,
         flow::{FlowPlan, What},
-        ledger::Ledger,
         plan::{self, Aim, Memory, Observed, Record, Settled, Step},
         scale::ScaleError,
     },
@@ -37,7 +37,7 @@ pub struct Case {
     /// Its dependents, in the order in which they are restored.
     pub rows: Vec<Row>,
     /// What they are owed.
-    pub(super) ledger: Ledger,
+    pub(super) debts: Debts,
 }
 
 /// One dependent.
@@ -67,16 +67,16 @@ impl Case {
         health: &ClusterHealthStatus,
         of_policies: impl IntoIterator<Item = Dependent>,
     ) -> Self {
-        let mut ledger = Ledger::recall(health);
+        let mut debts = Debts::recall(health);
         let further: Vec<Dependent> = of_policies
             .into_iter()
-            .filter(|dependent| ledger.memory(&dependent.reference).is_none())
+            .filter(|dependent| debts.memory(&dependent.reference).is_none())
             .map(|dependent| Dependent {
                 optional: true,
                 ..dependent
             })
             .collect();
-        ledger.adopt(&further);
+        debts.adopt(&further);
         Self {
             cluster,
             policy: health.policy.clone(),
@@ -85,13 +85,13 @@ impl Case {
             gardenlets: None,
             enforced_by: None,
             rows: Vec::new(),
-            ledger,
+            debts,
         }
     }
 
     /// Where to look.
     pub fn dependents(&self) -> Vec<Dependent> {
-        let tasks = self.ledger.tasks(Aim::Restore).into_iter();
+        let tasks = self.debts.tasks(Aim::Restore).into_iter();
         tasks.map(|task| task.dependent).collect()
     }
 
@@ -100,7 +100,7 @@ impl Case {
         FlowPlan {
             aim: self.aim(),
             restore: Restore::Marked,
-            tasks: self.ledger.tasks(self.aim()),
+            tasks: self.debts.tasks(self.aim()),
             valid_until: Instant::now() + A_YEAR,
             urgent: false,
             why: String::new(),
@@ -158,7 +158,7 @@ impl Case {
         let marked = found.as_ref().is_some_and(|found| found.marked);
         if marked {
             let seen = What::Settled(Settled::Seen { marked }, found.clone());
-            self.ledger.note(&dependent, &seen, false, Instant::now());
+            self.debts.note(&dependent, &seen, false, Instant::now());
         }
         let memory = self.memory(reference);
         let aim = self.aim();
@@ -204,7 +204,7 @@ impl Case {
     }
 
     fn memory(&self, reference: &DependentRef) -> Memory {
-        self.ledger.memory(reference).unwrap_or_default()
+        self.debts.memory(reference).unwrap_or_default()
     }
 
     /// Why a dependent to which something is owed is not restored, and what to do.

@@ -19,7 +19,7 @@ use crate::{
     prober::{
         plan::{Aim, Observed},
         report::Finding,
-        stance::{Known, Presence, Stance},
+        treatment::{ClusterObject, Known, Treatment},
     },
 };
 
@@ -207,7 +207,7 @@ impl Restorer {
         let seen = join_all(seen).await;
         let marked = |found: &Option<Observed>| found.as_ref().is_some_and(|found| found.marked);
         let mut found = seen.iter().map(|(_, found)| found);
-        if case.ledger.owes() || found.any(|found| found.as_ref().map_or(true, marked)) {
+        if case.debts.owes() || found.any(|found| found.as_ref().map_or(true, marked)) {
             match self.cluster(&case.cluster).await {
                 Ok(Some(cluster)) => judge(&mut case, &cluster, policies),
                 // Whoever asks for it by name knows what it is.
@@ -286,8 +286,8 @@ fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
         looked_at: true,
         dry_run: false,
     };
-    let stance = Stance::new(&Presence::There(Box::new(assignment)), owed);
-    if let Stance::Settle(Aim::Release, Finding::Skipped { message, .. }) = stance {
+    let treatment = Treatment::new(&ClusterObject::There(Box::new(assignment)), owed);
+    if let Treatment::Complete(Aim::Release, Finding::Skipped { message, .. }) = treatment {
         case.gardenlets = Some(format!("gardenlet decides about its replicas: {message}"));
     }
     let policies = policies.iter().map(|known| &known.policy);

@@ -201,7 +201,7 @@ impl World {
         let over = state.operators.iter().position(|it| it.is_over());
         if let Some(over) = over {
             let operator = state.operators.remove(over);
-            state.let_go = !operator.ending && operator.machine().ledger().is_looked_at();
+            state.let_go = !operator.ending && operator.machine().debts().is_looked_at();
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {
                 let kept = operator.ending && state.life != Life::Gone;

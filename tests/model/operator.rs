@@ -6,12 +6,12 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, Mode, Protection, Restore},
     checks::Trigger,
     prober::{
+        debts::Debts,
         flow::FlowInput,
-        ledger::Ledger,
         machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
-        moment::Moment,
+        mono_time::MonoTime,
         plan::Aim,
-        stance::Stance,
+        treatment::Treatment,
         verdict::{Assessment, Verdict},
         watch::Conclusion,
     },
@@ -50,7 +50,7 @@ fn at(mono: Instant) -> Now {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Saved {
     protection: Protection,
-    ledger: Ledger,
+    debts: Debts,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -84,7 +84,7 @@ impl Saved {
     fn status(&self) -> ClusterHealthStatus {
         ClusterHealthStatus {
             protection: self.protection,
-            dependents: self.ledger.status(),
+            dependents: self.debts.status(),
             ..ClusterHealthStatus::default()
         }
     }
@@ -147,10 +147,10 @@ impl Operator {
     pub(crate) fn report(&self) -> Saved {
         let mut saved = Saved {
             protection: self.machine.protection(),
-            ledger: self.machine.ledger().clone(),
+            debts: self.machine.debts().clone(),
         };
         // What it does not say is nothing that a later one could know.
-        saved.ledger = Ledger::recall(&saved.status());
+        saved.debts = Debts::recall(&saved.status());
         saved
     }
 
@@ -170,13 +170,13 @@ impl Operator {
 
     /// Whether it may write to dependents, as far as the policy goes that it knows.
     pub(crate) fn may_write(&self, aim: Aim) -> bool {
-        match (self.machine.stance(), aim) {
-            (Stance::Probe(_) | Stance::LetGo(..), _) if !self.probing.1 => false,
-            (Stance::Probe(settings), _) => settings.mode == Mode::Enforce,
-            (Stance::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
-            (Stance::Hibernate(..), Aim::Restore | Aim::Release) => true,
-            (Stance::Settle(settled, _), aim) => *settled == aim,
-            (Stance::Bury, aim) => aim == Aim::Release,
+        match (self.machine.treatment(), aim) {
+            (Treatment::Probe(_) | Treatment::LetGo(..), _) if !self.probing.1 => false,
+            (Treatment::Probe(settings), _) => settings.mode == Mode::Enforce,
+            (Treatment::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
+            (Treatment::Hibernate(..), Aim::Restore | Aim::Release) => true,
+            (Treatment::Complete(settled, _), aim) => *settled == aim,
+            (Treatment::Gone, aim) => aim == Aim::Release,
             _ => false,
         }
     }
@@ -184,7 +184,7 @@ impl Operator {
     /// Learns of the policy and the Cluster.
     pub(crate) fn see(&mut self, seen: (Policy, Life), bounds: &Bounds) {
         self.seen = seen;
-        let before = self.machine.stance().clone();
+        let before = self.machine.treatment().clone();
         let disregards = bounds.flaw == Flaw::DisregardsPolicy && before.settings().is_some();
         self.learn_but(
             Input::Objects(presence(seen, bounds)),
@@ -192,7 +192,7 @@ impl Operator {
             disregards.then_some(&Effect::Withdraw),
             bounds,
         );
-        if !before.is_like(self.machine.stance()) {
+        if !before.is_like(self.machine.treatment()) {
             self.saw = None;
             self.leases = None;
             self.buried = false;
@@ -202,21 +202,21 @@ impl Operator {
         } else if self.probing.0.is_none() {
             self.probing = (Some(self.now()), !bounds.initial_delay);
         }
-        if let Stance::Settle(aim, _) = self.machine.stance() {
+        if let Treatment::Complete(aim, _) = self.machine.treatment() {
             self.saw = Some(*aim);
         }
     }
 
     /// Reads the leases, and acts on what they say.
     pub(crate) fn probe(&mut self, shoot: Shoot, now: Instant, bounds: &Bounds) {
-        let hibernating = matches!(self.machine.stance(), Stance::Hibernate(..));
+        let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
         let verdict = match shoot {
             Shoot::Silent => Some(Verdict::Outage),
             Shoot::Unreadable if bounds.flaw == Flaw::TakesDoubtForOutage => Some(Verdict::Outage),
             Shoot::Unreadable => None,
             // After a restart nothing is owed, as far as it looks.
             Shoot::Healthy
-                if bounds.flaw == Flaw::TrustsItsRecord && !self.machine.ledger().owes() =>
+                if bounds.flaw == Flaw::TrustsItsRecord && !self.machine.debts().owes() =>
             {
                 None
             }
@@ -272,7 +272,10 @@ impl Operator {
 
     /// Whether the checks have come to something that it does not know.
     pub(crate) fn may_check(&self, shoot: Shoot) -> bool {
-        let has_checks = matches!(self.machine.stance(), Stance::Probe(_) | Stance::LetGo(..));
+        let has_checks = matches!(
+            self.machine.treatment(),
+            Treatment::Probe(_) | Treatment::LetGo(..)
+        );
         has_checks && self.checks != shoot.checks()
     }
 
@@ -302,7 +305,7 @@ impl Operator {
     pub(crate) fn resume(&mut self, bounds: &Bounds) {
         let due = self.due();
         self.aged |= due > Some(moment(false) + LETS_GO);
-        if *self.machine.stance() == Stance::Bury {
+        if *self.machine.treatment() == Treatment::Gone {
             self.buried |=
                 due >= Some(moment(false) + COMES_BACK) && bounds.flaw != Flaw::BuriesAtOnce;
             self.saw = self.buried.then_some(Aim::Release);
@@ -336,7 +339,7 @@ impl Operator {
                     plan.restore = Restore::Any;
                 }
                 let keeps = bounds.flaw == Flaw::KeepsMarks;
-                if !keeps || !matches!(self.machine.stance(), Stance::Settle(..)) {
+                if !keeps || !matches!(self.machine.treatment(), Treatment::Complete(..)) {
                     self.begin(plan, bounds);
                 }
                 return;
@@ -369,7 +372,7 @@ fn conclusion(verdict: Verdict) -> Conclusion {
     Conclusion {
         verdict,
         assessment: Assessment {
-            at: Moment::from_nanos(0),
+            at: MonoTime::from_nanos(0),
             candidates: 1,
             expired: usize::from(verdict == Verdict::Outage),
             unknown: 0,

@@ -3,7 +3,7 @@
 use dependency_watchdog::{
     api::Mode,
     cluster::{Assignment, Brake, Deletion, Eligibility, Selected, Skip},
-    prober::stance::Presence,
+    prober::treatment::ClusterObject,
 };
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     bounds::Bounds,
 };
 
-pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> Presence {
+pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> ClusterObject {
     let with = |mode, suspend| Selected {
         policy: "shoots".into(),
         brake: Brake {
@@ -31,14 +31,14 @@ pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> Prese
     let eligibility = match life {
         Life::Gone => {
             let responsible = selected.or(former);
-            return Presence::Gone(responsible.map(|it| it.brake).unwrap_or_default());
+            return ClusterObject::Gone(responsible.map(|it| it.brake).unwrap_or_default());
         }
         Life::Probed => Eligibility::Probed,
         Life::NoWorkers => Eligibility::Skipped(Skip::NoWorkers),
         Life::FallingAsleep => Eligibility::Skipped(Skip::Hibernated { asleep: false }),
         Life::Deleting => Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
     };
-    Presence::There(Box::new(Assignment {
+    ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         eligibility,
         selected,

@@ -198,7 +198,7 @@ pub(crate) fn at_rest(
         Some(operator) => {
             let machine = operator.machine();
             let say = || format!("{MARK} and {IGNORE} apart, in the end: {machine:?}");
-            let nothing_owed = !machine.ledger().owes() && machine.protection() == Protection::None;
+            let nothing_owed = !machine.debts().owes() && machine.protection() == Protection::None;
             rule(nothing_owed && !unwanted, name, say)
         }
     }

@@ -11,7 +11,7 @@ use dependency_watchdog::{
     prober::{
         candidates::{PoolConditions, Roster},
         heartbeat::{LeaseNames, LeaseSnapshot},
-        moment::Moment,
+        mono_time::MonoTime,
         plan::Aim,
         schedule::{Occasion, Pace},
         verdict::{Thresholds, Verdict},
@@ -497,10 +497,10 @@ fn name(node: usize) -> Box<str> {
     format!("node-{node}").into()
 }
 
-fn moment(seconds: f64) -> Moment {
-    Moment::from_nanos((seconds * 1e9) as i128)
+fn moment(seconds: f64) -> MonoTime {
+    MonoTime::from_nanos((seconds * 1e9) as i128)
 }
 
-fn seconds(moment: Moment) -> f64 {
+fn seconds(moment: MonoTime) -> f64 {
     moment.nanos() as f64 / 1e9
 }

@@ -7,13 +7,13 @@ use dependency_watchdog::{
     checks::Trigger,
     cluster::{Assignment, Brake, Eligibility, Selected, Settings, Template},
     prober::{
-        guard::{Guard, Reach},
-        ledger::Problem,
+        debts::Problem,
         machine::{CheckResults, ClusterMachine, Input, Leases, Server},
-        moment::Moment,
+        mono_time::MonoTime,
         plan::{Aim, MARK, RECORD},
+        protector::{Protector, ScaleContext},
         scale::Resources,
-        stance::Presence,
+        treatment::ClusterObject,
         verdict::{Assessment, Verdict},
         watch::Conclusion,
     },
@@ -67,7 +67,7 @@ pub struct Stage {
     /// By which it scales.
     pub settings: Settings,
     /// What scales.
-    pub guard: Guard,
+    pub protector: Protector,
 }
 
 impl Stage {
@@ -84,7 +84,7 @@ impl Stage {
         Self {
             seed,
             settings,
-            guard,
+            protector: guard,
         }
     }
 
@@ -96,11 +96,11 @@ impl Stage {
 
     /// A verdict that asks for this.
     pub fn verdict(&mut self, aim: Aim) {
-        verdict(&mut self.guard, aim);
+        verdict(&mut self.protector, aim);
     }
 
     pub async fn follow(&mut self) {
-        while timeout(EVER, self.guard.progress()).await.is_ok() {}
+        while timeout(EVER, self.protector.progress()).await.is_ok() {}
     }
 
     /// Lets the flow go on until the seed has seen such a request, which it does not answer yet.
@@ -108,7 +108,7 @@ impl Stage {
         while !self.seed.briefs().iter().any(|call| call == what) {
             tokio::select! {
                 biased;
-                () = self.guard.progress() => {}
+                () = self.protector.progress() => {}
                 () = tokio::task::yield_now() => {}
             }
         }
@@ -125,11 +125,16 @@ impl Stage {
     }
 
     pub fn problems(&self) -> Vec<Problem> {
-        self.guard.machine().ledger().problems().cloned().collect()
+        self.protector
+            .machine()
+            .debts()
+            .problems()
+            .cloned()
+            .collect()
     }
 
     pub fn entry(&self, name: &str) -> DependentStatus {
-        let entries = self.guard.machine().ledger().status();
+        let entries = self.protector.machine().debts().status();
         entries
             .into_iter()
             .find(|it| it.r#ref.name == name)
@@ -161,16 +166,17 @@ impl Stage {
 
     /// Follows the flow until there is a problem, or the dependents are down.
     pub async fn until_settled(&mut self) {
-        while self.problems().is_empty() && self.guard.machine().protection() != Protection::Active
+        while self.problems().is_empty()
+            && self.protector.machine().protection() != Protection::Active
         {
-            self.guard.progress().await;
+            self.protector.progress().await;
         }
     }
 
     /// Follows the flow for that long.
     pub async fn advance(&mut self, time: Duration) {
         let end = Instant::now() + time;
-        while tokio::time::timeout_at(end, self.guard.progress())
+        while tokio::time::timeout_at(end, self.protector.progress())
             .await
             .is_ok()
         {}
@@ -187,15 +193,15 @@ impl Stage {
 }
 
 /// A guard of the cluster `a`, given what an earlier one has left.
-pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Guard {
+pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Protector {
     let mut guard = new_guard("a", &reach(seed.unlimited()), known);
     guard.learn(selected(settings));
     guard
 }
 
 /// How dependents are reached on this seed.
-pub fn reach(scale: Budgeted) -> Reach {
-    Reach {
+pub fn reach(scale: Budgeted) -> ScaleContext {
+    ScaleContext {
         scale,
         resources: Resources::default(),
         dry_run: false,
@@ -204,10 +210,14 @@ pub fn reach(scale: Budgeted) -> Reach {
 }
 
 /// A guard that has learnt nothing yet.
-pub fn new_guard(cluster: &str, reach: &Reach, known: Option<&ClusterHealthStatus>) -> Guard {
-    let gone = Presence::Gone(Brake::default());
+pub fn new_guard(
+    cluster: &str,
+    reach: &ScaleContext,
+    known: Option<&ClusterHealthStatus>,
+) -> Protector {
+    let gone = ClusterObject::Gone(Brake::default());
     let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
-    Guard::new(cluster.into(), reach.clone(), machine, known)
+    Protector::new(cluster.into(), reach.clone(), machine, known)
 }
 
 /// The cluster is probed by these settings.
@@ -221,7 +231,7 @@ pub fn deselected(settings: &Settings) -> Input<'static> {
 }
 
 fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'static> {
-    Input::Objects(Presence::There(Box::new(Assignment {
+    Input::Objects(ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         eligibility: Eligibility::Probed,
         selected,
@@ -239,7 +249,7 @@ fn policy(settings: &Settings) -> Selected {
 }
 
 /// A verdict that asks for this, of evidence that does not age within a test.
-pub fn verdict(guard: &mut Guard, aim: Aim) {
+pub fn verdict(guard: &mut Protector, aim: Aim) {
     match aim {
         Aim::Protect => outage(guard, "", EVER * 1_000),
         _ => healthy(guard, None),
@@ -247,7 +257,7 @@ pub fn verdict(guard: &mut Guard, aim: Aim) {
 }
 
 /// A Trigger fails for this reason, and counts for so long.
-pub fn outage(guard: &mut Guard, why: &str, valid: Duration) {
+pub fn outage(guard: &mut Protector, why: &str, valid: Duration) {
     unread(
         guard,
         Trigger::Failing {
@@ -258,11 +268,11 @@ pub fn outage(guard: &mut Guard, why: &str, valid: Duration) {
 }
 
 /// There is no evidence.
-pub fn doubt(guard: &mut Guard) {
+pub fn doubt(guard: &mut Protector) {
     unread(guard, Trigger::None);
 }
 
-fn unread(guard: &mut Guard, trigger: Trigger) {
+fn unread(guard: &mut Protector, trigger: Trigger) {
     let leases = Leases::Unread {
         reason: "Unreachable",
         message: "",
@@ -276,7 +286,7 @@ fn unread(guard: &mut Guard, trigger: Trigger) {
 }
 
 /// All leases are fresh; a Gate that does not pass may say why.
-pub fn healthy(guard: &mut Guard, gate: Option<&str>) {
+pub fn healthy(guard: &mut Protector, gate: Option<&str>) {
     let conclusion = Conclusion {
         verdict: Verdict::Healthy,
         assessment: assessment(),
@@ -293,7 +303,7 @@ pub fn healthy(guard: &mut Guard, gate: Option<&str>) {
 /// Five leases, all fresh.
 fn assessment() -> Assessment {
     Assessment {
-        at: Moment::from_nanos(0),
+        at: MonoTime::from_nanos(0),
         candidates: 5,
         expired: 0,
         unknown: 0,

@@ -19,7 +19,7 @@ use dependency_watchdog::{
         candidates::{Exclusion, PoolConditions, Roster, Standing},
         heartbeat::{Heartbeats, LeaseSnapshot},
         instruments::Instruments,
-        moment::Moment,
+        mono_time::MonoTime,
     },
     runtime::admin::{Admin, Endpoints},
     shoot::{
@@ -411,8 +411,8 @@ fn many_full_lists_are_kept_in_little() {
                 let list = LeaseList::decode(leases.as_bytes()).unwrap();
                 let mut beats = Heartbeats::default();
                 beats.observe(&LeaseSnapshot {
-                    started: Moment::from_nanos(0),
-                    finished: Moment::from_nanos(1),
+                    started: MonoTime::from_nanos(0),
+                    finished: MonoTime::from_nanos(1),
                     date: None,
                     consistent: true,
                     resource_version: list.resource_version,

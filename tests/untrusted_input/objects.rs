@@ -11,7 +11,7 @@ use dependency_watchdog::{
     cluster::{Index, eligibility},
     gardener::{Cluster, Machine},
     observer::{NodeCounts, observation::Observation},
-    prober::{ledger::Ledger, plan::Aim},
+    prober::{debts::Debts, plan::Aim},
     status::conditions::{Wanted, conditions},
     validate::Checker,
     weeder::{
@@ -283,8 +283,8 @@ fn owed(dependents: &[DependentStatus]) -> Vec<&DependentStatus> {
     dependents.iter().filter(|it| it.owed && once(it)).collect()
 }
 
-fn is_kept(ledger: &Ledger, owed: &[&DependentStatus]) -> bool {
-    let kept = ledger.status();
+fn is_kept(debts: &Debts, owed: &[&DependentStatus]) -> bool {
+    let kept = debts.status();
     owed.iter().all(|one| {
         let mut kept = kept.iter();
         kept.any(|it| {
@@ -307,16 +307,16 @@ fuzzed!(
         let Some(status) = health.status else {
             return Ok(());
         };
-        let mut ledger = Ledger::recall(&status);
+        let mut debts = Debts::recall(&status);
         let owed = owed(&status.dependents);
-        prop_assert!(is_kept(&ledger, &owed), "what is owed is forgotten");
+        prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
         for aim in [Aim::Protect, Aim::Restore] {
-            for dependent in ledger.tasks(aim).iter().map(|task| &task.dependent) {
+            for dependent in debts.tasks(aim).iter().map(|task| &task.dependent) {
                 shown("", dependent);
             }
         }
-        ledger.adopt(&[]);
-        prop_assert!(is_kept(&ledger, &owed), "what is owed is forgotten");
+        debts.adopt(&[]);
+        prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
         Ok(())
     }
 );

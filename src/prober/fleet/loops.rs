@@ -14,10 +14,10 @@ use crate::{
     api::ClusterHealthStatus,
     cluster::{Assignment, Brake, Index},
     prober::{
-        probe::{Probe, Shared},
+        cluster::{ClusterLoop, LoopContext},
         recall,
         report::Reporter,
-        stance::Presence,
+        treatment::ClusterObject,
     },
     runtime::seed::Seed,
 };
@@ -30,7 +30,7 @@ type Record = Option<Box<ClusterHealthStatus>>;
 
 pub(super) struct Loops {
     seed: Seed,
-    shared: Shared,
+    shared: LoopContext,
     /// The ClusterHealths that an earlier run has left, until their clusters are assigned.
     recalled: BTreeMap<Arc<str>, Record>,
     running: BTreeMap<Arc<str>, Loop>,
@@ -45,7 +45,7 @@ pub(super) struct Loops {
 
 struct Loop {
     task: Id,
-    presence: watch::Sender<Presence>,
+    presence: watch::Sender<ClusterObject>,
     /// The policy that was responsible last for a Cluster that is gone.
     former: Option<Arc<str>>,
 }
@@ -56,7 +56,7 @@ impl Loop {
     /// restore the record.
     fn tell_gone(&self, name: &Arc<str>, index: &Index, reporter: &Reporter) {
         let brake = brake(index, self.former.as_deref());
-        self.presence.send_replace(Presence::Gone(brake));
+        self.presence.send_replace(ClusterObject::Gone(brake));
         reporter.cluster_gone(name);
     }
 }
@@ -68,8 +68,8 @@ fn brake(index: &Index, policy: Option<&str>) -> Brake {
 }
 
 /// The policy that is responsible for a cluster.
-fn responsible(presence: &Presence) -> Option<Arc<str>> {
-    let Presence::There(assignment) = presence else {
+fn responsible(presence: &ClusterObject) -> Option<Arc<str>> {
+    let ClusterObject::There(assignment) = presence else {
         return None;
     };
     let policy = assignment.selected.as_ref().or(assignment.former.as_ref());
@@ -77,7 +77,11 @@ fn responsible(presence: &Presence) -> Option<Arc<str>> {
 }
 
 impl Loops {
-    pub(super) fn new(seed: Seed, shared: Shared, recalled: BTreeMap<Arc<str>, Record>) -> Self {
+    pub(super) fn new(
+        seed: Seed,
+        shared: LoopContext,
+        recalled: BTreeMap<Arc<str>, Record>,
+    ) -> Self {
         Self {
             seed,
             shared,
@@ -96,7 +100,7 @@ impl Loops {
         if let Some(running) = self.running.get_mut(name) {
             if let Some(assignment) = assignment {
                 running.former = None;
-                let presence = Presence::There(Box::new(assignment));
+                let presence = ClusterObject::There(Box::new(assignment));
                 running.presence.send_replace(presence);
             } else {
                 let policy = responsible(&running.presence.borrow());
@@ -123,7 +127,7 @@ impl Loops {
         for running in self.running.values() {
             if let Some(policy) = &running.former {
                 let brake = brake(index, Some(policy));
-                running.presence.send_replace(Presence::Gone(brake));
+                running.presence.send_replace(ClusterObject::Gone(brake));
             }
         }
     }
@@ -144,8 +148,8 @@ impl Loops {
         let policy = record.and_then(|record| record.policy.as_deref());
         let former = policy.filter(|_| assignment.is_none()).map(Arc::from);
         let presence = match assignment {
-            Some(assignment) => Presence::There(Box::new(assignment)),
-            None => Presence::Gone(brake(index, former.as_deref())),
+            Some(assignment) => ClusterObject::There(Box::new(assignment)),
+            None => ClusterObject::Gone(brake(index, former.as_deref())),
         };
         let (sender, receiver) = watch::channel(presence);
         let (name_of, shared) = (name.clone(), self.shared.clone());
@@ -162,7 +166,8 @@ impl Loops {
                     }
                 }
             };
-            let probe = Probe::new(name_of, shared, receiver, known.as_deref(), from_the_start);
+            let probe =
+                ClusterLoop::new(name_of, shared, receiver, known.as_deref(), from_the_start);
             // A future is as large as all that it ever holds, for as long as it lives: hence the
             // boxes, here and in the loop.
             Box::new(probe).run(stop).await;
@@ -240,7 +245,7 @@ mod tests {
             .id();
         for _ in 0..200 {
             let (reporter, mut told) = Reporter::tapped(&name);
-            let (sender, presence) = watch::channel(Presence::Gone(Brake::default()));
+            let (sender, presence) = watch::channel(ClusterObject::Gone(Brake::default()));
             let running = Loop {
                 task: id,
                 presence: sender,

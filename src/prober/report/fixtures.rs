@@ -16,7 +16,7 @@ use crate::{
         DependentRef, DependentStatus, Mode, Protection,
     },
     observer::{NodeCounts, View},
-    prober::{ledger::Problem, moment::Moment, verdict::Assessment},
+    prober::{debts::Problem, mono_time::MonoTime, verdict::Assessment},
     status::cluster_health::{Keyed, date},
 };
 
@@ -123,7 +123,7 @@ pub(super) fn owed(name: &str) -> DependentStatus {
 /// So many leases that count, so many of them expired, of which 60 % are an outage.
 pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
     Assessment {
-        at: Moment::from_nanos(0),
+        at: MonoTime::from_nanos(0),
         candidates,
         expired,
         unknown: 0,

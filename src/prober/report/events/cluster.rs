@@ -128,7 +128,7 @@ mod tests {
     use crate::{
         api::{CheckRole, LastAction, Mode},
         prober::{
-            moment::Moment,
+            mono_time::MonoTime,
             report::{
                 ClusterReport,
                 finding::{Finding, HeldBack},
@@ -317,7 +317,7 @@ mod tests {
     #[case::counts(healthy(), judged(Verdict::Healthy, 1))]
     #[case::suspect(
         healthy(),
-        judged(Verdict::Undetermined(Doubt::Unproven(Moment::from_nanos(1))), 5)
+        judged(Verdict::Undetermined(Doubt::Unproven(MonoTime::from_nanos(1))), 5)
     )]
     #[case::other_words(unread("a"), unread("b"))]
     #[case::a_single_failure(healthy(), unread("a"))]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::{
     api::{ClusterHealthStatus, DependentRef},
     prober::{
-        ledger::Problem,
+        debts::Problem,
         plan::{Observed, Step},
     },
     status::{

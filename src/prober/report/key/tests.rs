@@ -14,7 +14,7 @@ use crate::{
         LastAction, Mode, Protection, UnhealthyNode,
     },
     observer::{NodeCounts, View},
-    prober::{moment::Moment, verdict::Doubt},
+    prober::{mono_time::MonoTime, verdict::Doubt},
 };
 
 fn urgency(said: &ClusterReport, report: &ClusterReport) -> Option<Urgency> {
@@ -42,7 +42,7 @@ fn healthy() -> ClusterReport {
 }
 
 fn suspect(until: i128) -> ClusterReport {
-    let doubt = Doubt::Unproven(Moment::from_nanos(until));
+    let doubt = Doubt::Unproven(MonoTime::from_nanos(until));
     judged(Verdict::Undetermined(doubt), 3)
 }
 

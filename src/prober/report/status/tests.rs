@@ -20,7 +20,7 @@ use crate::{
     observer::View,
     prober::{
         candidates::Exclusion,
-        moment::Moment,
+        mono_time::MonoTime,
         verdict::{Doubt, Verdict, ZoneCount},
     },
     status::cluster_health::Key as _,
@@ -82,7 +82,7 @@ const fn doubt(doubt: Doubt) -> Verdict {
 )]
 #[case::outage(Verdict::Outage, 5, 3, "Outage", "True", "False", "3 of 5")]
 #[case::suspect(
-    doubt(Doubt::Unproven(Moment::from_nanos(0))),
+    doubt(Doubt::Unproven(MonoTime::from_nanos(0))),
     5,
     3,
     "Suspect",
@@ -509,7 +509,7 @@ fn what_is_silent_is_told_by_zone() {
         zone(Some("b"), 2, 0),
         zone(None, 2, 1),
     ];
-    let doubt = Doubt::Unproven(Moment::from_nanos(0));
+    let doubt = Doubt::Unproven(MonoTime::from_nanos(0));
     for verdict in [
         Verdict::Outage,
         Verdict::Healthy,

@@ -1,0 +1,303 @@
+//! One cluster's loop: observe, act, report.
+
+use std::{mem, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    evidence::{Evidence, EvidenceError},
+    machine::{CheckResults, ClusterMachine, Input, Leases, Server},
+    mono_time::Origin,
+    observe::{Observer, Outcome},
+    protector::{Protector, ScaleContext},
+    report::Reporter,
+    treatment::{ClusterObject, Treatment},
+};
+use crate::{
+    api::{CheckStatus, ClusterHealthStatus, Protection},
+    checks::{Checks, Runner, SharedSpread},
+    cluster::Settings,
+    observer::{
+        View,
+        look::{Looks, Means},
+        metrics::Counted,
+    },
+    runtime::timer::until,
+    util::now::Now,
+};
+
+mod report;
+
+/// What all loops share.
+#[derive(Clone)]
+pub struct LoopContext {
+    /// Reads what is needed for verdicts.
+    pub evidence: Evidence,
+    /// By which dependents are reached.
+    pub reach: ScaleContext,
+    /// Makes the runs of the policies' checks.
+    pub checks: Runner,
+    /// Counts in how many clusters a check fails.
+    pub spread: SharedSpread,
+    /// Takes reports.
+    pub reporter: Reporter,
+    /// By which clusters are looked at beside their leases.
+    pub looks: Means,
+    /// Ties moments to the clock.
+    pub origin: Origin,
+    /// A protection that lasts for longer is reported: somebody must look.
+    pub overdue_after: Duration,
+}
+
+/// One cluster's loop: reads, tells the machine, carries out what that decides, and reports. What it
+/// reports is in `report`.
+pub struct ClusterLoop {
+    name: Arc<str>,
+    shared: LoopContext,
+    presence: watch::Receiver<ClusterObject>,
+    protector: Protector,
+    /// `None` while the cluster is not probed.
+    round: Option<Round>,
+    /// The settings by which it reads, or is about to.
+    followed: Option<Arc<Settings>>,
+    wake: Arc<Notify>,
+    checks: Checks,
+    /// When the newest list of leases that came was asked for.
+    answered: Option<Instant>,
+    /// When the protection will have lasted for too long.
+    overdue_at: Option<Instant>,
+    /// What an earlier run has left, until the cluster is observed.
+    recalled: Option<Box<ClusterHealthStatus>>,
+    /// The policy that was responsible last.
+    policy: Option<Arc<str>>,
+    /// The UID of the Cluster that is observed.
+    uid: Option<Arc<str>>,
+    /// It is another, so that it is to be observed anew.
+    replaced: bool,
+    /// The state of the cluster, as it was last observed.
+    view: Option<View>,
+    /// What the looks at its providers of metrics have come to.
+    providers: Vec<CheckStatus>,
+    counted: Counted,
+}
+
+type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
+
+impl ClusterLoop {
+    /// A loop for the cluster of this name, which is told what the index says of it. `known` is what
+    /// an earlier run has left in its ClusterHealth; `from_the_start` tells whether the cluster was there before the operator.
+    pub fn new(
+        name: Arc<str>,
+        shared: LoopContext,
+        presence: watch::Receiver<ClusterObject>,
+        known: Option<&ClusterHealthStatus>,
+        from_the_start: bool,
+    ) -> Self {
+        let is = presence.borrow().clone();
+        let flags = (shared.reach.dry_run, from_the_start);
+        let mut machine = ClusterMachine::recall(known, is, flags, Now::read());
+        if from_the_start || known.is_some() {
+            machine.distrust();
+        }
+        let reach = shared.reach.clone();
+        let recalled = known.map_or(&[][..], |known| &known.checks);
+        let (runner, spread) = (shared.checks.clone(), shared.spread.clone());
+        Self {
+            protector: Protector::new(name.clone(), reach, machine, known),
+            checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
+            recalled: known.cloned().map(Box::new),
+            policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
+            uid: None,
+            replaced: false,
+            view: None,
+            providers: vec![],
+            counted: shared.reach.metrics.observer.cluster(),
+            name,
+            shared,
+            presence,
+            round: None,
+            followed: None,
+            wake: Arc::default(),
+            answered: None,
+            overdue_at: None,
+        }
+    }
+
+    /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
+    /// policy selects the cluster, or since the Cluster is gone. A flow under way ends between two
+    /// requests.
+    pub async fn run(mut self: Box<Self>, stop: CancellationToken) {
+        self.objects_changed();
+        self.report();
+        while !self.protector.machine().is_over() {
+            let give_up_at = self.protector.machine().give_up_at();
+            tokio::select! {
+                // To stop comes first; then what was done, before what is to be done next.
+                biased;
+                () = stop.cancelled() => break,
+                () = self.protector.progress() => {}
+                changed = self.presence.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.objects_changed();
+                    // They may be others.
+                    self.learn_checks();
+                }
+                () = self.checks.changed() => self.learn_checks(),
+                (observer, outcome) = finished(&mut self.round) => {
+                    if !self.observed(observer, outcome) {
+                        continue;
+                    }
+                }
+                () = until(self.overdue_at) => {}
+                () = until(give_up_at) => {
+                    tracing::warn!(
+                        cluster = &*self.name,
+                        "the Cluster is gone, and marks may be left on its dependents"
+                    );
+                    break;
+                }
+            }
+            self.follow();
+            self.report();
+        }
+        self.protector.shut_down().await;
+        // Whoever comes next needs to know what was done last.
+        self.report();
+    }
+
+    /// The index says something else.
+    fn objects_changed(&mut self) {
+        let presence = self.presence.borrow_and_update().clone();
+        if let ClusterObject::There(assignment) = &presence {
+            let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
+            if let Some(responsible) = responsible {
+                self.policy = Some(responsible.policy.clone());
+            }
+            let before = self.uid.replace(assignment.uid.clone());
+            if before.is_some() && before != self.uid {
+                self.replaced = true;
+                self.wake.notify_one();
+                // What they have come to is about the other.
+                self.checks.stop();
+            }
+        }
+        self.protector.learn(Input::Objects(presence));
+        self.follow();
+    }
+
+    /// Reads by the settings that the machine goes by now.
+    fn follow(&mut self) {
+        let machine = self.protector.machine();
+        match machine.treatment() {
+            Treatment::Probe(settings) | Treatment::LetGo(settings, _) => {
+                self.checks.adopt(&settings.policy, &settings.checks);
+            }
+            _ => self.checks.stop(),
+        }
+        let Some(settings) = machine.settings().cloned() else {
+            self.round = None;
+            self.recalled = None;
+            return;
+        };
+        if self.round.is_some() {
+            if self.followed.as_ref() != Some(&settings) {
+                self.followed = Some(settings);
+                // The round hands its observer back, which then adopts the settings.
+                self.wake.notify_one();
+            }
+            return;
+        }
+        self.followed = Some(settings.clone());
+        let sources = self
+            .shared
+            .evidence
+            .of(self.name.clone(), &settings.secret_name);
+        let metrics = self.shared.reach.metrics.clone();
+        let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
+        let recalled = self.recalled.take();
+        let observer = Observer::new(
+            self.shared.origin,
+            settings,
+            (sources, looks),
+            metrics,
+            recalled.as_deref(),
+        );
+        self.next_round(Box::new(observer));
+    }
+
+    fn learn_checks(&mut self) {
+        let results = self.check_results();
+        self.protector.learn(Input::Checks(results));
+    }
+
+    fn check_results(&self) -> CheckResults {
+        CheckResults {
+            trigger: self.checks.trigger(self.answered),
+            gate: self.checks.gate(),
+        }
+    }
+
+    fn next_round(&mut self, mut observer: Box<Observer>) {
+        observer.set_protected(self.protector.machine().protection() != Protection::None);
+        if mem::take(&mut self.replaced) {
+            observer.observe_anew();
+        }
+        self.view = Some(observer.view());
+        self.providers = observer.providers();
+        self.round = Some(Box::pin(observer.round(self.wake.clone())));
+    }
+
+    /// A round has ended: whether there is anything to report.
+    fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) -> bool {
+        self.answered = observer.answered().max(self.answered);
+        let Some(settings) = self.protector.machine().settings().cloned() else {
+            self.round = None;
+            return false;
+        };
+        if !observer.follows(&settings) {
+            // The verdict, if there is one, was reached by settings that are not in force any more.
+            observer.adopt(settings);
+            self.next_round(observer);
+            return false;
+        }
+        let checks = self.check_results();
+        match outcome {
+            Outcome::Woken | Outcome::Looked => {}
+            Outcome::Judged(conclusion) => {
+                let origin = self.shared.origin;
+                let instant = |moment| Instant::from_std(origin.instant(moment));
+                let provable = conclusion.provable.map(instant);
+                self.protector.learn_verdict(&conclusion, provable, checks);
+            }
+            Outcome::LeasesAlone(error) => self.learn_unread(&error, Server::Answers, checks),
+            Outcome::NoEvidence(error) if error.is_silence() => {
+                self.learn_unread(&error, Server::Silent, checks);
+            }
+            Outcome::NoEvidence(error) => self.learn_unread(&error, Server::Unasked, checks),
+        }
+        self.next_round(observer);
+        true
+    }
+
+    fn learn_unread(&mut self, error: &EvidenceError, server: Server, checks: CheckResults) {
+        let leases = Leases::Unread {
+            reason: error.reason(),
+            message: &error.to_string(),
+            server,
+        };
+        self.protector.learn(Input::Leases(leases, checks));
+    }
+}
+
+async fn finished(round: &mut Option<Round>) -> (Box<Observer>, Outcome) {
+    match round {
+        Some(round) => round.await,
+        None => std::future::pending().await,
+    }
+}

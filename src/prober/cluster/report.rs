@@ -1,0 +1,71 @@
+//! What one cluster's loop reports.
+
+use super::{ClusterLoop, ClusterObject, Treatment};
+use crate::{api::Mode, prober::report::ClusterReport, util::now::Now};
+
+impl ClusterLoop {
+    /// Says what is known by now.
+    pub(super) fn report(&mut self) {
+        for news in self.protector.take_news() {
+            self.shared.reporter.dependent(&self.name, news);
+        }
+        for tolerated in self.checks.take_tolerated() {
+            let (check, message) = (tolerated.check, tolerated.message);
+            self.shared
+                .reporter
+                .exec_tolerated(&self.name, check, message);
+        }
+        let (now, machine) = (Now::read(), self.protector.machine());
+        let protected = machine.protected_since();
+        let overdue_in =
+            protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed(now)));
+        self.overdue_at = overdue_in
+            .filter(|rest| !rest.is_zero())
+            .map(|rest| now.mono + rest);
+        let (observed, checks) = match machine.treatment() {
+            Treatment::Probe(_) | Treatment::LetGo(..) => {
+                let mut checks = self.checks.statuses();
+                checks.extend_from_slice(&self.providers);
+                (self.view.clone(), checks)
+            }
+            _ => (None, vec![]),
+        };
+        self.counted.set(observed.as_ref().map(|view| view.state));
+        // Held on to until this is sent: see `tell_gone`.
+        let presence = self.presence.borrow();
+        // Of a Cluster that is gone nobody keeps a record any more.
+        let ClusterObject::There(assignment) = &*presence else {
+            return;
+        };
+        let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
+        let dry_run = self.shared.reach.dry_run || responsible.is_some_and(|it| it.brake.dry_run);
+        let debts = machine.debts();
+        let (engaged, looked_at) = (machine.is_engaged(), debts.is_looked_at());
+        let policy = self.policy.as_ref();
+        let let_go = match machine.treatment() {
+            Treatment::LetGo(_, why) => why.clone(),
+            _ => None,
+        };
+        let report = ClusterReport {
+            uid: assignment.uid.clone(),
+            policy: policy
+                .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
+                .cloned(),
+            mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
+            finding: machine.finding().clone(),
+            observed,
+            checks,
+            protection: machine.protection(),
+            protected_since: protected.map(|since| since.stamp),
+            overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
+            looked_at,
+            last_action: self.protector.last_action().cloned(),
+            held_back: machine.held_back().cloned(),
+            let_go,
+            dependents: debts.status(),
+            problems: debts.problems().cloned().collect(),
+            probed: machine.probed(),
+        };
+        self.shared.reporter.cluster(&self.name, report);
+    }
+}

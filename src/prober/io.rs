@@ -1,0 +1,9 @@
+//! Reads evidence, and reads and writes dependents.
+
+pub mod evidence;
+pub mod facts;
+pub mod observe;
+pub mod perform;
+pub mod rights;
+pub mod scale;
+pub mod secrets;

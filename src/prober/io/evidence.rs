@@ -1,0 +1,339 @@
+//! Gets what a verdict needs: the kubeconfig from the seed, leases from the shoot, and through
+//! [`facts`] which of them count.
+
+use std::{sync::Arc, time::Duration};
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+use crate::prober::{
+    facts::{self, Facts, Leisure, Rooms},
+    secrets::{Named, SecretError, Secrets},
+    watch::Request,
+};
+use crate::{
+    runtime::seed::Seed,
+    shoot::{self, ConnectError, Consistency, LeaseRead, ReadError, Shoot},
+};
+
+/// First reads at the same time, over all clusters. Judgement: each takes a new connection and the
+/// largest of a cluster's lists, and at the start a thousand clusters want one.
+const FIRST_READS: usize = 32;
+
+/// Why there is no evidence. Each message names the object and what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EvidenceError {
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The shoot could not be read. The text continues the sentence with what else is known.
+    #[error("{0}{1}")]
+    Shoot(ReadError, String),
+    #[error(
+        "so many clusters are reading lists of Nodes that its turn did not come within {0:?}; it is \
+         tried again"
+    )]
+    NoRoom(Duration),
+    /// Even a consistent list was older than one seen before.
+    #[error("the API server answers with lists of leases that are older than ones seen before")]
+    NoLeases,
+    /// Of this namespace, for this reason.
+    #[error("the Machines in namespace {0} could not be read from the seed: {1}")]
+    Machines(Arc<str>, String),
+}
+
+impl EvidenceError {
+    /// The reason, for conditions and events.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Secret(error) => error.reason(),
+            Self::Connect(error) => error.reason(),
+            Self::Shoot(error, _) => error.reason(),
+            Self::NoRoom(_) => "Crowded",
+            Self::NoLeases => "LeasesOutdated",
+            Self::Machines(..) => "SeedUnreadable",
+        }
+    }
+
+    /// The pause that the shoot asked for: `Some(None)` if it named no length.
+    pub(crate) fn throttled(&self) -> Option<Option<Duration>> {
+        match self {
+            Self::Shoot(ReadError::TooManyRequests { retry_after, .. }, _) => Some(*retry_after),
+            _ => None,
+        }
+    }
+
+    /// Whether the API server did not answer, or not as one that is up does.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Shoot(
+                ReadError::Unreachable { .. }
+                    | ReadError::Timeout { .. }
+                    | ReadError::Server { .. },
+                _
+            )
+        )
+    }
+
+    /// Continues the message, if the shoot could not be read.
+    pub(crate) fn add(&mut self, known: &str) {
+        if let Self::Shoot(_, more) = self {
+            more.push_str(known);
+        }
+    }
+
+    /// Whether it leaves open if an API server answers at all. Refusals do not.
+    fn is_puzzling(&self) -> bool {
+        matches!(
+            self,
+            Self::Shoot(
+                ReadError::Timeout { .. }
+                    | ReadError::NotFound { .. }
+                    | ReadError::Server { .. }
+                    | ReadError::Unreadable { .. }
+                    | ReadError::TooLarge { .. }
+                    | ReadError::TooMany { .. },
+                _
+            )
+        )
+    }
+}
+
+impl From<ReadError> for EvidenceError {
+    fn from(error: ReadError) -> Self {
+        Self::Shoot(error, String::new())
+    }
+}
+
+/// What the sources of all clusters share. Clones share it too.
+#[derive(Clone)]
+pub struct Evidence {
+    secrets: Secrets,
+    first_reads: Arc<Semaphore>,
+    rooms: Rooms,
+}
+
+impl Evidence {
+    /// Evidence from the shoots of this seed. Reads of the seed that a scale-down waits for use the
+    /// budget of `urgent`. `restarts` counts watches of Secrets that break.
+    pub fn new(seed: Seed, urgent: &Seed, restarts: Counter) -> Self {
+        Self {
+            secrets: Secrets::new(seed.client().clone(), restarts),
+            first_reads: Arc::new(Semaphore::new(FIRST_READS)),
+            rooms: Rooms::new(seed, urgent),
+        }
+    }
+
+    /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
+    /// namespace of that name.
+    pub(crate) fn of(&self, cluster: Arc<str>, secret: &Arc<str>) -> Sources {
+        Sources {
+            secret: self.secrets.named(secret),
+            shared: self.clone(),
+            facts: facts::Reader::new(self.rooms.clone(), cluster.clone()),
+            cluster,
+            link: None,
+            took: Duration::ZERO,
+        }
+    }
+}
+
+/// The sources of one cluster's evidence. They move through each read, so that a read that is
+/// dropped takes its connection with it.
+pub(crate) struct Sources {
+    shared: Evidence,
+    cluster: Arc<str>,
+    secret: Arc<Named>,
+    facts: facts::Reader,
+    /// The shoot, and the kubeconfig that it was connected by.
+    link: Option<(Shoot, Arc<[u8]>)>,
+    /// Duration of the last successful list of leases.
+    took: Duration,
+}
+
+impl Sources {
+    /// Reads the kubeconfig from this Secret from now on.
+    pub(crate) fn set_secret(&mut self, secret: &Arc<str>) {
+        if self.secret.name() != secret {
+            self.secret = self.shared.secrets.named(secret);
+            self.link = None;
+        }
+    }
+
+    /// The shoot that was read last, if any: over the same connection, or over another if `apart`.
+    pub(crate) fn shoot(&self, apart: bool) -> Option<Shoot> {
+        let (shoot, kubeconfig) = self.link.as_ref()?;
+        if apart {
+            return self.connect(kubeconfig).ok();
+        }
+        Some(shoot.clone())
+    }
+
+    /// Waits for the turn of a cluster that is read for the first time.
+    pub(crate) async fn first_turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.first_reads.clone().acquire_owned().await.ok()
+    }
+
+    /// Lists the leases as requested.
+    ///
+    /// # Errors
+    ///
+    /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
+    pub(crate) async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
+        let consistency = consistency(request.consistent);
+        let shoot = self.link().await?;
+        let kept = shoot.is_connected();
+        // A server that always takes long does not show by it that the connection is dead.
+        let limit = if kept {
+            request.kept.max(self.took * 2).min(request.limit)
+        } else {
+            request.limit
+        };
+        let began = Instant::now();
+        let mut error = match shoot.leases(consistency, limit).await {
+            Ok(read) => return Ok(self.noted(read)),
+            Err(error) => error,
+        };
+        if let ReadError::Timeout { .. } = error {
+            // The next try gets more time: the list takes at least this long.
+            self.took = self.took.max(limit);
+        }
+        let limit = match error {
+            ReadError::TooManyRequests { .. } => Duration::ZERO,
+            _ if request.insist => request.limit,
+            // A kept connection can die unnoticed; a new one may lead to a server that lives.
+            ReadError::Unreachable { .. } | ReadError::Timeout { .. } if kept => {
+                request.limit.saturating_sub(began.elapsed())
+            }
+            _ => Duration::ZERO,
+        };
+        if !limit.is_zero() {
+            shoot.disconnect();
+            error = match self.link().await?.leases(consistency, limit).await {
+                Ok(read) => return Ok(self.noted(read)),
+                // The message names the time of both tries.
+                Err(ReadError::Timeout { tried, .. }) => ReadError::Timeout {
+                    tried,
+                    after: request.limit,
+                },
+                Err(error) => error,
+            };
+        }
+        Err(self.comment(error, consistency))
+    }
+
+    fn noted(&mut self, read: LeaseRead) -> LeaseRead {
+        self.took = read.finished.saturating_duration_since(read.started);
+        read
+    }
+
+    /// Makes the next read open a connection, for which the name is resolved again.
+    pub(crate) fn disconnect(&self) {
+        if let Some((shoot, _)) = &self.link {
+            shoot.disconnect();
+        }
+    }
+
+    /// Asks `/version` about an error that leaves open whether the API server answers. Returns the
+    /// rest of the error's sentence.
+    pub(crate) async fn explain(
+        &mut self,
+        error: &EvidenceError,
+        limit: Duration,
+    ) -> Option<String> {
+        if !error.is_puzzling() {
+            return None;
+        }
+        match self.link().await.ok()?.version(limit).await {
+            Ok(version) => Some(format!(
+                "; the API server {version} answers /version, so it runs: look at its load and at \
+                 its etcd"
+            )),
+            Err(ReadError::Timeout { .. } | ReadError::Unreachable { .. }) => {
+                Some("; /version is not answered either".to_owned())
+            }
+            Err(error) => Some(format!("; /version fails as well ({})", error.reason())),
+        }
+    }
+
+    /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret
+    /// is broken, newer credentials than the refused ones may be unknown.
+    fn comment(&self, error: ReadError, consistency: Consistency) -> EvidenceError {
+        let more = match (&error, consistency, self.secret.trouble()) {
+            (ReadError::Timeout { .. }, Consistency::Consistent, _) => {
+                ", and its etcd, which a consistent list needs".to_owned()
+            }
+            (ReadError::Unauthorized { .. }, _, Some(trouble)) => format!(
+                "; a newer one may not be known here: the watch of the Secret broke, and has told \
+                 nothing since ({trouble})"
+            ),
+            _ => String::new(),
+        };
+        EvidenceError::Shoot(error, more)
+    }
+
+    /// Begins to read Nodes and Machines for a verdict that depends on them; the leases can be read
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read.
+    pub(crate) async fn facts(
+        &mut self,
+        request: Request,
+    ) -> Result<impl Future<Output = Result<Facts, EvidenceError>> + use<>, EvidenceError> {
+        let (shoot, reader) = (self.link().await?, self.facts.clone());
+        Ok(reader.read(shoot, consistency(request.consistent), request.patience))
+    }
+
+    /// Reads Nodes and Machines that no verdict waits for, if that is quick.
+    pub(crate) async fn facts_at_leisure(&mut self, consistent: bool) -> Leisure {
+        let _room = match self.facts.leisure() {
+            Ok(room) => room,
+            Err(leisure) => return leisure,
+        };
+        let shoot = match self.link().await {
+            Ok(shoot) => shoot,
+            Err(error) => return Leisure::Failed(error),
+        };
+        let facts = self.facts.read_at_leisure(&shoot, consistency(consistent));
+        facts.await.map_or_else(Leisure::Failed, Leisure::Read)
+    }
+
+    /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
+    /// what was seen over the last one stays valid.
+    async fn link(&mut self) -> Result<Shoot, EvidenceError> {
+        let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
+            Ok(kubeconfig) => kubeconfig,
+            Err(error) => {
+                self.link = None;
+                return Err(error.into());
+            }
+        };
+        let shoot = match self.link.take() {
+            Some((shoot, before)) if before == kubeconfig => shoot,
+            _ => self.connect(&kubeconfig)?,
+        };
+        self.link = Some((shoot.clone(), kubeconfig));
+        Ok(shoot)
+    }
+
+    fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {
+        let access = shoot::parse(kubeconfig)
+            .map_err(|error| SecretError::Kubeconfig(self.secret.within(&self.cluster), error))?;
+        Ok(Shoot::connect(&access)?)
+    }
+}
+
+fn consistency(consistent: bool) -> Consistency {
+    if consistent {
+        Consistency::Consistent
+    } else {
+        Consistency::Cached
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads the facts by which leases count: Machines from the seed, Nodes from the shoot.
+//!
+//! Lists of Nodes are the largest of all answers, so few are read at once over all clusters, and a
+//! shoot that hangs is sent where it holds up none but its like.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kube::{Api, api::ListParams};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout},
+};
+
+use crate::prober::evidence::EvidenceError;
+use crate::{
+    gardener::Machine,
+    runtime::seed::Seed,
+    shoot::{Consistency, Node, ReadError, Shoot},
+    util::text::clean,
+};
+
+/// The kind of a list of Machines.
+const MACHINE_LIST: &str = "MachineList";
+/// Limit on the quoted kind of another list, in characters.
+const MAX_KIND: usize = 100;
+/// Lists of Nodes at the same time. Judgement: one can have 128 MiB, and a node takes 15 to 20 KB.
+const NODE_LISTS: usize = 16;
+/// Lists of Nodes at the same time of shoots that are slow or did not finish theirs. They may use
+/// up all their time, in which no other could read: hence a limit of their own.
+const SLOW_NODE_LISTS: usize = 4;
+/// Lists of Nodes at the same time that no verdict waits for. Few, since at the start all clusters
+/// are read, and the memory that this takes is never needed again.
+const LEISURELY_NODE_LISTS: usize = 4;
+/// A list that takes longer is slow: one of 5,000 nodes takes a second or two.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// The Nodes and Machines of one cluster.
+pub(crate) struct Facts {
+    /// When the requests began.
+    pub(crate) began: Instant,
+    pub(crate) nodes: Vec<Node>,
+    /// `None` where the seed does not serve Machines.
+    pub(crate) machines: Option<Vec<Machine>>,
+}
+
+/// What the reads of all clusters share. Clones share it too.
+#[derive(Clone)]
+pub(crate) struct Rooms {
+    /// For reads that can wait.
+    seed: Seed,
+    /// For reads that a scale-down waits for.
+    urgent: Seed,
+    node_lists: Arc<Semaphore>,
+    slow_node_lists: Arc<Semaphore>,
+    leisurely_node_lists: Arc<Semaphore>,
+}
+
+impl Rooms {
+    pub(crate) fn new(seed: Seed, urgent: &Seed) -> Self {
+        Self {
+            seed,
+            urgent: urgent.urgent(),
+            node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
+            slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
+            leisurely_node_lists: Arc::new(Semaphore::new(LEISURELY_NODE_LISTS)),
+        }
+    }
+}
+
+/// The result of a read of facts that no verdict waits for.
+pub(crate) enum Leisure {
+    Read(Facts),
+    Failed(EvidenceError),
+    /// Other clusters hold all permits.
+    NoRoom,
+    /// The list of Nodes takes long, so it is read only for a verdict, under the limit for slow
+    /// ones.
+    Slow,
+}
+
+/// Reads the facts of one cluster. Clones share its state.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    rooms: Rooms,
+    cluster: Arc<str>,
+    /// The last list of Nodes failed, or took long.
+    slow: Arc<AtomicBool>,
+}
+
+impl Reader {
+    pub(crate) fn new(rooms: Rooms, cluster: Arc<str>) -> Self {
+        Self {
+            rooms,
+            cluster,
+            slow: Arc::default(),
+        }
+    }
+
+    /// Reads the facts for a verdict that depends on them. `patience` is the time that the list of
+    /// Nodes may take.
+    pub(crate) async fn read(
+        self,
+        shoot: Shoot,
+        consistency: Consistency,
+        patience: Duration,
+    ) -> Result<Facts, EvidenceError> {
+        let (began, machines) = self.machines(&self.rooms.urgent, consistency).await?;
+        let nodes = self.nodes(&shoot, consistency, patience).await?;
+        Ok(Facts {
+            began,
+            nodes,
+            machines,
+        })
+    }
+
+    /// Permits a read at leisure. There is no queue: a cluster that reached its front would have
+    /// hardly any time left until its leases are due.
+    ///
+    /// # Errors
+    ///
+    /// If there is no permit, the result to report.
+    pub(crate) fn leisure(&self) -> Result<OwnedSemaphorePermit, Leisure> {
+        if self.slow.load(Ordering::Relaxed) {
+            return Err(Leisure::Slow);
+        }
+        let room = self.rooms.leisurely_node_lists.clone();
+        room.try_acquire_owned().map_err(|_| Leisure::NoRoom)
+    }
+
+    /// Reads the facts if that is quick. The caller has a permit already, so that no turn on the
+    /// seed is spent on waiting for it.
+    pub(crate) async fn read_at_leisure(
+        &self,
+        shoot: &Shoot,
+        consistency: Consistency,
+    ) -> Result<Facts, EvidenceError> {
+        let (began, machines) = self.machines(&self.rooms.seed, consistency).await?;
+        let _permit = self.rooms.node_lists.acquire().await;
+        let nodes = shoot.nodes(consistency, SLOW).await;
+        if let Err(ReadError::Timeout { .. }) = nodes {
+            self.slow.store(true, Ordering::Relaxed);
+        }
+        Ok(Facts {
+            began,
+            nodes: nodes?,
+            machines,
+        })
+    }
+
+    /// Lists the Nodes under a permit. Waiting for it does not shorten the time that the list may
+    /// take, and takes no longer than that. Unlike the leases, the nodes may take the whole time of
+    /// a probe: they are hundreds of times as large, and read seldom.
+    async fn nodes(
+        &self,
+        shoot: &Shoot,
+        consistency: Consistency,
+        patience: Duration,
+    ) -> Result<Vec<Node>, EvidenceError> {
+        let (room, limit) = if self.slow.load(Ordering::Relaxed) {
+            (&self.rooms.slow_node_lists, patience)
+        } else {
+            (&self.rooms.node_lists, patience.min(SLOW))
+        };
+        let _permit = timeout(patience, room.acquire())
+            .await
+            .map_err(|_| EvidenceError::NoRoom(patience))?;
+        let began = Instant::now();
+        let nodes = shoot.nodes(consistency, limit).await;
+        let slow = match &nodes {
+            Ok(_) => began.elapsed() > SLOW,
+            Err(ReadError::Timeout { .. }) => true,
+            // Any other late failure has kept others waiting as well; an early one says nothing.
+            Err(_) => self.slow.load(Ordering::Relaxed) || began.elapsed() > SLOW / 2,
+        };
+        self.slow.store(slow, Ordering::Relaxed);
+        Ok(nodes?)
+    }
+
+    /// Lists the Machines when it is our turn; also returns when that was.
+    async fn machines(
+        &self,
+        seed: &Seed,
+        consistency: Consistency,
+    ) -> Result<(Instant, Option<Vec<Machine>>), EvidenceError> {
+        seed.turn().await;
+        let began = Instant::now();
+        let error = |message| EvidenceError::Machines(self.cluster.clone(), message);
+        let params = match consistency {
+            Consistency::Cached => ListParams::default().match_any(),
+            Consistency::Consistent => ListParams::default(),
+        };
+        let machines: Api<Machine> = Api::namespaced(seed.client().clone(), &self.cluster);
+        let answer = seed.call_at_turn(machines.list(&params)).await;
+        let list = match answer {
+            Ok(list) => list,
+            Err(failed) if failed.code() == Some(404) => return Ok((began, None)),
+            Err(failed) => return Err(error(failed.to_string())),
+        };
+        // Any object with items decodes as a list. One without Machines would exclude all nodes: a
+        // silent cluster would look like one with nothing to protect.
+        if list.types.kind != MACHINE_LIST {
+            let kind = clean(&list.types.kind, MAX_KIND);
+            return Err(error(format!(
+                "kind {kind:?} came instead of {MACHINE_LIST}"
+            )));
+        }
+        Ok((began, Some(list.items)))
+    }
+}

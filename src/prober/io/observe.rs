@@ -1,0 +1,267 @@
+//! The reading half of one cluster's loop: waits until a read is due, reads, and judges.
+
+mod between_probes;
+mod read;
+
+use std::{mem, pin::pin, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use crate::prober::{
+    evidence::{EvidenceError, Sources},
+    metrics::ProberMetrics,
+    mono_time::{MonoTime, Origin},
+    proof::Proof,
+    schedule::Pace,
+    verdict::{Doubt, Thresholds, Verdict},
+    watch::{Conclusion, Rules, Watch},
+};
+use crate::{
+    api::{CheckStatus, ClusterHealthStatus, ClusterState},
+    cluster::Settings,
+    observer::{View, look::Looks, observation::Observation},
+};
+
+/// Judgement: a first read that takes longer no longer keeps others waiting.
+const FIRST_READ: Duration = Duration::from_secs(5);
+
+/// Watches one cluster by the settings it was last given.
+pub(crate) struct Observer {
+    origin: Origin,
+    settings: Arc<Settings>,
+    sources: Sources,
+    metrics: Arc<ProberMetrics>,
+    watch: Watch,
+    /// The next round reads immediately, whatever the schedule says.
+    at_once: bool,
+    /// Silence is being proven: nothing else is read meanwhile.
+    proving: bool,
+    contact: Contact,
+    /// When Nodes and Machines may next be read at leisure.
+    facts_due: Instant,
+    observation: Observation,
+    looks: Looks,
+    /// There is news of the state to report.
+    news: bool,
+}
+
+/// The contact with the API server, by the lists of leases.
+#[derive(Default)]
+struct Contact {
+    /// The reason of the first of the failures in a row, and what could be found out about it.
+    failure: Option<(&'static str, Option<String>)>,
+    /// Whether the last list of leases came, or why it did not.
+    reached: Option<Result<(), String>>,
+    /// When the newest list of leases that came was requested.
+    answered: Option<Instant>,
+    /// When the connection was given up because it showed no writes.
+    redialled: Option<Instant>,
+}
+
+/// The result of a round.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It was woken before its read was due.
+    Woken,
+    /// There is news of the cluster's state, and no read was due yet.
+    Looked,
+    Judged(Conclusion),
+    /// The leases came, and for this reason are no evidence.
+    LeasesAlone(EvidenceError),
+    NoEvidence(EvidenceError),
+}
+
+impl Observer {
+    /// Starts watching by these settings; `recalled` is what an earlier run has left in the
+    /// ClusterHealth.
+    pub(crate) fn new(
+        origin: Origin,
+        settings: Arc<Settings>,
+        (sources, looks): (Sources, Looks),
+        metrics: Arc<ProberMetrics>,
+        recalled: Option<&ClusterHealthStatus>,
+    ) -> Self {
+        let observer = settings.observer.clone();
+        let (now, draw) = (Instant::now(), fastrand::f64());
+        Self {
+            origin,
+            watch: Watch::new(rules(&settings)),
+            settings,
+            sources,
+            metrics,
+            at_once: true,
+            proving: false,
+            contact: Contact::default(),
+            facts_due: now,
+            observation: Observation::new(observer, recalled, now, draw),
+            looks,
+            news: false,
+        }
+    }
+
+    /// Replaces the settings and keeps the evidence. Nothing is read out of turn: a policy may
+    /// apply to a thousand clusters.
+    pub(crate) fn adopt(&mut self, settings: Arc<Settings>) {
+        self.watch.set_rules(rules(&settings));
+        if self.settings.pools != settings.pools {
+            self.watch.facts.want();
+        }
+        self.sources.set_secret(&settings.secret_name);
+        self.settings = settings;
+        self.observe_anew();
+    }
+
+    /// Restarts the observation, since the cluster or its settings changed.
+    pub(crate) fn observe_anew(&mut self) {
+        self.looks.stop();
+        let observer = self.settings.observer.clone();
+        let now = Instant::now();
+        self.observation.restart(observer, now, fastrand::f64());
+    }
+
+    pub(crate) fn view(&self) -> View {
+        self.observation.view()
+    }
+
+    /// The statuses of the providers of metrics.
+    pub(crate) fn providers(&self) -> Vec<CheckStatus> {
+        self.observation.statuses()
+    }
+
+    /// When the newest list of leases that came was requested.
+    pub(crate) fn answered(&self) -> Option<Instant> {
+        self.contact.answered
+    }
+
+    /// Whether these are its settings.
+    pub(crate) fn follows(&self, settings: &Settings) -> bool {
+        *self.settings == *settings
+    }
+
+    /// Sets whether the cluster is protected, which changes what counts.
+    pub(crate) fn set_protected(&mut self, protected: bool) {
+        self.watch.set_protected(protected);
+    }
+
+    /// Runs one round. It takes the observer and returns it, so that a round that is dropped takes
+    /// its connection with it. A round rests nearly all the time, so the futures that read, of
+    /// several kilobytes, are boxed.
+    pub(crate) async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
+        let outcome = if mem::take(&mut self.at_once) {
+            Box::pin(self.read_first()).await
+        } else {
+            let next = self.watch.next(self.now(), fastrand::f64());
+            let due = Instant::from_std(self.origin.instant(next.at));
+            tokio::select! {
+                // A read that is due comes before a wake-up.
+                biased;
+                news = self.rest(due) => {
+                    if news {
+                        return (self, Outcome::Looked);
+                    }
+                }
+                () = wake.notified() => return (self, Outcome::Woken),
+            }
+            Box::pin(self.read()).await
+        };
+        (self, outcome)
+    }
+
+    async fn read_first(&mut self) -> Outcome {
+        let turn = self.sources.first_turn().await;
+        let mut read = pin!(self.read());
+        if let Ok(outcome) = timeout(FIRST_READ, &mut read).await {
+            return outcome;
+        }
+        drop(turn);
+        read.await
+    }
+
+    async fn read(&mut self) -> Outcome {
+        let (probing, began) = (self.metrics.probe(), Instant::now());
+        let read = self.read_and_conclude().await;
+        probing.ended(&read);
+        self.proving = read.as_ref().is_ok_and(is_proving);
+        if self.proving {
+            // A look that still waits for its turn would begin during the proof.
+            self.looks.drop_all();
+        }
+        if let Ok(conclusion) = &read {
+            self.judged(conclusion);
+        }
+        // The result of this read reports all news.
+        self.news = false;
+        let reached = self.contact.reached.take();
+        let transition = match &reached {
+            Some(Ok(())) => self.observation.reached(began),
+            Some(Err(why)) => self.observation.unreached(began, why),
+            None => None,
+        };
+        if transition.is_some_and(|change| change.to == ClusterState::Connecting) {
+            // A look that began before the server was away says nothing about it now.
+            self.looks.stop();
+        }
+        match read {
+            Ok(conclusion) => Outcome::Judged(conclusion),
+            Err(error) if matches!(reached, Some(Ok(()))) => Outcome::LeasesAlone(error),
+            Err(error) => Outcome::NoEvidence(error),
+        }
+    }
+
+    /// Derives the state, and the use of the connection, from the leases. Without a verdict, what
+    /// was found before stands.
+    fn judged(&mut self, conclusion: &Conclusion) {
+        let (seen, now) = (&conclusion.assessment, Instant::now());
+        let silent = match conclusion.verdict {
+            Verdict::Outage => Some((seen.expired, seen.candidates)),
+            Verdict::Healthy => None,
+            Verdict::Undetermined(Doubt::NoWrites) => {
+                // This connection may lead to a server that has been replaced. The next one has the
+                // same time to show a write.
+                let window = Proof::write_window(seen.period);
+                if self.contact.redialled.is_none_or(|at| now >= at + window) {
+                    self.contact.redialled = Some(now);
+                    self.sources.disconnect();
+                }
+                return;
+            }
+            Verdict::Undetermined(_) => return,
+        };
+        if self.observation.judged(now, silent) {
+            // A look that began in the silence may show it although it is over.
+            self.looks.drop_all();
+        }
+    }
+
+    fn now(&self) -> MonoTime {
+        self.origin.moment(Instant::now().into_std())
+    }
+}
+
+/// Whether further reads decide on an outage: they have the connection to themselves.
+fn is_proving(conclusion: &Conclusion) -> bool {
+    match conclusion.verdict {
+        Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated) => true,
+        Verdict::Outage => conclusion.act.is_none(),
+        Verdict::Undetermined(_) | Verdict::Healthy => false,
+    }
+}
+
+fn rules(settings: &Settings) -> Rules {
+    Rules {
+        thresholds: Thresholds {
+            grace: settings.grace,
+            fraction: settings.fraction,
+        },
+        pace: Pace {
+            interval: settings.interval,
+            jitter_factor: settings.jitter_factor,
+            timeout: settings.timeout,
+        },
+        failure_threshold: settings.failure_threshold,
+        success_threshold: settings.success_threshold,
+    }
+}

@@ -1,0 +1,177 @@
+//! One read: leases, the facts that they need, and what follows from both.
+
+use std::{panic::resume_unwind, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Observer;
+use crate::{
+    observer::{NodeCounts, observation::Found},
+    prober::{
+        candidates::Roster,
+        evidence::EvidenceError,
+        facts::Facts,
+        heartbeat::{LeaseNames, LeaseSnapshot},
+        mono_time::{MonoTime, Origin},
+        schedule::Occasion,
+        watch::{Conclusion, Request, Taken},
+    },
+    shoot::{Consistency, LeaseRead},
+};
+
+/// For `/version`: no longer than the pause after a failed read, so that it delays no read of a
+/// proof.
+const VERSION_LIMIT: Duration = Duration::from_secs(1);
+
+impl Observer {
+    pub(super) async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
+        if self.leases().await? == Taken::NeedsFacts {
+            self.facts().await?;
+            // Leases must be fresh to act on. A consistent list is always taken in.
+            if self.watch.is_outlived(self.now()) {
+                self.list(true).await?;
+            }
+        }
+        // There is always a list to conclude from, since a consistent one is always taken in.
+        self.watch.conclude().ok_or(EvidenceError::NoLeases)
+    }
+
+    /// Reads the leases as the watch asks, and again if the answer is older than one before.
+    async fn leases(&mut self) -> Result<Taken, EvidenceError> {
+        match self.list(false).await? {
+            Taken::ReadAgain => self.list(true).await,
+            taken => Ok(taken),
+        }
+    }
+
+    /// Lists the leases once: consistently if the watch asks for it, or if told so.
+    async fn list(&mut self, consistent: bool) -> Result<Taken, EvidenceError> {
+        let started = self.now();
+        let mut request = self.watch.request();
+        request.consistent |= consistent;
+        let mut error = match self.sources.leases(request).await {
+            Ok(read) => {
+                self.contact.reached = Some(Ok(()));
+                self.contact.answered = Some(Instant::from_std(read.started));
+                let taken = self.watch.observe(&snapshot(self.origin, &read));
+                if taken != Taken::ReadAgain {
+                    self.contact.failure = None;
+                }
+                return Ok(taken);
+            }
+            Err(error) => error,
+        };
+        let finished = self.now();
+        match error.throttled() {
+            Some(wait) => self.watch.throttled(started, finished, wait),
+            None => self.watch.failed(started, finished),
+        }
+        self.explain(&mut error, request, finished).await;
+        self.contact.reached = Some(Err(error.to_string()));
+        Err(error)
+    }
+
+    /// Finds out more about the first failure in a row. Further failures for the same reason reuse
+    /// it.
+    async fn explain(&mut self, error: &mut EvidenceError, request: Request, failed: MonoTime) {
+        if self.contact.failure.is_none() {
+            let next = self.watch.next(failed, 0.0);
+            // Only a read that is due by the interval alone may be late by a second.
+            let at_leisure =
+                next.occasion == Occasion::Interval || next.at.since(failed) >= VERSION_LIMIT;
+            let found = if at_leisure && !request.insist {
+                self.sources.explain(error, VERSION_LIMIT).await
+            } else {
+                None
+            };
+            self.contact.failure = Some((error.reason(), found));
+        }
+        if let Some((reason, Some(found))) = &self.contact.failure
+            && *reason == error.reason()
+        {
+            error.add(found);
+        }
+    }
+
+    async fn facts(&mut self) -> Result<(), EvidenceError> {
+        let started = self.now();
+        let leases = self.watch.leases().names().clone();
+        let mut request = self.watch.request();
+        // Another cached list cannot settle what a cached list left in doubt.
+        request.consistent |= self.watch.facts.doubted().is_some();
+        let facts = match self.sources.facts(request).await {
+            Ok(facts) => self.beside_leases(facts).await?.transpose(),
+            Err(error) => Err(error),
+        };
+        match facts {
+            Ok(Some(facts)) => self.learn(&facts, &leases, request.consistent),
+            Ok(None) => {}
+            Err(error) => {
+                self.not_learnt(&error);
+                let finished = self.now();
+                match error.throttled() {
+                    Some(wait) => self.watch.throttled(started, finished, wait),
+                    None => self.watch.facts_failed(finished),
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for facts. The leases are read meanwhile when they are due, since a proof allows no
+    /// gap; `None` if they show that facts are no longer needed.
+    async fn beside_leases<T: Send + 'static>(
+        &mut self,
+        facts: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Option<T>, EvidenceError> {
+        let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
+        loop {
+            let next = self.watch.next(self.now(), fastrand::f64());
+            let due = Instant::from_std(self.origin.instant(next.at));
+            tokio::select! {
+                // The facts come first: the round waits for them.
+                biased;
+                facts = &mut facts => {
+                    // The task can fail only by a panic, which belongs to this loop.
+                    return Ok(Some(facts.unwrap_or_else(|it| resume_unwind(it.into_panic()))));
+                }
+                () = sleep_until(due) => {}
+            }
+            if self.leases().await? != Taken::NeedsFacts {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes in facts; `leases` are the names from before they were read.
+    pub(super) fn learn(&mut self, facts: &Facts, leases: &Arc<LeaseNames>, consistent: bool) {
+        let machines = facts.machines.as_deref();
+        let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
+        let began = self.origin.moment(facts.began.into_std());
+        self.watch.learn(roster, began, consistent);
+        if let Some(pause) = self.watch.facts.doubted() {
+            self.facts_due = Instant::now() + pause;
+        }
+        self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
+    }
+
+    /// Nodes that cannot be read for a verdict are not tried again for the state.
+    pub(super) fn not_learnt(&mut self, error: &EvidenceError) {
+        if let EvidenceError::Shoot(..) | EvidenceError::NoRoom(_) = error {
+            self.found(Found::Nodes(Err(error.to_string())));
+        }
+    }
+}
+
+fn snapshot(origin: Origin, read: &LeaseRead) -> LeaseSnapshot<'_> {
+    LeaseSnapshot {
+        started: origin.moment(read.started),
+        finished: origin.moment(read.finished),
+        date: read.date,
+        consistent: read.consistency == Consistency::Consistent,
+        resource_version: read.list.resource_version,
+        leases: &read.list.leases,
+    }
+}

@@ -1,0 +1,269 @@
+//! Reviews the rights that a policy needs in an outage, before there is one, and those that its
+//! checks need, which are granted separately.
+//!
+//! A missing right is reported and prevents nothing. If the seed does not answer, nothing is
+//! reported.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ApiResource;
+use tokio::{sync::watch, time::Instant};
+
+use crate::prober::{plan::Family, scale::Resources};
+use crate::{
+    api::ProbePolicy,
+    cluster::{Dependent, PolicyView},
+    prober::report::Reporter,
+    runtime::{
+        rights::{Review, Right},
+        seed::Seed,
+        timer::until,
+    },
+};
+
+/// The only verb that is first needed in an outage: a missing right to read shows immediately.
+const VERB: &str = "patch";
+/// Judgement: rights may be granted per namespace; they are reviewed in this many of them.
+const NAMESPACES: usize = 3;
+
+/// What a policy needs rights for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Needs {
+    uid: Arc<str>,
+    /// The user who changes the policy may look for an answer: each generation is reviewed.
+    generation: i64,
+    dependents: Arc<[Dependent]>,
+    /// A check runs commands in pods.
+    execs: bool,
+    /// Of some of its clusters.
+    namespaces: Vec<Arc<str>>,
+}
+
+/// The needs of all policies, by name.
+pub(crate) type AllNeeds = BTreeMap<Arc<str>, Needs>;
+
+/// Asks the seed for rights, and reports which are missing.
+pub(crate) struct Reviewer {
+    pub(crate) seed: Seed,
+    pub(crate) resources: Resources,
+    pub(crate) reporter: Reporter,
+}
+
+/// Which policy is reviewed next.
+#[derive(Default)]
+struct Agenda(BTreeMap<Arc<str>, (Needs, Instant)>);
+
+impl Needs {
+    /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
+    pub(crate) fn new(view: &PolicyView<'_>) -> Self {
+        let policy = view.policy;
+        let template = match &policy.rules {
+            Some(rules) if !view.selected.is_empty() => Some(&rules.template),
+            _ => None,
+        };
+        let mut checks = template.into_iter().flat_map(|it| it.checks().iter());
+        Self {
+            uid: policy.uid.clone(),
+            generation: policy.generation,
+            dependents: template.map_or_else(Arc::default, |it| it.dependents().clone()),
+            execs: checks.any(|check| check.exec.is_some()),
+            namespaces: view.selected.iter().take(NAMESPACES).cloned().collect(),
+        }
+    }
+}
+
+/// To put the finalizer on a policy, and to take it off.
+fn finalizer(policy: &str) -> Right {
+    let resource = ApiResource::erase::<ProbePolicy>(&());
+    Right::new(VERB, &resource).on(policy)
+}
+
+/// To scale a dependent: see [`Family`].
+fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
+    let object = Right::new(VERB, resource).on(name);
+    match family {
+        Family::Apps | Family::Unscalable => vec![object],
+        Family::Scalable => vec![object.clone(), object.of("scale")],
+    }
+}
+
+/// To run a command in a pod: to find the pod, and to ask for a WebSocket, which is a GET. API
+/// servers since Kubernetes 1.35 want the right to create for it too.
+fn exec() -> [Right; 3] {
+    let pods = ApiResource::erase::<Pod>(&());
+    [
+        Right::new("list", &pods),
+        Right::new("get", &pods).of("exec"),
+        Right::new("create", &pods).of("exec"),
+    ]
+}
+
+impl Agenda {
+    /// Takes up what the policies need by now: what is new or changed is due.
+    fn adopt(&mut self, needs: AllNeeds, now: Instant) {
+        self.0.retain(|policy, _| needs.contains_key(policy));
+        for (policy, needs) in needs {
+            let known = self.0.get(&policy);
+            if known.is_none_or(|(known, _)| *known != needs) {
+                self.0.insert(policy, (needs, now));
+            }
+        }
+    }
+
+    /// The policy that has been due for longest, or is due first.
+    fn next(&self) -> Option<(Instant, Arc<str>, Needs)> {
+        let policies = self.0.iter();
+        let (policy, (needs, due)) = policies.min_by_key(|(_, (_, due))| *due)?;
+        Some((*due, policy.clone(), needs.clone()))
+    }
+
+    fn postpone(&mut self, policy: &str, until: Instant) {
+        if let Some((_, due)) = self.0.get_mut(policy) {
+            *due = until;
+        }
+    }
+}
+
+impl Reviewer {
+    /// Reviews each policy that is new or changed, and all of them at intervals.
+    pub(crate) async fn run(self, mut needs: watch::Receiver<AllNeeds>) {
+        let mut agenda = Agenda::default();
+        loop {
+            agenda.adopt(needs.borrow_and_update().clone(), Instant::now());
+            let next = agenda.next();
+            let due = next.as_ref().map(|(due, ..)| *due);
+            tokio::select! {
+                // A change first: it may concern what is due.
+                biased;
+                changed = needs.changed() => if changed.is_err() {
+                    return;
+                },
+                () = until(due) => if let Some((_, policy, needs)) = next {
+                    let review = self.review(&policy, &needs).await;
+                    agenda.postpone(&policy, Instant::now() + review.again());
+                    if let Some(missing) = review.news() {
+                        self.reporter.rights(&policy, &needs.uid, missing);
+                    }
+                },
+            }
+        }
+    }
+
+    async fn review(&self, policy: &str, needs: &Needs) -> Review {
+        let mut review = Review::default();
+        let mut rights = vec![(finalizer(policy), &[][..])];
+        for dependent in &*needs.dependents {
+            let reference = &dependent.reference;
+            match self.resources.find(&self.seed, reference).await {
+                Ok((family, resource)) => {
+                    let scaling = scaling(family, &resource, &reference.name).into_iter();
+                    rights.extend(scaling.map(|right| (right, &*needs.namespaces)));
+                }
+                // The dependent itself is reported.
+                Err(error) if error.is_about_the_kind() => {}
+                Err(error) => {
+                    tracing::debug!(policy, kind = reference.kind, %error, "its rights are not known");
+                    review.unanswered = true;
+                }
+            }
+        }
+        if needs.execs {
+            rights.extend(exec().map(|right| (right, &*needs.namespaces)));
+        }
+        review.ask(&self.seed, Some(policy), rights).await;
+        review
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rstest::rstest;
+
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(2 * 60);
+
+    fn needs(generation: i64) -> Needs {
+        Needs {
+            uid: "uid".into(),
+            generation,
+            dependents: Arc::default(),
+            execs: false,
+            namespaces: vec![],
+        }
+    }
+
+    fn all(policies: &[(&str, i64)]) -> AllNeeds {
+        let policies = policies.iter();
+        let needs = policies.map(|(name, generation)| (Arc::from(*name), needs(*generation)));
+        needs.collect()
+    }
+
+    fn next(agenda: &Agenda) -> Option<(String, Instant)> {
+        let (due, policy, _) = agenda.next()?;
+        Some((policy.to_string(), due))
+    }
+
+    #[test]
+    fn what_is_new_or_changed_is_due() {
+        let start = Instant::now();
+        let mut agenda = Agenda::default();
+        assert_eq!(next(&agenda), None);
+        agenda.adopt(all(&[("a", 1), ("b", 1)]), start);
+        assert_eq!(next(&agenda), Some(("a".to_owned(), start)));
+        agenda.postpone("a", start + LATER * 2);
+        assert_eq!(next(&agenda), Some(("b".to_owned(), start)));
+        agenda.postpone("b", start + LATER);
+
+        // The same again changes nothing.
+        agenda.adopt(all(&[("a", 1), ("b", 1)]), start);
+        assert_eq!(next(&agenda), Some(("b".to_owned(), start + LATER)));
+
+        // A change goes before what is due later; what is gone is forgotten.
+        let later = start + LATER / 2;
+        agenda.adopt(all(&[("a", 2), ("b", 1)]), later);
+        assert_eq!(next(&agenda), Some(("a".to_owned(), later)));
+        agenda.adopt(all(&[("b", 1)]), later);
+        assert_eq!(next(&agenda), Some(("b".to_owned(), start + LATER)));
+    }
+
+    fn resource(group: &str, plural: &str) -> ApiResource {
+        ApiResource {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            api_version: String::new(),
+            kind: String::new(),
+            plural: plural.to_owned(),
+        }
+    }
+
+    #[rstest]
+    #[case::apps(Family::Apps, "apps", "deployments", &["patch deployments.apps/x"])]
+    #[case::other(
+        Family::Scalable, "example.com", "things",
+        &["patch things.example.com/x", "patch things.example.com/x/scale"]
+    )]
+    #[case::core(
+        Family::Scalable, "", "replicationcontrollers",
+        &["patch replicationcontrollers/x", "patch replicationcontrollers/x/scale"]
+    )]
+    fn what_a_dependent_needs(
+        #[case] family: Family,
+        #[case] group: &str,
+        #[case] plural: &str,
+        #[case] expected: &[&str],
+    ) {
+        let rights = scaling(family, &resource(group, plural), "x");
+        let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
+        assert_eq!(rights, expected);
+    }
+
+    #[test]
+    fn what_a_command_in_a_pod_needs() {
+        let rights = exec().map(|right| right.to_string());
+        assert_eq!(rights, ["list pods", "get pods/exec", "create pods/exec"]);
+    }
+}

@@ -1,0 +1,314 @@
+//! Reads and writes dependents on the seed. The only place that changes what a user owns.
+
+mod answer;
+mod read;
+mod resources;
+mod served;
+
+use std::sync::Arc;
+
+pub use self::resources::Resources;
+pub use crate::prober::protect::scale_error::ScaleError;
+
+use crate::prober::{
+    flow::Written,
+    plan::{Family, Observed, Write},
+};
+use crate::{
+    api::DependentRef,
+    runtime::seed::{CallError, FIELD_MANAGER, REQUEST_LIMIT, Seed, is_for_lack_of_rights, told},
+};
+use kube::{
+    api::{Patch, PatchParams, Request},
+    core::{ApiResource, request::Error as BuildError},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// The kind that answers a request for `scale`.
+const SCALE: &str = "Scale";
+
+/// Reads and writes the dependents in one namespace.
+#[derive(Clone)]
+pub struct Scaler {
+    /// For what is read.
+    seed: Seed,
+    /// For what is written, which is always urgent: something is owed, or has to be taken. In a dry
+    /// run there is no way to write.
+    writes: Option<Seed>,
+    namespace: Arc<str>,
+    resources: Resources,
+    /// What is restored is taken out of the operator's hands.
+    overruling: bool,
+}
+
+/// How a dependent is reached.
+#[derive(Clone, Debug)]
+pub struct Target {
+    dependent: DependentRef,
+    family: Family,
+    kind: String,
+    request: Request,
+}
+
+/// A dependent that was read.
+#[derive(Debug)]
+pub struct Seen {
+    /// What there is of it; `None` if the seed says by its name that it does not exist.
+    pub found: Option<Observed>,
+    /// How it was reached.
+    pub target: Target,
+}
+
+impl Scaler {
+    /// Scales dependents in `namespace`. They are read as urgently as `seed` asks, and written
+    /// urgently.
+    pub fn new(seed: Seed, namespace: Arc<str>, resources: Resources) -> Self {
+        Self {
+            writes: Some(seed.urgent()),
+            seed,
+            namespace,
+            resources,
+            overruling: false,
+        }
+    }
+
+    /// The same, for one who overrules the operator: what is restored says `ignore-scaling` from
+    /// the same write on.
+    #[must_use]
+    pub fn overruling(self) -> Self {
+        Self {
+            overruling: true,
+            ..self
+        }
+    }
+
+    /// The same, for a dry run: what would have to be written is refused.
+    #[must_use]
+    pub fn dry_run(self) -> Self {
+        Self {
+            writes: None,
+            ..self
+        }
+    }
+
+    /// The same, whose reads let urgent requests go before them.
+    #[must_use]
+    pub fn at_leisure(self) -> Self {
+        Self {
+            seed: self.seed.leisurely(),
+            ..self
+        }
+    }
+
+    /// Reads a dependent; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is of a kind that cannot be scaled.
+    pub async fn read(&self, dependent: &DependentRef) -> Result<Option<Observed>, ScaleError> {
+        Ok(self.see(dependent).await?.found)
+    }
+
+    /// The same, and how it was reached.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn see(&self, dependent: &DependentRef) -> Result<Seen, ScaleError> {
+        let mut target = self.target(dependent, None).await?;
+        let found = self.observe(&mut target).await?;
+        Ok(Seen { found, target })
+    }
+
+    /// Waits for a turn to write; in a dry run there is none to wait for.
+    pub(crate) async fn turn_to_write(&self) {
+        if let Some(writes) = &self.writes {
+            writes.turn().await;
+        }
+    }
+
+    /// How a dependent is reached, by what is known of its kind since then.
+    async fn target(
+        &self,
+        dependent: &DependentRef,
+        since: Option<Instant>,
+    ) -> Result<Target, ScaleError> {
+        let found = self.resources.find_since(&self.seed, dependent, since);
+        let (family, resource) = found.await?;
+        let path = format!(
+            "{}/namespaces/{}/{}",
+            api_path(&resource),
+            self.namespace,
+            resource.plural
+        );
+        Ok(Target {
+            dependent: dependent.clone(),
+            family,
+            kind: resource.kind,
+            request: Request::new(path),
+        })
+    }
+
+    /// Sends one write to what was [seen](Self::see) before; it is its [turn](Self::turn_to_write).
+    pub(crate) async fn write(&self, target: Option<Target>, write: Write) -> Written {
+        if self.writes.is_none() {
+            return Written::Failed(ScaleError::DryRun);
+        }
+        let Some(target) = target else {
+            // What was not read is not written.
+            return Written::Failed(ScaleError::Conflicts);
+        };
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let name = &target.dependent.name;
+        let scale = |patch: &Patch<Value>| {
+            let request = &target.request;
+            request.patch_subresource("scale", name, &params, patch)
+        };
+        let with_test = matches!(write, Write::ScaleJson(_));
+        let (verb, kind, request) = match write {
+            Write::Object(patch) => {
+                let request = target.request.patch(name, &params, &Patch::Merge(&patch));
+                ("patch", &*target.kind, request)
+            }
+            Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
+            Write::ScaleJson(patch) => match serde_json::from_value(patch) {
+                Ok(patch) => ("patch scale", SCALE, scale(&Patch::Json(patch))),
+                Err(error) => {
+                    return Written::Failed(ScaleError::Request {
+                        verb: "patch scale",
+                        message: error.to_string(),
+                    });
+                }
+            },
+        };
+        let request = request.and_then(within_limit);
+        let failure = match self.send_at_turn::<Value>(kind, request).await {
+            Ok(answer) => {
+                let version = answer.pointer("/metadata/resourceVersion");
+                return Written::Done(version.and_then(Value::as_str).map(str::to_owned));
+            }
+            Err(failure) => failure,
+        };
+        let is_ambiguous = failure.is_ambiguous();
+        match failure.code() {
+            // The object may be gone. If it is there all the same, it is not that.
+            Some(404) => Written::Overtaken(failure.explain(verb)),
+            // A precondition failed.
+            Some(409) => Written::Overtaken(ScaleError::Conflicts),
+            Some(422) if with_test => Written::Overtaken(ScaleError::Conflicts),
+            _ if is_ambiguous => Written::Unanswered(failure.explain(verb)),
+            _ => Written::Failed(failure.explain(verb)),
+        }
+    }
+
+    /// Sends a request, which is answered by an object of this kind. Anything else that can be read
+    /// must not be taken for one: it would look like a dependent at zero.
+    async fn send<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        request: Result<http::Request<Vec<u8>>, BuildError>,
+    ) -> Result<T, Failure> {
+        self.seed.turn().await;
+        self.send_at_turn(kind, request).await
+    }
+
+    async fn send_at_turn<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        request: Result<http::Request<Vec<u8>>, BuildError>,
+    ) -> Result<T, Failure> {
+        let request = request.map_err(Failure::Build)?;
+        let sent = self.seed.client().request(request);
+        let answer: Value = self.seed.call_at_turn(sent).await.map_err(Failure::Call)?;
+        match answer.get("kind").and_then(Value::as_str) {
+            Some(came) if came == kind => serde_json::from_value(answer)
+                .map_err(|error| Failure::Call(CallError::Failed(kube::Error::SerdeError(error)))),
+            _ => Err(Failure::OtherKind(kind.to_owned())),
+        }
+    }
+}
+
+/// The request, of which the server lets go when its answer is not waited for any more.
+fn within_limit(request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>>, BuildError> {
+    let invalid = |error: http::uri::InvalidUri| BuildError::BuildRequest(error.into());
+    let (mut parts, body) = request.into_parts();
+    let separator = if parts.uri.query().is_some() {
+        '&'
+    } else {
+        '?'
+    };
+    let bounded = format!(
+        "{}{separator}timeout={}s",
+        parts.uri,
+        REQUEST_LIMIT.as_secs()
+    );
+    parts.uri = bounded.parse().map_err(invalid)?;
+    Ok(http::Request::from_parts(parts, body))
+}
+
+fn api_path(resource: &ApiResource) -> String {
+    if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    }
+}
+
+/// A request that came to nothing.
+enum Failure {
+    Call(CallError),
+    /// It cannot be made.
+    Build(BuildError),
+    /// The answer is not of this kind.
+    OtherKind(String),
+}
+
+impl Failure {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Call(error) => error.code(),
+            Self::Build(_) | Self::OtherKind(_) => None,
+        }
+    }
+
+    /// Whether the server says this of the object with that name. A path that it does not serve has
+    /// none.
+    fn is_about(&self, name: &str) -> bool {
+        match self {
+            Self::Call(CallError::Refused(status)) => {
+                let details = status.details.as_ref();
+                details.is_some_and(|details| details.name == name)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the server may have done what was asked. It has not if it says that the request was
+    /// at fault.
+    fn is_ambiguous(&self) -> bool {
+        !matches!(self.code(), Some(400..500)) && !matches!(self, Self::Build(_))
+    }
+
+    fn explain(self, verb: &'static str) -> ScaleError {
+        let message = match self {
+            Self::Call(CallError::Refused(status)) if is_for_lack_of_rights(&status) => {
+                return ScaleError::Forbidden {
+                    verb,
+                    message: told(&status),
+                    scalable: true,
+                };
+            }
+            Self::Call(error) => error.to_string(),
+            Self::Build(error) => error.to_string(),
+            Self::OtherKind(kind) => {
+                format!("the seed did not answer with a {kind}; see what stands before it")
+            }
+        };
+        ScaleError::Request { verb, message }
+    }
+}

@@ -1,0 +1,146 @@
+//! The resource behind the kind of a dependent.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
+use tokio::time::Instant;
+
+use super::{
+    ScaleError,
+    served::{Served, look_up},
+};
+use crate::{
+    api::DependentRef,
+    prober::{
+        plan::{Family, Refusal},
+        scale_error::REFUSED,
+    },
+    runtime::seed::Seed,
+};
+
+const APPS: &str = "apps/v1";
+const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
+
+/// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
+#[derive(Clone, Debug, Default)]
+pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
+
+/// It is locked while the kind is looked up, so that whoever needs it meanwhile waits for the same answer.
+type Cell = Arc<tokio::sync::Mutex<Known>>;
+
+/// What is known of a kind.
+#[derive(Debug, Default)]
+struct Known {
+    /// What the last lookup that came to something has come to, and when it was asked for.
+    answer: Option<(Served, Instant)>,
+    /// What the last one that came to nothing met, and when.
+    failure: Option<(ScaleError, Instant)>,
+}
+
+/// What somebody needs to know of a kind.
+#[derive(Clone, Copy)]
+struct Need {
+    /// Since when it is waited for.
+    asked: Instant,
+    /// What was looked up before then is not believed.
+    since: Option<Instant>,
+}
+
+impl Resources {
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be looked up, or cannot be scaled.
+    pub(crate) async fn find(
+        &self,
+        seed: &Seed,
+        dependent: &DependentRef,
+    ) -> Result<(Family, ApiResource), ScaleError> {
+        match self.find_since(seed, dependent, None).await? {
+            (Family::Unscalable, _) => Err(Refusal::NotScalable.into()),
+            found => Ok(found),
+        }
+    }
+
+    /// The same, but nothing that was looked up before then is believed any more; and what has no scale
+    /// is found as such.
+    pub(super) async fn find_since(
+        &self,
+        seed: &Seed,
+        dependent: &DependentRef,
+        since: Option<Instant>,
+    ) -> Result<(Family, ApiResource), ScaleError> {
+        let version: GroupVersion = dependent
+            .api_version
+            .parse()
+            .map_err(|error| ScaleError::UnknownKind(format!("{error}")))?;
+        let kind = version.with_kind(&dependent.kind);
+        if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
+            return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
+        }
+        let cell = self.cell(&kind);
+        // Each time since now: what met whoever's turn came long before says nothing any more.
+        let need = || Need {
+            asked: Instant::now(),
+            since,
+        };
+        let asking = need();
+        if let Some(answer) = cell.lock().await.answer(asking) {
+            return reached(answer?, &kind);
+        }
+        // Outside of the lock: who can wait for long must not hold up who is urgent.
+        seed.turn().await;
+        let asking = need();
+        let mut known = cell.lock().await;
+        if let Some(answer) = known.answer(asking) {
+            return reached(answer?, &kind);
+        }
+        let since = Instant::now();
+        // Nor must who waits for a place among few.
+        let answer = look_up(&seed.urgent(), &kind).await;
+        match &answer {
+            Ok(answer) => known.answer = Some((answer.clone(), since)),
+            Err(error) => known.failure = Some((error.clone(), Instant::now())),
+        }
+        reached(answer?, &kind)
+    }
+
+    fn cell(&self, kind: &GroupVersionKind) -> Cell {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(kind.clone()).or_default().clone()
+    }
+}
+
+impl Known {
+    /// What is known, if that is enough.
+    fn answer(&self, need: Need) -> Option<Result<Served, ScaleError>> {
+        let counts = |(answer, at): &&(Served, Instant)| {
+            let stands = matches!(answer, Served::Scalable(_)) || at.elapsed() < REFUSED;
+            stands && need.since.is_none_or(|since| *at >= since)
+        };
+        if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
+            return Some(Ok(answer.clone()));
+        }
+        // Who waited for one that failed would fail as late again, and the next of them later still:
+        // too late for what they wanted it for. Who asks after it tries anew.
+        let failure = self.failure.as_ref().filter(|(_, at)| need.asked <= *at)?;
+        Some(Err(failure.0.clone()))
+    }
+}
+
+/// The resource, if there can be dependents of it.
+fn reached(served: Served, kind: &GroupVersionKind) -> Result<(Family, ApiResource), ScaleError> {
+    match served {
+        Served::Scalable(resource) => Ok((Family::Scalable, resource)),
+        Served::Unscalable(resource) => Ok((Family::Unscalable, resource)),
+        Served::ClusterScoped => Err(ScaleError::ClusterScoped),
+        Served::Nowhere => {
+            let (version, kind) = (kind.api_version(), &kind.kind);
+            Err(ScaleError::UnknownKind(format!("{version} {kind}")))
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Evidence in, verdict out: pure, with time as an argument.
+
+pub mod candidates;
+pub mod heartbeat;
+pub mod mono_time;
+pub mod proof;
+pub mod schedule;
+pub mod verdict;
+pub mod watch;

@@ -1,0 +1,475 @@
+//! The nodes that count: a silent lease is evidence only if its node is meant to be alive.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use crate::prober::heartbeat::LeaseNames;
+use crate::{cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node};
+
+/// The longest value of a label in Kubernetes, in bytes.
+const MAX_LABEL: usize = 63;
+
+/// Why a lease is not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exclusion {
+    /// No Node has the lease's name: it outlived its node.
+    NoNode,
+    /// No Machine names the node, so nothing would replace it.
+    NoMachine,
+    /// Its Machine is `Failed`: it is being replaced already.
+    MachineFailed,
+    /// Its Machine is `Terminating`.
+    MachineTerminating,
+    /// The node is annotated as not managed by machine-controller-manager.
+    NotManaged,
+    /// A condition that makes machine-controller-manager replace the node is True.
+    PoolCondition,
+    /// The node is in an in-place update, during which its kubelet stops.
+    InPlaceUpdate,
+    /// The lease is newer than the last read of Nodes and Machines.
+    NotReadYet,
+}
+
+impl Exclusion {
+    /// How messages name it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::NoNode => "without a Node",
+            Self::NoMachine => "without a Machine",
+            Self::MachineFailed => "with a Failed Machine",
+            Self::MachineTerminating => "with a Terminating Machine",
+            Self::NotManaged => "not managed by machine-controller-manager",
+            Self::PoolCondition => "with a condition of their worker pool's list",
+            Self::InPlaceUpdate => "in an in-place update",
+            Self::NotReadYet => "newer than the last read of Nodes and Machines",
+        }
+    }
+
+    /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a
+    /// Machine, or not managed by machine-controller-manager, may have another network than the
+    /// candidates.
+    pub fn is_evidence_if_fresh(self) -> bool {
+        match self {
+            Self::MachineFailed
+            | Self::MachineTerminating
+            | Self::PoolCondition
+            | Self::InPlaceUpdate
+            | Self::NotReadYet => true,
+            Self::NoNode | Self::NoMachine | Self::NotManaged => false,
+        }
+    }
+}
+
+/// The node conditions on which a worker pool's machines are replaced, by pool name.
+pub type PoolConditions = BTreeMap<String, Vec<String>>;
+
+/// Whether each lease of a cluster counts, and where its node is, as of the last read of Nodes and
+/// Machines. When leases come, both are read anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roster {
+    /// The leases from before the read. Nodes without a lease, of which there can be any number,
+    /// are left out.
+    names: Arc<LeaseNames>,
+    /// One per name.
+    places: Vec<Place>,
+    /// The names of the zones. Places hold an index: there are many of them, and few zones.
+    zones: Vec<Box<str>>,
+    machines: Option<usize>,
+    /// Whether Nodes and Machines have been read.
+    read: bool,
+}
+
+/// How a node stands, and in which zone, as an index into [`Roster::zones`]; `None` if its Node
+/// does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whether its lease counts.
+    pub standing: Standing,
+    /// Where it is.
+    pub zone: Option<u16>,
+}
+
+/// How a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its lease counts.
+    Counts,
+    /// Its lease does not count.
+    Excluded(Exclusion),
+}
+
+/// The place of every lease until Nodes have been read.
+const NOT_READ: Place = Place {
+    standing: Standing::Counts,
+    zone: None,
+};
+
+impl Place {
+    /// A place that does not count, in no known zone.
+    const fn excluded(why: Exclusion) -> Self {
+        Self {
+            standing: Standing::Excluded(why),
+            zone: None,
+        }
+    }
+}
+
+impl Standing {
+    /// The standing of a fresh lease of a protected cluster: it counts whatever its Machine's
+    /// phase, which is frozen then.
+    pub fn when_fresh_and_protected(self) -> Self {
+        match self {
+            Self::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating) => {
+                Self::Counts
+            }
+            Self::Counts | Self::Excluded(_) => self,
+        }
+    }
+}
+
+impl Roster {
+    /// Applies the rules to what was read, for the leases of these names: those that there were
+    /// before the read began. `machines` is `None` where the seed does not serve them: then the
+    /// rules about Machines are skipped.
+    pub fn new(
+        leases: &Arc<LeaseNames>,
+        nodes: &[Node],
+        machines: Option<&[Machine]>,
+        pools: &PoolConditions,
+    ) -> Self {
+        let machine_of = machines.map(standing_of_machines);
+        let nodes: HashMap<&str, &Node> = nodes.iter().map(|node| (&*node.name, node)).collect();
+        let of_lease = |name| nodes.get(name).copied();
+        let zones: BTreeSet<&str> = leases
+            .iter()
+            .filter_map(|name| zone(of_lease(name)?))
+            .collect();
+        let numbers: HashMap<&str, u16> = zones.iter().copied().zip(0..=u16::MAX).collect();
+        let places = leases.iter().map(|name| match of_lease(name) {
+            Some(node) => Place {
+                standing: standing(node, machine_of.as_ref(), pools),
+                zone: zone(node).and_then(|zone| numbers.get(zone)).copied(),
+            },
+            None => Place::excluded(Exclusion::NoNode),
+        });
+        Self {
+            names: leases.clone(),
+            places: places.collect(),
+            zones: zones.into_iter().map(Box::from).collect(),
+            machines: machines.map(<[Machine]>::len),
+            read: true,
+        }
+    }
+
+    /// Whether Nodes and Machines have been read; until then every lease counts.
+    pub fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// Whether Nodes and Machines were read after each of these leases had come.
+    pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
+        Arc::ptr_eq(&self.names, leases)
+            || leases
+                .iter()
+                .all(|name| self.names.position(name).is_some())
+    }
+
+    /// Whether each of these leases counts, and where its node is, in their order.
+    pub fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
+        // Most of the time the names have not changed.
+        let same = Arc::ptr_eq(&self.names, leases);
+        leases.iter().enumerate().map(move |(place, name)| {
+            let place = if same {
+                Some(place)
+            } else {
+                self.names.position(name)
+            };
+            match place.and_then(|place| self.places.get(place)) {
+                Some(place) => *place,
+                None if self.read => Place::excluded(Exclusion::NotReadYet),
+                None => NOT_READ,
+            }
+        })
+    }
+
+    /// The names of the zones that nodes say they are in, in order; all different.
+    pub fn zones(&self) -> &[Box<str>] {
+        &self.zones
+    }
+
+    /// The number of Machines, or `None` where the seed does not serve them.
+    pub fn machines(&self) -> Option<usize> {
+        self.machines
+    }
+}
+
+/// The zone of a node, if it is a valid value of a label: messages quote it, and the shoot may send
+/// any text.
+fn zone(node: &Node) -> Option<&str> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let zone = node.zone.as_deref()?;
+    (zone.len() <= MAX_LABEL && zone.bytes().all(allowed)).then_some(zone)
+}
+
+/// The verdict on each node that a Machine names. Of several Machines of one node, one that is
+/// alive decides.
+fn standing_of_machines(machines: &[Machine]) -> HashMap<&str, Standing> {
+    let mut by_node = HashMap::with_capacity(machines.len());
+    for machine in machines {
+        let Some(node) = machine.node() else { continue };
+        let standing = match machine.phase.as_deref() {
+            Some("Failed") => Standing::Excluded(Exclusion::MachineFailed),
+            Some("Terminating") => Standing::Excluded(Exclusion::MachineTerminating),
+            _ => Standing::Counts,
+        };
+        let entry = by_node.entry(node).or_insert(standing);
+        if standing == Standing::Counts {
+            *entry = standing;
+        }
+    }
+    by_node
+}
+
+fn standing(
+    node: &Node,
+    machine_of: Option<&HashMap<&str, Standing>>,
+    pools: &PoolConditions,
+) -> Standing {
+    if node.not_managed_by_mcm {
+        return Standing::Excluded(Exclusion::NotManaged);
+    }
+    let no_machine = Standing::Excluded(Exclusion::NoMachine);
+    let by_machine = machine_of.map(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
+    if let Some(excluded @ Standing::Excluded(_)) = by_machine {
+        return excluded;
+    }
+    if node.in_place_update {
+        return Standing::Excluded(Exclusion::InPlaceUpdate);
+    }
+    let listed = node.worker_pool.as_deref().and_then(|pool| pools.get(pool));
+    let replaced_for = |condition: &str| match listed {
+        Some(listed) => listed.iter().any(|entry| entry == condition),
+        None => DEFAULT_NODE_CONDITIONS.contains(&condition),
+    };
+    if node.true_conditions.iter().any(|c| replaced_for(c)) {
+        return Standing::Excluded(Exclusion::PoolCondition);
+    }
+    Standing::Counts
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn node(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            ..Node::default()
+        }
+    }
+
+    fn ill(pool: Option<&str>, conditions: &[&str]) -> Node {
+        Node {
+            worker_pool: pool.map(str::to_owned),
+            true_conditions: conditions.iter().map(|c| (*c).to_owned()).collect(),
+            ..node("n")
+        }
+    }
+
+    fn unmanaged(node: Node) -> Node {
+        Node {
+            not_managed_by_mcm: true,
+            ..node
+        }
+    }
+
+    fn updating(node: Node) -> Node {
+        Node {
+            in_place_update: true,
+            ..node
+        }
+    }
+
+    fn machine(node: Option<&str>, phase: Option<&str>) -> Machine {
+        let label = node.map(|node| BTreeMap::from([("node".to_owned(), node.to_owned())]));
+        Machine {
+            metadata: ObjectMeta {
+                labels: label,
+                ..ObjectMeta::default()
+            },
+            phase: phase.map(str::to_owned),
+        }
+    }
+
+    fn of(phases: &[&str]) -> Option<Vec<Machine>> {
+        let machines = phases.iter().map(|phase| machine(Some("n"), Some(phase)));
+        Some(machines.collect())
+    }
+
+    fn names(leases: &[&str]) -> Arc<LeaseNames> {
+        Arc::new(leases.iter().copied().collect())
+    }
+
+    fn place_in(roster: &Roster, lease: &str) -> Place {
+        roster.places(&names(&[lease])).next().unwrap()
+    }
+
+    fn standing_in(roster: &Roster, lease: &str) -> Standing {
+        place_in(roster, lease).standing
+    }
+
+    fn pools() -> PoolConditions {
+        PoolConditions::from([
+            ("own".to_owned(), vec!["Rusty".to_owned()]),
+            ("none".to_owned(), Vec::new()),
+        ])
+    }
+
+    const COUNTS: Standing = Standing::Counts;
+
+    const fn excluded(why: Exclusion) -> Standing {
+        Standing::Excluded(why)
+    }
+
+    #[rstest]
+    #[case::running(node("n"), of(&["Running"]), COUNTS)]
+    #[case::phase_not_set(node("n"), Some(vec![machine(Some("n"), None)]), COUNTS)]
+    #[case::unknown_counts(node("n"), of(&["Unknown"]), COUNTS)]
+    #[case::failed(node("n"), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
+    #[case::terminating(node("n"), of(&["Terminating"]), excluded(Exclusion::MachineTerminating))]
+    #[case::one_alive_decides(node("n"), of(&["Failed", "Running", "Terminating"]), COUNTS)]
+    #[case::none_alive(node("n"), of(&["Terminating", "Terminating"]), excluded(Exclusion::MachineTerminating))]
+    #[case::no_machine(node("n"), of(&[]), excluded(Exclusion::NoMachine))]
+    #[case::machine_of_another(node("n"), Some(vec![machine(Some("m"), Some("Running")), machine(None, None)]), excluded(Exclusion::NoMachine))]
+    #[case::machines_not_served(node("n"), None, COUNTS)]
+    #[case::lease_without_node(node("m"), of(&["Running"]), excluded(Exclusion::NoNode))]
+    #[case::lease_without_node_or_machine(node("m"), None, excluded(Exclusion::NoNode))]
+    #[case::unmanaged(unmanaged(node("n")), of(&["Running"]), excluded(Exclusion::NotManaged))]
+    #[case::unmanaged_and_machines_not_served(
+        unmanaged(node("n")),
+        None,
+        excluded(Exclusion::NotManaged)
+    )]
+    #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    #[case::updating_and_machines_not_served(
+        updating(node("n")),
+        None,
+        excluded(Exclusion::InPlaceUpdate)
+    )]
+    #[case::unmanaged_before_machine(unmanaged(node("n")), of(&["Failed"]), excluded(Exclusion::NotManaged))]
+    #[case::unmanaged_before_no_machine(unmanaged(node("n")), of(&[]), excluded(Exclusion::NotManaged))]
+    #[case::machine_before_update(updating(node("n")), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
+    #[case::machine_before_condition(ill(None, &["DiskPressure"]), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
+    #[case::update_before_condition(updating(ill(None, &["DiskPressure"])), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    fn nodes_and_machines(
+        #[case] node: Node,
+        #[case] machines: Option<Vec<Machine>>,
+        #[case] expected: Standing,
+    ) {
+        let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
+        assert_eq!(standing_in(&roster, "n"), expected);
+        assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
+    }
+
+    #[rstest]
+    #[case::no_pool(None, "KernelDeadlock", false)]
+    #[case::no_pool(None, "ReadonlyFilesystem", false)]
+    #[case::no_pool(None, "DiskPressure", false)]
+    #[case::no_pool(None, "NetworkUnavailable", false)]
+    #[case::no_pool(None, "Ready", true)]
+    #[case::no_pool(None, "MemoryPressure", true)]
+    #[case::unknown_pool(Some("gone"), "DiskPressure", false)]
+    #[case::unknown_pool(Some("gone"), "Rusty", true)]
+    #[case::own_list(Some("own"), "Rusty", false)]
+    #[case::own_list_replaces_the_default(Some("own"), "DiskPressure", true)]
+    #[case::empty_list(Some("none"), "DiskPressure", true)]
+    fn conditions(#[case] pool: Option<&str>, #[case] condition: &str, #[case] counts: bool) {
+        let expected = match counts {
+            true => COUNTS,
+            false => excluded(Exclusion::PoolCondition),
+        };
+        let nodes = [ill(pool, &["Ready", condition])];
+        let roster = Roster::new(
+            &names(&["n"]),
+            &nodes,
+            of(&["Running"]).as_deref(),
+            &pools(),
+        );
+        assert_eq!(standing_in(&roster, "n"), expected);
+        // The rule needs no Machines.
+        let roster = Roster::new(&names(&["n"]), &nodes, None, &pools());
+        assert_eq!(standing_in(&roster, "n"), expected);
+    }
+
+    #[rstest]
+    #[case::failed(node("n"), of(&["Failed"]), COUNTS)]
+    #[case::terminating(node("n"), of(&["Terminating"]), COUNTS)]
+    #[case::no_machine(node("n"), of(&[]), excluded(Exclusion::NoMachine))]
+    #[case::no_node(node("m"), of(&["Running"]), excluded(Exclusion::NoNode))]
+    #[case::unmanaged(unmanaged(node("n")), of(&["Failed"]), excluded(Exclusion::NotManaged))]
+    #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    #[case::condition(ill(None, &["DiskPressure"]), None, excluded(Exclusion::PoolCondition))]
+    fn a_fresh_lease_of_a_protected_cluster_counts_whatever_the_phase(
+        #[case] node: Node,
+        #[case] machines: Option<Vec<Machine>>,
+        #[case] expected: Standing,
+    ) {
+        let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
+        let standing = standing_in(&roster, "n").when_fresh_and_protected();
+        assert_eq!(standing, expected);
+    }
+
+    #[test]
+    fn places_are_in_the_order_of_whatever_leases_there_are_now() {
+        let before = names(&["a", "b", "c"]);
+        let nodes = [node("b"), unmanaged(node("c"))];
+        let roster = Roster::new(&before, &nodes, None, &pools());
+        let standings = |roster: &Roster, leases: &Arc<LeaseNames>| {
+            let places = roster.places(leases);
+            places.map(|place| place.standing).collect::<Vec<_>>()
+        };
+        let (none, unmanaged) = (Exclusion::NoNode, Exclusion::NotManaged);
+        let expected = [excluded(none), COUNTS, excluded(unmanaged)];
+        assert_eq!(standings(&roster, &before), expected);
+        assert_eq!(standings(&roster, &names(&["a", "b", "c"])), expected);
+        let since = names(&["aa", "b", "c", "d"]);
+        let not_read_yet = excluded(Exclusion::NotReadYet);
+        let expected = [not_read_yet, COUNTS, excluded(unmanaged), not_read_yet];
+        assert_eq!(standings(&roster, &since), expected);
+        assert!(roster.covers(&before) && roster.covers(&names(&["a", "c"])));
+        assert!(!roster.covers(&since));
+        assert_eq!(standings(&Roster::default(), &since), [COUNTS; 4]);
+    }
+
+    #[test]
+    fn nodes_are_where_their_label_says() {
+        let zoned = |name: &str, zone: Option<&str>| Node {
+            zone: zone.map(str::to_owned),
+            ..node(name)
+        };
+        let nodes = [
+            zoned("n", Some("b")),
+            zoned("o", Some("a")),
+            zoned("p", None),
+            zoned("q", Some("b")),
+            zoned("r", Some(&"z".repeat(64))),
+            zoned("s", Some("a\nb")),
+            zoned("without a lease", Some("c")),
+        ];
+        let leases = names(&["n", "o", "p", "q", "r", "s", "gone"]);
+        let roster = Roster::new(&leases, &nodes, None, &pools());
+        let zone = |lease: &str| {
+            let index = place_in(&roster, lease).zone?;
+            Some(&*roster.zones()[usize::from(index)])
+        };
+        assert_eq!(roster.zones(), ["a".into(), "b".into()]);
+        let found = ["n", "o", "p", "q", "r", "s", "gone"].map(zone);
+        let expected = [Some("b"), Some("a"), None, Some("b"), None, None, None];
+        assert_eq!(found, expected);
+    }
+}

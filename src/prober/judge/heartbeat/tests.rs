@@ -1,0 +1,305 @@
+use rstest::rstest;
+
+use super::*;
+
+/// Our moment 0 by the server's clock.
+const EPOCH: i64 = 1_700_000_000;
+
+fn at(seconds: f64) -> MonoTime {
+    MonoTime::from_nanos((seconds * 1e9).round() as i128)
+}
+
+/// The lease "n", written at `revision`, stamped at that second after the epoch.
+fn lease(revision: u64, stamp: impl Into<Option<i64>>) -> Lease {
+    Lease {
+        name: "n".into(),
+        uid: "u".into(),
+        resource_version: revision,
+        renew_time: Some(RenewTime::from_micros(revision as i64)),
+        stamp: stamp.into().map(|second| EPOCH + second),
+        duration_seconds: Some(40),
+    }
+}
+
+fn named(name: &str) -> Lease {
+    Lease {
+        name: name.into(),
+        ..lease(1, None)
+    }
+}
+
+/// A cached read that starts and ends at that moment, with a `Date` of its own.
+fn snapshot(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
+    LeaseSnapshot {
+        started: at(seconds),
+        finished: at(seconds),
+        date: Some(EPOCH + seconds.floor() as i64),
+        consistent: false,
+        resource_version: revision,
+        leases,
+    }
+}
+
+fn consistent(snapshot: LeaseSnapshot<'_>) -> LeaseSnapshot<'_> {
+    LeaseSnapshot {
+        consistent: true,
+        ..snapshot
+    }
+}
+
+const TAKEN: Intake = taken(false, false);
+
+const fn taken(names_changed: bool, forgot: bool) -> Intake {
+    Intake::Taken {
+        names_changed,
+        forgot,
+    }
+}
+
+fn window(beats: &Heartbeats) -> (Option<MonoTime>, MonoTime) {
+    let window = beats.get("n").and_then(Heartbeat::renewed).unwrap();
+    (window.earliest, window.latest)
+}
+
+#[rstest]
+#[case(None, 10.0)]
+#[case(Some(40), 10.0)]
+#[case(Some(15), 3.75)]
+#[case(Some(1), 1.0)]
+#[case(Some(0), 1.0)]
+#[case(Some(-40), 1.0)]
+#[case(Some(240), 60.0)]
+#[case(Some(i32::MAX), 60.0)]
+fn periods(#[case] lease_duration: Option<i32>, #[case] seconds: f64) {
+    assert_eq!(
+        renewal_period(lease_duration),
+        Duration::from_secs_f64(seconds)
+    );
+}
+
+#[test]
+fn an_older_cache_teaches_nothing() {
+    let mut beats = Heartbeats::default();
+    assert_eq!(
+        beats.observe(&snapshot(10.0, 5, &[lease(5, 9)])),
+        taken(true, false)
+    );
+    let before = window(&beats);
+    assert_eq!(
+        beats.observe(&snapshot(20.0, 4, &[lease(3, 1)])),
+        Intake::Stale
+    );
+    assert_eq!(window(&beats), before);
+    assert_eq!(beats.observe(&snapshot(30.0, 5, &[lease(5, 9)])), TAKEN);
+}
+
+#[test]
+fn a_restored_etcd_is_told_by_its_revision() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(10.0, 9, &[lease(9, 9)]));
+    let restored = [lease(5, 1)];
+    let restored = consistent(snapshot(20.0, 8, &restored));
+    assert_eq!(beats.observe(&restored), taken(true, true));
+    assert_eq!(beats.get("n").unwrap().resource_version(), 5);
+}
+
+#[test]
+fn a_restored_etcd_is_told_by_a_lease_that_went_back() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(10.0, 9, &[lease(9, 9)]));
+    // Meanwhile its revision has caught up.
+    let restored = [lease(8, 18)];
+    assert_eq!(beats.observe(&snapshot(20.0, 11, &restored)), Intake::Stale);
+    let read_again = consistent(snapshot(20.0, 11, &restored));
+    assert_eq!(beats.observe(&read_again), taken(true, true));
+    assert_eq!(beats.get("n").unwrap().resource_version(), 8);
+}
+
+#[test]
+fn a_lease_without_a_readable_version_is_no_restored_etcd() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(10.0, 9, &[lease(9, 9)]));
+    let unreadable = Lease {
+        resource_version: 0,
+        renew_time: None,
+        ..lease(9, 9)
+    };
+    assert_eq!(beats.observe(&snapshot(20.0, 11, &[unreadable])), TAKEN);
+}
+
+#[test]
+fn a_new_uid_is_another_lease() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    let reborn = Lease {
+        uid: "v".into(),
+        ..lease(7, None)
+    };
+    assert_eq!(
+        beats.observe(&snapshot(20.0, 7, &[reborn])),
+        taken(false, true)
+    );
+}
+
+#[test]
+fn names_come_and_go() {
+    let mut beats = Heartbeats::default();
+    assert_eq!(
+        beats.observe(&snapshot(1.0, 1, &[named("a"), named("b")])),
+        taken(true, false)
+    );
+    assert_eq!(
+        beats.observe(&snapshot(2.0, 2, &[named("b"), named("a")])),
+        TAKEN
+    );
+    assert_eq!(
+        beats.observe(&snapshot(3.0, 3, &[named("a"), named("c")])),
+        taken(true, false)
+    );
+    assert_eq!(
+        beats.observe(&snapshot(4.0, 4, &[named("a")])),
+        taken(true, false)
+    );
+    assert_eq!((beats.names().len(), beats.get("c").is_none()), (1, true));
+}
+
+/// An API server has one of each; whoever sends two does not move the others.
+#[test]
+fn a_name_that_comes_twice_has_one_place() {
+    let mut beats = Heartbeats::default();
+    let other = Lease {
+        resource_version: 2,
+        ..named("c")
+    };
+    let leases = [named("b"), other, named("a"), named("b"), named("a")];
+    for first in [true, false] {
+        assert_eq!(
+            beats.observe(&snapshot(1.0, 4, &leases)),
+            taken(first, false)
+        );
+        let found = beats
+            .iter()
+            .map(|(name, beat)| (name, beat.resource_version()));
+        assert_eq!(found.collect::<Vec<_>>(), [("a", 1), ("b", 1), ("c", 2)]);
+        assert_eq!(beats.names().len(), 3);
+    }
+}
+
+#[test]
+fn a_stamp_gives_a_window_on_our_clock() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(100.0, 5, &[lease(5, 90)]));
+    let (earliest, latest) = window(&beats);
+    // Stamp and Date are each rounded down to a second; drift adds 500 ppm of 10 s.
+    assert!(earliest.unwrap() <= at(89.0) && earliest.unwrap() >= at(88.99));
+    assert!(latest >= at(91.0) && latest <= at(91.01));
+    // A second Date tells more of the server's clock, and so of the same stamp.
+    let leases = [lease(5, 90)];
+    let closer = LeaseSnapshot {
+        date: Some(EPOCH + 100),
+        ..snapshot(100.9, 5, &leases)
+    };
+    beats.observe(&closer);
+    let (earliest, latest) = window(&beats);
+    assert!(latest.since(earliest.unwrap()) <= Duration::from_millis(1_120));
+}
+
+#[rstest]
+#[case::no_stamp(lease(6, None), Some(EPOCH + 20))]
+#[case::no_date(lease(6, 19), None)]
+#[case::stamp_beyond_the_date(lease(6, 22), Some(EPOCH + 20))]
+#[case::date_strays(lease(6, 19), Some(EPOCH + 3_600))]
+fn without_the_servers_word_what_we_saw_counts(#[case] renewal: Lease, #[case] date: Option<i64>) {
+    let mut beats = Heartbeats::default();
+    beats.observe(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    let leases = [renewal];
+    beats.observe(&LeaseSnapshot {
+        date,
+        finished: at(20.5),
+        ..snapshot(20.0, 6, &leases)
+    });
+    // Not before the last consistent read with the old value, not after the first with the new.
+    assert_eq!(window(&beats), (Some(at(10.0)), at(20.5)));
+}
+
+#[test]
+fn a_stamp_a_second_beyond_the_date_is_used() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(10.0, 5, &[lease(5, None)]));
+    beats.observe(&snapshot(20.0, 6, &[lease(6, 21)]));
+    // Of [20, 22] what lies before the end of the read.
+    let (earliest, latest) = window(&beats);
+    assert!(earliest.unwrap() >= at(19.9));
+    assert_eq!(latest, at(20.0));
+}
+
+#[test]
+fn a_renewal_is_later_than_the_one_before() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    beats.observe(&snapshot(20.0, 6, &[lease(6, None)]));
+    beats.observe(&snapshot(30.0, 7, &[lease(7, None)]));
+    assert_eq!(window(&beats), (Some(at(10.0)), at(30.0)));
+}
+
+#[test]
+fn nothing_bounds_what_was_there_at_first() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(10.0, 5, &[lease(5, None)]));
+    assert_eq!(window(&beats), (None, at(10.0)));
+    // A lease that a consistent list lacked came after it.
+    let mut beats = Heartbeats::default();
+    beats.observe(&consistent(snapshot(10.0, 5, &[])));
+    beats.observe(&snapshot(20.0, 6, &[lease(6, None)]));
+    assert_eq!(window(&beats), (Some(at(10.0)), at(20.0)));
+}
+
+#[test]
+fn a_changed_value_without_a_newer_version_is_no_renewal() {
+    let mut beats = Heartbeats::default();
+    beats.observe(&snapshot(10.0, 5, &[lease(5, None)]));
+    let odd = Lease {
+        renew_time: Some(RenewTime::from_micros(77)),
+        ..lease(5, None)
+    };
+    beats.observe(&snapshot(20.0, 6, &[odd]));
+    assert_eq!(window(&beats), (None, at(10.0)));
+}
+
+#[test]
+fn a_late_cache_shows_stamps_from_before_a_step() {
+    let mut beats = Heartbeats::default();
+    fn stepped(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
+        LeaseSnapshot {
+            date: Some(EPOCH + 3_600 + seconds as i64),
+            ..snapshot(seconds, revision, leases)
+        }
+    }
+    beats.observe(&snapshot(10.0, 5, &[lease(5, 9)]));
+    beats.observe(&stepped(20.0, 5, &[lease(5, 9)]));
+    let known = window(&beats);
+    // Renewed before the step, seen after: an hour old by its stamp.
+    beats.observe(&stepped(30.0, 6, &[lease(6, 19)]));
+    assert_eq!(window(&beats), (known.0, at(30.0)));
+    // Renewed after the step: its stamp can be read.
+    beats.observe(&stepped(40.0, 7, &[lease(7, 3_600 + 35)]));
+    let (earliest, latest) = window(&beats);
+    assert!(earliest.unwrap() >= at(33.9) && latest <= at(36.1));
+}
+
+#[test]
+fn a_lease_without_renew_time_has_no_age() {
+    let mut beats = Heartbeats::default();
+    let silent = Lease {
+        renew_time: None,
+        ..lease(5, 9)
+    };
+    beats.observe(&snapshot(10.0, 5, &[silent]));
+    assert_eq!(beats.get("n").unwrap().renewed(), None);
+}
+
+/// There is one for each of a hundred thousand nodes.
+#[test]
+fn what_is_known_of_a_lease_takes_little_room() {
+    assert!(size_of::<Heartbeat>() <= 96, "{}", size_of::<Heartbeat>());
+}

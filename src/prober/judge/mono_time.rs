@@ -1,0 +1,151 @@
+//! Points on this process's monotonic clock, as plain values.
+
+use std::{
+    fmt,
+    num::NonZeroU64,
+    ops::{Add, Sub},
+    time::{Duration, Instant},
+};
+
+/// A point on this process's monotonic clock, in nanoseconds from an origin of its choosing.
+///
+/// [`Instant`] cannot express a point before the machine booted, where a lease may well have been
+/// renewed. Arithmetic saturates at ±292 years.
+///
+/// `Option<MonoTime>` must be no larger than `MonoTime`: there are several for each of 100,000 leases.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MonoTime(NonZeroU64);
+
+/// The origin is in the middle, so that the order is that of the numbers.
+const MIDDLE: u64 = 1 << 63;
+
+impl MonoTime {
+    /// Where the nanoseconds are counted from.
+    const ORIGIN: Self = Self::at(0);
+
+    /// The moment `nanos` nanoseconds from the origin, held within ±292 years.
+    pub fn from_nanos(nanos: i128) -> Self {
+        let bounded = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+        Self::at(i64::try_from(bounded).unwrap_or(i64::MAX))
+    }
+
+    /// Nanoseconds from the origin.
+    pub fn nanos(self) -> i128 {
+        i128::from(self.signed())
+    }
+
+    const fn at(nanos: i64) -> Self {
+        match NonZeroU64::new(nanos.cast_unsigned() ^ MIDDLE) {
+            Some(number) => Self(number),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
+    const fn signed(self) -> i64 {
+        (self.0.get() ^ MIDDLE).cast_signed()
+    }
+
+    /// How long ago `earlier` was; zero if it is still to come.
+    pub fn since(self, earlier: MonoTime) -> Duration {
+        let nanos = self.nanos() - earlier.nanos();
+        Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Default for MonoTime {
+    fn default() -> Self {
+        Self::ORIGIN
+    }
+}
+
+impl Add<Duration> for MonoTime {
+    type Output = MonoTime;
+
+    fn add(self, duration: Duration) -> MonoTime {
+        MonoTime::at(self.signed().saturating_add(signed(duration)))
+    }
+}
+
+impl Sub<Duration> for MonoTime {
+    type Output = MonoTime;
+
+    fn sub(self, duration: Duration) -> MonoTime {
+        MonoTime::at(self.signed().saturating_sub(signed(duration)))
+    }
+}
+
+impl fmt::Debug for MonoTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}s", self.signed() as f64 / 1e9)
+    }
+}
+
+fn signed(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Ties [`MonoTime`]s to the process's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin(Instant);
+
+impl Origin {
+    /// An origin at the given instant.
+    pub fn new(instant: Instant) -> Self {
+        Self(instant)
+    }
+
+    /// The moment of an instant.
+    pub fn moment(self, instant: Instant) -> MonoTime {
+        match instant.checked_duration_since(self.0) {
+            Some(after) => MonoTime::ORIGIN + after,
+            None => MonoTime::ORIGIN - self.0.duration_since(instant),
+        }
+    }
+
+    /// The instant of a moment; one before the machine booted is held at the origin.
+    pub fn instant(self, moment: MonoTime) -> Instant {
+        self.0
+            .checked_add(moment.since(MonoTime::ORIGIN))
+            .unwrap_or(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        let end = MonoTime::from_nanos(i128::MAX);
+        assert_eq!(end + Duration::MAX, end);
+        let start = MonoTime::from_nanos(i128::MIN);
+        assert_eq!(start - Duration::MAX, start);
+        assert_eq!(start.since(end), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_nanoseconds() {
+        let nanos = [i128::MIN, -1_000, -1, 0, 1, 1_000, i128::MAX];
+        let moments = nanos.map(MonoTime::from_nanos);
+        assert!(moments.is_sorted_by(|one, other| one < other));
+        assert_eq!(
+            moments[1..6]
+                .iter()
+                .map(|it| it.nanos())
+                .collect::<Vec<_>>(),
+            nanos[1..6]
+        );
+        assert_eq!(size_of::<Option<MonoTime>>(), size_of::<MonoTime>());
+    }
+
+    #[test]
+    fn an_instant_and_its_moment_are_the_same_point() {
+        let now = Instant::now();
+        let origin = Origin::new(now);
+        let later = now + Duration::from_millis(1500);
+        assert_eq!(origin.moment(later).nanos(), 1_500_000_000);
+        assert_eq!(origin.instant(origin.moment(later)), later);
+        let earlier = MonoTime::from_nanos(-5);
+        assert_eq!(origin.instant(earlier), now);
+    }
+}

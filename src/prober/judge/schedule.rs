@@ -1,0 +1,195 @@
+//! The time of a cluster's next read, and its limits.
+
+use std::time::Duration;
+
+use crate::prober::{
+    mono_time::MonoTime,
+    proof::{Proof, READS_PER_PERIOD},
+    verdict::Assessment,
+};
+use crate::shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER};
+
+/// After a failed read of a suspect cluster the proof starts anew this much later; twice as late
+/// after each further failure, up to the interval, so that a dead server is not hammered.
+const RETRY: Duration = Duration::from_secs(1);
+/// Enough doublings to reach any interval that a policy may have.
+const MOST_DOUBLINGS: u32 = 12;
+/// Verdicts that are counted towards the failure threshold are this far apart, and so are reads
+/// that wait for a sign of writes before the proof can begin.
+const COUNTING: Duration = Duration::from_secs(1);
+/// Judgement: the pause of a server that asks for less load without saying for how long.
+const THROTTLED: Duration = Duration::from_secs(10);
+
+/// A policy's pace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// From the start of a run to the start of the next, at the least.
+    pub interval: Duration,
+    /// The share of the interval by which it is lengthened at random, 0 to 1.
+    pub jitter_factor: f64,
+    /// The time that one read may take.
+    pub timeout: Duration,
+}
+
+/// The end of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOutcome {
+    /// It succeeded; `counting` if more verdicts like it are needed before anything is done.
+    Read { consistent: bool, counting: bool },
+    /// It failed, as the last of so many in a row.
+    Failed { in_a_row: u32 },
+    /// The server asked for less load, perhaps for how long.
+    Throttled(Option<Duration>),
+}
+
+/// The last read of the leases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastRead {
+    pub(crate) started: MonoTime,
+    pub(crate) finished: MonoTime,
+    pub(crate) outcome: ReadOutcome,
+}
+
+/// The reason for the time of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// The policy's interval.
+    Interval,
+    /// The fraction can have been silent for long enough to be looked at.
+    Suspicion,
+    /// The silence is being watched.
+    Watch,
+    /// The silence can be certain, and proven.
+    Deadline,
+    /// One more verdict of those that the failure threshold asks for, or a first sign of writes.
+    Count,
+    /// A read failed.
+    Retry,
+}
+
+/// The next read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// When it starts.
+    pub at: MonoTime,
+    /// The reason for this time.
+    pub occasion: Occasion,
+}
+
+impl Pace {
+    /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`,
+    /// uniform in [0, 1), places the jitter.
+    pub(crate) fn next(
+        &self,
+        last: &LastRead,
+        seen: Option<&Assessment>,
+        proof: &Proof,
+        draw: f64,
+    ) -> Next {
+        let stretch = 1.0 + self.jitter_factor * draw;
+        let finished = last.finished;
+        let regular = Next {
+            at: (last.started + self.interval.mul_f64(stretch)).max(finished),
+            occasion: Occasion::Interval,
+        };
+        let suspect_at = seen.and_then(|seen| seen.suspect_at);
+        match last.outcome {
+            ReadOutcome::Throttled(wait) => {
+                let wait = wait.unwrap_or(THROTTLED);
+                Next {
+                    at: finished + wait.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER),
+                    occasion: Occasion::Retry,
+                }
+            }
+            ReadOutcome::Failed { in_a_row } => match suspect_at {
+                Some(moment) if moment <= finished => {
+                    let doublings = in_a_row.saturating_sub(1).min(MOST_DOUBLINGS);
+                    let retry = finished + RETRY * 2_u32.pow(doublings);
+                    regular.or_sooner(retry, Occasion::Retry, finished)
+                }
+                Some(moment) => regular.or_sooner(moment, Occasion::Suspicion, finished),
+                None => regular,
+            },
+            ReadOutcome::Read {
+                consistent,
+                counting,
+            } => {
+                let next = match seen.filter(|seen| seen.suspect()) {
+                    // The proof starts with the first consistent read.
+                    Some(_) if !consistent => Next {
+                        at: finished,
+                        occasion: Occasion::Watch,
+                    },
+                    Some(seen) => self.watch(regular, last, seen, proof, counting),
+                    None => regular,
+                };
+                match suspect_at {
+                    Some(moment) if moment > last.started => {
+                        next.or_sooner(moment, Occasion::Suspicion, finished)
+                    }
+                    _ => next,
+                }
+            }
+        }
+    }
+
+    /// The reads of a suspect cluster.
+    fn watch(
+        &self,
+        regular: Next,
+        last: &LastRead,
+        seen: &Assessment,
+        proof: &Proof,
+        counting: bool,
+    ) -> Next {
+        let (started, finished) = (last.started, last.finished);
+        let mut next = regular.or_sooner(started + self.spacing(seen), Occasion::Watch, finished);
+        if let (Some(expires), Some(complete)) = (seen.expires_at, proof.complete_at(seen.period)) {
+            let deadline = expires.max(complete);
+            if deadline > started {
+                next = next.or_sooner(deadline, Occasion::Deadline, finished);
+            }
+        }
+        if counting || proof.awaits_write() {
+            next = next.or_sooner(started + COUNTING, Occasion::Count, finished);
+        }
+        next
+    }
+
+    /// The longest time between two reads of a suspect cluster.
+    pub(crate) fn spacing(&self, seen: &Assessment) -> Duration {
+        seen.period / READS_PER_PERIOD
+    }
+
+    /// The time that a read over a kept connection may take before another is tried. The connection
+    /// may have died unnoticed in the same event in which the nodes fall silent; within the time of
+    /// a read of a suspect, this is noticed soon enough.
+    pub(crate) fn kept(&self, assessment: Option<&Assessment>) -> Duration {
+        match assessment.map(|seen| self.spacing(seen)) {
+            Some(spacing) if !spacing.is_zero() => self.timeout.min(spacing),
+            _ => self.timeout,
+        }
+    }
+
+    /// The time that one read of this cluster may take.
+    pub(crate) fn limit(&self, assessment: Option<&Assessment>) -> Duration {
+        match assessment {
+            Some(seen) if seen.suspect() => self.timeout.min(self.spacing(seen)),
+            _ => self.timeout,
+        }
+    }
+}
+
+impl Next {
+    fn or_sooner(self, at: MonoTime, occasion: Occasion, not_before: MonoTime) -> Self {
+        let at = at.max(not_before);
+        if at < self.at {
+            Self { at, occasion }
+        } else {
+            self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use crate::prober::proof::Source;
+
+const PACE: Pace = Pace {
+    interval: Duration::from_secs(10),
+    jitter_factor: 0.2,
+    timeout: Duration::from_secs(5),
+};
+
+fn at(seconds: f64) -> MonoTime {
+    MonoTime::from_nanos((seconds * 1e9).round() as i128)
+}
+
+/// Read at 100 s, with a renewal period of 9 s.
+fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
+    Assessment {
+        at: at(100.0),
+        candidates: 5,
+        needed: 3,
+        period: Duration::from_secs(9),
+        suspect_at: suspect_at.map(at),
+        expires_at: expires_at.map(at),
+        roster: true,
+        ..Assessment::default()
+    }
+}
+
+/// Complete at `complete`, which is 13.5 s after it has begun.
+fn proof(complete: f64) -> Proof {
+    let mut proof = Proof::default();
+    for (number, before) in [(1, 16.5), (2, 13.5), (3, 10.5)] {
+        proof.succeeded(
+            at(complete - before),
+            Source::Consistent,
+            number,
+            Duration::from_secs(9),
+        );
+    }
+    proof
+}
+
+fn unwritten() -> Proof {
+    let mut proof = Proof::default();
+    proof.succeeded(at(97.0), Source::Consistent, 1, Duration::from_secs(9));
+    proof
+}
+
+const fn read(consistent: bool) -> ReadOutcome {
+    ReadOutcome::Read {
+        consistent,
+        counting: false,
+    }
+}
+
+const COUNTED: ReadOutcome = ReadOutcome::Read {
+    consistent: true,
+    counting: true,
+};
+
+const fn failed(in_a_row: u32) -> ReadOutcome {
+    ReadOutcome::Failed { in_a_row }
+}
+
+const fn throttled(seconds: u64) -> ReadOutcome {
+    ReadOutcome::Throttled(Some(Duration::from_secs(seconds)))
+}
+
+const CALM: (Option<f64>, Option<f64>) = (None, None);
+/// Suspect, and not expired for a while.
+const SUSPECT: (Option<f64>, Option<f64>) = (Some(99.0), Some(130.0));
+
+/// A read from 100 s to 101 s.
+#[rstest]
+#[case::calm(read(false), CALM, Proof::default(), 110.0, Occasion::Interval)]
+#[case::calm_after_a_watch(read(true), CALM, proof(120.0), 110.0, Occasion::Interval)]
+#[case::suspicion_first(read(false), (Some(105.0), Some(130.0)), Proof::default(), 105.0, Occasion::Suspicion)]
+#[case::suspicion_while_reading(read(false), (Some(100.5), Some(130.0)), Proof::default(), 101.0, Occasion::Suspicion)]
+#[case::suspicion_later(read(false), (Some(115.0), Some(130.0)), Proof::default(), 110.0, Occasion::Interval)]
+#[case::proof_begins_at_once(read(false), SUSPECT, Proof::default(), 101.0, Occasion::Watch)]
+#[case::a_third_of_the_period(read(true), SUSPECT, proof(120.0), 103.0, Occasion::Watch)]
+#[case::expires_after_the_proof(read(true), (Some(99.0), Some(102.5)), proof(101.5), 102.5, Occasion::Deadline)]
+#[case::expires_before_the_proof(read(true), (Some(99.0), Some(90.0)), proof(101.5), 101.5, Occasion::Deadline)]
+#[case::deadline_while_reading(read(true), (Some(99.0), Some(100.5)), proof(100.2), 101.0, Occasion::Deadline)]
+#[case::deadline_at_the_read(read(true), (Some(80.0), Some(100.0)), proof(100.0), 103.0, Occasion::Watch)]
+#[case::one_more_verdict(COUNTED, (Some(80.0), Some(90.0)), proof(95.0), 101.0, Occasion::Count)]
+#[case::no_write_yet(read(true), SUSPECT, unwritten(), 101.0, Occasion::Count)]
+#[case::failed(failed(1), CALM, Proof::default(), 110.0, Occasion::Interval)]
+#[case::failed_before_suspicion(failed(1), (Some(105.0), None), Proof::default(), 105.0, Occasion::Suspicion)]
+#[case::failed_under_suspicion(failed(1), SUSPECT, Proof::default(), 102.0, Occasion::Retry)]
+#[case::failed_twice(failed(2), SUSPECT, Proof::default(), 103.0, Occasion::Retry)]
+#[case::failed_three_times(failed(3), SUSPECT, Proof::default(), 105.0, Occasion::Retry)]
+#[case::failed_four_times(failed(4), SUSPECT, Proof::default(), 109.0, Occasion::Retry)]
+#[case::up_to_the_interval(failed(5), SUSPECT, Proof::default(), 110.0, Occasion::Interval)]
+#[case::failed_for_ever(failed(u32::MAX), SUSPECT, Proof::default(), 110.0, Occasion::Interval)]
+#[case::throttled(
+    ReadOutcome::Throttled(None),
+    SUSPECT,
+    Proof::default(),
+    111.0,
+    Occasion::Retry
+)]
+#[case::throttled_for(throttled(3), SUSPECT, Proof::default(), 104.0, Occasion::Retry)]
+#[case::throttled_for_no_time(throttled(0), CALM, Proof::default(), 102.0, Occasion::Retry)]
+#[case::throttled_for_long(throttled(3600), CALM, Proof::default(), 131.0, Occasion::Retry)]
+fn occasions(
+    #[case] outcome: ReadOutcome,
+    #[case] (suspect_at, expires_at): (Option<f64>, Option<f64>),
+    #[case] proof: Proof,
+    #[case] expected: f64,
+    #[case] occasion: Occasion,
+) {
+    let last = LastRead {
+        started: at(100.0),
+        finished: at(101.0),
+        outcome,
+    };
+    let seen = seen(suspect_at, expires_at);
+    let next = PACE.next(&last, Some(&seen), &proof, 0.0);
+    assert_eq!((next.at, next.occasion), (at(expected), occasion));
+}
+
+#[rstest]
+#[case::never_read(failed(7), 101.0, 110.0)]
+#[case::longer_than_the_interval(read(false), 125.0, 125.0)]
+#[case::failed_for_longer_than_the_interval(failed(1), 125.0, 125.0)]
+fn without_an_assessment(
+    #[case] outcome: ReadOutcome,
+    #[case] finished: f64,
+    #[case] expected: f64,
+) {
+    let last = LastRead {
+        started: at(100.0),
+        finished: at(finished),
+        outcome,
+    };
+    let next = PACE.next(&last, None, &Proof::default(), 0.0);
+    assert_eq!((next.at, next.occasion), (at(expected), Occasion::Interval));
+}
+
+#[rstest]
+#[case::calm(None, 5)]
+#[case::suspect(Some(99.0), 3)]
+#[case::suspect_later(Some(105.0), 5)]
+fn a_suspect_is_read_in_a_third_of_its_period(
+    #[case] suspect_at: Option<f64>,
+    #[case] seconds: u64,
+) {
+    let limit = Duration::from_secs(seconds);
+    assert_eq!(PACE.limit(Some(&seen(suspect_at, None))), limit);
+    let hasty = Pace {
+        timeout: Duration::from_secs(1),
+        ..PACE
+    };
+    assert_eq!(hasty.limit(Some(&seen(suspect_at, None))), hasty.timeout);
+    assert_eq!(PACE.limit(None), PACE.timeout);
+}
+
+fn outcomes() -> impl Strategy<Value = ReadOutcome> {
+    prop_oneof![
+        (any::<bool>(), any::<bool>()).prop_map(|(consistent, counting)| ReadOutcome::Read {
+            consistent,
+            counting
+        }),
+        any::<u32>().prop_map(failed),
+        prop::option::of(any::<u64>())
+            .prop_map(|wait| ReadOutcome::Throttled(wait.map(Duration::from_millis))),
+    ]
+}
+
+proptest! {
+    /// The next read never starts before the last has ended, nor where it started: only the switch
+    /// to consistent reads happens at once.
+    #[test]
+    fn no_hot_loop(
+        outcome in outcomes(),
+        length in 0.0..40.0_f64,
+        suspect_at in prop::option::of(50.0..150.0_f64),
+        expires_at in prop::option::of(50.0..150.0_f64),
+        complete in 50.0..150.0_f64,
+        draw in 0.0..1.0_f64,
+    ) {
+        let finished = at(100.0 + length);
+        let assessment = seen(suspect_at, expires_at);
+        let last = LastRead { started: at(100.0), finished, outcome };
+        let next = PACE.next(&last, Some(&assessment), &proof(complete), draw);
+        prop_assert!(next.at >= finished);
+        let at_once = matches!(outcome, ReadOutcome::Read { consistent: false, .. }) && assessment.suspect();
+        prop_assert!(next.at > last.started || at_once, "{next:?}");
+        if !matches!(outcome, ReadOutcome::Throttled(_)) {
+            prop_assert!(next.at <= finished.max(at(112.0)), "later than the interval: {next:?}");
+        }
+    }
+
+    #[test]
+    fn jitter_lengthens_the_interval_by_its_factor(draw in 0.0..1.0_f64, factor in 0.0..=1.0_f64) {
+        let pace = Pace { jitter_factor: factor, ..PACE };
+        let last = LastRead { started: at(100.0), finished: at(100.0), outcome: read(false) };
+        let interval = pace.next(&last, None, &Proof::default(), draw).at.since(last.started);
+        prop_assert_eq!(interval, PACE.interval.mul_f64(1.0 + factor * draw));
+    }
+}

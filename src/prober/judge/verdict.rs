@@ -1,0 +1,374 @@
+//! The verdict on the leases: outage, healthy, or undetermined.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::prober::{
+    candidates::{Exclusion, Roster, Standing},
+    heartbeat::{Heartbeat, Heartbeats},
+    mono_time::MonoTime,
+    proof::{self, Proof},
+};
+
+/// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
+/// down before kube-controller-manager reacts.
+const EXPIRY_FRACTION: f64 = 0.75;
+/// However short the grace, a kubelet that misses fewer renewals than this is not silent.
+const RENEWALS_MISSED: u32 = 3;
+/// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
+/// is rounded, ...
+const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
+/// ... and by the time for a sign of writes, if the last one is too old: client-go's leader
+/// election, in kube-controller-manager and kube-scheduler, writes its Lease every 2 s.
+const SIGN_OF_WRITES: Duration = Duration::from_secs(2);
+/// Judgement: a kubelet that renews within this many periods is merely late, not suspect.
+const SUSPICION_PERIODS: f64 = 1.3;
+
+/// The policy's thresholds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// kube-controller-manager's node-monitor-grace-period.
+    pub grace: Duration,
+    /// The share of expired leases that is an outage, in (0, 1].
+    pub fraction: f64,
+}
+
+impl Thresholds {
+    /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
+    /// not before the grace, so that the lease is renewed too slowly to be judged.
+    pub fn expiry(&self, period: Duration) -> Option<Duration> {
+        let expiry = self
+            .grace
+            .mul_f64(EXPIRY_FRACTION)
+            .max(period * RENEWALS_MISSED);
+        (expiry < self.grace).then_some(expiry)
+    }
+
+    /// Whether `some` of `all` reach the fraction.
+    pub fn reached(&self, some: usize, all: usize) -> bool {
+        all > 0 && some as f64 / all as f64 >= self.fraction
+    }
+
+    /// The smallest number of `all` that reaches the fraction.
+    fn needed(&self, all: usize) -> usize {
+        let estimate = (self.fraction * all as f64).ceil() as usize;
+        // The product is rounded, the quotient decides.
+        (estimate.saturating_sub(1)..=all)
+            .find(|some| self.reached(*some, all))
+            .unwrap_or(all)
+    }
+}
+
+/// What one read of the leases shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assessment {
+    /// The moment for which it holds: the start of the read.
+    pub at: MonoTime,
+    /// N: leases that count.
+    pub candidates: usize,
+    /// E: of these, those that are certainly expired.
+    pub expired: usize,
+    /// U: of these, those of which it cannot be said.
+    pub unknown: usize,
+    /// Of the unknown, those that may have expired within the rounding of their stamps.
+    pub expiring: usize,
+    /// Of the unknown, those renewed too slowly for the grace.
+    pub too_slow: usize,
+    /// Leases that do not count, by reason.
+    pub excluded: BTreeMap<Exclusion, usize>,
+    /// Of these, the fresh ones that are evidence against an outage. None while the cluster is
+    /// protected.
+    pub counter_evidence: usize,
+    /// The leases that count by zone, in the order of the zones' names and with those that are in
+    /// no known zone last; empty while none is expired, or no zone is known.
+    pub zones: Vec<ZoneCount>,
+    /// For how long the expired leases have been silent; `None` while none is expired.
+    pub silence: Option<Silence>,
+    /// How many expired leases are an outage.
+    pub needed: usize,
+    /// P: the longest renewal period among the leases that count.
+    pub period: Duration,
+    /// When the fraction can have been silent for so long that it has to be looked at.
+    pub suspect_at: Option<MonoTime>,
+    /// When the fraction is certainly expired unless it renews.
+    pub expires_at: Option<MonoTime>,
+    /// Leases that are not certainly fresh, whether or not they count.
+    pub silent: usize,
+    /// Nodes have been read. Until then all leases count.
+    pub roster: bool,
+    /// The number of Machines; `None` where they are not served.
+    pub machines: Option<usize>,
+    /// Whether the cluster is protected.
+    pub protected: bool,
+}
+
+/// For how long expired leases have been silent, at the least: their ages are known within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// Half of them for no longer than this.
+    pub median: Duration,
+    /// None of them for longer.
+    pub longest: Duration,
+}
+
+/// The leases of one zone: a zone that is gone looks different from a network that is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneCount {
+    /// Its name, by the label `topology.kubernetes.io/zone`; `None` of nodes without.
+    pub name: Option<Box<str>>,
+    /// Leases that count.
+    pub candidates: usize,
+    /// Of these, those that are certainly expired.
+    pub expired: usize,
+}
+
+/// The three-way verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The nodes lost their way to the API server.
+    Outage,
+    /// They did not.
+    Healthy,
+    /// The evidence does not suffice; nothing is scaled, either way.
+    Undetermined(Doubt),
+}
+
+/// Why leases that were read do not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The silence has not been watched for long enough until this moment.
+    Unproven(MonoTime),
+    /// The silence is proven, but Nodes and Machines were read too long ago, or before leases came,
+    /// to decide which of the silent count.
+    FactsOutdated,
+    /// No client writes to this API server, so that silence says nothing.
+    NoWrites,
+    /// One silent node is no evidence of a network.
+    SingleNode,
+    /// Too many leases of which it cannot be said whether they are expired.
+    UnknownLeases,
+    /// As that, because they are renewed too slowly for the grace.
+    LeaseTooSlow,
+    /// No lease counts, which does not end an outage; or none counts although there are nodes, so
+    /// that the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
+    NoCandidates,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pulse {
+    Fresh,
+    Expired,
+    /// Within its bounds, it may be either.
+    Expiring,
+    Unknown,
+}
+
+impl Assessment {
+    /// Counts the leases as of `at`, the start of the last read.
+    pub fn new(
+        leases: &Heartbeats,
+        roster: &Roster,
+        thresholds: &Thresholds,
+        protected: bool,
+        at: MonoTime,
+    ) -> Self {
+        let mut assessment = Self {
+            at,
+            roster: roster.is_read(),
+            machines: roster.machines(),
+            protected,
+            ..Self::default()
+        };
+        // In the order of the roster, and those in no known zone last.
+        let names = roster.zones().iter().cloned().map(Some).chain([None]);
+        let mut zones: Vec<ZoneCount> = names
+            .map(|name| ZoneCount {
+                name,
+                ..ZoneCount::default()
+            })
+            .collect();
+        let mut judged = Vec::with_capacity(leases.names().len());
+        let mut silences = vec![];
+        for ((_, beat), place) in leases.iter().zip(roster.places(leases.names())) {
+            let expiry = thresholds.expiry(beat.period());
+            let pulse = pulse(beat, expiry, at);
+            assessment.silent += usize::from(pulse != Pulse::Fresh);
+            let standing = if protected && pulse == Pulse::Fresh {
+                place.standing.when_fresh_and_protected()
+            } else {
+                place.standing
+            };
+            match standing {
+                Standing::Excluded(why) => {
+                    *assessment.excluded.entry(why).or_default() += 1;
+                    let fresh = match why {
+                        // A new lease was fresh a short time ago, when it came.
+                        Exclusion::NotReadYet => pulse != Pulse::Expired,
+                        _ => pulse == Pulse::Fresh,
+                    };
+                    if fresh && why.is_evidence_if_fresh() && !protected {
+                        assessment.counter_evidence += 1;
+                        // When they fall silent as well they are no evidence any more, so suspicion
+                        // treats them as candidates.
+                        judged.extend(beat.renewed().zip(expiry));
+                    }
+                }
+                Standing::Counts => {
+                    assessment.candidates += 1;
+                    let zone = place.zone.map_or(roster.zones().len(), usize::from);
+                    if let Some(zone) = zones.get_mut(zone) {
+                        zone.candidates += 1;
+                        zone.expired += usize::from(pulse == Pulse::Expired);
+                    }
+                    assessment.expired += usize::from(pulse == Pulse::Expired);
+                    assessment.unknown +=
+                        usize::from(matches!(pulse, Pulse::Expiring | Pulse::Unknown));
+                    assessment.expiring += usize::from(pulse == Pulse::Expiring);
+                    assessment.too_slow += usize::from(expiry.is_none());
+                    if let (Some(window), Some(expiry)) = (beat.renewed(), expiry) {
+                        if pulse == Pulse::Expired {
+                            silences.push(at.since(window.latest));
+                        }
+                        assessment.period = assessment.period.max(beat.period());
+                        judged.push((window, expiry));
+                    }
+                }
+            }
+        }
+        if assessment.expired > 0 && !roster.zones().is_empty() {
+            zones.retain(|zone| zone.candidates > 0);
+            assessment.zones = zones;
+        }
+        assessment.silence = Silence::of(&mut silences);
+        assessment.needed = thresholds.needed(assessment.weighed());
+        // Of a single node nothing could be proven.
+        if assessment.candidates > 1 {
+            let period = assessment.period;
+            assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
+                // Without a lower bound it can have been silent for any time.
+                window.earliest.unwrap_or(MonoTime::from_nanos(i128::MIN))
+                    + suspicion(*expiry, period)
+            });
+            assessment.expires_at = nth(assessment.needed, &judged, |(window, expiry)| {
+                window.latest + *expiry
+            });
+        }
+        assessment
+    }
+
+    /// The leases among which the expired ones must reach the fraction.
+    fn weighed(&self) -> usize {
+        self.candidates + self.counter_evidence
+    }
+
+    /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
+    /// excluded if something is wrong: their Machines were not found, or all nodes are to be
+    /// replaced for a condition.
+    pub fn is_blind(&self) -> bool {
+        let excluded = |why| self.excluded.contains_key(&why);
+        self.candidates == 0
+            && (excluded(Exclusion::NoMachine) || excluded(Exclusion::PoolCondition))
+    }
+
+    /// Whether it is known that the seed does not serve Machines, so that their phases do not
+    /// count.
+    pub fn lacks_machines(&self) -> bool {
+        self.roster && self.machines.is_none()
+    }
+
+    /// Whether the verdict is the same whichever leases count, and no other is about to be reached:
+    /// all of them are fresh, and the cluster is not protected, so that nothing depends on there
+    /// being any.
+    pub fn is_beyond_doubt(&self) -> bool {
+        self.silent == 0 && !self.suspect() && !self.protected
+    }
+
+    /// Whether the fraction can have been silent for so long that it has to be proven or refuted.
+    pub fn suspect(&self) -> bool {
+        self.suspect_at.is_some_and(|moment| moment <= self.at)
+    }
+
+    /// The verdict, given how far the silence is proven.
+    pub(crate) fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
+        let (all, expired) = (self.weighed(), self.expired);
+        if self.candidates == 0 {
+            let blind = if self.protected {
+                self.machines != Some(0)
+            } else {
+                self.is_blind()
+            };
+            return if blind {
+                Verdict::Undetermined(Doubt::NoCandidates)
+            } else {
+                Verdict::Healthy
+            };
+        }
+        if !thresholds.reached(expired + self.unknown, all) {
+            return Verdict::Healthy;
+        }
+        if self.candidates == 1 && expired == 1 {
+            return Verdict::Undetermined(Doubt::SingleNode);
+        }
+        if !thresholds.reached(expired, all) {
+            return Verdict::Undetermined(match self.expires_at {
+                _ if thresholds.reached(self.too_slow, all) => Doubt::LeaseTooSlow,
+                Some(moment) if thresholds.reached(expired + self.expiring, all) => {
+                    Doubt::Unproven(moment)
+                }
+                _ => Doubt::UnknownLeases,
+            });
+        }
+        match proof.standing(self.at, self.period) {
+            proof::Standing::Proven => Verdict::Outage,
+            proof::Standing::Pending(until) => Verdict::Undetermined(Doubt::Unproven(until)),
+            proof::Standing::NoWrites => Verdict::Undetermined(Doubt::NoWrites),
+        }
+    }
+}
+
+impl Silence {
+    fn of(silences: &mut [Duration]) -> Option<Self> {
+        silences.sort_unstable();
+        Some(Self {
+            median: *silences.get((silences.len().checked_sub(1)?) / 2)?,
+            longest: *silences.last()?,
+        })
+    }
+}
+
+fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {
+    let (Some(window), Some(expiry)) = (beat.renewed(), expiry) else {
+        return Pulse::Unknown;
+    };
+    if window.latest + expiry <= at {
+        return Pulse::Expired;
+    }
+    match window.earliest {
+        Some(earliest) if earliest + expiry > at => Pulse::Fresh,
+        Some(_) => Pulse::Expiring,
+        None => Pulse::Unknown,
+    }
+}
+
+/// For how long a lease must have been silent to be looked at closely.
+fn suspicion(expiry: Duration, period: Duration) -> Duration {
+    let latest = expiry.saturating_sub(Proof::length(period) + SUSPICION_MARGIN);
+    // The last renewals are the last writes that a cache is sure to have shown.
+    let unwritten = latest.min(Proof::write_window(period));
+    latest
+        .saturating_sub(SIGN_OF_WRITES)
+        .max(unwritten)
+        .max(period.mul_f64(SUSPICION_PERIODS))
+}
+
+/// The moment at which `count` of the items have reached theirs.
+fn nth<T>(count: usize, items: &[T], moment: impl Fn(&T) -> MonoTime) -> Option<MonoTime> {
+    let mut moments: Vec<MonoTime> = items.iter().map(moment).collect();
+    let index = count
+        .checked_sub(1)
+        .filter(|index| *index < moments.len())?;
+    let (_, nth, _) = moments.select_nth_unstable(index);
+    Some(*nth)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,522 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use crate::{
+    gardener::Machine,
+    prober::{
+        candidates::PoolConditions,
+        heartbeat::{LeaseNames, LeaseSnapshot},
+        proof::Source,
+    },
+    shoot::{Lease, Node, RenewTime},
+};
+
+/// When the leases are read, and the server's clock then.
+const NOW: i64 = 1_000;
+/// Far beyond any expiry, and far below.
+const SILENT: i64 = NOW - 500;
+const FRESH: i64 = NOW - 1;
+/// Kubelets with such a lease renew every 60 s.
+const SLOW: i32 = 240;
+
+fn at(seconds: i64) -> MonoTime {
+    MonoTime::from_nanos(i128::from(seconds) * 1_000_000_000)
+}
+
+fn thresholds(fraction: f64) -> Thresholds {
+    Thresholds {
+        grace: Duration::from_secs(40),
+        fraction,
+    }
+}
+
+/// Leases of a cluster at one read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Leases {
+    expired: usize,
+    /// Without a renewTime.
+    unknown: usize,
+    fresh: usize,
+    slow: usize,
+}
+
+impl Leases {
+    fn read(self) -> (Heartbeats, Vec<Node>) {
+        let kinds = [
+            (self.expired, Some(SILENT), 40),
+            (self.unknown, None, 40),
+            (self.fresh, Some(FRESH), 40),
+            (self.slow, Some(FRESH), SLOW),
+        ];
+        let kinds = kinds.iter().flat_map(|(count, renewed, duration)| {
+            std::iter::repeat_n((*renewed, *duration), *count)
+        });
+        let leases: Vec<Lease> = kinds
+            .enumerate()
+            .map(|(index, (renewed, duration))| Lease {
+                name: format!("n{index}").into(),
+                uid: "u".into(),
+                resource_version: 7,
+                renew_time: renewed.map(|seconds| RenewTime::from_micros(seconds * 1_000_000)),
+                stamp: renewed,
+                duration_seconds: Some(duration),
+            })
+            .collect();
+        let mut beats = Heartbeats::default();
+        beats.observe(&LeaseSnapshot {
+            started: at(NOW),
+            finished: at(NOW),
+            date: Some(NOW),
+            consistent: true,
+            resource_version: 9,
+            leases: &leases,
+        });
+        let nodes = leases.iter().map(|lease| Node {
+            name: lease.name.clone(),
+            ..Node::default()
+        });
+        (beats, nodes.collect())
+    }
+}
+
+fn machine(node: &str, phase: &str) -> Machine {
+    Machine {
+        metadata: ObjectMeta {
+            labels: Some(BTreeMap::from([("node".to_owned(), node.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        phase: Some(phase.to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Watched {
+    Long,
+    NotAtAll,
+    WithoutWrites,
+}
+
+impl Watched {
+    fn proof(self) -> Proof {
+        let mut proof = Proof::default();
+        for (index, second) in (NOW - 40..=NOW).step_by(2).enumerate() {
+            let number = match self {
+                Self::NotAtAll => continue,
+                Self::Long => index as u64,
+                Self::WithoutWrites => 5,
+            };
+            proof.succeeded(
+                at(second),
+                Source::Consistent,
+                number,
+                Duration::from_secs(10),
+            );
+        }
+        proof
+    }
+}
+
+const OUTAGE: Verdict = Verdict::Outage;
+const HEALTHY: Verdict = Verdict::Healthy;
+
+const fn doubt(doubt: Doubt) -> Verdict {
+    Verdict::Undetermined(doubt)
+}
+
+fn unproven() -> Verdict {
+    doubt(Doubt::Unproven(at(NOW + 15)))
+}
+
+#[rstest]
+// Expired, unknown, fresh, renewed too slowly.
+#[case::all([3, 0, 0, 0], 0.6, Watched::Long, OUTAGE)]
+#[case::exactly_the_fraction([3, 0, 2, 0], 0.6, Watched::Long, OUTAGE)]
+#[case::less_than_the_fraction([2, 0, 3, 0], 0.6, Watched::Long, HEALTHY)]
+#[case::tiny_fraction([1, 0, 19, 0], 0.05, Watched::Long, OUTAGE)]
+#[case::all_wanted([4, 0, 1, 0], 1.0, Watched::Long, HEALTHY)]
+#[case::all_wanted_and_all_expired([5, 0, 0, 0], 1.0, Watched::Long, OUTAGE)]
+#[case::not_watched([3, 0, 0, 0], 0.6, Watched::NotAtAll, unproven())]
+#[case::nobody_writes([3, 0, 0, 0], 0.6, Watched::WithoutWrites, doubt(Doubt::NoWrites))]
+#[case::health_needs_no_proof([0, 0, 3, 0], 0.6, Watched::WithoutWrites, HEALTHY)]
+#[case::unknown_could_make_it([2, 1, 2, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::unknown_cannot_make_it([1, 1, 3, 0], 0.6, Watched::Long, HEALTHY)]
+#[case::unknown_are_not_needed([3, 2, 0, 0], 0.6, Watched::Long, OUTAGE)]
+#[case::only_unknown([0, 3, 0, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::too_slow([0, 0, 2, 3], 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
+#[case::some_too_slow([2, 0, 2, 1], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::few_too_slow([0, 0, 3, 2], 0.6, Watched::Long, HEALTHY)]
+#[case::single_silent([1, 0, 0, 0], 0.6, Watched::Long, doubt(Doubt::SingleNode))]
+#[case::single_fresh([0, 0, 1, 0], 0.6, Watched::Long, HEALTHY)]
+#[case::single_unknown([0, 1, 0, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
+#[case::single_too_slow([0, 0, 0, 1], 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
+fn verdicts(
+    #[case] counts: [usize; 4],
+    #[case] fraction: f64,
+    #[case] watched: Watched,
+    #[case] expected: Verdict,
+    #[values(false, true)] protected: bool,
+) {
+    let [expired, unknown, fresh, slow] = counts;
+    let leases = Leases {
+        expired,
+        unknown,
+        fresh,
+        slow,
+    };
+    let (beats, nodes) = leases.read();
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let thresholds = thresholds(fraction);
+    let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
+    assert_eq!(
+        (seen.candidates, seen.expired, seen.unknown, seen.too_slow),
+        (
+            expired + unknown + fresh + slow,
+            expired,
+            unknown + slow,
+            slow
+        ),
+    );
+    assert_eq!(seen.verdict(&thresholds, &watched.proof()), expected);
+}
+
+#[rstest]
+#[case::no_lease(&[], false, Some(0), HEALTHY)]
+#[case::orphans(&[Exclusion::NoNode], false, Some(2), HEALTHY)]
+#[case::all_failed(&[Exclusion::MachineFailed], false, Some(2), HEALTHY)]
+#[case::all_unmanaged(&[Exclusion::NotManaged], false, None, HEALTHY)]
+#[case::all_updated(&[Exclusion::InPlaceUpdate], false, None, HEALTHY)]
+// A list that lacks the Machines looks like this, and so does a cluster whose network is down.
+#[case::without_machines(&[Exclusion::NoMachine], false, Some(0), doubt(Doubt::NoCandidates))]
+#[case::with_machines_of_others(&[Exclusion::NoMachine], false, Some(2), doubt(Doubt::NoCandidates))]
+#[case::all_with_a_condition(&[Exclusion::PoolCondition], false, None, doubt(Doubt::NoCandidates))]
+#[case::some_with_a_condition(&[Exclusion::PoolCondition, Exclusion::MachineTerminating], false, Some(2), doubt(Doubt::NoCandidates))]
+#[case::protected_and_no_machine(&[Exclusion::NoMachine], true, Some(0), HEALTHY)]
+#[case::protected_and_machines(&[], true, Some(2), doubt(Doubt::NoCandidates))]
+#[case::protected_and_not_served(&[], true, None, doubt(Doubt::NoCandidates))]
+fn without_candidates(
+    #[case] excluded: &[Exclusion],
+    #[case] protected: bool,
+    #[case] machines: Option<usize>,
+    #[case] expected: Verdict,
+    // Whether or not those that do not count are fresh.
+    #[values(0, 3)] counter_evidence: usize,
+) {
+    let seen = Assessment {
+        at: at(NOW),
+        candidates: 0,
+        expired: 0,
+        unknown: 0,
+        expiring: 0,
+        too_slow: 0,
+        excluded: excluded.iter().map(|why| (*why, 3)).collect(),
+        counter_evidence,
+        zones: vec![],
+        silence: None,
+        needed: 0,
+        period: Duration::ZERO,
+        suspect_at: None,
+        expires_at: None,
+        silent: 0,
+        roster: true,
+        machines,
+        protected,
+    };
+    let proof = Watched::Long.proof();
+    assert_eq!(seen.verdict(&thresholds(0.6), &proof), expected);
+    assert!(!seen.suspect());
+}
+
+/// Three candidates, two of them silent, are an outage, unless enough others are fresh.
+#[rstest]
+#[case::terminating("Terminating", 7, HEALTHY)]
+#[case::failed("Failed", 7, HEALTHY)]
+#[case::with_a_condition("condition", 7, HEALTHY)]
+#[case::updated("update", 7, HEALTHY)]
+#[case::new("new", 7, HEALTHY)]
+#[case::one_is_enough("Terminating", 1, HEALTHY)]
+#[case::none("Terminating", 0, OUTAGE)]
+// They may have another network.
+#[case::without_a_machine("no Machine", 7, OUTAGE)]
+#[case::unmanaged("unmanaged", 7, OUTAGE)]
+#[case::orphans("no Node", 7, OUTAGE)]
+fn fresh_leases_that_do_not_count_are_evidence(
+    #[case] which: &str,
+    #[case] others: usize,
+    #[case] expected: Verdict,
+    #[values(false, true)] protected: bool,
+) {
+    let leases = Leases {
+        expired: 2,
+        fresh: 1 + others,
+        ..Leases::default()
+    };
+    let (beats, mut nodes) = leases.read();
+    let mut machines = vec![];
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let mut phase = "Running";
+        if index >= 3 {
+            match which {
+                "condition" => node.true_conditions = vec!["DiskPressure".into()],
+                "update" => node.in_place_update = true,
+                "unmanaged" => node.not_managed_by_mcm = true,
+                "no Machine" => continue,
+                other => phase = other,
+            }
+        }
+        machines.push(machine(&node.name, phase));
+    }
+    let names: LeaseNames = nodes
+        .iter()
+        .take(if which == "new" { 3 } else { nodes.len() })
+        .map(|node| &*node.name)
+        .collect();
+    if which == "no Node" {
+        nodes.truncate(3);
+    }
+    let roster = Roster::new(
+        &Arc::new(names),
+        &nodes,
+        Some(&machines),
+        &PoolConditions::new(),
+    );
+    let thresholds = thresholds(0.6);
+    let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
+    let expected = match (protected, which) {
+        // Then those of Machines in these phases count, and no other is considered.
+        (true, "Terminating" | "Failed") | (false, _) => expected,
+        (true, _) => OUTAGE,
+    };
+    let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+    assert_eq!(verdict, expected, "{seen:?}");
+}
+
+/// A whole cluster that falls silent is looked at in time, however many of its nodes do not count.
+#[test]
+fn fresh_leases_that_do_not_count_delay_no_suspicion() {
+    let leases = Leases {
+        expired: 0,
+        fresh: 10,
+        ..Leases::default()
+    };
+    let (beats, nodes) = leases.read();
+    let machines: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| machine(&node.name, ["Running", "Terminating"][index % 2]))
+        .collect();
+    let thresholds = thresholds(0.6);
+    let assess = |machines, at| {
+        let roster = Roster::new(beats.names(), &nodes, machines, &PoolConditions::new());
+        Assessment::new(&beats, &roster, &thresholds, false, at)
+    };
+    let all_count = assess(None, at(NOW));
+    let half_count = assess(Some(&*machines), at(NOW));
+    assert_eq!(all_count.suspect_at, half_count.suspect_at);
+    assert_eq!(all_count.expires_at, half_count.expires_at);
+    let late = at(NOW + 60);
+    let proof = {
+        let mut proof = Proof::default();
+        for second in (NOW + 20)..=(NOW + 60) {
+            let started = at(second);
+            proof.succeeded(
+                started,
+                Source::Consistent,
+                second as u64,
+                Duration::from_secs(10),
+            );
+        }
+        proof
+    };
+    let seen = assess(Some(&*machines), late);
+    assert_eq!((seen.candidates, seen.counter_evidence), (5, 0));
+    assert_eq!(seen.verdict(&thresholds, &proof), OUTAGE);
+}
+
+#[test]
+fn leases_that_do_not_count_are_counted_by_reason() {
+    let leases = Leases {
+        expired: 3,
+        fresh: 1,
+        ..Leases::default()
+    };
+    let (beats, mut nodes) = leases.read();
+    nodes[0].not_managed_by_mcm = true;
+    nodes[1].in_place_update = true;
+    nodes.truncate(2);
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+    assert_eq!(seen.candidates, 0);
+    let expected = [
+        (Exclusion::NoNode, 2),
+        (Exclusion::NotManaged, 1),
+        (Exclusion::InPlaceUpdate, 1),
+    ];
+    assert_eq!(seen.excluded, BTreeMap::from(expected));
+}
+
+#[rstest]
+#[case::three_quarters_of_the_grace(60, 10, Some(45))]
+#[case::three_renewals(40, 11, Some(33))]
+#[case::both(40, 10, Some(30))]
+#[case::at_the_grace(30, 10, None)]
+#[case::beyond_the_grace(40, 60, None)]
+#[case::no_grace(0, 1, None)]
+fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u64>) {
+    let thresholds = Thresholds {
+        grace: Duration::from_secs(grace),
+        fraction: 0.6,
+    };
+    assert_eq!(
+        thresholds.expiry(Duration::from_secs(period)),
+        expected.map(Duration::from_secs)
+    );
+}
+
+#[rstest]
+#[case(0.6, 5, 3)]
+#[case(0.05, 20, 1)]
+#[case(0.07, 100, 7)]
+#[case(0.29, 100, 29)]
+#[case(1.0, 7, 7)]
+#[case(1e-300, 7, 1)]
+#[case(f64::MIN_POSITIVE, 1, 1)]
+#[case(0.6, 1, 1)]
+#[case(0.6, 0, 0)]
+fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed: usize) {
+    assert_eq!(thresholds(fraction).needed(all), needed);
+}
+
+#[rstest]
+// The proof and a second before the expiry of 30 s.
+#[case::by_the_expiry(40, 10, 14_000)]
+// After 15 s there has to be a sign of writes, which takes 2 s of the 21.5 s; or as much as there is.
+#[case::by_a_sign_of_writes(50, 10, 19_500)]
+#[case::by_the_last_writes(43, 10, 15_000)]
+// Which a kubelet that is merely late would reach, with an expiry of 12 s.
+#[case::by_the_period(13, 4, 5_200)]
+fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case] after: u128) {
+    let thresholds = Thresholds {
+        grace: Duration::from_secs(grace),
+        fraction: 0.6,
+    };
+    let period = Duration::from_secs(period);
+    let expiry = thresholds.expiry(period).unwrap();
+    assert_eq!(suspicion(expiry, period).as_millis(), after);
+}
+
+proptest! {
+    /// Silence of some nodes is no outage while enough leases are fresh, also of nodes that are replaced.
+    #[test]
+    fn no_outage_while_enough_leases_are_fresh(
+        nodes in prop::collection::vec((any::<bool>(), 0_usize..5), 1..12),
+        fraction in 0.05..=1.0_f64,
+    ) {
+        let mut sorted = nodes.clone();
+        // As `Leases` orders them.
+        sorted.sort_by_key(|(fresh, _)| *fresh);
+        let fresh = sorted.iter().filter(|(fresh, _)| *fresh).count();
+        let leases = Leases { expired: sorted.len() - fresh, fresh, ..Leases::default() };
+        let (beats, mut known) = leases.read();
+        let mut machines = vec![];
+        for (node, (_, fate)) in known.iter_mut().zip(&sorted) {
+            node.in_place_update = *fate == 3;
+            if *fate == 4 {
+                node.true_conditions = vec!["DiskPressure".into()];
+            }
+            machines.push(machine(&node.name, ["Running", "Failed", "Terminating"][fate % 3]));
+        }
+        let thresholds = thresholds(fraction);
+        let roster = Roster::new(beats.names(), &known, Some(&machines), &PoolConditions::new());
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
+        let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+        let silent = sorted.len() - fresh;
+        if !thresholds.reached(silent, sorted.len()) {
+            prop_assert_ne!(verdict, Verdict::Outage, "{:?}", seen);
+        }
+    }
+
+    /// The smallest number that reaches the fraction, as the quotient tells it.
+    #[test]
+    fn needed_is_the_smallest_that_reaches(fraction in 1e-9..=1.0_f64, all in 1_usize..3_000) {
+        let thresholds = thresholds(fraction);
+        let needed = thresholds.needed(all);
+        prop_assert!(thresholds.reached(needed, all));
+        prop_assert!(!thresholds.reached(needed - 1, all));
+    }
+
+    /// Whoever is taken for silent has been suspect before, and a shoot that renews is neither.
+    #[test]
+    fn an_outage_is_suspect(expired in 0_usize..6, unknown in 0_usize..3, fresh in 0_usize..6,
+        fraction in 0.01..=1.0_f64)
+    {
+        let leases = Leases { expired, unknown, fresh, slow: 0 };
+        let (beats, nodes) = leases.read();
+        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+        let thresholds = thresholds(fraction);
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
+        let enough = expired + unknown + fresh > 1 && thresholds.reached(expired, expired + unknown + fresh);
+        prop_assert_eq!(seen.suspect(), enough);
+        if enough {
+            prop_assert_eq!(seen.verdict(&thresholds, &Watched::Long.proof()), Verdict::Outage);
+        }
+    }
+}
+
+#[test]
+fn silent_leases_are_counted_by_zone() {
+    let count = |name: Option<&str>, candidates, expired| ZoneCount {
+        name: name.map(Box::from),
+        candidates,
+        expired,
+    };
+    let leases = Leases {
+        expired: 3,
+        fresh: 4,
+        ..Leases::default()
+    };
+    let zones = [
+        Some("b"),
+        Some("b"),
+        None,
+        None,
+        Some("a"),
+        Some("b"),
+        Some("c"),
+    ];
+    let (beats, mut nodes) = leases.read();
+    for (node, zone) in nodes.iter_mut().zip(zones) {
+        node.zone = zone.map(str::to_owned);
+    }
+    // A zone of which no lease counts is not told.
+    nodes[6].not_managed_by_mcm = true;
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+    let expected = [
+        count(Some("a"), 1, 0),
+        count(Some("b"), 3, 2),
+        count(None, 2, 1),
+    ];
+    assert_eq!(seen.zones, expected);
+}
+
+#[test]
+fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
+    for (expired, zone) in [(0, Some("a")), (2, None)] {
+        let leases = Leases {
+            expired,
+            fresh: 3,
+            ..Leases::default()
+        };
+        let (beats, mut nodes) = leases.read();
+        for node in &mut nodes {
+            node.zone = zone.map(str::to_owned);
+        }
+        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+        let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+        assert_eq!(seen.zones, []);
+    }
+}

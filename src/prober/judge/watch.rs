@@ -1,0 +1,305 @@
+//! The pure half of one cluster's loop: evidence in, the next read and the verdict out.
+//!
+//! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, hands over what came, and
+//! acts on [`Conclusion`]s. It holds no client and no clock, so that a simulation can drive it.
+
+mod nodes;
+
+use std::time::Duration;
+
+use self::nodes::NodeFacts;
+use crate::prober::{
+    candidates::Roster,
+    heartbeat::{Heartbeats, Intake, LeaseSnapshot},
+    mono_time::MonoTime,
+    plan::Aim,
+    proof::{Proof, Source},
+    schedule::{LastRead, Next, Occasion, Pace, ReadOutcome},
+    verdict::{Assessment, Doubt, Thresholds, Verdict},
+};
+
+/// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are
+/// not acted on.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The policy's rules for the watch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// What makes silent leases an outage.
+    pub thresholds: Thresholds,
+    /// How often leases are read.
+    pub pace: Pace,
+    /// Consecutive outages before the dependents are scaled down, at least 1.
+    pub failure_threshold: u32,
+    /// Consecutive healthy verdicts before they are restored, at least 1.
+    pub success_threshold: u32,
+}
+
+/// Settings for the next read of the leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Requires a list that is as new as the request.
+    pub consistent: bool,
+    /// Time limit of the read.
+    pub limit: Duration,
+    /// Time limit of the read over a connection that was kept.
+    pub kept: Duration,
+    /// Time limit of the list of Nodes, which are large.
+    pub patience: Duration,
+    /// Tries a failed read once more, on a new connection.
+    pub insist: bool,
+}
+
+/// The use of a list of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The list was older than one seen before: read again, consistently, immediately.
+    ReadAgain,
+    /// Nodes and Machines have to be read before a verdict.
+    NeedsFacts,
+    /// A verdict can be reached.
+    Ready,
+}
+
+/// A verdict, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conclusion {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The evidence.
+    pub assessment: Assessment,
+    /// The earliest moment at which the outage could be proven.
+    pub provable: Option<MonoTime>,
+    /// What to do, if enough verdicts in a row agree.
+    pub act: Option<Aim>,
+}
+
+/// One cluster's evidence.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    rules: Rules,
+    leases: Heartbeats,
+    pub(in crate::prober) facts: NodeFacts,
+    proof: Proof,
+    protected: bool,
+    assessment: Option<Assessment>,
+    last: Option<LastRead>,
+    failures: u32,
+    outages: u32,
+    recoveries: u32,
+}
+
+impl Watch {
+    /// A watch that has seen nothing yet.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            leases: Heartbeats::default(),
+            facts: NodeFacts::default(),
+            proof: Proof::default(),
+            protected: false,
+            assessment: None,
+            last: None,
+            failures: 0,
+            outages: 0,
+            recoveries: 0,
+        }
+    }
+
+    /// Replaces the rules and keeps the evidence. Verdicts under the former rules do not count.
+    pub(crate) fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+        self.outages = 0;
+        self.recoveries = 0;
+    }
+
+    /// Sets whether the cluster is protected, which changes what counts.
+    pub fn set_protected(&mut self, protected: bool) {
+        self.protected = protected;
+    }
+
+    /// The next read; `draw`, uniform in [0, 1), places the jitter.
+    pub fn next(&self, now: MonoTime, draw: f64) -> Next {
+        let Some(last) = &self.last else {
+            return Next {
+                at: now,
+                occasion: Occasion::Interval,
+            };
+        };
+        let seen = self.assessment.as_ref();
+        self.rules.pace.next(last, seen, &self.proof, draw)
+    }
+
+    /// Settings for the next read.
+    pub fn request(&self) -> Request {
+        let suspect = self.suspect();
+        Request {
+            consistent: suspect,
+            limit: self.rules.pace.limit(self.assessment.as_ref()),
+            kept: self.rules.pace.kept(self.assessment.as_ref()),
+            patience: self.rules.pace.timeout,
+            insist: suspect,
+        }
+    }
+
+    /// A read of the leases failed.
+    pub fn failed(&mut self, started: MonoTime, finished: MonoTime) {
+        self.failures = self.failures.saturating_add(1);
+        let in_a_row = self.failures;
+        self.end_badly(started, finished, ReadOutcome::Failed { in_a_row });
+    }
+
+    /// The server asked for less load, perhaps for how long.
+    pub(crate) fn throttled(
+        &mut self,
+        started: MonoTime,
+        finished: MonoTime,
+        wait: Option<Duration>,
+    ) {
+        self.end_badly(started, finished, ReadOutcome::Throttled(wait));
+    }
+
+    fn end_badly(&mut self, started: MonoTime, finished: MonoTime, outcome: ReadOutcome) {
+        self.proof.interrupted();
+        self.last = Some(LastRead {
+            started,
+            finished,
+            outcome,
+        });
+    }
+
+    /// Takes in a list of leases.
+    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
+        let Intake::Taken {
+            names_changed,
+            forgot,
+        } = self.leases.observe(snapshot)
+        else {
+            return Taken::ReadAgain;
+        };
+        if forgot {
+            self.proof = Proof::default();
+            self.facts.forget(snapshot.started);
+        }
+        if names_changed {
+            self.facts.compare(self.leases.names());
+        }
+        let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
+        let suspect_before = self.suspect();
+        self.last = Some(LastRead {
+            started: snapshot.started,
+            finished: snapshot.finished,
+            outcome: ReadOutcome::Read {
+                consistent: snapshot.consistent,
+                counting: false,
+            },
+        });
+        let seen = self.assess(snapshot.started);
+        let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
+        let source = if snapshot.consistent {
+            Source::Consistent
+        } else {
+            Source::Cache {
+                renewed: self.leases.last_renewal(),
+            }
+        };
+        let (started, revision) = (snapshot.started, snapshot.resource_version);
+        self.proof.succeeded(started, source, revision, seen.period);
+        let facts_first = self.facts.come_first(&seen, &self.proof, silenced);
+        self.assessment = Some(seen);
+        if facts_first {
+            return Taken::NeedsFacts;
+        }
+        self.failures = 0;
+        Taken::Ready
+    }
+
+    /// Takes in Nodes and Machines; `read` is when their reads started, and `consistent` is
+    /// set if no cache answered.
+    pub fn learn(&mut self, roster: Roster, read: MonoTime, consistent: bool) {
+        self.facts.learn(roster, read, self.leases.names());
+        self.failures = 0;
+        self.assessment = self.last.map(|last| self.assess(last.started));
+        self.facts.doubt(self.assessment.as_ref(), consistent);
+    }
+
+    /// Nodes or Machines could not be read, so that there is no verdict.
+    pub(crate) fn facts_failed(&mut self, finished: MonoTime) {
+        if let Some(last) = &mut self.last {
+            self.failures = self.failures.saturating_add(1);
+            last.finished = finished;
+            last.outcome = ReadOutcome::Failed {
+                in_a_row: self.failures,
+            };
+        }
+    }
+
+    /// Whether the leases were read so long ago that they must be read again before a verdict.
+    pub fn is_outlived(&self, now: MonoTime) -> bool {
+        let (Some(seen), Some(last)) = (&self.assessment, &self.last) else {
+            return false;
+        };
+        now.since(last.started) > self.rules.pace.spacing(seen).max(FRESH)
+    }
+
+    /// Judges the last read and counts the verdict towards the thresholds.
+    pub fn conclude(&mut self) -> Option<Conclusion> {
+        let assessment = self.assessment.clone()?;
+        let verdict = match assessment.verdict(&self.rules.thresholds, &self.proof) {
+            Verdict::Outage if self.facts.are_outdated(&assessment, &self.proof) => {
+                Verdict::Undetermined(Doubt::FactsOutdated)
+            }
+            verdict => verdict,
+        };
+        let act = match verdict {
+            Verdict::Outage => {
+                self.outages = self.outages.saturating_add(1);
+                self.recoveries = 0;
+                (self.outages >= self.rules.failure_threshold).then_some(Aim::Protect)
+            }
+            Verdict::Healthy => {
+                self.recoveries = self.recoveries.saturating_add(1);
+                self.outages = 0;
+                (self.recoveries >= self.rules.success_threshold).then_some(Aim::Restore)
+            }
+            Verdict::Undetermined(_) => None,
+        };
+        let is_outage = verdict == Verdict::Outage;
+        if let Some(last) = &mut self.last
+            && let ReadOutcome::Read { counting, .. } = &mut last.outcome
+        {
+            *counting = is_outage && act.is_none();
+        }
+        let complete = self.proof.complete_at(assessment.period);
+        let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
+        Some(Conclusion {
+            verdict,
+            assessment,
+            provable,
+            act,
+        })
+    }
+
+    /// Whether the silence has to be proven or refuted.
+    pub fn suspect(&self) -> bool {
+        self.assessment.as_ref().is_some_and(Assessment::suspect)
+    }
+
+    /// The leases as seen so far.
+    pub fn leases(&self) -> &Heartbeats {
+        &self.leases
+    }
+
+    fn assess(&self, at: MonoTime) -> Assessment {
+        Assessment::new(
+            &self.leases,
+            &self.facts.roster,
+            &self.rules.thresholds,
+            self.protected,
+            at,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,492 @@
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rstest::rstest;
+
+use super::*;
+use crate::{
+    gardener::Machine,
+    prober::{candidates::PoolConditions, heartbeat::LeaseNames, verdict::Doubt},
+    shoot::{Lease, Node, RenewTime},
+};
+
+/// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
+const RULES: Rules = Rules {
+    thresholds: Thresholds {
+        grace: Duration::from_secs(40),
+        fraction: 0.6,
+    },
+    pace: Pace {
+        interval: Duration::from_secs(10),
+        jitter_factor: 0.0,
+        timeout: Duration::from_secs(5),
+    },
+    failure_threshold: 1,
+    success_threshold: 1,
+};
+
+fn at(seconds: f64) -> MonoTime {
+    MonoTime::from_nanos((seconds * 1e9).round() as i128)
+}
+
+fn seconds(moment: MonoTime) -> f64 {
+    moment.nanos() as f64 / 1e9
+}
+
+/// A watch over a shoot of three nodes that all renew in the same second.
+struct Shoot {
+    watch: Watch,
+    names: Vec<&'static str>,
+    /// Rises with every read, for somebody always writes.
+    revision: u64,
+    facts_read: usize,
+}
+
+impl Shoot {
+    fn new(rules: Rules) -> Self {
+        Self {
+            watch: Watch::new(rules),
+            names: vec!["a", "b", "c"],
+            revision: 10_000,
+            facts_read: 0,
+        }
+    }
+
+    /// Takes in a list of leases that were all last renewed at `renewed`.
+    fn list(&mut self, now: f64, renewed: i64) -> Taken {
+        self.revision += 1;
+        let names = self.names.iter();
+        let leases: Vec<Lease> = names
+            .map(|name| Lease {
+                name: (*name).into(),
+                uid: "u".into(),
+                resource_version: renewed as u64,
+                renew_time: Some(RenewTime::from_micros(renewed * 1_000_000)),
+                stamp: Some(renewed),
+                duration_seconds: Some(40),
+            })
+            .collect();
+        self.watch.observe(&LeaseSnapshot {
+            started: at(now),
+            finished: at(now),
+            date: Some(now.floor() as i64),
+            consistent: self.watch.request().consistent,
+            resource_version: self.revision,
+            leases: &leases,
+        })
+    }
+
+    fn learn(&mut self, now: f64) {
+        let leases = self.watch.leases().names().clone();
+        self.learn_of(&leases, now);
+    }
+
+    /// Learns what was read when there were these leases.
+    fn learn_of(&mut self, leases: &Arc<LeaseNames>, now: f64) {
+        let roster = Roster::new(leases, &self.nodes(), None, &PoolConditions::new());
+        self.watch.learn(roster, at(now), true);
+        self.facts_read += 1;
+    }
+
+    /// Learns which Machines there are.
+    fn learn_machines(&mut self, machines: &[Machine], now: f64, consistent: bool) {
+        let leases = self.watch.leases().names();
+        let pools = PoolConditions::new();
+        let roster = Roster::new(leases, &self.nodes(), Some(machines), &pools);
+        self.watch.learn(roster, at(now), consistent);
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        let names = self.names.iter();
+        names
+            .map(|name| Node {
+                name: (*name).into(),
+                ..Node::default()
+            })
+            .collect()
+    }
+
+    /// One whole probe.
+    fn probe(&mut self, now: f64, renewed: i64) -> Conclusion {
+        if self.list(now, renewed) == Taken::NeedsFacts {
+            self.learn(now);
+        }
+        self.watch.conclude().unwrap()
+    }
+
+    /// Probes when they are due, until the verdict; when that was, and the conclusion.
+    fn probe_until(&mut self, verdict: Verdict, from: f64, renewed: i64) -> (f64, Conclusion) {
+        let mut now = from;
+        for _ in 0..100 {
+            let conclusion = self.probe(now, renewed);
+            if conclusion.verdict == verdict {
+                return (now, conclusion);
+            }
+            now = self.due(now);
+        }
+        panic!("no {verdict:?} in 100 probes");
+    }
+
+    fn due(&self, now: f64) -> f64 {
+        seconds(self.watch.next(at(now), 0.0).at)
+    }
+}
+
+#[test]
+fn the_first_read_is_due_at_once() {
+    let shoot = Shoot::new(RULES);
+    let next = shoot.watch.next(at(7.0), 0.5);
+    assert_eq!((next.at, next.occasion), (at(7.0), Occasion::Interval));
+    assert!(shoot.watch.clone().conclude().is_none());
+}
+
+#[test]
+fn silence_is_acted_on_when_it_is_certain() {
+    let mut shoot = Shoot::new(RULES);
+    let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    assert_eq!(conclusion.act, Some(Aim::Protect));
+    // Renewed before 102 s, as far as stamp and Date tell.
+    assert!((130.0..=132.1).contains(&when), "{when}");
+    assert_eq!(shoot.facts_read, 1, "for the proof");
+}
+
+/// Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
+#[test]
+fn what_is_acted_on_is_known_since_the_proof_began() {
+    let mut shoot = Shoot::new(RULES);
+    let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    let read = seconds(shoot.watch.facts.read.unwrap());
+    let began = seconds(shoot.watch.proof.watched_since().unwrap());
+    assert!(read >= began, "read at {read}, {began} to {when}");
+}
+
+#[test]
+fn a_suspect_is_read_consistently_and_insistently() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(105.0, 100);
+    let calm = Request {
+        consistent: false,
+        limit: Duration::from_secs(5),
+        kept: Duration::from_secs(10) / 3,
+        patience: Duration::from_secs(5),
+        insist: false,
+    };
+    assert_eq!(shoot.watch.request(), calm);
+    shoot.probe(120.0, 100);
+    let suspicious = Request {
+        consistent: true,
+        limit: Duration::from_secs(10) / 3,
+        insist: true,
+        ..calm
+    };
+    assert_eq!(shoot.watch.request(), suspicious);
+    shoot.probe(121.0, 120);
+    assert_eq!(shoot.watch.request(), calm);
+}
+
+#[test]
+fn outages_are_counted_a_second_apart() {
+    let mut shoot = Shoot::new(Rules {
+        failure_threshold: 3,
+        ..RULES
+    });
+    let (first, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    assert_eq!(conclusion.act, None);
+    assert_eq!(
+        shoot.watch.next(at(first), 0.0),
+        Next {
+            at: at(first + 1.0),
+            occasion: Occasion::Count
+        }
+    );
+    assert_eq!(shoot.probe(first + 1.0, 100).act, None);
+    // A failure proves nothing either way: neither it nor the doubt that follows sets the count
+    // back.
+    shoot.watch.failed(at(first + 2.0), at(first + 2.0));
+    let doubtful = shoot.probe(first + 3.0, 100);
+    assert!(matches!(
+        doubtful.verdict,
+        Verdict::Undetermined(Doubt::Unproven(_))
+    ));
+    assert_eq!(doubtful.act, None);
+    let due = shoot.due(first + 3.0);
+    let (again, conclusion) = shoot.probe_until(Verdict::Outage, due, 100);
+    assert_eq!(conclusion.act, Some(Aim::Protect));
+    assert!(again >= first + 3.0 + 15.0, "proven anew at {again}");
+}
+
+#[test]
+fn health_sets_the_count_of_outages_back() {
+    let mut shoot = Shoot::new(Rules {
+        failure_threshold: 2,
+        ..RULES
+    });
+    let (first, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    let renewed = first as i64;
+    assert_eq!(shoot.probe(first + 1.0, renewed).verdict, Verdict::Healthy);
+    let due = shoot.due(first + 1.0);
+    let (second, conclusion) = shoot.probe_until(Verdict::Outage, due, renewed);
+    assert_eq!(conclusion.act, None);
+    assert_eq!(shoot.probe(second + 1.0, renewed).act, Some(Aim::Protect));
+}
+
+#[test]
+fn recoveries_are_counted_until_the_next_outage() {
+    let mut shoot = Shoot::new(Rules {
+        success_threshold: 2,
+        ..RULES
+    });
+    assert_eq!(shoot.probe(101.0, 100).act, None);
+    assert_eq!(shoot.probe(105.0, 100).act, Some(Aim::Restore));
+    let (first, _) = shoot.probe_until(Verdict::Outage, 115.0, 100);
+    assert_eq!(shoot.probe(first + 1.0, first as i64).act, None);
+    shoot
+        .watch
+        .throttled(at(first + 2.0), at(first + 2.0), None);
+    assert_eq!(shoot.due(first + 2.0), first + 12.0);
+    let second = shoot.probe(first + 12.0, first as i64 + 11);
+    assert_eq!(second.act, Some(Aim::Restore));
+}
+
+#[test]
+fn nodes_and_machines_are_read_when_they_matter() {
+    let mut shoot = Shoot::new(RULES);
+    let needs = |shoot: &mut Shoot, now: f64, renewed: i64| {
+        let taken = shoot.list(now, renewed);
+        if taken == Taken::NeedsFacts {
+            shoot.learn(now);
+        }
+        taken == Taken::NeedsFacts
+    };
+    assert!(!needs(&mut shoot, 100.0, 99), "all are fresh");
+    assert!(shoot.watch.facts.are_wanted(), "at start");
+    shoot.learn(100.0);
+    assert!(!shoot.watch.facts.are_wanted());
+    for now in [110, 120, 130, 170] {
+        assert!(
+            !needs(&mut shoot, now.into(), i64::from(now) - 1),
+            "healthy"
+        );
+    }
+    shoot.names.push("d");
+    assert!(!needs(&mut shoot, 180.0, 179));
+    assert!(shoot.watch.facts.are_wanted(), "a name came");
+    shoot.learn(180.0);
+    shoot.names.remove(0);
+    assert!(!needs(&mut shoot, 181.0, 179));
+    assert!(!shoot.watch.facts.are_wanted(), "a name went");
+    assert!(!needs(&mut shoot, 190.0, 189));
+    shoot.watch.facts.need();
+    assert!(needs(&mut shoot, 200.0, 199), "they could not be read");
+    assert!(!needs(&mut shoot, 220.0, 199), "silent, but they are fresh");
+    assert!(needs(&mut shoot, 223.0, 199), "older than the proof");
+    for now in (226..283).step_by(3) {
+        assert!(!needs(&mut shoot, now.into(), 199), "read since it began");
+    }
+    assert!(needs(&mut shoot, 283.0, 199), "a minute old, and silent");
+    assert!(!needs(&mut shoot, 286.0, 199), "once a minute");
+    assert!(!needs(&mut shoot, 400.0, 399), "old, but nothing is silent");
+    assert!(needs(&mut shoot, 420.0, 399), "turned silent");
+}
+
+/// Whatever came in between may have taken long.
+#[test]
+fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.list(105.0, 100);
+    let before = shoot.watch.leases().names().clone();
+    shoot.names.push("d");
+    shoot.list(107.0, 100);
+    shoot.learn_of(&before, 106.0);
+    assert!(shoot.watch.facts.are_wanted());
+    shoot.learn(108.0);
+    assert!(!shoot.watch.facts.are_wanted());
+}
+
+/// Its Node may be another.
+#[test]
+fn a_lease_that_is_new_under_its_name_has_nodes_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.list(105.0, 100);
+    shoot.learn(105.0);
+    shoot.list(118.0, 100);
+    assert!(shoot.watch.suspect());
+    // A consistent list is older than the one before: a restored etcd.
+    shoot.revision -= 100;
+    assert_eq!(shoot.list(119.0, 100), Taken::NeedsFacts);
+    shoot.learn(110.0);
+    assert!(shoot.watch.facts.are_wanted(), "they were asked for before");
+    shoot.learn(120.0);
+    assert!(!shoot.watch.facts.are_wanted());
+}
+
+/// Lists of Nodes may take long, and leases may come all the while.
+#[test]
+fn leases_that_come_keep_no_outage_from_being_proven() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(105.0, 100);
+    let before = shoot.watch.leases().names().clone();
+    let mut now = shoot.due(105.0);
+    let mut joined = ["d", "e", "f", "g", "h", "i"].into_iter().cycle();
+    let mut learnt = false;
+    loop {
+        // One comes, and the one that came before it goes.
+        shoot.names.truncate(3);
+        shoot.names.extend(joined.next());
+        let suspect = shoot.watch.suspect();
+        if shoot.list(now, 100) == Taken::NeedsFacts {
+            assert!(
+                !suspect || !learnt,
+                "no lease that comes has them read for a verdict"
+            );
+            shoot.learn_of(&before, now);
+            learnt = true;
+        }
+        if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {
+            break;
+        }
+        now = shoot.due(now);
+    }
+    assert!((130.0..=132.1).contains(&now), "{now}");
+    assert!(shoot.watch.facts.are_wanted(), "when there is time");
+}
+
+fn machine(node: &str) -> Machine {
+    Machine {
+        metadata: ObjectMeta {
+            labels: Some([("node".to_owned(), node.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        phase: None,
+    }
+}
+
+#[test]
+fn machines_that_leave_no_candidate_are_read_again_consistently() {
+    let mut shoot = Shoot::new(RULES);
+    assert_eq!(shoot.probe(100.0, 99).verdict, Verdict::Healthy);
+    shoot.learn_machines(&[], 100.0, false);
+    assert_eq!(
+        shoot.watch.facts.doubted(),
+        Some(Duration::ZERO),
+        "a cache's word"
+    );
+    let none = Verdict::Undetermined(Doubt::NoCandidates);
+    assert_eq!(shoot.probe(110.0, 109).verdict, none);
+    for pause in [10, 20, 40, 80, 160, 300, 300] {
+        shoot.learn_machines(&[machine("z")], 110.0, true);
+        assert_eq!(
+            shoot.watch.facts.doubted(),
+            Some(Duration::from_secs(pause))
+        );
+        assert!(shoot.watch.facts.are_wanted());
+    }
+    let taken = shoot.list(120.0, 119);
+    assert_eq!(taken, Taken::Ready, "no verdict waits for them");
+    shoot.learn_machines(&["a", "b", "c"].map(machine), 120.0, true);
+    assert_eq!(shoot.watch.facts.doubted(), None);
+    assert!(!shoot.watch.facts.are_wanted());
+    assert_eq!(shoot.probe(130.0, 129).verdict, Verdict::Healthy);
+}
+
+#[test]
+fn a_cached_list_that_lacks_a_machine_is_read_again_consistently() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    shoot.learn_machines(&[machine("a")], 100.0, false);
+    assert_eq!(shoot.watch.facts.doubted(), Some(Duration::ZERO));
+    shoot.learn_machines(&[machine("a")], 101.0, true);
+    assert_eq!(
+        shoot.watch.facts.doubted(),
+        None,
+        "two nodes really have none"
+    );
+}
+
+/// Nobody could be heard in that time, in which machines may have been taken down.
+#[test]
+fn facts_from_before_a_time_without_writes_are_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    let mut now = shoot.due(100.0);
+    while now < 160.0 {
+        shoot.revision -= 1;
+        shoot.probe(now, 99);
+        now = shoot.due(now);
+    }
+    assert_eq!(shoot.facts_read, 1);
+    assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+    shoot.learn(now);
+    let (first, _) = shoot.probe_until(Verdict::Outage, shoot.due(now), 99);
+    assert_eq!(shoot.facts_read, 2);
+    assert!(first >= now + 15.0, "{first}, {now}");
+}
+
+/// The leases are read while Nodes and Machines are, so the proof may be there before they are.
+#[rstest]
+#[case::asked_for_before_the_silence(110.0, None)]
+#[case::a_minute_old(148.0, Some(215.0))]
+fn facts_that_come_late_are_not_acted_on(#[case] read: f64, #[case] came: Option<f64>) {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(105.0, 100);
+    let mut now = shoot.due(105.0);
+    while now < came.unwrap_or(160.0) {
+        shoot.list(now, 100);
+        now = shoot.due(now);
+    }
+    shoot.learn(read);
+    let late = shoot.watch.conclude().unwrap();
+    assert_eq!(late.verdict, Verdict::Undetermined(Doubt::FactsOutdated));
+    assert_eq!(late.act, None);
+    assert_eq!(shoot.list(now, 100), Taken::NeedsFacts);
+    shoot.learn(now);
+    assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);
+}
+
+#[test]
+fn leases_that_were_read_long_ago_are_read_again_even_if_they_were_fresh() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    assert!(!shoot.watch.suspect());
+    // A third of the period of 10 s.
+    assert!(!shoot.watch.is_outlived(at(103.0)));
+    assert!(shoot.watch.is_outlived(at(104.0)));
+}
+
+#[test]
+fn unreadable_nodes_are_asked_for_ever_more_seldom() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    shoot.names.push("d");
+    let mut now = 120.0;
+    for pause in [1.0, 2.0, 4.0, 8.0] {
+        assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+        shoot.watch.facts_failed(at(now));
+        assert_eq!(shoot.due(now), now + pause);
+        now += pause;
+    }
+    assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+    shoot.learn(now);
+    shoot.watch.failed(at(now), at(now));
+    assert_eq!(shoot.due(now), now + 1.0);
+}
+
+#[test]
+fn a_stale_cache_is_read_again() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    shoot.revision -= 10;
+    assert_eq!(shoot.list(110.0, 98), Taken::ReadAgain);
+}
+
+#[test]
+fn a_restored_etcd_has_the_proof_start_anew() {
+    let mut shoot = Shoot::new(RULES);
+    let (first, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    shoot.revision -= 100;
+    let next = shoot.probe(first + 3.0, 100);
+    assert!(matches!(
+        next.verdict,
+        Verdict::Undetermined(Doubt::Unproven(_))
+    ));
+}

@@ -1,0 +1,9 @@
+//! What is done about a cluster and its dependents: pure, with time as an argument.
+
+pub mod attempt;
+pub mod debts;
+pub mod flow;
+pub mod machine;
+pub mod plan;
+pub mod scale_error;
+pub mod treatment;

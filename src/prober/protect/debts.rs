@@ -1,0 +1,404 @@
+//! What one cluster's dependents are owed, and what is known of them.
+
+mod given_up;
+mod problem;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+pub use self::problem::Problem;
+use self::{given_up::Unscalable, problem::left_behind};
+use crate::prober::{
+    flow::{Task, What},
+    plan::{Aim, Memory, Observed, Record, Settled, Step},
+};
+use crate::{
+    api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
+    cluster::{Dependent, Scale},
+    runtime::seed::REQUEST_LIMIT,
+};
+
+/// A write that was given up, by this process or by one before, may come about for this long after the
+/// seed has answered again. Within [`REQUEST_LIMIT`] an API server lets go of it; an etcd that hung, and
+/// answers again, has then long done what it was asked to meanwhile.
+const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
+
+/// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
+/// although the policy does not name them any more.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+pub struct Debts {
+    entries: BTreeMap<DependentRef, Entry>,
+    /// A write may still come about that was given up.
+    doubt: Option<Doubt>,
+}
+
+/// How long what is seen may change by a write that was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Hash)]
+enum Doubt {
+    /// The seed has not answered since.
+    Unanswered,
+    /// Until then: what flows see that began before does not count.
+    Until(Instant),
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+struct Entry {
+    dependent: Dependent,
+    memory: Memory,
+    problem: Option<Problem>,
+    /// A policy asks for it to be handled.
+    asked: bool,
+    /// The policy that applies names it, asked for or not: nobody asks for any while the cluster is let
+    /// go.
+    named: bool,
+    /// It has been seen, so that a mark on it is known of: the process before may have ended
+    /// between a write and its report, and what was given up may come about later.
+    looked_at: bool,
+    /// When it was found scaled up by somebody else and taken down again.
+    contended: Vec<Instant>,
+    /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
+    waiting: Option<(Aim, Instant)>,
+    /// Since when the `initialDelay` of the restore under way has been running. It is not recalled after a
+    /// restart.
+    delayed: Option<Instant>,
+    /// It is not asked for, and cannot be scaled.
+    unscalable: Option<Unscalable>,
+}
+
+impl Debts {
+    /// What an earlier run of the operator has left behind.
+    pub fn recall(status: &ClusterHealthStatus) -> Self {
+        let entries = status.dependents.iter().map(|known| {
+            let scale = Scale {
+                level: u32::try_from(known.level).unwrap_or(0),
+                initial_delay: known.initial_delay.get(),
+                timeout: known.timeout.get(),
+            };
+            let dependent = Dependent {
+                reference: known.r#ref.clone(),
+                optional: true,
+                up: scale,
+                down: scale,
+            };
+            let entry = Entry {
+                memory: Memory {
+                    owed: known.owed,
+                    replicas: known.recorded_replicas,
+                },
+                ..Entry::new(dependent)
+            };
+            (known.r#ref.clone(), entry)
+        });
+        Self {
+            entries: entries.collect(),
+            doubt: None,
+        }
+    }
+
+    /// Adopts the dependents of a policy. Those that it does not name stay as long as they are
+    /// owed something, or may be.
+    pub fn adopt(&mut self, dependents: &[Dependent]) {
+        self.reset_delays();
+        let mut before = std::mem::take(&mut self.entries);
+        for dependent in dependents {
+            let known = before.remove(&dependent.reference);
+            let mut entry = known.unwrap_or_else(|| Entry::new(dependent.clone()));
+            entry.dependent = dependent.clone();
+            entry.asked = true;
+            entry.set_unscalable(None);
+            self.entries.insert(dependent.reference.clone(), entry);
+        }
+        for (reference, mut entry) in before {
+            if entry.memory.owed || !entry.looked_at || entry.is_given_up() {
+                entry.asked = false;
+                // Nobody insists on it any more.
+                entry.dependent.optional = true;
+                if !entry.memory.owed && !entry.is_given_up() {
+                    entry.problem = None;
+                }
+                self.entries.insert(reference, entry);
+            }
+        }
+    }
+
+    /// Takes up which the policy that applies names, or may name.
+    pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
+        for (reference, entry) in &mut self.entries {
+            entry.set_named(names(reference));
+        }
+    }
+
+    /// Whether every dependent has been seen, so that no mark can be unknown.
+    pub fn is_looked_at(&self) -> bool {
+        self.entries.values().all(|entry| entry.looked_at)
+    }
+
+    /// When a flow may begin at the earliest for what it sees to count, if a write may come about before
+    /// that was given up.
+    pub fn doubt(&self) -> Option<Instant> {
+        match self.doubt {
+            Some(Doubt::Until(until)) => Some(until),
+            Some(Doubt::Unanswered) | None => None,
+        }
+    }
+
+    /// A flow begins.
+    pub fn begin(&mut self, now: Instant) {
+        if self.doubt().is_some_and(|until| now >= until) {
+            self.doubt = None;
+        }
+    }
+
+    /// Whether any dependent is owed its replicas.
+    pub fn owes(&self) -> bool {
+        self.entries.values().any(|entry| entry.memory.owed)
+    }
+
+    /// Whether this one is, and how many, if that is known.
+    pub fn owed(&self, dependent: &DependentRef) -> Option<Option<i32>> {
+        let memory = self.entries.get(dependent)?.memory;
+        memory.owed.then_some(memory.replicas)
+    }
+
+    /// The dependents that are handled with this aim, and what is known of them: nothing is taken that no
+    /// policy asks for, and what is hopeless comes back last.
+    pub fn tasks(&self, aim: Aim) -> Vec<Task> {
+        let entries = self.entries.values();
+        entries
+            .filter(|entry| entry.asked || aim != Aim::Protect)
+            .map(|entry| {
+                let mut dependent = entry.dependent.clone();
+                if entry.is_passed_by() {
+                    dependent.up.level = u32::MAX;
+                }
+                let waiting = entry.waiting.filter(|(of, _)| *of == aim);
+                Task {
+                    dependent,
+                    memory: entry.memory,
+                    waited: waiting.map(|(_, since)| since),
+                    delayed: entry.delayed,
+                }
+            })
+            .collect()
+    }
+
+    /// What is remembered of a dependent, if it is known.
+    pub fn memory(&self, dependent: &DependentRef) -> Option<Memory> {
+        Some(self.entries.get(dependent)?.memory)
+    }
+
+    /// Somebody may have written what is not known of, or given it up: each has to be looked at, when
+    /// that cannot come about any more.
+    pub fn distrust(&mut self) {
+        self.doubt = Some(Doubt::Unanswered);
+        for entry in self.entries.values_mut() {
+            entry.looked_at = false;
+        }
+    }
+
+    /// What is restored from now on is restored for another reason: its delays begin anew.
+    pub fn reset_delays(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.delayed = None;
+        }
+    }
+
+    /// Why this dependent is not where it should be.
+    pub fn problem(&self, dependent: &DependentRef) -> Option<&Problem> {
+        self.entries.get(dependent)?.problem.as_ref()
+    }
+
+    /// Why dependents are not where they should be.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let entries = self.entries.values();
+        entries.filter_map(|entry| entry.problem.as_ref())
+    }
+
+    /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
+    /// scaled one that the policy has just ceased to name. Of what is `held` as it is nothing is given up.
+    pub fn note(&mut self, dependent: &Dependent, what: &What, held: bool, now: Instant) {
+        let reference = &dependent.reference;
+        let gave_up = what.has_given_up();
+        // What is waited for may be marked without being known to be owed.
+        let seen = matches!(what, What::Did(..) | What::Settled(..) | What::Late(_));
+        let counts = seen && self.doubt.is_none();
+        match self.doubt {
+            _ if gave_up => self.doubt = Some(Doubt::Unanswered),
+            Some(Doubt::Unanswered) if seen => self.doubt = Some(Doubt::Until(now + DOUBT)),
+            _ => {}
+        }
+        let entry = self
+            .entries
+            .entry(reference.clone())
+            .or_insert_with(|| Entry::new(dependent.clone()));
+        entry.set_unscalable(match what {
+            What::Failed(error, None) if !entry.asked => entry.after_failure(error, held, now),
+            _ => None,
+        });
+        entry.looked_at = counts || entry.looked_at && !gave_up;
+        match what {
+            What::Did(Step::ScaleDown { .. }, _) => entry.waiting = Some((Aim::Protect, now)),
+            What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
+            What::Waiting(aim, _) => entry.waiting = Some((*aim, now)),
+            What::Settled(..) => entry.waiting = None,
+            What::Did(..)
+            | What::Delayed
+            | What::Late(_)
+            | What::Failed(..)
+            | What::Interrupted(_) => {}
+        }
+        entry.delayed = match what {
+            What::Delayed => entry.delayed.or(Some(now)),
+            // It is still to be scaled up.
+            What::Settled(Settled::Seen { marked: true }, _)
+            | What::Failed(..)
+            | What::Interrupted(_) => entry.delayed,
+            What::Did(..) | What::Settled(..) | What::Waiting(..) | What::Late(_) => None,
+        };
+        match what {
+            What::Did(step, found) => {
+                if taken_again(*step, found.as_ref()) {
+                    entry.contended.push(now);
+                }
+                entry.problem = entry.contention(now);
+                entry.memory = after(*step, found.as_ref(), entry.memory);
+            }
+            What::Settled(settled, found) => {
+                entry.problem = match settled {
+                    Settled::Down => entry.contention(now),
+                    Settled::Seen { marked: true } => entry.problem.take(),
+                    _ => left_behind(*settled, found.as_ref(), entry.memory, reference),
+                };
+                entry.memory = settle(*settled, found.as_ref(), entry.memory);
+            }
+            What::Late(timeout) => {
+                let is_protected = matches!(entry.waiting, Some((Aim::Protect, _)));
+                let why = is_protected.then(|| entry.contention(now)).flatten();
+                entry.problem = why.or_else(|| {
+                    Some(Problem {
+                        dependent: reference.clone(),
+                        reason: "ScalingLate",
+                        message: format!("{reference} was not scaled within {timeout:?}"),
+                    })
+                });
+            }
+            What::Failed(_, None) if entry.is_given_up() => entry.give_up(now),
+            What::Failed(error, begun) => {
+                if let Some(begun) = begun {
+                    entry.memory = begin(begun.step, entry.memory);
+                }
+                entry.problem = Some(Problem {
+                    dependent: reference.clone(),
+                    reason: error.reason(),
+                    message: format!("{reference}: {error}"),
+                });
+            }
+            What::Interrupted(begun) => entry.memory = begin(begun.step, entry.memory),
+            // What is to be gone carries the mark already.
+            What::Waiting(Aim::Protect, found) => {
+                entry.memory = settle(Settled::Down, found.as_ref(), entry.memory);
+            }
+            What::Waiting(..) | What::Delayed => {}
+        }
+        if entry.is_forgettable() {
+            self.entries.remove(reference);
+        }
+    }
+
+    /// As ClusterHealth lists it: enough to restore all of it when the policy is gone.
+    pub fn status(&self) -> Vec<DependentStatus> {
+        let entries = self.entries.values();
+        entries
+            .map(|entry| DependentStatus {
+                r#ref: entry.dependent.reference.clone(),
+                recorded_replicas: entry.memory.replicas,
+                owed: entry.memory.owed,
+                level: i32::try_from(entry.dependent.up.level).unwrap_or(i32::MAX),
+                initial_delay: written(entry.dependent.up.initial_delay),
+                timeout: written(entry.dependent.up.timeout),
+            })
+            .collect()
+    }
+}
+
+impl Entry {
+    fn new(dependent: Dependent) -> Self {
+        Self {
+            dependent,
+            memory: Memory::default(),
+            problem: None,
+            asked: false,
+            named: false,
+            looked_at: false,
+            contended: Vec::new(),
+            waiting: None,
+            delayed: None,
+            unscalable: None,
+        }
+    }
+
+    /// Whether nobody has any use for it: no policy asks for it, nothing is owed to it, and there is
+    /// nothing to tell.
+    fn is_forgettable(&self) -> bool {
+        !self.asked && self.looked_at && !self.memory.owed && self.problem.is_none()
+    }
+}
+
+/// Whether somebody had scaled it up although it was marked.
+fn taken_again(step: Step, found: Option<&Observed>) -> bool {
+    let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
+    scaled_up && matches!(step, Step::ScaleDown { .. })
+}
+
+/// After a step that may have been written, in part or in full. What may have been taken is owed
+/// until it has been seen back; what may have been given back is not forgotten before it is seen.
+fn begin(step: Step, memory: Memory) -> Memory {
+    let replicas = match step {
+        Step::ScaleDown { from } => from,
+        Step::ScaleUp { to } => to,
+        Step::DropMarkAndRecord | Step::DropMark | Step::Wait | Step::Nothing(_) => return memory,
+    };
+    Memory {
+        owed: true,
+        replicas: Some(replicas),
+    }
+}
+
+/// After a step that was carried out.
+fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Memory {
+    match step {
+        Step::DropMark => Memory::default(),
+        Step::DropMarkAndRecord => Memory {
+            replicas: found.map(|found| found.replicas),
+            ..memory
+        },
+        _ => begin(step, memory),
+    }
+}
+
+fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory {
+    match settled {
+        Settled::Down | Settled::Seen { marked: true } => Memory {
+            owed: true,
+            replicas: match found.map(|found| &found.record) {
+                Some(Record::Replicas(replicas)) => Some(*replicas),
+                _ => memory.replicas,
+            },
+        },
+        // It was paid by somebody else.
+        Settled::Seen { marked: false }
+        | Settled::Up
+        | Settled::NotOurs
+        | Settled::Missing
+        | Settled::Released
+        | Settled::Ignored { .. } => Memory::default(),
+    }
+}
+
+fn written(duration: Duration) -> api::Duration {
+    api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

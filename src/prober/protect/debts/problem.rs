@@ -1,0 +1,96 @@
+//! Why a dependent is not where it should be, and what to do about it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Entry;
+use crate::{
+    api::DependentRef,
+    prober::{
+        plan::{IGNORE, Memory, Observed, Record, Settled},
+        scale_error::{SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN},
+    },
+};
+
+/// Somebody who scales a protected dependent up more often than this ...
+const CONTENDED: usize = 3;
+/// ... within this time is reported.
+const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
+/// ... for this reason.
+const CONTENTION: &str = "Contended";
+/// Why a dependent is not where it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// The dependent.
+    pub dependent: DependentRef,
+    /// CamelCase, for conditions.
+    pub reason: &'static str,
+    /// For people: names the dependent and the remedy.
+    pub message: String,
+}
+
+impl Problem {
+    /// Whether the message has words of the seed, which may be others each time.
+    pub fn quotes_the_seed(&self) -> bool {
+        [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
+    }
+
+    /// Whether somebody scales the dependent up again and again.
+    pub fn is_contention(&self) -> bool {
+        self.reason == CONTENTION
+    }
+}
+
+impl Entry {
+    /// That somebody keeps scaling it up.
+    pub(super) fn contention(&mut self, now: Instant) -> Option<Problem> {
+        self.contended
+            .retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
+        let times = self.contended.len();
+        (times > CONTENDED).then(|| Problem {
+            dependent: self.dependent.reference.clone(),
+            reason: CONTENTION,
+            message: format!(
+                "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
+                 zero again each time: find out by whom, or take it out of the operator's hands \
+                 with the annotation {IGNORE}=true",
+                self.dependent.reference,
+                CONTENDED_WITHIN.as_secs() / 60
+            ),
+        })
+    }
+}
+
+/// What is at zero and not restored, since somebody else has seen to it.
+pub(super) fn left_behind(
+    settled: Settled,
+    found: Option<&Observed>,
+    memory: Memory,
+    reference: &DependentRef,
+) -> Option<Problem> {
+    let recorded = match found.map(|found| &found.record) {
+        Some(Record::Replicas(replicas)) => Some(*replicas),
+        _ => memory.replicas,
+    };
+    let at_zero = found.is_none_or(|found| found.replicas == 0);
+    let (reason, why) = match settled {
+        Settled::NotOurs | Settled::Seen { marked: false } if memory.owed && at_zero => {
+            ("MarkRemoved", "its mark was removed by somebody else")
+        }
+        Settled::Ignored { at_zero: true } if memory.owed || recorded.is_some() => {
+            ("IgnoredAtZero", "it says ignore-scaling")
+        }
+        _ => return None,
+    };
+    let replicas = recorded.unwrap_or(1);
+    Some(Problem {
+        dependent: reference.clone(),
+        reason,
+        message: format!(
+            "{reference} is at 0 replicas and is not restored, since {why}; to have it back: \
+             kubectl scale {} --replicas={replicas} in the cluster's namespace",
+            reference.kubectl_name()
+        ),
+    })
+}

@@ -1,0 +1,171 @@
+//! What has to come about for one dependent, step by step: delay, write, wait, deadline.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Ending, Task, What};
+use crate::{
+    api::Restore,
+    cluster::{Dependent, Scale},
+    prober::{
+        attempt::Begun,
+        plan::{self, Aim, Observed, Refusal, Step},
+        scale_error::ScaleError,
+    },
+};
+
+/// One dependent on its way to where it belongs: no client, no task.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Steps {
+    task: Task,
+    aim: Aim,
+    restore: Restore,
+    /// What is waited for before anything is scaled. Until then it is only looked at.
+    delay: Option<Duration>,
+    timeout: Duration,
+    deadline: Option<Instant>,
+}
+
+/// How a dependent's way goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It is looked at again at once,
+    AtOnce,
+    /// after so long,
+    After(Duration),
+    /// or now and then, until the deadline at most.
+    Look {
+        /// Something has just been scaled, so that it is soon seen.
+        written: bool,
+        /// When it is late.
+        deadline: Instant,
+    },
+    /// It is over.
+    Ended(Ending),
+}
+
+impl Steps {
+    /// Brings a dependent to where this aim wants it.
+    pub(super) fn new(task: Task, (aim, restore): (Aim, Restore)) -> Self {
+        let dependent = &task.dependent;
+        let scale = match aim {
+            Aim::Protect => dependent.down,
+            Aim::Restore => dependent.up,
+            // Nothing is scaled, so there is nothing to wait for.
+            Aim::Release | Aim::Look => Scale {
+                initial_delay: Duration::ZERO,
+                ..dependent.up
+            },
+        };
+        Self {
+            task,
+            aim,
+            restore,
+            delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
+            timeout: scale.timeout,
+            deadline: None,
+        }
+    }
+
+    pub(super) fn dependent(&self) -> &Dependent {
+        &self.task.dependent
+    }
+
+    /// Whether it is only looked at, and not written.
+    pub(super) fn only_looks(&self) -> bool {
+        self.delay.is_some()
+    }
+
+    /// The step for what is there.
+    ///
+    /// # Errors
+    ///
+    /// If what is there forbids one.
+    pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, Refusal> {
+        let optional = self.task.dependent.optional;
+        plan::step(self.aim, optional, self.restore, found, self.task.memory)
+    }
+
+    /// A step was carried out, unless it [only looks](Self::only_looks): what is to be told of it,
+    /// and how it goes on.
+    pub(super) fn carried_out(
+        &mut self,
+        step: Step,
+        found: Option<Observed>,
+        now: Instant,
+    ) -> (Vec<What>, Next) {
+        let mut told = Vec::new();
+        match step {
+            Step::Nothing(settled) => {
+                told.push(What::Settled(settled, found));
+                return (told, Next::Ended(Ending::Complete));
+            }
+            Step::Wait => {
+                if self.deadline.is_none() && self.task.waited.is_none() {
+                    told.push(What::Waiting(self.aim, found));
+                }
+            }
+            // It was only looked at: what scales comes after the delay, the rest at once.
+            Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
+                let delay = self.delay.take().unwrap_or_default();
+                let elapsed = match (step, self.task.delayed) {
+                    (Step::ScaleUp { .. }, Some(since)) => now.saturating_duration_since(since),
+                    (Step::ScaleUp { .. }, None) => {
+                        told.push(What::Delayed);
+                        Duration::ZERO
+                    }
+                    // Before a scale-down the outage has to last for all of the delay.
+                    _ => Duration::ZERO,
+                };
+                return (told, Next::After(delay.saturating_sub(elapsed)));
+            }
+            Step::DropMarkAndRecord | Step::DropMark if self.delay.is_some() => {
+                self.delay = None;
+                return (told, Next::AtOnce);
+            }
+            Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
+                self.task.memory.owed = true;
+                told.push(What::Did(step, found));
+            }
+            Step::DropMarkAndRecord | Step::DropMark => told.push(What::Did(step, found)),
+        }
+        let deadline = match (self.deadline, step, self.task.waited) {
+            (Some(deadline), ..) => deadline,
+            // However often flows fail and are begun anew meanwhile.
+            (None, Step::Wait, Some(since)) => since + self.timeout,
+            (None, ..) => now + self.timeout,
+        };
+        self.deadline = Some(deadline);
+        if now >= deadline {
+            told.push(What::Late(self.timeout));
+            return (told, Next::Ended(Ending::Complete));
+        }
+        let written = matches!(step, Step::ScaleDown { .. } | Step::ScaleUp { .. });
+        (told, Next::Look { written, deadline })
+    }
+
+    /// A step could not be carried out: how it ends. The step is given if it may have been written.
+    pub(super) fn failed(&self, error: &ScaleError, begun: Option<Begun>) -> Ending {
+        if begun.is_none() && !self.task.memory.owed && self.passes(error) {
+            Ending::Complete
+        } else if error.is_about_the_attempt() {
+            Ending::Stuck
+        } else {
+            Ending::Refused
+        }
+    }
+
+    /// Whether a scale-up goes on without a dependent to which nothing is known to be owed: what was
+    /// never taken, and will not be there or readable soon, must not keep others at zero.
+    fn passes(&self, error: &ScaleError) -> bool {
+        let is_refused = matches!(
+            error,
+            ScaleError::Refused(Refusal::Missing) | ScaleError::Forbidden { .. }
+        );
+        self.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,412 @@
+//! All that is decided about one cluster: what it is told goes in, what is to be done comes out.
+//!
+//! It has no client, no task and no clock, so that a model can explore it. The loop around it reads,
+//! writes and waits, and tells it what has come of that.
+
+mod evidence;
+mod flows;
+mod objects;
+
+use std::{
+    hash::{Hash, Hasher},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use self::flows::{Flows, SELDOM, Wanted};
+use crate::prober::{
+    debts::{Debts, Problem},
+    flow::{Ending, FlowEvent, FlowPlan},
+    plan::Aim,
+    report::{Finding, HeldBack},
+    since::Since,
+    treatment::{ClusterObject, Treatment},
+    watch::Conclusion,
+};
+use crate::{
+    api::{ClusterHealthStatus, Mode, Protection},
+    checks::Trigger,
+    cluster::{Dependent, Settings},
+    util::now::Now,
+};
+
+/// Something that the cluster's loop has learnt.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// What the index says of the cluster and its policy, at first and whenever it changes.
+    Objects(ClusterObject),
+    /// The leases were read, or could not be, by the settings that are in force; and what the checks have
+    /// come to by then.
+    Leases(Leases<'a>, CheckResults),
+    /// The checks have come to something else, or are others.
+    Checks(CheckResults),
+    /// The flow has done something, or met it.
+    Flow(&'a FlowEvent),
+    /// The flow has ended.
+    FlowEnded(Ending),
+    /// The flow has ended by a defect: nobody knows what it wrote last.
+    FlowLost,
+    /// It is [time](ClusterMachine::due).
+    Time,
+    /// The process is to end.
+    ShutDown,
+}
+
+/// What a read of the leases has come to.
+#[derive(Clone, Copy, Debug)]
+pub enum Leases<'a> {
+    /// They were judged.
+    Judged(&'a Conclusion),
+    /// They were not.
+    Unread {
+        /// Why, in CamelCase.
+        reason: &'static str,
+        /// Why: names the object and the remedy.
+        message: &'a str,
+        /// What the API server did about it.
+        server: Server,
+    },
+}
+
+/// Whether an API server from which no evidence came is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// It answered, if with nothing usable.
+    Answers,
+    /// It does not answer, or not as one that is up does.
+    Silent,
+    /// It could not be asked.
+    Unasked,
+}
+
+/// What the checks of a cluster have come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckResults {
+    /// Those with the role Trigger.
+    pub trigger: Trigger,
+    /// Why the first Gate that does not pass does not.
+    pub gate: Option<String>,
+}
+
+/// Something that is to be done about the flow, before anything else is learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Begin this one; there is none under way.
+    Start(Box<FlowPlan>),
+    /// The one under way may go on until then.
+    Extend(Instant),
+    /// The one under way is to end between two requests.
+    Withdraw,
+    /// The one under way is to end, though not in the midst of a step.
+    Finish,
+    /// Tell what the flow did to a dependent has changed about it.
+    Tell(Box<Noted>),
+}
+
+/// What was known of a dependent before the flow did something to it, or met it, and what is known now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Noted {
+    /// Why it was not where it should be.
+    pub problem_before: Option<Problem>,
+    /// Why it is not.
+    pub problem: Option<Problem>,
+    /// How many replicas it was owed, if any and if that was known.
+    pub owed_before: Option<Option<i32>>,
+    /// How many it is owed.
+    pub owed: Option<Option<i32>>,
+}
+
+/// One cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterMachine {
+    /// The process runs with `--dry-run`.
+    dry_run: bool,
+    presence: ClusterObject,
+    treatment: Treatment,
+    /// By which the cluster was probed last; by these a protected one is let go when the policy is
+    /// gone.
+    last: Option<Arc<Settings>>,
+    /// The dependents, what they are owed, and the flow.
+    flows: Flows,
+    evidence: Evidence,
+    start: Start,
+    /// When the marks of a Cluster that is gone are given up.
+    give_up_at: Option<Instant>,
+    is_ending: bool,
+    told: Told,
+    effects: Vec<Effect>,
+}
+
+/// What is known of the shoot by now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Evidence {
+    /// What the last read of the leases asks for.
+    asked: Option<Aim>,
+    /// How many reads in a row an API server that is being hibernated has not answered, and since
+    /// when.
+    unanswered: Option<(u32, Instant)>,
+}
+
+/// From when on something is scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Start {
+    act_from: Instant,
+    /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
+    at_once: bool,
+}
+
+/// What people are told, which decides nothing but whether a Trigger was acted on.
+#[derive(Clone, Debug)]
+struct Told {
+    finding: Finding,
+    held_back: Option<HeldBack>,
+    probed: Option<Timestamp>,
+    /// Since when the dependents are scaled down, or not all back.
+    protected_since: Option<Since>,
+}
+
+impl ClusterMachine {
+    /// Goes on from what an earlier run has left in the ClusterHealth, if anything, with a cluster of
+    /// which the index says this. `at_once` tells that the cluster was there before the operator, so that
+    /// the policy's initialDelay does not apply.
+    pub fn recall(
+        known: Option<&ClusterHealthStatus>,
+        presence: ClusterObject,
+        (dry_run, at_once): (bool, bool),
+        now: Now,
+    ) -> Self {
+        let mut flows = Flows::recall(known);
+        let protected_since = known.filter(|_| flows.debts.owes()).map(|known| {
+            let since = known.protected_since.as_ref();
+            since.map_or(now.into(), |since| Since::of(since.0, now))
+        });
+        if let ClusterObject::There(assignment) = &presence
+            && let policy = assignment.selected.as_ref().or(assignment.former.as_ref())
+            && let Some(Ok(settings)) = policy.map(|it| &it.settings)
+            && (known.is_none() || assignment.selected.is_none())
+        {
+            // No record tells what may be marked, or it may be older than the mark, and nobody selects
+            // the cluster, by whom it would be looked at. One that is not probed is looked at all the same.
+            flows.debts.adopt(&settings.dependents);
+        }
+        Self {
+            dry_run,
+            presence,
+            treatment: Treatment::Idle(Finding::Pending),
+            last: None,
+            flows,
+            evidence: Evidence::default(),
+            start: Start {
+                act_from: now.mono,
+                at_once,
+            },
+            give_up_at: None,
+            is_ending: false,
+            told: Told {
+                finding: Finding::Pending,
+                held_back: None,
+                probed: None,
+                protected_since,
+            },
+            effects: Vec::new(),
+        }
+    }
+
+    /// The process before may have written what nobody knows of, or given it up.
+    pub fn distrust(&mut self) {
+        self.flows.debts.distrust();
+    }
+
+    /// Takes up what was learnt, and tells what is to be done about it.
+    #[must_use]
+    pub fn step(&mut self, input: Input<'_>, now: Now) -> Vec<Effect> {
+        match input {
+            Input::Objects(presence) => self.presence = presence,
+            Input::Leases(leases, checks) => self.read(leases, checks, now),
+            Input::Checks(checks) => self.checked(checks, now.mono),
+            Input::Flow(event) => self.note(event, now.mono),
+            Input::FlowEnded(ending) => self.flow_ended(ending, now),
+            Input::FlowLost => {
+                self.flows.debts.distrust();
+                self.flow_ended(Ending::Stuck, now);
+            }
+            Input::Time => self.wake(now.mono),
+            Input::ShutDown => {
+                self.is_ending = true;
+                let ends = self.flows.want(Wanted::Nothing, now.mono);
+                self.effects.extend(ends.map(|_| Effect::Finish));
+            }
+        }
+        if !self.is_ending {
+            self.treat(now.mono);
+        }
+        self.note_protection(now);
+        mem::take(&mut self.effects)
+    }
+
+    /// When it wants [`Input::Time`].
+    pub fn due(&self) -> Option<Instant> {
+        self.flows.due()
+    }
+
+    /// When the marks of a Cluster that is gone, and does not come back, are given up.
+    pub fn give_up_at(&self) -> Option<Instant> {
+        self.give_up_at
+    }
+
+    /// What is done about the cluster.
+    pub fn treatment(&self) -> &Treatment {
+        &self.treatment
+    }
+
+    /// The settings by which it is probed, if it is.
+    pub fn settings(&self) -> Option<&Arc<Settings>> {
+        self.treatment.settings()
+    }
+
+    /// The settings by which it was probed last.
+    pub fn last_settings(&self) -> Option<&Settings> {
+        self.last.as_deref()
+    }
+
+    /// Whether nobody has any use for it any more, and nothing is owed to it.
+    pub fn is_over(&self) -> bool {
+        self.treatment == Treatment::Done
+    }
+
+    /// The dependents and what they are owed.
+    pub fn debts(&self) -> &Debts {
+        &self.flows.debts
+    }
+
+    /// Whether the dependents are scaled down.
+    pub fn protection(&self) -> Protection {
+        self.flows.protection()
+    }
+
+    /// Since when the dependents are scaled down, or not all back.
+    pub fn protected_since(&self) -> Option<Since> {
+        self.told.protected_since
+    }
+
+    /// Whether something is owed, or being scaled.
+    pub fn is_engaged(&self) -> bool {
+        self.flows.is_engaged()
+    }
+
+    /// What was found of the cluster.
+    pub fn finding(&self) -> &Finding {
+        &self.told.finding
+    }
+
+    /// Why what was found is not acted on.
+    pub fn held_back(&self) -> Option<&HeldBack> {
+        self.told.held_back.as_ref()
+    }
+
+    /// When the leases were last read, or should have been.
+    pub fn probed(&self) -> Option<Timestamp> {
+        self.told.probed
+    }
+
+    fn flow_ended(&mut self, ending: Ending, now: Now) {
+        let interval = self.last.as_ref().map_or(Duration::ZERO, |it| it.interval);
+        self.flows.ended(ending, interval, now.mono);
+        // What begins now may be another protection.
+        self.note_protection(now);
+        let next = self.flows.go_on(now.mono);
+        self.follow(next);
+    }
+
+    fn note_protection(&mut self, now: Now) {
+        self.told.protected_since = match self.flows.protection() {
+            Protection::None => None,
+            _ => self.told.protected_since.or(Some(now.into())),
+        };
+    }
+
+    fn wake(&mut self, now: Instant) {
+        let next = self.flows.wake(now);
+        self.follow(next);
+    }
+
+    fn note(&mut self, event: &FlowEvent, now: Instant) {
+        let dependent = &event.dependent.reference;
+        let debts = &self.flows.debts;
+        let (problem_before, owed_before) =
+            (debts.problem(dependent).cloned(), debts.owed(dependent));
+        self.flows.note(event, now);
+        let debts = &self.flows.debts;
+        self.effects.push(Effect::Tell(Box::new(Noted {
+            problem_before,
+            problem: debts.problem(dependent).cloned(),
+            owed_before,
+            owed: debts.owed(dependent),
+        })));
+    }
+
+    /// Wants this from now on.
+    fn want(&mut self, wanted: Wanted, now: Instant) {
+        let next = self.flows.want(wanted, now);
+        self.follow(next);
+    }
+
+    /// Scales nothing, but looks now and then at what is owed.
+    fn hold(&mut self, now: Instant) {
+        let look_at = now + SELDOM;
+        self.want(Wanted::Held { look_at }, now);
+    }
+
+    /// No dependent but these is asked for from now on.
+    fn adopt(&mut self, dependents: &[Dependent], now: Instant) {
+        let next = self.flows.adopt(dependents, now);
+        self.follow(next);
+    }
+
+    /// Has this done, for the reason that is known by now.
+    fn follow(&mut self, next: Option<Effect>) {
+        self.effects.extend(next.map(|effect| match effect {
+            Effect::Start(plan) => Effect::Start(Box::new(FlowPlan {
+                why: self.why(plan.aim),
+                ..*plan
+            })),
+            effect => effect,
+        }));
+    }
+}
+
+/// What people are told makes no other cluster of it.
+impl Hash for ClusterMachine {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            dry_run,
+            presence: _,
+            treatment,
+            last,
+            flows,
+            evidence,
+            start,
+            give_up_at,
+            is_ending,
+            told,
+            effects: _,
+        } = self;
+        let mode = |settings: &Arc<Settings>| settings.mode == Mode::DryRun;
+        mem::discriminant(treatment).hash(state);
+        treatment.settings().map(mode).hash(state);
+        if let Treatment::Complete(aim, _) = treatment {
+            aim.hash(state);
+        }
+        last.as_ref().map(mode).hash(state);
+        (dry_run, flows, evidence, start, give_up_at, is_ending).hash(state);
+        matches!(told.finding, Finding::Triggered { .. }).hash(state);
+        matches!(told.held_back, Some(HeldBack::Trigger { .. })).hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

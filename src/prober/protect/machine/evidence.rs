@@ -1,0 +1,356 @@
+//! What the leases and the checks say, and what follows from it.
+//!
+//! - Leases that are an outage are one, whatever the checks say.
+//! - A Trigger that fails is an outage, whatever the leases say. It needs no proof: it has a
+//!   failureThreshold of its own.
+//! - A Trigger that fails may be held, as while its check fails in many clusters. Then nothing is scaled,
+//!   either way.
+//! - A restore needs healthy leases, and each Trigger and each Gate to pass. One that tells nothing
+//!   does not pass: after a restart of the operator none does before it has been run.
+//! - Else nothing is scaled, either way. A Trigger that tells nothing takes nothing.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{CheckResults, ClusterMachine, Leases, Server, flows::Wanted};
+use crate::{
+    api::{CheckRole, Mode, Protection, Restore},
+    checks::Trigger,
+    cluster::Settings,
+    prober::{
+        plan::Aim,
+        proof::Proof,
+        report::{Finding, HeldBack},
+        treatment::Treatment,
+        verdict::Verdict,
+    },
+    util::now::Now,
+};
+
+/// So many reads in a row, over so long a time, must stay unanswered before an API server that is
+/// being hibernated is taken to be gone: one that restarts is back by then.
+const SILENCES: u32 = 3;
+const SILENCE: Duration = Duration::from_secs(30);
+
+const FAILURE_THRESHOLD: HeldBack =
+    HeldBack::By("the policy's failureThreshold is not reached yet");
+const SUCCESS_THRESHOLD: HeldBack =
+    HeldBack::By("the policy's successThreshold is not reached yet");
+const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
+const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
+const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
+const NOT_ASKED: HeldBack = HeldBack::By("its API server cannot be asked whether it still answers");
+const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
+
+/// What follows from the leases and the checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Course {
+    /// The leases are an outage.
+    Protect,
+    /// A Trigger fails, for this reason, and counts for so long.
+    Triggered(String, Instant),
+    /// A Trigger fails, for this reason, and is not acted on.
+    Held(String, HeldBack),
+    /// Nothing speaks against it.
+    Restore,
+    /// It is to be restored, and a check does not pass.
+    Wait(HeldBack),
+    /// There is not enough evidence.
+    Nothing,
+}
+
+/// By what the leases ask for, if anything.
+fn course(leases: Option<Aim>, checks: CheckResults) -> Course {
+    let wait = |role, why| Course::Wait(HeldBack::Check { role, why });
+    match (leases, checks.trigger, checks.gate) {
+        (Some(Aim::Protect), _, _) => Course::Protect,
+        (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, until),
+        (
+            _,
+            Trigger::Held {
+                why,
+                hold,
+                widespread,
+            },
+            _,
+        ) => {
+            let held = HeldBack::Trigger {
+                why: hold,
+                widespread,
+            };
+            Course::Held(why, held)
+        }
+        (Some(Aim::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
+        (Some(Aim::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
+        (Some(Aim::Restore), Trigger::None, None) => Course::Restore,
+        (Some(Aim::Release | Aim::Look) | None, _, _) => Course::Nothing,
+    }
+}
+
+impl ClusterMachine {
+    /// The leases were read, or could not be.
+    pub(super) fn read(&mut self, leases: Leases<'_>, checks: CheckResults, now: Now) {
+        let Some(settings) = self.treatment.settings().cloned() else {
+            return;
+        };
+        self.told.probed = Some(now.wall);
+        let now = now.mono;
+        if let Treatment::Hibernate(..) = self.treatment {
+            return self.read_of_a_hibernating(leases, &settings, now);
+        }
+        let (asked, finding) = match leases {
+            Leases::Judged(conclusion) => {
+                let seen = Box::new(conclusion.assessment.clone());
+                (conclusion.act, Finding::Judged(conclusion.verdict, seen))
+            }
+            Leases::Unread {
+                reason, message, ..
+            } => {
+                let message = message.to_owned();
+                (None, Finding::Unread { reason, message })
+            }
+        };
+        self.evidence.asked = asked;
+        let course = course(asked, checks);
+        if let Course::Triggered(..) | Course::Held(..) = course {
+            return self.triggered(course, finding, &settings, now);
+        }
+        self.told.finding = finding;
+        self.told.held_back = None;
+        match (course, leases) {
+            (Course::Protect, Leases::Judged(conclusion)) => {
+                let valid_until = now + Proof::length(conclusion.assessment.period);
+                self.scale(Aim::Protect, valid_until, &settings, now);
+            }
+            (Course::Restore, _) => {
+                self.scale(
+                    Aim::Restore,
+                    now + restore_within(&settings),
+                    &settings,
+                    now,
+                );
+            }
+            (Course::Wait(why), _) => self.wait(why, &settings, now),
+            (_, Leases::Judged(conclusion)) => self.doubt(conclusion.verdict, &settings, now),
+            (_, Leases::Unread { .. }) => self.do_nothing(&settings, now),
+        }
+    }
+
+    /// The checks have come to something else, or are others. It may end what is under way, and a
+    /// Trigger begins; for the rest the next verdict on the leases is waited for.
+    pub(super) fn checked(&mut self, checks: CheckResults, now: Instant) {
+        let (Treatment::Probe(settings) | Treatment::LetGo(settings, _)) = &self.treatment else {
+            return;
+        };
+        let settings = settings.clone();
+        let was_triggered = matches!(self.told.finding, Finding::Triggered { .. });
+        let was_held = matches!(self.told.held_back, Some(HeldBack::Trigger { .. }));
+        let leases = self.told.finding.leases().clone();
+        match course(self.evidence.asked, checks) {
+            Course::Triggered(why, until) if was_triggered && !was_held => {
+                let leases = Box::new(leases);
+                self.told.finding = Finding::Triggered { why, leases };
+                let next = self.flows.extend(Aim::Protect, until);
+                self.follow(next);
+            }
+            course @ (Course::Triggered(..) | Course::Held(..)) => {
+                self.triggered(course, leases, &settings, now);
+            }
+            course => {
+                if was_triggered {
+                    self.told.finding = leases;
+                    self.told.held_back = None;
+                    self.want(Wanted::Nothing, now);
+                }
+                if let Course::Wait(why) = course {
+                    self.wait(why, &settings, now);
+                }
+            }
+        }
+    }
+
+    /// A Trigger fails. If that counts, it is an outage whatever was found of the leases; if it is held,
+    /// nothing more is taken, and nothing is given back.
+    fn triggered(&mut self, course: Course, leases: Finding, settings: &Settings, now: Instant) {
+        let leases = Box::new(leases);
+        match course {
+            Course::Triggered(why, until) => {
+                self.told.finding = Finding::Triggered { why, leases };
+                self.told.held_back = None;
+                self.scale(Aim::Protect, until, settings, now);
+            }
+            Course::Held(why, held) => {
+                self.told.finding = Finding::Triggered { why, leases };
+                self.told.held_back = Some(held);
+                self.flows.debts.reset_delays();
+                self.keep_looking(now);
+            }
+            Course::Protect | Course::Restore | Course::Wait(_) | Course::Nothing => {}
+        }
+    }
+
+    /// Scales, if what the evidence asks for may be done now.
+    fn scale(&mut self, aim: Aim, valid_until: Instant, settings: &Settings, now: Instant) {
+        if !self.may(aim, settings, now) {
+            return;
+        }
+        let restore = match self.treatment {
+            // What gardenlet has put to zero meanwhile is its decision.
+            Treatment::LetGo(_, Some(_)) => Restore::Marked,
+            _ => settings.restore,
+        };
+        let wanted = Wanted::Verdict {
+            aim,
+            restore,
+            valid_until,
+        };
+        self.want(wanted, now);
+    }
+
+    /// Whether what the evidence asks for may be done now; if not, notes why.
+    fn may(&mut self, aim: Aim, settings: &Settings, now: Instant) -> bool {
+        if settings.mode == Mode::DryRun {
+            self.keep_looking(now);
+        } else if now < self.start.act_from {
+            self.told.held_back = Some(INITIAL_DELAY);
+        } else if aim == Aim::Protect
+            && let Treatment::LetGo(_, why) = &self.treatment
+        {
+            // What is still owed is restored, and nothing more is taken.
+            self.told.held_back = Some(match why {
+                None => UNSELECTED,
+                Some(_) => NOTHING_MORE,
+            });
+            self.flows.debts.reset_delays();
+            self.want(Wanted::Nothing, now);
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// A check keeps it from being restored.
+    fn wait(&mut self, why: HeldBack, settings: &Settings, now: Instant) {
+        if self.may(Aim::Restore, settings, now) && self.keep_looking(now) {
+            self.told.held_back = Some(why);
+        }
+    }
+
+    /// Scales nothing, but looks at what it is owed all the same: somebody else may pay it, and what was
+    /// never looked at may be owed. Tells whether anything is, or may be.
+    fn keep_looking(&mut self, now: Instant) -> bool {
+        let debts = &self.flows.debts;
+        let engaged = debts.owes() || self.flows.protection() != Protection::None;
+        if engaged {
+            self.hold(now);
+        } else if debts.is_looked_at() {
+            self.want(Wanted::Nothing, now);
+        } else {
+            let (aim, from) = (Aim::Look, now);
+            self.want(Wanted::Complete { aim, from }, now);
+        }
+        engaged
+    }
+
+    /// Without sufficient evidence nothing is scaled, either way. In a dry run nothing would be with it.
+    fn do_nothing(&mut self, settings: &Settings, now: Instant) {
+        match settings.mode {
+            Mode::DryRun => {
+                self.keep_looking(now);
+            }
+            Mode::Enforce => self.want(Wanted::Nothing, now),
+        }
+    }
+
+    /// The verdict does not suffice.
+    fn doubt(&mut self, verdict: Verdict, settings: &Settings, now: Instant) {
+        if verdict == Verdict::Outage {
+            self.flows.debts.reset_delays();
+        }
+        self.do_nothing(settings, now);
+        self.told.held_back = match verdict {
+            Verdict::Outage => Some(FAILURE_THRESHOLD),
+            Verdict::Healthy if self.flows.protection() != Protection::None => {
+                Some(SUCCESS_THRESHOLD)
+            }
+            Verdict::Healthy | Verdict::Undetermined(_) => None,
+        };
+    }
+
+    /// As long as the API server of a cluster that is being hibernated answers, what was taken is needed
+    /// to take its nodes down.
+    fn read_of_a_hibernating(&mut self, leases: Leases<'_>, settings: &Settings, now: Instant) {
+        let server = match leases {
+            Leases::Judged(_) => Server::Answers,
+            Leases::Unread { server, .. } => server,
+        };
+        if server != Server::Silent {
+            self.evidence.unanswered = None;
+        }
+        let (wanted, held_back) = match server {
+            Server::Answers => (
+                Wanted::Verdict {
+                    aim: Aim::Restore,
+                    restore: Restore::Marked,
+                    valid_until: now + restore_within(settings),
+                },
+                None,
+            ),
+            Server::Unasked => (Wanted::Nothing, Some(NOT_ASKED)),
+            Server::Silent => {
+                let (before, since) = self.evidence.unanswered.unwrap_or((0, now));
+                let unanswered = SILENCES.min(before + 1);
+                self.evidence.unanswered = Some((unanswered, since));
+                if unanswered < SILENCES || now.duration_since(since) < SILENCE {
+                    (Wanted::Nothing, Some(NOT_ANSWERED))
+                } else {
+                    let (aim, from) = (Aim::Release, now);
+                    (Wanted::Complete { aim, from }, None)
+                }
+            }
+        };
+        self.told.held_back = held_back;
+        self.want(wanted, now);
+    }
+
+    /// Why a flow of this aim begins.
+    pub(super) fn why(&self, aim: Aim) -> String {
+        match (&self.treatment, aim) {
+            (Treatment::Complete(_, finding), _) => message(finding),
+            (_, Aim::Look) => String::new(),
+            (Treatment::Hibernate(..), Aim::Release) => {
+                "the cluster is being hibernated, and its API server does not answer any more"
+                    .to_owned()
+            }
+            (Treatment::Hibernate(..), _) => {
+                "the cluster is being hibernated, and its API server answers".to_owned()
+            }
+            (Treatment::Gone, _) => "the Cluster is gone".to_owned(),
+            _ => match &self.told.finding {
+                Finding::Judged(_, seen) => format!(
+                    "{} of {} node leases that count were expired",
+                    seen.expired, seen.candidates
+                ),
+                Finding::Triggered { why, .. } => why.clone(),
+                finding => message(finding),
+            },
+        }
+    }
+}
+
+/// What was found where nothing was judged, in words.
+fn message(finding: &Finding) -> String {
+    match finding {
+        Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
+        Finding::Pending | Finding::Judged(..) | Finding::Triggered { .. } => String::new(),
+    }
+}
+
+/// A restore needs another healthy verdict within this.
+fn restore_within(settings: &Settings) -> Duration {
+    2 * settings.interval + settings.timeout
+}
+
+#[cfg(test)]
+mod tests;

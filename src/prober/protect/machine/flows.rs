@@ -1,0 +1,367 @@
+//! Which flow is under way over a cluster's dependents, and which comes next.
+//!
+//! There is one at most. A newer verdict of the same aim keeps it up; whatever else is wanted withdraws it: it
+//! ends between two requests, and only then the next one begins.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Effect;
+use crate::{
+    api::{ClusterHealthStatus, Protection, Restore},
+    cluster::Dependent,
+    prober::{
+        debts::Debts,
+        flow::{Ending, FlowEvent, FlowPlan, What},
+        plan::Aim,
+    },
+};
+
+/// The dependents of a healthy cluster to which nothing is owed are looked at this often at most, and
+/// those of one that is held as it is this often.
+pub(super) const SELDOM: Duration = Duration::from_secs(60);
+/// What has been seen as a healthy cluster wants it is believed to be so for this long, unless it is in
+/// doubt: etcd may have been restored to what it held in an outage.
+const BELIEVED: Duration = Duration::from_secs(3600);
+/// What no verdict asks for is tried again after this long if it did not succeed, and so is, at the
+/// latest, what the seed has refused in an outage ...
+const AGAIN: Duration = Duration::from_secs(10);
+/// ... and each try is over after this.
+const TRY: Duration = Duration::from_secs(3600);
+
+/// What is wanted of the dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wanted {
+    /// Nothing: no flow is begun, and one under way ends.
+    Nothing,
+    /// What a verdict asks for. Once its evidence does not count any more, nothing is begun.
+    Verdict {
+        aim: Aim,
+        restore: Restore,
+        valid_until: Instant,
+    },
+    /// This, from then on until it is complete, with no verdict to ask for it.
+    Complete { aim: Aim, from: Instant },
+    /// That nothing is scaled. What is owed is looked at now and then, first at this moment: somebody else
+    /// may pay it.
+    Held { look_at: Instant },
+}
+
+/// The flow that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct UnderWay {
+    aim: Aim,
+    /// A verdict asked for it.
+    by_verdict: bool,
+    withdrawn: bool,
+}
+
+/// One cluster's dependents, what they are owed, and what is done about it.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(super) struct Flows {
+    /// The dependents and what they are owed.
+    pub(super) debts: Debts,
+    protection: Protection,
+    /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
+    /// until then.
+    restored: Option<Instant>,
+    /// When the dependents are looked at again with this aim although nothing is known to be left
+    /// to do, or to be feasible: each look costs requests to the seed, and there may be a thousand
+    /// clusters. The flow before has ended like this.
+    look_again: Option<(Aim, Ending, Instant)>,
+    under_way: Option<UnderWay>,
+    /// What is wanted when the flow under way has ended, or when it is time.
+    next: Wanted,
+}
+
+impl Flows {
+    /// Goes on from what an earlier run has left in the ClusterHealth.
+    pub(super) fn recall(known: Option<&ClusterHealthStatus>) -> Self {
+        let debts = known.map(Debts::recall).unwrap_or_default();
+        let owing = known.filter(|_| debts.owes());
+        Self {
+            protection: match owing.map(|known| known.protection) {
+                None => Protection::None,
+                Some(Protection::None) => Protection::Active,
+                Some(protection) => protection,
+            },
+            debts,
+            restored: None,
+            look_again: None,
+            under_way: None,
+            next: Wanted::Nothing,
+        }
+    }
+
+    /// Whether the dependents are scaled down.
+    pub(super) fn protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// Whether something is owed, or being scaled.
+    pub(super) fn is_engaged(&self) -> bool {
+        let scales = |flow: &UnderWay| matches!(flow.aim, Aim::Protect | Aim::Restore);
+        self.debts.owes() || self.under_way.as_ref().is_some_and(scales)
+    }
+
+    /// Whether a flow of this aim has something to do that cannot wait, as far as is known.
+    pub(super) fn is_urgent(&self, aim: Aim) -> bool {
+        match aim {
+            // What is down already, or was refused, is only looked at again.
+            Aim::Protect => {
+                let refused = matches!(self.look_again, Some((Aim::Protect, Ending::Refused, _)));
+                self.protection != Protection::Active && !refused
+            }
+            Aim::Restore | Aim::Release => self.debts.owes(),
+            Aim::Look => false,
+        }
+    }
+
+    /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
+    /// list says nothing of this one.
+    #[must_use]
+    pub(super) fn adopt(&mut self, dependents: &[Dependent], now: Instant) -> Option<Effect> {
+        self.debts.adopt(dependents);
+        self.restored = None;
+        self.look_again = None;
+        self.want(Wanted::Nothing, now)
+    }
+
+    /// This is wanted from now on.
+    #[must_use]
+    pub(super) fn want(&mut self, wanted: Wanted, now: Instant) -> Option<Effect> {
+        // A restore is over once its contrary is wanted, whether or not that is begun.
+        if let Some(Aim::Protect | Aim::Release) = wanted.aim() {
+            self.debts.reset_delays();
+        }
+        if wanted.goes_on(self.next) {
+            return None;
+        }
+        self.next = Wanted::Nothing;
+        if let Wanted::Verdict {
+            aim,
+            restore,
+            valid_until,
+        } = wanted
+        {
+            match self.under_way {
+                None => {
+                    let due = self.is_due(aim, restore, now);
+                    return due.then(|| self.start(aim, restore, valid_until, true, now));
+                }
+                Some(flow) if flow.aim == aim && !flow.withdrawn => {
+                    return Some(Effect::Extend(valid_until));
+                }
+                Some(_) => {}
+            }
+        }
+        self.next = wanted;
+        let flow = self.under_way.as_mut()?;
+        flow.withdrawn = true;
+        Some(Effect::Withdraw)
+    }
+
+    /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
+    /// not be completed is taken up again by the next verdict.
+    #[must_use]
+    pub(super) fn extend(&self, aim: Aim, valid_until: Instant) -> Option<Effect> {
+        let flow = self.under_way.as_ref()?;
+        (flow.aim == aim).then_some(Effect::Extend(valid_until))
+    }
+
+    /// Takes down what a flow did to a dependent, or met there.
+    pub(super) fn note(&mut self, event: &FlowEvent, now: Instant) {
+        // It may have been withdrawn by an outage, after which no delay goes on.
+        let withdrawn = self.under_way.is_some_and(|flow| flow.withdrawn);
+        if !withdrawn || !matches!(event.what, What::Delayed) {
+            let held = matches!(self.next, Wanted::Held { .. });
+            self.debts.note(&event.dependent, &event.what, held, now);
+        }
+    }
+
+    /// When what is wanted is due, while no flow is under way.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match (self.next, self.under_way) {
+            (Wanted::Complete { from: due, .. } | Wanted::Held { look_at: due }, None) => Some(due),
+            _ => None,
+        }
+    }
+
+    /// Begins what is due, if anything is.
+    #[must_use]
+    pub(super) fn wake(&mut self, now: Instant) -> Option<Effect> {
+        self.due().filter(|due| *due <= now)?;
+        let aim = self.next.aim().unwrap_or(Aim::Look);
+        Some(self.start(aim, Restore::Marked, now + TRY, false, now))
+    }
+
+    /// The flow under way has ended, and what waited for that begins. `interval` is the one at which the
+    /// cluster is probed.
+    #[must_use]
+    pub(super) fn go_on(&mut self, now: Instant) -> Option<Effect> {
+        match (self.next, self.under_way) {
+            (
+                Wanted::Verdict {
+                    aim,
+                    restore,
+                    valid_until,
+                },
+                None,
+            ) => {
+                self.next = Wanted::Nothing;
+                Some(self.start(aim, restore, valid_until, true, now))
+            }
+            _ => None,
+        }
+    }
+
+    /// The flow under way has ended. `interval` is the one at which the cluster is probed.
+    pub(super) fn ended(&mut self, ending: Ending, interval: Duration, now: Instant) {
+        let Some(flow) = self.under_way.take() else {
+            return;
+        };
+        self.conclude(flow.aim, ending, now);
+        self.look_again = self
+            .pause(flow.aim, ending, interval)
+            .map(|pause| (flow.aim, ending, now + pause));
+        // What is wanted in the place of one that was withdrawn has a time of its own.
+        if flow.by_verdict || flow.withdrawn {
+            return;
+        }
+        self.next = match self.next {
+            Wanted::Held { .. } => Wanted::Held {
+                look_at: now + SELDOM,
+            },
+            Wanted::Complete { aim, .. } => {
+                let settled = aim == Aim::Look || !self.debts.owes();
+                if settled && self.debts.is_looked_at() {
+                    Wanted::Nothing
+                } else {
+                    let again = now + AGAIN;
+                    // A look before tells no more than this one.
+                    let doubt = self
+                        .debts
+                        .doubt()
+                        .filter(|_| settled && ending == Ending::Complete);
+                    Wanted::Complete {
+                        aim,
+                        from: doubt.unwrap_or(again),
+                    }
+                }
+            }
+            next => next,
+        };
+    }
+
+    fn start(
+        &mut self,
+        aim: Aim,
+        restore: Restore,
+        valid_until: Instant,
+        by_verdict: bool,
+        now: Instant,
+    ) -> Effect {
+        self.debts.begin(now);
+        match aim {
+            Aim::Protect => {
+                self.restored = None;
+                if self.protection != Protection::Active {
+                    self.protection = Protection::ScalingDown;
+                }
+            }
+            Aim::Restore if self.debts.owes() => self.protection = Protection::Restoring,
+            Aim::Restore | Aim::Release | Aim::Look => {}
+        }
+        self.under_way = Some(UnderWay {
+            aim,
+            by_verdict,
+            withdrawn: false,
+        });
+        Effect::Start(Box::new(FlowPlan {
+            aim,
+            restore,
+            tasks: self.debts.tasks(aim),
+            valid_until,
+            urgent: self.is_urgent(aim),
+            why: String::new(),
+        }))
+    }
+
+    fn is_due(&self, aim: Aim, restore: Restore, now: Instant) -> bool {
+        let wanted = match aim {
+            Aim::Protect | Aim::Release | Aim::Look => true,
+            Aim::Restore => {
+                let believed = self.restored.is_some_and(|until| now < until);
+                !believed || self.debts.owes() || restore == Restore::Any
+            }
+        };
+        wanted
+            && self
+                .look_again
+                .is_none_or(|(of, _, again)| of != aim || now >= again)
+    }
+
+    fn conclude(&mut self, aim: Aim, ending: Ending, now: Instant) {
+        let owes = self.debts.owes();
+        match (aim, ending) {
+            (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
+            // A flow that did not complete is taken up again.
+            (Aim::Protect, Ending::Stuck | Ending::Refused) => {}
+            (Aim::Look, _) if owes && self.protection == Protection::None => {
+                self.protection = Protection::Active;
+            }
+            _ if owes => {}
+            _ => {
+                // What is not where it should be is looked at again: somebody may have mended it.
+                let good = aim == Aim::Restore
+                    && ending == Ending::Complete
+                    && self.debts.problems().next().is_none();
+                let believed = self.debts.doubt().unwrap_or(now + BELIEVED);
+                self.restored = good.then_some(believed);
+                self.protection = Protection::None;
+            }
+        }
+    }
+
+    /// How long a flow like the one that has ended is put off if nothing is known to be left to do, or
+    /// to be feasible.
+    fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
+        match (aim, ending) {
+            // Somebody may scale up what is down.
+            (Aim::Protect, Ending::Complete) => Some(interval),
+            // Verdicts come every few seconds, and somebody has to mend this first. What comes after
+            // it is not down yet, whatever the interval.
+            (Aim::Protect, Ending::Refused) => Some(interval.min(AGAIN)),
+            // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
+            // a healthy cluster's dependents from being looked at.
+            (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
+                if !self.debts.owes() =>
+            {
+                Some(interval.max(SELDOM))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Wanted {
+    fn aim(self) -> Option<Aim> {
+        match self {
+            Self::Verdict { aim, .. } | Self::Complete { aim, .. } => Some(aim),
+            Self::Nothing | Self::Held { .. } => None,
+        }
+    }
+
+    /// Whether it was wanted before, and goes on at its time.
+    fn goes_on(self, before: Self) -> bool {
+        match (self, before) {
+            (Self::Complete { aim, .. }, Self::Complete { aim: known, .. }) => aim == known,
+            (Self::Held { .. }, Self::Held { .. }) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What the objects say: whether a cluster is probed, and what is done about one that is not.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{ClusterMachine, flows::Wanted};
+use crate::{
+    cluster::{Eligibility, Settings},
+    prober::{
+        plan::Aim,
+        report::{Finding, HeldBack},
+        treatment::{ClusterObject, Known, Treatment},
+    },
+};
+
+/// A Cluster that is gone may be created anew, by somebody who replaces it.
+const COMES_BACK: Duration = Duration::from_secs(30);
+/// For how long the marks of one that does not come back are tried to be removed.
+const BURIAL: Duration = Duration::from_secs(10 * 60);
+
+impl ClusterMachine {
+    /// Takes up what the objects say, and what is owed now.
+    pub(super) fn treat(&mut self, now: Instant) {
+        match &self.presence {
+            ClusterObject::There(assignment) => self
+                .flows
+                .debts
+                .named_by(|dependent| assignment.may_name(dependent)),
+            // No policy has a say in what is gone.
+            ClusterObject::Gone(_) => self.flows.debts.named_by(|_| false),
+        }
+        let known = Known {
+            last: self.last.as_ref(),
+            engaged: self.flows.is_engaged(),
+            looked_at: self.flows.debts.is_looked_at(),
+            dry_run: self.dry_run,
+        };
+        let treatment = Treatment::new(&self.presence, known);
+        if treatment == self.treatment {
+            return;
+        }
+        let changed = !treatment.is_like(&self.treatment);
+        if changed {
+            self.want(Wanted::Nothing, now);
+            self.told.held_back = None;
+            self.give_up_at = None;
+        }
+        let before = std::mem::replace(&mut self.treatment, treatment.clone());
+        let was_probed = before.settings().is_some();
+        match &treatment {
+            Treatment::Probe(settings) => {
+                if changed || self.last.as_ref() != Some(settings) {
+                    self.adopt(&settings.dependents, now);
+                }
+                self.probe(settings, was_probed, now);
+            }
+            Treatment::LetGo(settings, _) => {
+                self.ask_for_nothing(changed, now);
+                self.probe(settings, was_probed, now);
+            }
+            Treatment::Hibernate(settings, finding) => {
+                self.evidence.unanswered = None;
+                self.ask_for_nothing(changed, now);
+                self.probe(settings, was_probed, now);
+                self.told.finding = finding.clone();
+            }
+            Treatment::Complete(aim, finding) => {
+                self.ask_for_nothing(changed, now);
+                self.rest(finding);
+                let (aim, from) = (*aim, now);
+                self.want(Wanted::Complete { aim, from }, now);
+            }
+            Treatment::Hold(finding, why) => {
+                self.told.held_back = Some(HeldBack::By(why));
+                if changed {
+                    self.hold(now);
+                }
+                self.rest(finding);
+            }
+            Treatment::Idle(finding) => {
+                self.rest(finding);
+                // What cannot be scaled in the cluster's state need not be remembered. What a policy
+                // holds back may be marked: it was never looked at.
+                let presence = self.presence.clone();
+                let dependents = match &presence {
+                    ClusterObject::There(it) if it.eligibility == Eligibility::Probed => {
+                        it.dependents()
+                    }
+                    _ => &[],
+                };
+                self.adopt(dependents, now);
+            }
+            Treatment::Gone => {
+                self.ask_for_nothing(changed, now);
+                let from = now + COMES_BACK;
+                let aim = Aim::Release;
+                self.want(Wanted::Complete { aim, from }, now);
+                self.give_up_at = Some(from + BURIAL);
+            }
+            Treatment::Done => {}
+        }
+    }
+
+    /// No policy asks for any dependent any more: only what is owed is handled, or may be.
+    fn ask_for_nothing(&mut self, changed: bool, now: Instant) {
+        if changed {
+            self.adopt(&[], now);
+        }
+    }
+
+    /// It is probed by these settings from now on.
+    fn probe(&mut self, settings: &Arc<Settings>, was_probed: bool, now: Instant) {
+        if matches!(self.told.finding, Finding::Skipped { .. }) {
+            self.told.finding = Finding::Pending;
+        }
+        let same = self.last.as_ref() == Some(settings);
+        self.last = Some(settings.clone());
+        if was_probed {
+            if !same {
+                self.evidence.asked = None;
+            }
+            return;
+        }
+        if !std::mem::take(&mut self.start.at_once) {
+            self.start.act_from = now + settings.initial_delay;
+        }
+        self.told.finding = Finding::Pending;
+    }
+
+    /// It is not probed any more.
+    fn rest(&mut self, finding: &Finding) {
+        self.evidence.asked = None;
+        self.start.at_once = false;
+        self.told.finding = finding.clone();
+    }
+}

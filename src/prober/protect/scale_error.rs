@@ -1,0 +1,105 @@
+//! Why a dependent could not be scaled.
+
+use std::time::Duration;
+
+use super::{attempt::CONFLICTS, plan::Refusal};
+
+/// That a kind cannot be scaled is believed for this long: a thousand clusters may ask, and somebody may
+/// mend it.
+pub(crate) const REFUSED: Duration = Duration::from_secs(10);
+
+/// The reason of an error that says that a right is missing.
+pub(crate) const SCALING_FORBIDDEN: &str = "ScalingForbidden";
+/// That of one that says that others were faster.
+pub(crate) const SCALING_CONFLICTS: &str = "ScalingConflicts";
+/// That of any other request that failed.
+pub(crate) const SCALING_FAILED: &str = "ScalingFailed";
+
+/// Why a dependent could not be scaled. Each message tells what was tried and what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// What is there forbids it.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The seed does not serve the kind.
+    #[error(
+        "the seed does not serve this kind in any version; correct apiVersion and kind in the \
+         policy: {0}"
+    )]
+    UnknownKind(String),
+    /// The kind is not in a namespace.
+    #[error(
+        "the kind is cluster-scoped; only namespaced kinds with a scale subresource can be dependents"
+    )]
+    ClusterScoped,
+    /// A request was refused for lack of rights.
+    #[error(
+        "{verb} is forbidden, grant it to the operator's ServiceAccount as \
+         manifests/examples/other-dependents shows: {message}"
+    )]
+    Forbidden {
+        /// What was tried.
+        verb: &'static str,
+        /// What the server said.
+        message: String,
+        /// Whether the kind could be scaled by whoever has the rights.
+        scalable: bool,
+    },
+    /// Somebody else changed it again and again while it was being decided on.
+    #[error("it was changed by somebody else {CONFLICTS} times in a row while being scaled")]
+    Conflicts,
+    /// It would have to be written, and the process runs with `--dry-run`.
+    #[error("it is not written to, since the operator runs with --dry-run")]
+    DryRun,
+    /// A request failed.
+    #[error("{verb} failed: {message}")]
+    Request {
+        /// What was tried.
+        verb: &'static str,
+        /// What came back.
+        message: String,
+    },
+}
+
+impl ScaleError {
+    /// Whether there can be no such dependent at all.
+    pub fn is_about_the_kind(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownKind(_)
+                | Self::ClusterScoped
+                | Self::Refused(Refusal::NotScalable)
+                | Self::Forbidden {
+                    scalable: false,
+                    ..
+                }
+        )
+    }
+
+    /// Whether the dependent may be there, and carry a mark, for all that is known by this.
+    pub fn may_hide_a_mark(&self) -> bool {
+        matches!(self, Self::Forbidden { .. }) || !self.is_about_the_kind()
+    }
+
+    /// Whether it may come off the next time: it says nothing of the dependent itself.
+    pub fn is_about_the_attempt(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Conflicts)
+    }
+
+    /// The reason, for conditions and events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Refused(Refusal::Missing) => "DependentMissing",
+            Self::Refused(Refusal::UnreadableRecord(_)) => "RecordUnreadable",
+            Self::UnknownKind(_) => "KindUnknown",
+            Self::ClusterScoped
+            | Self::Refused(Refusal::NotScalable)
+            | Self::Forbidden {
+                scalable: false, ..
+            } => "NotScalable",
+            Self::Forbidden { .. } => SCALING_FORBIDDEN,
+            Self::Conflicts => SCALING_CONFLICTS,
+            Self::DryRun | Self::Request { .. } => SCALING_FAILED,
+        }
+    }
+}

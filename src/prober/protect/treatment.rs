@@ -1,0 +1,306 @@
+//! What is to be done about a cluster, by what its objects say and what is owed to it.
+//!
+//! A protected cluster is never just dropped:
+//!
+//! - no policy selects it any more: it is probed by the settings of the one that did last, and
+//!   restored when it is healthy; nothing more is taken from it;
+//! - its last operation is of a type that is not known, or `LiveMigrate`, or it is self-hosted: the same,
+//!   and its marks are never removed from what is at zero;
+//! - its workers are removed: restored, there is nothing left to protect;
+//! - it is being hibernated: restored as long as its API server answers, else its marks are
+//!   removed, as gardenlet then scales the control plane itself;
+//! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
+//!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
+//! - the policy is suspended, has no mode, or is in DryRun, or the process runs with `--dry-run`: marks
+//!   stay, and so they do while nothing is known (the policy, its Shoot or its own settings cannot be
+//!   read, it is being created or restored).
+
+use std::sync::Arc;
+
+use crate::prober::plan::Aim;
+use crate::{
+    api::{MODE_MESSAGE, Mode},
+    cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
+    prober::report::Finding,
+};
+
+/// What is to be done about a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Treatment {
+    /// Probe it, and act on what is found.
+    Probe(Arc<Settings>),
+    /// Probe it by the settings of the policy that applies, or did last, restore it when it is healthy,
+    /// and take nothing more: for this reason, or since no policy selects it any more.
+    LetGo(Arc<Settings>, Option<Finding>),
+    /// It is being hibernated: restore it if its API server answers, else remove the marks.
+    Hibernate(Arc<Settings>, Finding),
+    /// Do this to its dependents, unasked, until it is complete.
+    Complete(Aim, Finding),
+    /// Something is owed, and for this reason it stays so.
+    Hold(Finding, &'static str),
+    /// Nothing is owed, and nothing is to be done.
+    Idle(Finding),
+    /// The Cluster is gone, unless it comes back soon: remove the marks, also those that are only
+    /// found then.
+    Gone,
+    /// Nobody has any use for it, and nothing is owed to it.
+    Done,
+}
+
+/// Whether there is such a Cluster, and what the index says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClusterObject {
+    /// There is.
+    There(Box<Assignment>),
+    /// It is gone; and what the policy holds back that was responsible for it last.
+    Gone(Brake),
+}
+
+/// What is known of a cluster beside its objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The settings by which it was probed last in this run.
+    pub last: Option<&'a Arc<Settings>>,
+    /// Something is owed to its dependents, or being scaled.
+    pub engaged: bool,
+    /// Each dependent has been seen, so that no mark can be unknown.
+    pub looked_at: bool,
+    /// The process runs with `--dry-run`. It holds back whatever policies say, and where there is none
+    /// to say anything.
+    pub dry_run: bool,
+}
+
+impl Known<'_> {
+    /// What is held back where a policy holds this back.
+    fn brake(&self, policy: Brake) -> Brake {
+        Brake {
+            dry_run: policy.dry_run || self.dry_run,
+            ..policy
+        }
+    }
+}
+
+const SUSPENDED: &str = "the policy is suspended";
+const NO_MODE: &str = "the policy has no mode";
+const MARKS_STAY: &str = "marks stay until the policy goes on";
+const DRY_RUN: &str = "the mode is DryRun";
+const UNREADABLE: &str = "the policy cannot be read, so it may be suspended";
+const NO_SETTINGS: &str = "there is nothing valid by which it could be judged";
+const NO_STATE: &str = "the cluster is not in a state to be judged";
+
+impl Treatment {
+    /// Decides; the rules are those of this module.
+    pub fn new(presence: &ClusterObject, known: Known<'_>) -> Self {
+        let assignment = match presence {
+            ClusterObject::There(assignment) => assignment,
+            ClusterObject::Gone(brake) => return Self::gone(known.brake(*brake), known),
+        };
+        let stopped_by = |selected: &Selected| Self::at_rest(stopped(selected), MARKS_STAY, known);
+        match (assignment.decision(), &assignment.selected) {
+            // Whatever the Shoot is like, it is not to be probed.
+            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.brake.stops() => {
+                stopped_by(selected)
+            }
+            (Decision::Skipped(skip), Some(selected)) => {
+                let settings = selected.settings.as_ref().ok();
+                let brake = known.brake(selected.brake);
+                // Former settings can tell whether the API server answers, but not judge the leases.
+                let last = known
+                    .last
+                    .filter(|_| matches!(skip, Skip::Hibernated { .. }));
+                Self::skipped(skip, brake, settings.or(last), known)
+            }
+            (_, Some(selected)) if selected.brake.stops() => stopped_by(selected),
+            (Decision::Invalid(error), Some(selected)) if selected.brake.unreadable => {
+                Self::at_rest(invalid(error), UNREADABLE, known)
+            }
+            (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
+            (Decision::Probed(settings), _) => Self::Probe(settings.clone()),
+            _ if known.engaged => Self::let_go(assignment, known),
+            _ if known.looked_at => Self::Done,
+            _ => Self::Complete(
+                Aim::Look,
+                unselected(
+                    "it is looked up whether anything is left marked, until no write can come about \
+                     any more that was given up",
+                ),
+            ),
+        }
+    }
+
+    /// The settings by which it is probed, if it is.
+    pub fn settings(&self) -> Option<&Arc<Settings>> {
+        match self {
+            Self::Probe(settings) | Self::LetGo(settings, _) | Self::Hibernate(settings, _) => {
+                Some(settings)
+            }
+            Self::Complete(..) | Self::Hold(..) | Self::Idle(_) | Self::Gone | Self::Done => None,
+        }
+    }
+
+    /// Whether it is of the same kind, whatever the settings.
+    pub fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    fn gone(brake: Brake, known: Known<'_>) -> Self {
+        let finding = || Finding::Skipped {
+            reason: "Gone",
+            message: "the Cluster is gone".to_owned(),
+        };
+        match held(brake) {
+            _ if !known.engaged && known.looked_at => Self::Done,
+            // What may be marked and is not known to be is not waited for.
+            Some(_) if !known.engaged => Self::Done,
+            Some(why) => Self::Hold(finding(), why),
+            None => Self::Gone,
+        }
+    }
+
+    fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {
+        let former = assignment.former.as_ref();
+        let brake = former.map(|former| former.brake).unwrap_or_default();
+        let brake = known.brake(brake);
+        let settings = match former.map(|former| &former.settings) {
+            Some(Ok(settings)) => Ok(settings.clone()),
+            // By the last ones it would act, which the policy may not want any more.
+            Some(Err(error)) if brake.unreadable => Err(invalid(error)),
+            // Its last valid settings are as good as those of one that is gone.
+            Some(Err(SettingsError::Policy { .. })) | None => known
+                .last
+                .map(|last| with_brake(last, brake))
+                .ok_or_else(|| match former.map(|former| &former.settings) {
+                    Some(Err(error)) => invalid(error),
+                    _ => unselected(
+                        "the policy that protected it is gone, and none is known by which it \
+                         could be judged; apply one that selects it to have it restored when it \
+                         is healthy",
+                    ),
+                }),
+            Some(Err(error)) => Err(invalid(error)),
+        };
+        if let Eligibility::Skipped(skip) = &assignment.eligibility {
+            return Self::skipped(skip, brake, settings.as_ref().ok(), known);
+        }
+        match (settings, former) {
+            (_, Some(former)) if brake.suspend => {
+                Self::Hold(unselected(&suspended(former)), MARKS_STAY)
+            }
+            (_, Some(former)) if brake.no_mode => Self::Hold(stopped(former), MARKS_STAY),
+            (Ok(settings), _) => Self::LetGo(settings, None),
+            (Err(finding), _) if brake.unreadable => Self::Hold(finding, UNREADABLE),
+            (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
+        }
+    }
+
+    fn skipped(
+        skip: &Skip,
+        brake: Brake,
+        settings: Option<&Arc<Settings>>,
+        known: Known<'_>,
+    ) -> Self {
+        let finding = Finding::Skipped {
+            reason: skip.reason(),
+            message: skip.to_string(),
+        };
+        if !known.engaged && known.looked_at {
+            return Self::Idle(finding);
+        }
+        if let Some(why) = held(brake) {
+            return Self::at_rest(finding, why, known);
+        }
+        match skip {
+            Skip::NoWorkers => Self::Complete(Aim::Restore, finding),
+            Skip::Deleting(_)
+            | Skip::Migrating
+            | Skip::WakingUp
+            | Skip::Hibernated { asleep: true } => Self::Complete(Aim::Release, finding),
+            Skip::Hibernated { asleep: false } => match settings {
+                Some(settings) => Self::Hibernate(settings.clone(), finding),
+                None => Self::at_rest(finding, NO_SETTINGS, known),
+            },
+            Skip::SelfHosted | Skip::OtherOperation(_) if !known.engaged => {
+                Self::Complete(Aim::Look, finding)
+            }
+            Skip::SelfHosted | Skip::OtherOperation(_) => match settings {
+                Some(settings) => Self::LetGo(settings.clone(), Some(finding)),
+                None => Self::at_rest(finding, NO_SETTINGS, known),
+            },
+            Skip::Unreadable(_) | Skip::NotYetCreated(_) | Skip::NotYetRestored(_) => {
+                Self::at_rest(finding, NO_STATE, known)
+            }
+        }
+    }
+
+    fn at_rest(finding: Finding, why: &'static str, known: Known<'_>) -> Self {
+        if known.engaged {
+            Self::Hold(finding, why)
+        } else {
+            Self::Idle(finding)
+        }
+    }
+}
+
+/// Why nothing is written, if so.
+fn held(brake: Brake) -> Option<&'static str> {
+    match brake {
+        Brake { suspend: true, .. } => Some(SUSPENDED),
+        Brake { no_mode: true, .. } => Some(NO_MODE),
+        Brake {
+            unreadable: true, ..
+        } => Some(UNREADABLE),
+        Brake { dry_run: true, .. } => Some(DRY_RUN),
+        _ => None,
+    }
+}
+
+/// What held back in the settings was held back by a policy that is not valid any more, or gone; and
+/// with one that is gone the hand that could lift it.
+fn with_brake(last: &Settings, brake: Brake) -> Arc<Settings> {
+    Arc::new(Settings {
+        mode: if brake.dry_run {
+            Mode::DryRun
+        } else {
+            Mode::Enforce
+        },
+        ..last.clone()
+    })
+}
+
+/// What is found of a cluster whose policy has nothing probed.
+fn stopped(policy: &Selected) -> Finding {
+    if policy.brake.suspend {
+        return Finding::Skipped {
+            reason: "Suspended",
+            message: suspended(policy),
+        };
+    }
+    invalid(&SettingsError::Policy {
+        policy: policy.policy.clone(),
+        problems: format!("spec.mode: {MODE_MESSAGE}"),
+    })
+}
+
+fn suspended(policy: &Selected) -> String {
+    format!("the policy {} is suspended", policy.policy)
+}
+
+fn invalid(error: &SettingsError) -> Finding {
+    Finding::Unread {
+        reason: match error {
+            SettingsError::Policy { .. } => "PolicyInvalid",
+            SettingsError::GracePeriod(_) | SettingsError::Unreadable(_) => "ClusterInvalid",
+        },
+        message: error.to_string(),
+    }
+}
+
+fn unselected(message: &str) -> Finding {
+    Finding::Skipped {
+        reason: "Unselected",
+        message: format!("no valid policy selects the cluster; {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

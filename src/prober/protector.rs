@@ -1,0 +1,366 @@
+//! The acting half of one cluster's loop: tells the machine what is learnt, and carries out its flows.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    task::JoinHandle,
+    time::Instant,
+};
+
+use super::{
+    action_log::ActionLog,
+    debts::Problem,
+    flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
+    log,
+    machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Noted},
+    metrics::{Flowing, ProberMetrics, Protecting},
+    perform::perform,
+    plan::{Aim, Settled, Step},
+    report::{Deed, DependentNews, HeldBack, reason},
+    scale::{Resources, Scaler},
+    since::Since,
+    verdict::Verdict,
+    watch::Conclusion,
+};
+use crate::{
+    api::{ClusterHealthStatus, LastAction, Mode, Protection},
+    runtime::{seed::Seed, timer::until},
+    util::now::Now,
+};
+
+/// At the end of the process, what is left of a step is sent within this.
+const FINISH: Duration = Duration::from_secs(5);
+
+/// By which the dependents of a cluster are reached.
+#[derive(Clone)]
+pub struct ScaleContext {
+    /// Reads and writes dependents on the seed.
+    pub scale: Seed,
+    /// The kinds of dependents that have been looked up.
+    pub resources: Resources,
+    /// In a dry run there is no way to write.
+    pub dry_run: bool,
+    /// What is counted.
+    pub metrics: Arc<ProberMetrics>,
+}
+
+/// Protects one cluster's dependents, and restores them.
+pub struct Protector {
+    cluster: Arc<str>,
+    reach: ScaleContext,
+    machine: ClusterMachine,
+    account: ActionLog,
+    flow: Option<Running>,
+    /// There while the dependents are scaled down.
+    protecting: Option<Protecting>,
+    reaction: Reaction,
+}
+
+/// How far the reaction to the outage at hand has come, which is measured once.
+#[derive(Default)]
+struct Reaction {
+    /// When the outage could be proven, unless that was in a dry run.
+    provable: Option<Instant>,
+    /// When a verdict was last reached in mode DryRun: what was provable by then was not to be acted
+    /// on.
+    dry_run_at: Option<Instant>,
+    /// The flow under way is to scale down, and nothing was owed when it began.
+    awaited: bool,
+    /// What there was to write has been written. What is written later is for another reason, such as
+    /// somebody who scales up what is down.
+    over: bool,
+}
+
+/// What was last said of a cluster.
+struct Before {
+    reason: &'static str,
+    held: Option<&'static str>,
+    protection: Protection,
+    since: Option<Since>,
+}
+
+struct Running {
+    aim: Aim,
+    why: String,
+    control: UnboundedSender<FlowInput>,
+    task: JoinHandle<Ending>,
+    events: UnboundedReceiver<FlowEvent>,
+    _counted: Flowing,
+}
+
+impl Protector {
+    /// Guards the dependents of the cluster of this name. `known` is what an earlier run has left
+    /// in its ClusterHealth.
+    pub fn new(
+        cluster: Arc<str>,
+        reach: ScaleContext,
+        machine: ClusterMachine,
+        known: Option<&ClusterHealthStatus>,
+    ) -> Self {
+        let protected = machine.protected_since().is_some();
+        Self {
+            cluster,
+            account: ActionLog::recall(known, protected),
+            flow: None,
+            protecting: protected.then(|| reach.metrics.protect()),
+            reaction: Reaction::default(),
+            reach,
+            machine,
+        }
+    }
+
+    /// What is decided.
+    pub fn machine(&self) -> &ClusterMachine {
+        &self.machine
+    }
+
+    /// What was last done to the dependents.
+    pub fn last_action(&self) -> Option<&LastAction> {
+        self.account.last_action()
+    }
+
+    /// What was done to dependents, or found to be amiss with them, since this was last asked.
+    pub fn take_news(&mut self) -> Vec<DependentNews> {
+        self.account.take_news()
+    }
+
+    /// Takes up what was learnt, and begins or ends what is to be done about it.
+    pub fn learn(&mut self, input: Input<'_>) {
+        let (before, now) = (self.before(), Now::read());
+        let effects = self.machine.step(input, now);
+        self.tell(before, now);
+        self.carry_out(effects);
+    }
+
+    /// The same for leases that were judged; if they are an outage, it could be proven at this moment.
+    pub fn learn_verdict(
+        &mut self,
+        conclusion: &Conclusion,
+        provable: Option<Instant>,
+        checks: CheckResults,
+    ) {
+        let dry_run = self.machine.settings().map(|it| it.mode) == Some(Mode::DryRun);
+        self.reaction.verdict(dry_run, conclusion.verdict, provable);
+        let before = self.machine.protection();
+        self.learn(Input::Leases(Leases::Judged(conclusion), checks));
+        let begins = before == Protection::None && self.machine.protection() != before;
+        if let Some(silence) = conclusion.assessment.silence.filter(|_| begins)
+            && conclusion.act == Some(Aim::Protect)
+        {
+            self.reach.metrics.decided(silence.median);
+        }
+    }
+
+    /// Ends a flow under way, though not in the middle of a step: nobody may come to finish it. Waits
+    /// until it has ended, and takes down what it did last.
+    pub async fn shut_down(&mut self) {
+        self.learn(Input::ShutDown);
+        while self.flow.is_some() {
+            self.progress().await;
+        }
+    }
+
+    /// Waits for the flow under way to do something, or to end, and takes it down; or for the time
+    /// that the machine waits for; forever if there is neither. Nothing is lost if it is not waited for
+    /// to the end.
+    pub async fn progress(&mut self) {
+        let due = self.machine.due();
+        let Some(running) = &mut self.flow else {
+            until(due).await;
+            return self.learn(Input::Time);
+        };
+        tokio::select! {
+            biased;
+            event = running.events.recv() => if let Some(event) = event {
+                return self.note(&event);
+            },
+            () = until(due) => return self.learn(Input::Time),
+        }
+        // The flow has dropped its end: it is over.
+        let ending = (&mut running.task).await;
+        let aim = running.aim;
+        self.flow = None;
+        let input = match ending {
+            Ok(ending) => Input::FlowEnded(ending),
+            Err(_) => Input::FlowLost,
+        };
+        self.reaction.over |= aim == Aim::Protect && matches!(ending, Ok(Ending::Complete));
+        let (before, now) = (self.before(), Now::read());
+        let effects = self.machine.step(input, now);
+        self.tell(before, now);
+        if !self.machine.debts().owes() {
+            self.account.close();
+        }
+        self.carry_out(effects);
+    }
+
+    /// What is said of the machine before it decides.
+    fn before(&self) -> Before {
+        let machine = &self.machine;
+        Before {
+            reason: reason(machine.finding()),
+            held: machine.held_back().map(HeldBack::reason),
+            protection: machine.protection(),
+            since: machine.protected_since(),
+        }
+    }
+
+    /// Says what is new of the cluster.
+    fn tell(&mut self, before: Before, now: Now) {
+        let machine = &self.machine;
+        let finding = machine.finding();
+        if reason(finding) != before.reason {
+            log::found(&self.cluster, finding, machine.last_settings());
+        }
+        if let Some(why @ HeldBack::Trigger { .. }) = machine.held_back()
+            && before.held != Some(why.reason())
+        {
+            log::held(&self.cluster, why);
+        }
+        let protection = machine.protection();
+        let is_another = before.since != machine.protected_since();
+        let lasted = before.since.map(|since| since.elapsed(now));
+        if before.protection != protection || is_another {
+            log::protection(&self.cluster, (before.protection, protection), lasted);
+        }
+        if is_another && let Some(protecting) = self.protecting.take() {
+            protecting.ended(lasted.unwrap_or_default());
+        }
+        if protection != Protection::None && self.protecting.is_none() {
+            self.protecting = Some(self.reach.metrics.protect());
+        }
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            let input = match effect {
+                Effect::Start(plan) => {
+                    self.start(&plan);
+                    continue;
+                }
+                Effect::Extend(until) => FlowInput::Extend(until),
+                Effect::Withdraw => {
+                    self.reaction.awaited = false;
+                    FlowInput::Withdraw
+                }
+                Effect::Tell(_) => continue,
+                Effect::Finish => FlowInput::Finish(Instant::now() + FINISH),
+            };
+            if let Some(running) = &self.flow {
+                // One that has ended is taken down next.
+                let _ = running.control.send(input);
+            }
+        }
+    }
+
+    fn start(&mut self, plan: &FlowPlan) {
+        let (sender, events) = mpsc::unbounded_channel();
+        let (control, mut told) = mpsc::unbounded_channel();
+        let reach = &self.reach;
+        let seed = match plan.urgent {
+            true => reach.scale.urgent(),
+            false => reach.scale.clone(),
+        };
+        let scaler = Scaler::new(seed, self.cluster.clone(), reach.resources.clone());
+        let scaler = match reach.dry_run {
+            true => scaler.dry_run(),
+            false => scaler,
+        };
+        let owes = self.machine.debts().owes();
+        self.reaction.begins(plan.aim == Aim::Protect, owes);
+        let flow = FlowMachine::new(plan, false);
+        let told = futures::stream::poll_fn(move |context| told.poll_recv(context));
+        self.flow = Some(Running {
+            aim: plan.aim,
+            why: plan.why.clone(),
+            control,
+            task: tokio::spawn(perform(flow, scaler, told, sender)),
+            events,
+            _counted: self.reach.metrics.flow(),
+        });
+    }
+
+    fn note(&mut self, event: &FlowEvent) {
+        let (before, now) = (self.before(), Now::read());
+        let effects = self.machine.step(Input::Flow(event), now);
+        for effect in &effects {
+            if let Effect::Tell(noted) = effect {
+                self.take_down(event, noted, now);
+            }
+        }
+        self.tell(before, now);
+        self.carry_out(effects);
+    }
+
+    /// Takes down what the flow did, or met.
+    fn take_down(&mut self, event: &FlowEvent, noted: &Noted, now: Now) {
+        let Some(running) = &self.flow else {
+            return;
+        };
+        let dependent = &event.dependent.reference;
+        let (aim, why) = (running.aim, &*running.why);
+        self.reach.metrics.did(aim, &event.what);
+        if let What::Did(Step::ScaleDown { .. }, _) = &event.what
+            && let Some(provable) = self.reaction.scaled_down()
+        {
+            let reaction = event.at.duration_since(provable);
+            self.reach.metrics.reacted(reaction);
+        }
+        let (before, problem) = (&noted.problem_before, &noted.problem);
+        // What is tried again and again is told once, and so is what is undone each time.
+        let is_contended =
+            |problem: &Option<Problem>| problem.as_ref().is_some_and(Problem::is_contention);
+        let again = is_contended(before) && is_contended(problem);
+        let known = again || before.is_some() && before == problem;
+        log::did(&self.cluster, event, why, known);
+        if let (What::Failed(..), Some(replicas), None) =
+            (&event.what, noted.owed_before, noted.owed)
+        {
+            log::given_up(&self.cluster, dependent, replicas);
+        }
+        if let (What::Did(step, found), false) = (&event.what, again) {
+            let did = (*step, found.as_ref());
+            self.account.did(event, aim, did, why, now);
+        }
+        let is_down = matches!(
+            event.what,
+            What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
+        );
+        if is_down && noted.owed_before.is_none() {
+            self.account.found_down(&dependent.name, why, now);
+        }
+        let reason = before.as_ref().map(|before| before.reason);
+        if let Some(problem) = problem.as_ref().filter(|it| reason != Some(it.reason)) {
+            self.account
+                .tell(event, Deed::Trouble(problem.clone()), why);
+        }
+    }
+}
+
+impl Reaction {
+    fn verdict(&mut self, dry_run: bool, verdict: Verdict, provable: Option<Instant>) {
+        if dry_run {
+            self.dry_run_at = Some(Instant::now());
+        }
+        if verdict == Verdict::Healthy {
+            self.over = false;
+        }
+        if !self.awaited {
+            self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
+        }
+    }
+
+    fn begins(&mut self, protects: bool, owes: bool) {
+        self.over &= protects;
+        self.awaited = protects && !owes && !self.over;
+    }
+
+    /// Something was scaled to zero: since when that could have been done, if it is the first.
+    fn scaled_down(&mut self) -> Option<Instant> {
+        self.over = true;
+        std::mem::take(&mut self.awaited)
+            .then_some(self.provable)
+            .flatten()
+    }
+}
