@@ -113,6 +113,20 @@ pub fn bounded(message: &str) -> String {
     message.chars().take(MAX_MESSAGE).collect()
 }
 
+/// The first of these names, and the number of those that are left out.
+pub(crate) fn listed(names: &[String], most: usize) -> String {
+    let first = names.get(..most).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(most) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// The condition of this type, whether or not it holds.
+pub(crate) fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|known| known.type_ == kind)
+}
+
 /// Whether two lists of conditions say the same to a program: types, statuses, reasons and
 /// generations.
 pub fn same(a: &[Condition], b: &[Condition]) -> bool {

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Event, Kind, holding};
-use crate::status::conditions::{DELETING, READY};
+use crate::status::conditions::{DELETING, READY, find};
 
 /// The events when something begins to hold, and when it ends.
 pub(crate) struct Rule {
@@ -24,8 +24,7 @@ pub(crate) fn changes(rules: &[Rule], before: &[Condition], after: &[Condition])
             (None, None) | (Some(_), Some(_)) => None,
         });
     // A policy that is being deleted is obeyed no more than before.
-    let deleting = |it: &Condition| it.type_ == READY && it.reason == DELETING;
-    let deleting = after.iter().any(deleting);
+    let deleting = find(after, READY).is_some_and(|it| it.reason == DELETING);
     rules
         .filter(|event| !(deleting && event.kind.action == "Validate"))
         .collect()

@@ -106,8 +106,7 @@ fn skipped(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<
 fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
     // A hold that becomes widespread is reported again.
     let kind = |status: &ClusterHealthStatus| {
-        let mut conditions = status.conditions.iter();
-        let protecting = conditions.find(|known| known.type_ == conditions::PROTECTING)?;
+        let protecting = conditions::find(&status.conditions, conditions::PROTECTING)?;
         match (&*protecting.reason, status.protection) {
             ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
             (finding::WIDESPREAD, _) => Some((&HELD_BACK, true)),

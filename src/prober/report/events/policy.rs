@@ -76,10 +76,10 @@ pub(in crate::prober::report) fn transitions(
 /// The finalizer was put on, for these clusters, or taken off.
 pub(in crate::prober::report) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str>>) -> Event {
     if on {
-        let clusters: Vec<&str> = clusters.iter().map(|name| &**name).collect();
+        let clusters: Vec<String> = clusters.iter().map(|name| name.to_string()).collect();
         let note = format!(
             "it carries the finalizer {FINALIZER} until these are let go: {}",
-            policy::names(&clusters)
+            policy::examples(&clusters)
         );
         Event::new(&FINALIZER_ADDED, note)
     } else {
@@ -100,8 +100,8 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{assessment, keyed, owed, report},
-                policy::{PolicyReport, View},
+                fixtures::{assessment, owed, policy_of, report, said_of},
+                policy::PolicyReport,
                 summary::Summary,
                 widespread::Widespread,
             },
@@ -197,30 +197,28 @@ mod tests {
 
     fn status(case: &Case, before: &ProbePolicyStatus) -> ProbePolicyStatus {
         let name: Arc<str> = "a".into();
-        let holding: BTreeSet<Arc<str>> = [name.clone()].into();
-        let none = BTreeSet::new();
+        let holding: BTreeSet<Arc<str>> = [name].into();
         let spread = Widespread {
             clusters: holding.clone(),
             first: Timestamp::UNIX_EPOCH,
             probed: 4,
         };
+        let spread = case.widespread.then_some(&spread);
         let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
-        let lacking = policy::RIGHTS.lacking(&missing);
-        let view = View {
-            policy: &case.policy,
-            held: case.policy.held,
-            holding: if case.holding { &holding } else { &none },
-            lacking: lacking.as_deref(),
-            widespread: case.widespread.then_some(&spread),
+        let holding = if case.holding {
+            holding
+        } else {
+            BTreeSet::new()
         };
-        let seen = keyed(&case.cluster);
+        let policy = policy_of(&case.policy, before, &missing, holding);
+        let seen = said_of(&case.cluster);
         let summary = |_: &str| {
             Some(Summary {
-                looked_at: seen.key.looked_at,
+                looked_at: seen.report.looked_at,
                 ..Summary::of(&seen.status)
             })
         };
-        policy::status(&view, summary, before, Timestamp::UNIX_EPOCH)
+        policy::status(&policy, spread, summary, Timestamp::UNIX_EPOCH)
     }
 
     #[rstest]
