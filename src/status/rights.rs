@@ -33,7 +33,12 @@ impl Rights {
 
     /// What the conditions of a policy say of rights that are missing.
     pub(crate) fn told<'a>(&self, conditions: &'a [Condition]) -> Option<&'a str> {
-        let mut parts = find(conditions, DEGRADED)?.message.split("; ");
+        find(conditions, DEGRADED).and_then(|degraded| self.part(degraded))
+    }
+
+    /// The part of the condition Degraded that says it.
+    pub(crate) fn part<'a>(&self, degraded: &'a Condition) -> Option<&'a str> {
+        let mut parts = degraded.message.split("; ");
         parts.find(|part| part.starts_with(self.lacks))
     }
 }

@@ -21,7 +21,7 @@ use super::{
     },
     metrics::HealthMetrics,
     policy::{self, More, PolicyReport, RIGHTS},
-    record::{Record, Said, Written},
+    record::{Rank, Record, Said, Written},
     summary::Standing,
     widespread::{Widespread, widespread},
 };
@@ -46,28 +46,14 @@ pub(super) struct Book {
     policies: Policies<PolicyReport, More>,
     /// Statuses of policies of which the watch has not told yet.
     left: BTreeMap<Arc<str>, ProbePolicyStatus>,
-    /// A list of ClusterHealths in progress.
-    listed: BTreeMap<String, ObjectMeta>,
+    /// The clusters without a ClusterHealth in the list that is in progress.
+    unlisted: BTreeSet<Arc<str>>,
     widespread: Option<Widespread>,
     pub(super) metrics: HealthMetrics,
     /// Something has changed that concerns policies.
     concerns_policies: bool,
     /// What is to be told.
     news: Vec<(ObjectReference, Event)>,
-}
-
-/// What goes before what, of all that is due.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    /// A finalizer.
-    First,
-    /// That a cluster is protected, or is not any more.
-    Urgent,
-    /// Any other news.
-    News,
-    /// That a cluster is observed otherwise, if only that it cannot be reached, which may be all of them at
-    /// once, again and again.
-    Observed,
 }
 
 /// What can be written.
@@ -181,11 +167,7 @@ impl Content for Book {
         let due = self.due.iter().enumerate();
         let due = due.take_while(|(place, (due, _))| *place == 0 || *due <= now);
         let clusters = due.filter_map(|(_, (due, name))| {
-            let rank = match &self.clusters.get(name)?.record {
-                it if it.is_urgent() => Rank::Urgent,
-                it if it.is_minor() => Rank::Observed,
-                _ => Rank::News,
-            };
+            let rank = self.clusters.get(name)?.record.rank();
             Some((*due, rank, Kind::Cluster, name))
         });
         let policies =
@@ -236,7 +218,7 @@ impl Book {
             due: BTreeSet::new(),
             policies: Policies::default(),
             left: known.policies,
-            listed: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
             widespread: None,
             metrics: HealthMetrics::default(),
             concerns_policies: false,
@@ -361,25 +343,18 @@ impl Book {
     pub(super) fn take_event(&mut self, event: watcher::Event<PartialObjectMeta<ClusterHealth>>) {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         match event {
-            Init => self.listed.clear(),
-            InitApply(PartialObjectMeta { metadata, .. }) => {
-                self.listed
-                    .extend(metadata.name.clone().zip(Some(metadata)));
+            Init => self.unlisted = self.clusters.keys().cloned().collect(),
+            InitApply(health) | Apply(health) => {
+                let name = health.metadata.name.as_deref().unwrap_or_default();
+                self.unlisted.remove(name);
+                self.seen(name, Some(&health.metadata));
             }
             InitDone => {
-                let mut listed = std::mem::take(&mut self.listed);
-                let names: Vec<Arc<str>> = self.clusters.keys().cloned().collect();
-                for name in names {
-                    self.seen(&name, listed.remove(&*name).as_ref());
+                for name in std::mem::take(&mut self.unlisted) {
+                    self.seen(&name, None);
                 }
             }
-            Apply(PartialObjectMeta { metadata, .. }) => {
-                let name = metadata.name.as_deref().unwrap_or_default();
-                self.seen(name, Some(&metadata));
-            }
-            Delete(PartialObjectMeta { metadata, .. }) => {
-                self.seen(metadata.name.as_deref().unwrap_or_default(), None);
-            }
+            Delete(health) => self.seen(health.metadata.name.as_deref().unwrap_or_default(), None),
         }
     }
 
@@ -428,9 +403,9 @@ impl Book {
         const KIND: &str = "ClusterHealth";
         let record = &self.clusters.get(name)?.record;
         // Writes that were begun before it may be waiting for their turns.
-        let seed = match record.is_urgent() {
-            true => seed.urgent(),
-            false => seed.clone(),
+        let seed = match record.rank() {
+            Rank::Urgent => seed.urgent(),
+            _ => seed.clone(),
         };
         let (about, name) = (name.clone(), name.clone());
         if record.unwanted {

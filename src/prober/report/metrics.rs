@@ -7,7 +7,7 @@ use std::{
 };
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
+    encoding::{EncodeMetric, MetricEncoder},
     metrics::{MetricType, family::Family, gauge::Gauge},
 };
 
@@ -31,8 +31,8 @@ const LEASES: &str = "cluster_leases";
 /// The metrics of the prober's writer. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct HealthMetrics {
-    policies: Family<StateLabel, Gauge>,
-    clusters: Family<StateLabel, Gauge>,
+    policies: Family<[(&'static str, &'static str); 1], Gauge>,
+    clusters: Family<[(&'static str, &'static str); 1], Gauge>,
     protected: Gauge,
     overdue: Gauge,
     owed: Gauge,
@@ -41,11 +41,6 @@ pub struct HealthMetrics {
     writer: WriterMetrics,
     /// `None` without series for each cluster.
     each: Option<Each>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
 }
 
 impl HealthMetrics {
@@ -122,7 +117,7 @@ impl HealthMetrics {
         for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
             let those = reports.iter().filter(|report| state_of(report) == state);
             set(
-                &self.policies.get_or_create(&StateLabel { state }),
+                &self.policies.get_or_create(&[("state", state)]),
                 those.count(),
             );
         }
@@ -139,7 +134,7 @@ impl HealthMetrics {
         ] {
             let those = clusters.iter().filter(|it| it.standing == standing);
             set(
-                &self.clusters.get_or_create(&StateLabel { state }),
+                &self.clusters.get_or_create(&[("state", state)]),
                 those.count(),
             );
         }

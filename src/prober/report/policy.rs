@@ -18,7 +18,7 @@ use crate::{
     status::{
         conditions::{
             self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
-            Wanted,
+            condition,
         },
         finalizer::Finalizer,
         policies::Policy,
@@ -73,7 +73,7 @@ pub(super) const RIGHTS: Rights = Rights {
     suffice: "the operator has all rights that the policy calls for",
 };
 
-/// What is known of a policy beyond its report and status.
+/// Knowledge of a policy beyond its report and status.
 #[derive(Debug)]
 pub(super) struct More {
     pub(super) finalizer: Finalizer,
@@ -85,7 +85,7 @@ pub(super) struct More {
 }
 
 impl More {
-    /// What is known at first of a policy with this status, which may have the finalizer.
+    /// The first knowledge of a policy, from the status that an earlier run has left.
     pub(super) fn new(held: bool, status: &ProbePolicyStatus) -> Self {
         Self {
             finalizer: Finalizer::new(held),
@@ -137,7 +137,7 @@ pub(super) fn status<'a>(
         clusters.any(|name| spread.clusters.contains(name))
     });
     let spread = affected.map(Widespread::message);
-    wanted.extend(spread.map(|it| Wanted::new(WIDESPREAD_OUTAGE, true, "SilentAtOnce", it)));
+    wanted.extend(spread.map(|it| condition(WIDESPREAD_OUTAGE, true, "SilentAtOnce", it)));
     let generation = Some(report.generation);
     let protected = tally.protected.into_iter().take(MAX_PROTECTED_NAMES);
     ProbePolicyStatus {
@@ -229,10 +229,10 @@ fn state(seen: Option<&Summary<'_>>) -> String {
 }
 
 /// What it waits for before it can go.
-fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Wanted> {
+fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Condition> {
     if !policy.more.finalizer.is_on() || tally.awaited.is_empty() {
         let message = "the policy is being deleted, and holds nothing back";
-        return vec![Wanted::new(READY, false, DELETING, message)];
+        return vec![condition(READY, false, DELETING, message)];
     }
     let message = format!(
         "the policy goes once {} clusters are let go: {}; {}; to let go of one by hand, annotate its dependents with \
@@ -243,8 +243,8 @@ fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Wanted> {
         restored(policy.report.brake)
     );
     vec![
-        Wanted::new(READY, false, DELETING, &*message),
-        Wanted::new(RECONCILING, true, LETTING_GO, message),
+        condition(READY, false, DELETING, &*message),
+        condition(RECONCILING, true, LETTING_GO, message),
     ]
 }
 
@@ -273,7 +273,7 @@ fn restored(brake: Brake) -> &'static str {
 
 /// A new cluster leaves Ready as it was. A policy that has not been ready yet waits for the first
 /// verdict on each of its clusters.
-fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Wanted> {
+fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Condition> {
     let (selected, probing) = (tally.counts.selected, tally.counts.probing);
     let (judged, new) = (tally.judged, tally.new);
     let said = conditions::find(before, READY);
@@ -283,22 +283,22 @@ fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Want
     if !policy.problems.is_empty() {
         let problems = policy.problems.join("; ");
         vec![
-            Wanted::new(READY, false, "Invalid", &*problems),
-            Wanted::new(STALLED, true, "Invalid", problems),
+            condition(READY, false, "Invalid", &*problems),
+            condition(STALLED, true, "Invalid", problems),
         ]
     } else if policy.brake.suspend {
         let message = "the policy is suspended: no cluster is probed and no dependent is written to; \
                        set spec.suspend to false to have it go on";
-        vec![Wanted::new(READY, true, SUSPENDED, message)]
+        vec![condition(READY, true, SUSPENDED, message)]
     } else if judged == 0 && !tally.doubtful.is_empty() && (new == 0 || saw_nothing) {
         let names = examples(&tally.doubtful);
         let message = format!("none of {probing} clusters can be judged: {names}");
-        vec![Wanted::new(READY, false, NOTHING_JUDGED, message)]
+        vec![condition(READY, false, NOTHING_JUDGED, message)]
     } else if new > 0 && (is_first || judged == 0 && !was_ready) {
         let message = format!("{new} of {selected} clusters have not been judged yet");
         vec![
-            Wanted::new(READY, false, FIRST, &*message),
-            Wanted::new(RECONCILING, true, "FirstProbes", message),
+            condition(READY, false, FIRST, &*message),
+            condition(RECONCILING, true, "FirstProbes", message),
         ]
     } else {
         let mut message = match selected {
@@ -309,17 +309,17 @@ fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Want
             let _ = write!(message, "; {new} are new, and their first verdict is due");
         }
         if !policy.brake.dry_run {
-            return vec![Wanted::new(READY, true, "Probing", message)];
+            return vec![condition(READY, true, "Probing", message)];
         }
         let message =
             format!("dry run, by spec.mode or by --dry-run: no dependent is written to; {message}");
-        vec![Wanted::new(READY, true, DRY_RUN, message)]
+        vec![condition(READY, true, DRY_RUN, message)]
     }
 }
 
-fn protecting(brake: Brake, tally: &Tally) -> Wanted {
+fn protecting(brake: Brake, tally: &Tally) -> Condition {
     if tally.protected.is_empty() {
-        return Wanted::new(PROTECTING, false, "NoOutage", "");
+        return condition(PROTECTING, false, "NoOutage", "");
     }
     let (protected, names) = (tally.protected.len(), examples(&tally.protected));
     let mut message = format!("{protected} clusters are protected: {names}");
@@ -333,14 +333,14 @@ fn protecting(brake: Brake, tally: &Tally) -> Wanted {
     if !tally.kept.is_empty() || brake != Brake::default() {
         let _ = write!(message, "; {}", restored(brake));
     }
-    Wanted::new(PROTECTING, true, "Outage", message)
+    condition(PROTECTING, true, "Outage", message)
 }
 
 /// All that is amiss; the reason is that of the gravest, which comes first: a cluster that has been
 /// without its controllers for too long, then those that stay so since the policy holds back, then one
 /// whose dependents are not where they should be, then what could not be protected if it had to be:
 /// all of them, or one.
-fn degraded(brake: Brake, tally: &Tally, lacking: Option<&str>) -> Wanted {
+fn degraded(brake: Brake, tally: &Tally, lacking: Option<&str>) -> Condition {
     let mut parts = vec![];
     let names = examples(&tally.overdue);
     if let many @ 1.. = tally.overdue.len() {
@@ -363,13 +363,13 @@ fn degraded(brake: Brake, tally: &Tally, lacking: Option<&str>) -> Wanted {
         let message = format!("{many} of {probing} clusters cannot be judged: {names}");
         parts.push(("Undetermined", message));
     }
-    Wanted::degraded(&parts)
+    conditions::degraded(&parts)
 }
 
-fn conflicted(policy: &PolicyReport) -> Wanted {
+fn conflicted(policy: &PolicyReport) -> Condition {
     let lost: usize = policy.lost.values().map(Vec::len).sum();
     if lost == 0 {
-        return Wanted::new(CONFLICTED, false, "NoConflict", "");
+        return condition(CONFLICTED, false, "NoConflict", "");
     }
     let winners = policy.lost.iter().take(EXAMPLES);
     let winners = winners.map(|(winner, its)| format!("{winner} ({} clusters)", its.len()));
@@ -379,7 +379,7 @@ fn conflicted(policy: &PolicyReport) -> Wanted {
          change priority, or mend what cannot be read",
         winners.collect::<Vec<_>>().join(", ")
     );
-    Wanted::new(CONFLICTED, true, "Outranked", message)
+    condition(CONFLICTED, true, "Outranked", message)
 }
 
 /// The first of these clusters, and the number of those that are left out.

@@ -55,18 +55,32 @@ pub(super) struct Record {
     said: Result<Said, ClusterHealthStatus>,
     /// The urgency of the wanted status.
     urgency: Option<Urgency>,
-    /// The remaining writes of what comes and goes.
+    /// The limit for writes of observations that come and go.
     observations: Allowance,
     /// The UID of the Cluster that owns the ClusterHealth, empty if none does; `None` if there is
     /// no ClusterHealth.
     owner: Option<Arc<str>>,
     /// The UID of the ClusterHealth, once it is known.
     uid: Option<String>,
-    /// It is to be deleted.
+    /// The ClusterHealth is to be deleted.
     pub(super) unwanted: bool,
     /// The time of its last creation, or change of owner.
     established: Option<Instant>,
     pub(super) schedule: Schedule,
+}
+
+/// The order of writes that are due at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// A finalizer.
+    First,
+    /// A cluster is protected, or is not any more.
+    Urgent,
+    /// Any other news.
+    News,
+    /// A cluster is observed otherwise, if only as unreachable: that may be true of all of them at the
+    /// same time, again and again.
+    Observed,
 }
 
 /// A write under way.
@@ -118,16 +132,13 @@ impl Record {
         due.filter(|_| self.unwanted || self.wanted.is_some())
     }
 
-    /// Whether the status has yet to say that the cluster is protected, or is not any more.
-    pub(super) fn is_urgent(&self) -> bool {
-        let wanted = self.wanted.as_ref();
-        wanted.is_some_and(|it| it.status.protection != self.status().protection)
-    }
-
-    /// Whether every other write goes first.
-    pub(super) fn is_minor(&self) -> bool {
-        let observed = self.urgency == Some(Urgency::Observed) && self.is_established();
-        observed && !self.unwanted && !self.is_urgent()
+    pub(super) fn rank(&self) -> Rank {
+        match &self.wanted {
+            Some(wanted) if wanted.status.protection != self.status().protection => Rank::Urgent,
+            _ if self.unwanted || !self.is_established() => Rank::News,
+            _ if self.urgency == Some(Urgency::Observed) => Rank::Observed,
+            _ => Rank::News,
+        }
     }
 
     /// The ClusterHealth, as events refer to it.
@@ -259,7 +270,7 @@ impl Record {
         self.said = Err(self.status().clone());
     }
 
-    /// Whether it is there, and owned by the Cluster that is reported.
+    /// Whether the ClusterHealth exists, and belongs to the Cluster that is reported.
     fn is_established(&self) -> bool {
         let uid = self.wanted.as_ref().map(|it| &it.report.uid);
         uid.is_some() && self.owner.as_ref() == uid

@@ -1,4 +1,4 @@
-//! What in a status is worth a write, and what can wait for the refresh.
+//! The urgency of a write: some differences are news, others can wait for the refresh.
 //!
 //! Reports come with every probe of every cluster. The number of nodes is no news, nor are ages, times,
 //! and the output of checks. What is done, or would be, and for whom, is written immediately. What comes
@@ -17,7 +17,7 @@ use crate::{
     status::conditions,
 };
 
-/// Why a status is written that differs from the one that is there.
+/// The reason to write a status that differs from the one that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// It puts the same into other words: once a minute.
@@ -49,7 +49,7 @@ pub(super) fn urgency(said: &Said, wanted: &Said) -> Option<Urgency> {
     }
 }
 
-/// Whether it has to be written where an earlier run has left this status. The counts in its messages are
+/// Whether the status has to be written where an earlier run has left another one. The counts in its messages are
 /// not worth a thousand writes after each restart.
 pub(super) fn differs(left: &ClusterHealthStatus, wanted: &Said) -> bool {
     let said = Said {
@@ -113,7 +113,7 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
         || leases(said) != leases(wanted)
 }
 
-/// What keeps from acting. The number of clusters in which a check fails, and its output, are no news.
+/// The reason not to act. The number of clusters in which a check fails, and its output, are no news.
 fn held_back(report: &ClusterReport) -> Option<String> {
     report.held_back.as_ref().map(|held| match held {
         HeldBack::By(why) => (*why).to_owned(),
@@ -130,7 +130,7 @@ fn is_blind(report: &ClusterReport) -> bool {
     )
 }
 
-/// Why the cluster is not probed.
+/// The reason not to probe the cluster.
 fn skipped(report: &ClusterReport) -> Option<&str> {
     match &report.finding {
         Finding::Skipped { message, .. } => Some(message),

@@ -41,7 +41,7 @@ pub fn evidence(finding: &Finding) -> String {
     }
 }
 
-/// The parts of a message.
+/// The parts of a message that there are, joined.
 fn parts<const N: usize>(parts: [Option<String>; N]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("; ")
@@ -130,7 +130,7 @@ pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
     ])
 }
 
-/// What was done to the dependents, while they are not as they were.
+/// The state of the dependents, unless they are as they were before the outage.
 fn dependents(report: &ClusterReport) -> Option<String> {
     let owed = names(report, true);
     let until = match (report.protection, &report.finding) {

@@ -8,61 +8,36 @@ use crate::{
     status::{
         conditions,
         events::{
-            Event, holding,
+            Event,
             kinds::{
                 CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID,
                 LETTING_GO, NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID,
                 WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
             },
-            rules::{Rule, changes, message},
+            rules::{Rule, changes},
         },
     },
 };
 
 const RULES: [Rule; 6] = [
-    Rule {
-        holds: |it| message(it, conditions::STALLED),
-        begins: &INVALID,
-        ends: Some((&VALID, "the policy is valid, and obeyed")),
-    },
-    Rule {
-        holds: |it| message(it, conditions::CONFLICTED),
-        begins: &CONFLICTED,
-        ends: Some((
-            &NOT_CONFLICTED,
-            "no cluster that the policy selects is probed by another one any more",
-        )),
-    },
-    Rule {
-        holds: |it| message(it, conditions::WIDESPREAD_OUTAGE),
-        begins: &WIDESPREAD_OUTAGE,
-        ends: Some((
-            &WIDESPREAD_OUTAGE_OVER,
-            "few of the clusters that fell silent at once still are, or none of this policy",
-        )),
-    },
-    Rule {
-        holds: |it| message(it, conditions::PROTECTING),
-        begins: &FIRST_PROTECTED,
-        ends: Some((
-            &NONE_PROTECTED,
-            "none of its clusters is protected any more",
-        )),
-    },
-    Rule {
-        holds: |it| policy::RIGHTS.told(it),
-        begins: &RIGHTS_MISSING,
-        ends: Some((&RIGHTS_SUFFICE, policy::RIGHTS.suffice)),
-    },
-    Rule {
-        holds: |it| {
-            let reconciling = holding(it, conditions::RECONCILING);
-            let waits = reconciling.filter(|known| known.reason == policy::LETTING_GO);
-            waits.map(|known| &*known.message)
-        },
-        begins: &LETTING_GO,
-        ends: None,
-    },
+    Rule::begins(conditions::STALLED, &INVALID).ends(&VALID, "the policy is valid, and obeyed"),
+    Rule::begins(conditions::CONFLICTED, &CONFLICTED).ends(
+        &NOT_CONFLICTED,
+        "no cluster that the policy selects is probed by another one any more",
+    ),
+    Rule::begins(conditions::WIDESPREAD_OUTAGE, &WIDESPREAD_OUTAGE).ends(
+        &WIDESPREAD_OUTAGE_OVER,
+        "few of the clusters that fell silent at once still are, or none of this policy",
+    ),
+    Rule::begins(conditions::PROTECTING, &FIRST_PROTECTED).ends(
+        &NONE_PROTECTED,
+        "none of its clusters is protected any more",
+    ),
+    Rule::begins(conditions::DEGRADED, &RIGHTS_MISSING)
+        .says(|it| policy::RIGHTS.part(it))
+        .ends(&RIGHTS_SUFFICE, policy::RIGHTS.suffice),
+    Rule::begins(conditions::RECONCILING, &LETTING_GO)
+        .says(|it| (it.reason == policy::LETTING_GO).then_some(&it.message)),
 ];
 
 /// The events of a status that was written, given the one that was there.
