@@ -129,7 +129,6 @@ struct Key {
 
 impl Builder {
     fn take(&mut self, event: Event<'_>, place: Place) -> Result<(), YamlError> {
-        let error = |message: &str| error(place, message);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.count(1, place)?;
@@ -140,7 +139,7 @@ impl Builder {
                     return Ok(());
                 }
                 let value = value(&text, style, tag.as_deref())
-                    .ok_or_else(|| error("the value is not what its tag says"))?;
+                    .ok_or_else(|| error(place, "the value is not what its tag says"))?;
                 self.put(Rc::new(Node::new(place, value)), anchor)
             }
             Event::SequenceStart(_, anchor, _) => self.begin(place, anchor, Kind::List(Vec::new())),
@@ -159,17 +158,15 @@ impl Builder {
             },
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
-                let node = node.ok_or_else(|| error("an alias of what it stands in"))?;
+                let node = node.ok_or_else(|| error(place, "an alias of what it stands in"))?;
                 self.count(node.size, place)?;
                 self.repeat(&node, place)?;
                 if self.awaits_key() {
-                    let text = node.text().ok_or_else(|| error("a key must be a string"))?;
-                    let (text, merges) = (text.to_owned(), false);
-                    self.set_key(Key {
-                        text,
-                        place,
-                        merges,
-                    });
+                    let text = node
+                        .text()
+                        .ok_or_else(|| error(place, "a key must be a string"))?;
+                    // What an alias repeats is a string, however it was written.
+                    self.set_key(key(text, ScalarStyle::DoubleQuoted, place));
                     return Ok(());
                 }
                 self.put(node, 0)
@@ -336,7 +333,7 @@ fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
     };
     match tag.map(Tag::core_suffix) {
         None if style == ScalarStyle::Plain => Some(scalar::plain(text)),
-        None => Some(written()),
+        None | Some(None) => Some(written()),
         Some(Some(core)) => match (core, scalar::plain(text)) {
             ("float", Value::Int(int)) => Some(Value::Float(int as f64)),
             ("float", value @ Value::Float(_))
@@ -346,6 +343,5 @@ fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
             ("float" | "int" | "bool" | "null", _) => None,
             _ => Some(written()),
         },
-        Some(None) => Some(written()),
     }
 }
