@@ -113,15 +113,15 @@ impl Content for Book {
         let clusters = self.clusters.iter();
         let clusters = clusters.filter_map(|(name, it)| Some((name, it, it.summary(now)?)));
         let clusters: Vec<_> = clusters.collect();
-        self.metrics
-            .counted(&clusters.iter().map(|(_, _, it)| *it).collect::<Vec<_>>());
-        let probed = clusters.iter().filter(|(.., it)| it.probed).count();
+        let summaries: Vec<_> = clusters.iter().map(|(.., it)| *it).collect();
+        self.metrics.counted(&summaries);
+        let probed = summaries.iter().filter(|it| it.probed).count();
         let silent = clusters.iter();
         let silent = silent.filter_map(|(name, it, _)| Some(((*name).clone(), it.silent_since?)));
         let widespread = widespread(&silent.collect(), probed);
         let mut of_policies: BTreeMap<&str, Vec<_>> = BTreeMap::new();
-        for cluster in &clusters {
-            let policy = cluster.2.policy.unwrap_or_default();
+        for cluster @ (.., summary) in &clusters {
+            let policy = summary.policy.unwrap_or_default();
             of_policies.entry(policy).or_default().push(cluster);
         }
         for policy in self.policies.0.values_mut() {
@@ -388,15 +388,10 @@ impl Book {
     /// The status that a policy asks for now; `None` if there is no such policy.
     fn policy_status(&self, name: &str) -> Option<ProbePolicyStatus> {
         let policy = self.policies.0.get(name)?;
-        let now = Instant::now();
+        let (time, now) = (Timestamp::now(), Instant::now());
         let summary = |name: &str| self.clusters.get(name)?.summary(now);
         let widespread = self.widespread.as_ref();
-        Some(policy::status(
-            policy,
-            widespread,
-            summary,
-            Timestamp::now(),
-        ))
+        Some(policy::status(policy, widespread, summary, time))
     }
 
     fn write_cluster(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
