@@ -31,8 +31,11 @@ pub type Changed = BTreeSet<Arc<str>>;
 /// All policies and clusters, and what follows from them.
 #[derive(Debug, Default)]
 pub struct Index {
-    policies: Kind<Policy>,
-    clusters: Kind<Entry>,
+    policies: BTreeMap<Arc<str>, Policy>,
+    clusters: BTreeMap<Arc<str>, Entry>,
+    /// Whether all policies have been listed once, and all Clusters.
+    policies_listed: bool,
+    clusters_listed: bool,
     /// Lists in progress. They take effect as a whole: half a list of policies would assign
     /// clusters to the wrong ones.
     policy_list: Vec<Policy>,
@@ -65,14 +68,6 @@ struct Entry {
     let_go: bool,
     /// `None` until both kinds have been listed.
     assignment: Option<Assignment>,
-}
-
-/// The objects of one kind, by name.
-#[derive(Debug)]
-struct Kind<T> {
-    objects: BTreeMap<Arc<str>, T>,
-    /// Whether a list has been complete once.
-    listed: bool,
 }
 
 impl Index {
@@ -128,16 +123,16 @@ impl Index {
     /// A policy came or changed. One that differs in nothing that matters here, for instance only
     /// in its status, costs a comparison.
     pub fn apply_policy(&mut self, policy: Policy) -> Changed {
-        if self.policies.objects.get(&policy.name) == Some(&policy) {
+        if self.policies.get(&policy.name) == Some(&policy) {
             return Changed::new();
         }
-        self.policies.objects.insert(policy.name.clone(), policy);
+        self.policies.insert(policy.name.clone(), policy);
         self.reassign()
     }
 
     /// A policy is gone.
     pub fn delete_policy(&mut self, name: &str) -> Changed {
-        match self.policies.objects.remove(name) {
+        match self.policies.remove(name) {
             Some(_) => self.reassign(),
             None => Changed::new(),
         }
@@ -149,43 +144,40 @@ impl Index {
             .into_iter()
             .map(|policy| (policy.name.clone(), policy))
             .collect();
-        if self.policies.listed && self.policies.objects == objects {
+        if mem::replace(&mut self.policies_listed, true) && self.policies == objects {
             return Changed::new();
         }
-        self.policies = Kind {
-            objects,
-            listed: true,
-        };
+        self.policies = objects;
         self.reassign()
     }
 
     /// A Cluster came or changed.
     pub fn apply_cluster(&mut self, cluster: Cluster) -> Changed {
         let name = name(&cluster.metadata);
-        let previous = self.clusters.objects.remove(&name);
+        let previous = self.clusters.remove(&name);
         let mut entry = self.entry(&name, cluster, previous);
-        let changed = self.synced() && entry.refresh(&self.policies.objects);
-        self.clusters.objects.insert(name.clone(), entry);
+        let changed = self.synced() && entry.refresh(&self.policies);
+        self.clusters.insert(name.clone(), entry);
         changed.then_some(name).into_iter().collect()
     }
 
     /// A Cluster is gone.
     pub fn delete_cluster(&mut self, name: &str) -> Changed {
-        let removed = self.clusters.objects.remove_entry(name);
+        let removed = self.clusters.remove_entry(name);
         let assigned = removed.filter(|(_, entry)| entry.assignment.is_some());
         assigned.map(|(name, _)| name).into_iter().collect()
     }
 
     /// The Clusters have been listed: there are no others.
     pub fn replace_clusters(&mut self, clusters: impl IntoIterator<Item = Cluster>) -> Changed {
-        let mut vanished = mem::take(&mut self.clusters.objects);
+        let mut vanished = mem::take(&mut self.clusters);
         for cluster in clusters {
             let name = name(&cluster.metadata);
             let previous = vanished.remove(&name);
             let entry = self.entry(&name, cluster, previous);
-            self.clusters.objects.insert(name, entry);
+            self.clusters.insert(name, entry);
         }
-        self.clusters.listed = true;
+        self.clusters_listed = true;
         let mut changed = self.reassign();
         let assigned = vanished
             .into_iter()
@@ -196,37 +188,37 @@ impl Index {
 
     /// This cluster has been let go: which policy applied last makes no difference any more.
     pub fn forget(&mut self, cluster: &str) {
-        if let Some(entry) = self.clusters.objects.get_mut(cluster) {
+        if let Some(entry) = self.clusters.get_mut(cluster) {
             entry.last = None;
             entry.let_go = true;
-            entry.refresh(&self.policies.objects);
+            entry.refresh(&self.policies);
         }
     }
 
     /// Whether policies and Clusters have both been listed; nothing is assigned before.
     pub fn synced(&self) -> bool {
-        self.policies.listed && self.clusters.listed
+        self.policies_listed && self.clusters_listed
     }
 
     /// What the objects say of a cluster; `None` if there is no such Cluster, or not yet.
     pub fn assignment(&self, cluster: &str) -> Option<&Assignment> {
-        self.clusters.objects.get(cluster)?.assignment.as_ref()
+        self.clusters.get(cluster)?.assignment.as_ref()
     }
 
     /// All assignments, by the name of the cluster.
     pub fn assignments(&self) -> impl Iterator<Item = (&Arc<str>, &Assignment)> {
-        let entries = self.clusters.objects.iter();
+        let entries = self.clusters.iter();
         entries.filter_map(|(name, entry)| Some((name, entry.assignment.as_ref()?)))
     }
 
     /// All policies, by name.
     pub fn policies(&self) -> impl Iterator<Item = &Policy> {
-        self.policies.objects.values()
+        self.policies.values()
     }
 
     /// A policy with the clusters that it selects, and those that it lost to others.
     pub fn policy_view(&self, policy: &str) -> Option<PolicyView<'_>> {
-        let policy = self.policies.objects.get(policy)?;
+        let policy = self.policies.get(policy)?;
         let mut view = PolicyView {
             policy,
             selected: vec![],
@@ -235,11 +227,8 @@ impl Index {
         };
         for (cluster, assignment) in self.assignments() {
             let Some(selected) = &assignment.selected else {
-                if assignment
-                    .former
-                    .as_ref()
-                    .is_some_and(|it| it.policy == policy.name)
-                {
+                let former = assignment.former.as_ref();
+                if former.is_some_and(|it| it.policy == policy.name) {
                     view.kept.push(cluster.clone());
                 }
                 continue;
@@ -279,8 +268,8 @@ impl Index {
         // them is another.
         self.recalled.clear();
         let mut changed = Changed::new();
-        for (name, entry) in &mut self.clusters.objects {
-            if entry.refresh(&self.policies.objects) {
+        for (name, entry) in &mut self.clusters {
+            if entry.refresh(&self.policies) {
                 changed.insert(name.clone());
             }
         }
@@ -317,14 +306,9 @@ impl Entry {
         let held = || held_by(policies, &self.labels).filter(|_| !self.let_go);
         let former = self.last.as_ref().or_else(held);
         let former = former.filter(|_| selected.is_none());
+        let uid = self.cluster.metadata.uid.as_deref();
         let assignment = Assignment {
-            uid: self
-                .cluster
-                .metadata
-                .uid
-                .as_deref()
-                .unwrap_or_default()
-                .into(),
+            uid: uid.unwrap_or_default().into(),
             eligibility: eligibility(&self.cluster),
             selected,
             former: former.and_then(|last| former_of(policies, last, &self.cluster)),
@@ -334,15 +318,6 @@ impl Entry {
         }
         self.assignment = Some(assignment);
         true
-    }
-}
-
-impl<T> Default for Kind<T> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            listed: false,
-        }
     }
 }
 

@@ -126,17 +126,11 @@ pub enum AskError {
 }
 
 fn no_such(name: &str, near: &[String]) -> String {
-    let mut text = format!("there is no Cluster {name} on this seed, and no ClusterHealth");
-    match near {
-        [] => text
-            .push_str("; `kubectl get clusters.extensions.gardener.cloud` lists those there are"),
-        near => {
-            text.push_str("; did you mean ");
-            text.push_str(&near.join(", "));
-            text.push('?');
-        }
-    }
-    text
+    let next = match near {
+        [] => "`kubectl get clusters.extensions.gardener.cloud` lists those there are".to_owned(),
+        near => format!("did you mean {}?", near.join(", ")),
+    };
+    format!("there is no Cluster {name} on this seed, and no ClusterHealth; {next}")
 }
 
 impl fmt::Display for Refused {
@@ -238,12 +232,8 @@ async fn objects(seed: &Seed, cluster: &str, namespace: &str) -> Objects {
     let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
     let weed_policies: Api<DeserializeGuard<WeedPolicy>> = Api::all(client.clone());
     let (cluster, health, policies, lease, weed_policies) = tokio::join!(
-        named(seed, Api::<Cluster>::all(client.clone()), cluster),
-        named(
-            seed,
-            Api::<DeserializeGuard<ClusterHealth>>::all(client.clone()),
-            cluster
-        ),
+        named::<Cluster>(seed, cluster),
+        named::<DeserializeGuard<ClusterHealth>>(seed, cluster),
         seed.call(policies.list(&all)),
         get_lease(seed, namespace, prober::LEASE),
         seed.call(weed_policies.list(&all)),
@@ -279,10 +269,11 @@ async fn weeding(
 }
 
 /// The object of this name. As a list, which also tells whether the kind is served.
-async fn named<K>(seed: &Seed, api: Api<K>, name: &str) -> Result<Option<K>, Refused>
+async fn named<K>(seed: &Seed, name: &str) -> Result<Option<K>, Refused>
 where
-    K: Resource + Clone + DeserializeOwned + fmt::Debug,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug,
 {
+    let api: Api<K> = Api::all(seed.client().clone());
     let this = ListParams::default().fields(&format!("metadata.name={name}"));
     let list = seed.call(api.list(&this)).await?;
     Ok(list.items.into_iter().next())

@@ -29,13 +29,7 @@ pub fn text(account: &Account) -> String {
     page.line("");
     page.section("Operator", &account.operator.message);
     page.section("Probed", &probing_line(&account.probing));
-    for (place, policy) in account.policies.iter().enumerate() {
-        let heading = if place == 0 { "Policies" } else { "" };
-        page.section(heading, &policy_line(policy));
-        for Trouble { reason, message } in &policy.trouble {
-            page.section("", &format!("{reason}: {message}"));
-        }
-    }
+    page.sections("Policies", account.policies.iter().flat_map(policy_lines));
     if let Some(threshold) = &account.threshold {
         page.section("Threshold", &threshold_line(threshold));
     }
@@ -45,10 +39,7 @@ pub fn text(account: &Account) -> String {
             if let Some(observed) = &record.observed {
                 state(&mut page, observed, now);
             }
-            for (place, check) in record.checks.iter().enumerate() {
-                let heading = if place == 0 { "Checks" } else { "" };
-                page.section(heading, &check_line(check));
-            }
+            page.sections("Checks", record.checks.iter().map(check_line));
         }
         None => page.section(
             "Seen",
@@ -56,16 +47,13 @@ pub fn text(account: &Account) -> String {
         ),
     }
     dependents(&mut page, &account.dependents, now);
-    for (place, next) in account.next.iter().enumerate() {
-        page.section(if place == 0 { "Next" } else { "" }, next);
-    }
+    page.sections("Next", account.next.iter().cloned());
     if let Some(weeding) = &account.weeding {
         weeded(&mut page, weeding, now);
     }
-    for (place, unread) in account.unread.iter().enumerate() {
-        let heading = if place == 0 { "Not read" } else { "" };
-        page.section(heading, &format!("{}: {}", unread.what, unread.message));
-    }
+    let unread = account.unread.iter();
+    let unread = unread.map(|it| format!("{}: {}", it.what, it.message));
+    page.sections("Not read", unread);
     if !account.commands.is_empty() {
         page.line("");
         page.line("You can");
@@ -87,7 +75,7 @@ fn probing_line(probing: &Probing) -> String {
     }
 }
 
-fn policy_line(policy: &PolicyAccount) -> String {
+fn policy_lines(policy: &PolicyAccount) -> Vec<String> {
     let mut text = format!("{} {}", policy.name, policy.message);
     if policy.mode == Some(Mode::DryRun) {
         text.push_str("; its mode is DryRun");
@@ -98,16 +86,13 @@ fn policy_line(policy: &PolicyAccount) -> String {
     if policy.suspend {
         text.push_str("; it is suspended");
     }
-    text
+    let trouble = policy.trouble.iter();
+    let trouble = trouble.map(|Trouble { reason, message }| format!("{reason}: {message}"));
+    std::iter::once(text).chain(trouble).collect()
 }
 
 fn threshold_line(threshold: &Threshold) -> String {
-    let Threshold {
-        fraction,
-        grace,
-        expiry,
-        ..
-    } = threshold;
+    let (fraction, grace, expiry) = (&threshold.fraction, &threshold.grace, &threshold.expiry);
     let mut text = format!("an outage is a share of {fraction} of the node leases that count");
     if let Some(needed) = threshold.needed {
         let _ = write!(text, " ({needed} of those counted last)");
@@ -278,6 +263,13 @@ impl Page {
     /// A heading, with what is said under it beside it.
     fn section(&mut self, heading: &str, text: &str) {
         self.wrapped(&format!("{heading:<INDENT$}"), &" ".repeat(INDENT), text);
+    }
+
+    /// Texts under one heading.
+    fn sections(&mut self, heading: &str, texts: impl IntoIterator<Item = String>) {
+        for (place, text) in texts.into_iter().enumerate() {
+            self.section(if place == 0 { heading } else { "" }, &text);
+        }
     }
 
     /// Lines of [`WIDTH`] at most: the first begins with `head`, the others with `next`.

@@ -65,6 +65,28 @@ impl Found {
     }
 }
 
+/// The silence of the nodes, by the verdicts on their leases.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    /// The numbers of expired leases and of all, while that is an outage.
+    now: Option<(usize, usize)>,
+    /// An earlier observation may have seen the beginning of a silence, and none its end.
+    before: bool,
+}
+
+impl Silence {
+    /// Takes up a verdict. Returns whether it ends a silence.
+    fn judged(&mut self, silent: Option<(usize, usize)>) -> bool {
+        let was = std::mem::replace(&mut self.now, silent).is_some();
+        silent.is_none() && (std::mem::take(&mut self.before) || was)
+    }
+
+    /// Begins a new observation.
+    fn restart(&mut self) {
+        self.before |= self.now.take().is_some();
+    }
+}
+
 /// What is known of one cluster.
 #[derive(Clone, Debug)]
 pub struct Observation {
@@ -77,10 +99,7 @@ pub struct Observation {
     /// What was known of them before it, which is shown until they are seen.
     before: Option<NodeCounts>,
     unread: Option<String>,
-    /// How many of how many leases are expired, while that is an outage.
-    silent: Option<(usize, usize)>,
-    /// There may have been a silence before this observation, of which it has not seen the end.
-    since_before: bool,
+    silence: Silence,
     api: Option<Ready>,
     /// Until when it holds that the API server is not ready.
     refused_until: Instant,
@@ -112,10 +131,12 @@ impl Observation {
             nodes: None,
             before: state.and_then(|(status, _)| NodeCounts::recalled(status)),
             unread: None,
-            silent: state.and_then(|(status, _)| silent(status)),
-            since_before: state.is_some_and(|(status, state)| {
-                state == ClusterState::NotReady || status.protection != Protection::None
-            }),
+            silence: Silence {
+                now: state.and_then(|(status, _)| silent(status)),
+                before: state.is_some_and(|(status, state)| {
+                    state == ClusterState::NotReady || status.protection != Protection::None
+                }),
+            },
             api: None,
             refused_until: now,
             nodes_due: now,
@@ -133,7 +154,7 @@ impl Observation {
     pub fn restart(&mut self, settings: Arc<ObserverSettings>, now: Instant, draw: f64) {
         self.machine.restart(&settings);
         self.forget();
-        self.since_before |= self.silent.take().is_some();
+        self.silence.restart();
         let checks = self.statuses();
         self.adopt(settings, &checks, now, draw);
     }
@@ -168,8 +189,7 @@ impl Observation {
     /// cannot be reached leaves it at what was found before. Whether it ends a silence, so that what is
     /// looked at by now is not to be taken in.
     pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) -> bool {
-        let before = std::mem::replace(&mut self.silent, silent).is_some();
-        let ends = silent.is_none() && (std::mem::take(&mut self.since_before) || before);
+        let ends = self.silence.judged(silent);
         if ends {
             // They may have been marked meanwhile, and what is shown is of the silence until both are
             // known.
@@ -244,7 +264,7 @@ impl Observation {
         let known = Known {
             api: self.api.as_ref(),
             nodes: self.nodes.as_ref(),
-            silent: self.silent,
+            silent: self.silence.now,
             unread: self.unread.as_deref(),
             failing: &failing,
         };

@@ -2,7 +2,7 @@
 //! ProbePolicies, and events.
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, `key` tells which
+//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, `urgency` tells which
 //! of these say something new, and `widespread` sees what many clusters have in common: plain functions
 //! all. What has just become otherwise is also told as events.
 
@@ -13,12 +13,13 @@ mod events;
 mod finding;
 #[cfg(test)]
 mod fixtures;
-mod key;
 mod metrics;
 mod policy;
 mod recall;
+mod record;
 mod status;
 mod summary;
+mod urgency;
 mod widespread;
 mod wording;
 mod writer;

@@ -83,13 +83,10 @@ impl Restorer {
     /// If it is not known where to look.
     pub async fn look(&self, scope: &Scope, say: &dyn Fn(&str)) -> Result<View, LookError> {
         let policies = self.policies().await?;
-        let cases = self.cases(scope, &policies, say).await?;
+        let mut cases = self.cases(scope, &policies, say).await?;
         let looked_at = cases.len();
         let named = matches!(scope, Scope::Cluster(_));
-        let mut cases: Vec<Case> = cases
-            .into_iter()
-            .filter(|case| named || case.is_due())
-            .collect();
+        cases.retain(|case| named || case.is_due());
         let waiting = policies.iter().map(|known| &known.policy);
         let waiting = waiting.filter(|policy| policy.deleting && policy.held);
         let deleting: Vec<_> = match scope {
@@ -123,10 +120,7 @@ impl Restorer {
         let known = |DeserializeGuard(object)| match object {
             Ok(object) => KnownPolicy {
                 policy: Policy::new(&object),
-                protects: object
-                    .status
-                    .map(|status| status.protected_clusters)
-                    .unwrap_or_default(),
+                protects: object.status.unwrap_or_default().protected_clusters,
             },
             Err(invalid) => KnownPolicy {
                 policy: Policy::unreadable(&invalid),

@@ -6,6 +6,7 @@
 //! not renew for the renew deadline, which is shorter than the Lease: by the time somebody else can
 //! lead it has stopped.
 
+mod times;
 mod view;
 
 use std::{sync::Arc, time::Duration};
@@ -22,12 +23,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::view::{Claim, Record, View};
+pub use self::times::{Times, TimesError};
+use self::{
+    times::JITTER,
+    view::{Claim, Record, View},
+};
 use super::seed::{CallError, FIELD_MANAGER};
 use crate::util::text::clean;
-
-/// Retries are lengthened by up to this share, so that candidates do not keep step.
-const JITTER: f64 = 0.2;
 
 /// To give the Lease back may take this long: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
@@ -37,79 +39,6 @@ const MAX_HOST: usize = 253;
 
 /// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
-
-/// For how long a Lease holds, and how it is renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    lease: Duration,
-    renew_deadline: Duration,
-    retry: Duration,
-}
-
-/// Times by which nobody could lead, or more than one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TimesError {
-    /// A Lease holds for whole seconds.
-    #[error("the lease duration of {0:?} must be whole seconds: set --leader-elect-lease-duration")]
-    Fraction(Duration),
-    /// Somebody else could lead before the holder has stopped.
-    #[error(
-        "the lease duration of {lease:?} must be longer than the renew deadline of \
-         {renew_deadline:?}: set --leader-elect-lease-duration or --leader-elect-renew-deadline"
-    )]
-    Lease {
-        /// The duration of the Lease.
-        lease: Duration,
-        /// The deadline of the holder.
-        renew_deadline: Duration,
-    },
-    /// The holder would not try often enough.
-    #[error(
-        "the renew deadline of {renew_deadline:?} must be longer than 1.2 times the retry period of \
-         {retry:?}: set --leader-elect-renew-deadline or --leader-elect-retry-period"
-    )]
-    Retry {
-        /// The deadline of the holder.
-        renew_deadline: Duration,
-        /// From one try to the next.
-        retry: Duration,
-    },
-}
-
-impl Times {
-    /// A Lease of this duration, in whole seconds; a holder that could not renew it for the deadline
-    /// stops; each try is so far from the next.
-    ///
-    /// # Errors
-    ///
-    /// If the three do not fit together, or the first has a fraction of a second.
-    pub fn new(
-        lease: Duration,
-        renew_deadline: Duration,
-        retry: Duration,
-    ) -> Result<Self, TimesError> {
-        if lease.subsec_nanos() != 0 {
-            return Err(TimesError::Fraction(lease));
-        }
-        if lease <= renew_deadline {
-            return Err(TimesError::Lease {
-                lease,
-                renew_deadline,
-            });
-        }
-        if renew_deadline <= retry.mul_f64(1.0 + JITTER) {
-            return Err(TimesError::Retry {
-                renew_deadline,
-                retry,
-            });
-        }
-        Ok(Self {
-            lease,
-            renew_deadline,
-            retry,
-        })
-    }
-}
 
 /// Tells whether this process leads. Clones are the same.
 #[derive(Clone, Debug)]

@@ -31,78 +31,49 @@ pub const WIDESPREAD_OUTAGE: &str = "WidespreadOutage";
 /// The longest message, in characters: it may quote what somebody else wrote.
 const MAX_MESSAGE: usize = 4_096;
 
-/// A condition that is to hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Its type.
-    pub kind: &'static str,
-    /// Whether it holds.
-    pub holds: bool,
-    /// Why, in CamelCase.
-    pub reason: &'static str,
-    /// Why, for people.
-    pub message: String,
-}
-
-impl Wanted {
-    /// A condition of this type.
-    pub fn new(
-        kind: &'static str,
-        holds: bool,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) -> Self {
-        Self {
-            kind,
-            holds,
-            reason,
-            message: message.into(),
-        }
-    }
-
-    /// Degraded for all that is amiss, each with its reason, from the gravest to the least.
-    pub fn degraded(amiss: &[(&'static str, String)]) -> Self {
-        match amiss.first() {
-            Some((reason, _)) => {
-                let messages: Vec<&str> = amiss.iter().map(|(_, message)| &**message).collect();
-                Self::new(DEGRADED, true, reason, messages.join("; "))
-            }
-            None => Self::new(DEGRADED, false, "AsExpected", ""),
-        }
+/// A condition of this type, which holds or does not, for this reason in CamelCase. It has no transition
+/// time yet.
+pub fn condition(kind: &str, holds: bool, reason: &str, message: impl AsRef<str>) -> Condition {
+    Condition {
+        type_: kind.to_owned(),
+        status: if holds { "True" } else { "False" }.to_owned(),
+        reason: reason.to_owned(),
+        message: bounded(message.as_ref()),
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
     }
 }
 
-/// Turns what is wanted into conditions. One that holds as before keeps its transition time.
+/// Degraded for all that is amiss, each with its reason, from the gravest to the least.
+pub fn degraded(amiss: &[(&'static str, String)]) -> Condition {
+    match amiss.first() {
+        Some((reason, _)) => {
+            let messages: Vec<&str> = amiss.iter().map(|(_, message)| &**message).collect();
+            condition(DEGRADED, true, reason, messages.join("; "))
+        }
+        None => condition(DEGRADED, false, "AsExpected", ""),
+    }
+}
+
+/// These conditions, of this generation. One that holds as before keeps its transition time.
 pub fn conditions(
-    wanted: Vec<Wanted>,
+    mut conditions: Vec<Condition>,
     before: &[Condition],
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
-    let mut conditions = undated(wanted, generation);
+    for condition in &mut conditions {
+        condition.observed_generation = generation;
+    }
     date(&mut conditions, before, now);
     conditions
-}
-
-/// The same, yet without transition times.
-pub(crate) fn undated(wanted: Vec<Wanted>, generation: Option<i64>) -> Vec<Condition> {
-    let wanted = wanted.into_iter().map(|wanted| Condition {
-        type_: wanted.kind.to_owned(),
-        status: if wanted.holds { "True" } else { "False" }.to_owned(),
-        reason: wanted.reason.to_owned(),
-        message: bounded(&wanted.message),
-        observed_generation: generation,
-        last_transition_time: Time(Timestamp::UNIX_EPOCH),
-    });
-    wanted.collect()
 }
 
 /// Gives conditions their transition times.
 pub(crate) fn date(conditions: &mut [Condition], before: &[Condition], now: Timestamp) {
     for condition in conditions {
-        let mut before = before.iter();
-        let same =
-            before.find(|known| known.type_ == condition.type_ && known.status == condition.status);
+        let known = find(before, &condition.type_);
+        let same = known.filter(|known| known.status == condition.status);
         condition.last_transition_time =
             same.map_or(Time(now), |known| known.last_transition_time.clone());
     }
@@ -113,15 +84,25 @@ pub fn bounded(message: &str) -> String {
     message.chars().take(MAX_MESSAGE).collect()
 }
 
+/// The first of these names, and the number of those that are left out.
+pub(crate) fn listed(names: &[String], most: usize) -> String {
+    let first = names.get(..most).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(most) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// The condition of this type, whether or not it holds.
+pub(crate) fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|known| known.type_ == kind)
+}
+
 /// Whether two lists of conditions say the same to a program: types, statuses, reasons and
 /// generations.
 pub fn same(a: &[Condition], b: &[Condition]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
-}
-
-fn is_same(a: &Condition, b: &Condition) -> bool {
-    a.type_ == b.type_
-        && a.status == b.status
-        && a.reason == b.reason
-        && a.observed_generation == b.observed_generation
+    fn said(it: &Condition) -> impl PartialEq + '_ {
+        (&it.type_, &it.status, &it.reason, it.observed_generation)
+    }
+    a.iter().map(said).eq(b.iter().map(said))
 }

@@ -14,6 +14,8 @@ use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta:
 use kube::{Resource, runtime::events::EventType};
 use prometheus_client::metrics::counter::Counter;
 
+use super::conditions::find;
+
 /// What an event can be, but for its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
@@ -83,6 +85,5 @@ pub(crate) fn regarding<K: Resource<DynamicType = ()>>(
 
 /// The condition of this type, if it holds.
 pub(crate) fn holding<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    let mut conditions = conditions.iter();
-    conditions.find(|known| known.type_ == kind && known.status == "True")
+    find(conditions, kind).filter(|known| known.status == "True")
 }

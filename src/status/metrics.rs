@@ -1,9 +1,6 @@
 //! How the writes of statuses and events fare.
 
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
 use super::events::EventCounts;
 use crate::runtime::metrics::Registry;
@@ -11,16 +8,10 @@ use crate::runtime::metrics::Registry;
 /// The metrics of a writer, whatever it writes. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct WriterMetrics {
-    writes: Family<WriteLabels, Counter>,
+    writes: Family<[(&'static str, &'static str); 2], Counter>,
     writing: Gauge,
     due: Gauge,
     events: EventCounts,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    kind: &'static str,
-    result: &'static str,
 }
 
 impl WriterMetrics {
@@ -68,9 +59,8 @@ impl WriterMetrics {
     /// A write of this kind ended.
     pub(crate) fn wrote(&self, kind: &'static str, succeeded: bool) {
         let result = if succeeded { "success" } else { "failure" };
-        self.writes
-            .get_or_create(&WriteLabels { kind, result })
-            .inc();
+        let labels = [("kind", kind), ("result", result)];
+        self.writes.get_or_create(&labels).inc();
     }
 
     /// So many are under way.

@@ -1,12 +1,11 @@
 //! The only place that writes statuses, the finalizer of policies, and events. It knows no verdicts: who
 //! reports something also decides what its status says and how urgent that is.
 //!
-//! `writer` is the loop. `cluster_health` and `policies` keep what is there and what is to be
-//! there, `schedule` and `allowance` say when it is written, `request` writes it. Events come with
-//! their words, and wait in `events` for their turn.
+//! `writer` is the loop. `policies` keeps what is there and what is to be there, `schedule` and
+//! `allowance` say when it is written, `request` writes it. Events come with their words, and wait in
+//! `events` for their turn.
 
 pub(crate) mod allowance;
-pub(crate) mod cluster_health;
 pub mod conditions;
 pub(crate) mod events;
 pub(crate) mod finalizer;

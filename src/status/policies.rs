@@ -46,7 +46,7 @@ pub(crate) struct Policy<R: Reported, M> {
 }
 
 /// All policies of a kind, by name.
-pub(crate) struct Policies<R: Reported, M>(BTreeMap<Arc<str>, Policy<R, M>>);
+pub(crate) struct Policies<R: Reported, M>(pub(crate) BTreeMap<Arc<str>, Policy<R, M>>);
 
 impl<R: Reported, M> Default for Policies<R, M> {
     fn default() -> Self {
@@ -88,22 +88,10 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         }
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Policy<R, M>> {
-        self.0.get(name)
-    }
-
-    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Policy<R, M>> {
-        self.0.get_mut(name)
-    }
-
     /// The policy with this name, if it has this UID.
     pub(crate) fn with_uid(&mut self, name: &str, uid: &str) -> Option<&mut Policy<R, M>> {
         let policy = self.0.get_mut(name);
         policy.filter(|policy| **policy.report.uid() == *uid)
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Policy<R, M>> {
-        self.0.values_mut()
     }
 
     /// Has all statuses compared.
@@ -111,10 +99,6 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         for policy in self.0.values_mut() {
             policy.schedule.hurry(Instant::now());
         }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Policy<R, M>)> {
-        self.0.iter()
     }
 
     /// Begins to write this status of a policy, unless it says nothing new. `all` are the policies in the

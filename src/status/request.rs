@@ -1,6 +1,6 @@
 //! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
@@ -67,7 +67,7 @@ pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
     name: &str,
     status: &impl Serialize,
 ) -> Applied {
-    let fields = json!({"status": status});
+    let fields = json!({"metadata": {"name": name}, "status": status});
     let answer = apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields).await?;
     Ok(answer.uid)
 }
@@ -95,15 +95,9 @@ pub(crate) async fn write_health(
 
 /// Creates the ClusterHealth of a Cluster with this UID, or makes that Cluster its owner.
 async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
-    let owner = OwnerReference {
-        api_version: Cluster::api_version(&()).into_owned(),
-        kind: Cluster::kind(&()).into_owned(),
-        name: name.to_owned(),
-        uid: uid.to_owned(),
-        ..OwnerReference::default()
-    };
-    let metadata = json!({"name": name, "ownerReferences": [owner]});
-    let fields = json!({"metadata": metadata, "spec": {}});
+    let (version, kind) = (Cluster::api_version(&()), Cluster::kind(&()));
+    let owner = json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid});
+    let fields = json!({"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {}});
     apply::<ClusterHealth>(seed, name, FIELD_MANAGER, None, fields).await?;
     Ok(())
 }
@@ -147,8 +141,8 @@ async fn apply<K: Resource<DynamicType = ()>>(
     subresource: Option<&str>,
     fields: Value,
 ) -> Result<ObjectMeta, WriteError> {
-    let (version, kind) = (K::api_version(&()), K::kind(&()));
-    let mut patch = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+    let kind = K::kind(&());
+    let mut patch = json!({"apiVersion": K::api_version(&()), "kind": kind});
     if let (Value::Object(patch), Value::Object(fields)) = (&mut patch, fields) {
         patch.extend(fields);
     }

@@ -1,11 +1,9 @@
 //! What a policy's status says of rights that the operator lacks, and how a successor finds it
 //! there.
 
-use std::fmt::Write;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::conditions::DEGRADED;
+use super::conditions::{DEGRADED, find, listed};
 
 /// Why a policy is degraded while rights are missing.
 pub(crate) const RIGHTS_MISSING: &str = "RightsMissing";
@@ -28,21 +26,18 @@ impl Rights {
         if missing.is_empty() {
             return None;
         }
-        let named = missing.get(..NAMED).unwrap_or(missing).join(", ");
-        let mut text = format!(
-            "{}, grant them to its ServiceAccount as {}: {named}",
-            self.lacks, self.grant
-        );
-        if let Some(more @ 1..) = missing.len().checked_sub(NAMED) {
-            let _ = write!(text, " and {more} more");
-        }
+        let (lacks, grant, named) = (self.lacks, self.grant, listed(missing, NAMED));
+        let text = format!("{lacks}, grant them to its ServiceAccount as {grant}: {named}");
         Some(text)
     }
 
     /// What the conditions of a policy say of rights that are missing.
     pub(crate) fn told<'a>(&self, conditions: &'a [Condition]) -> Option<&'a str> {
-        let mut conditions = conditions.iter();
-        let degraded = conditions.find(|known| known.type_ == DEGRADED)?;
+        find(conditions, DEGRADED).and_then(|degraded| self.part(degraded))
+    }
+
+    /// The part of the condition Degraded that says it.
+    pub(crate) fn part<'a>(&self, degraded: &'a Condition) -> Option<&'a str> {
         let mut parts = degraded.message.split("; ");
         parts.find(|part| part.starts_with(self.lacks))
     }

@@ -70,15 +70,8 @@ pub(crate) struct Next<O> {
 /// A change of the content.
 pub(crate) type Change<C> = Box<dyn FnOnce(&mut C) + Send>;
 
-/// A write under way.
-pub(crate) type Write<C> = BoxFuture<'static, Ended<C>>;
-
-/// A write that has ended.
-pub(crate) struct Ended<C> {
-    kind: &'static str,
-    succeeded: bool,
-    then: Change<C>,
-}
+/// A write under way, of an object of this kind: whether it succeeded, and what to do then.
+pub(crate) type Write<C> = BoxFuture<'static, (&'static str, bool, Change<C>)>;
 
 /// Writes an object of this kind, and hands the result to the content. The object may have gone
 /// meanwhile.
@@ -89,11 +82,9 @@ pub(crate) fn write<C: 'static, T: Send + 'static>(
 ) -> Write<C> {
     Box::pin(async move {
         let result = request.await;
-        Ended {
-            kind,
-            succeeded: result.is_ok(),
-            then: Box::new(move |content| then(content, result)),
-        }
+        let succeeded = result.is_ok();
+        let then: Change<C> = Box::new(move |content| then(content, result));
+        (kind, succeeded, then)
     })
 }
 
@@ -253,9 +244,9 @@ impl<C: Content> Writer<C> {
         }
     }
 
-    fn written(&mut self, ended: Ended<C>) {
-        self.metrics.wrote(ended.kind, ended.succeeded);
-        (ended.then)(&mut self.content);
+    fn written(&mut self, (kind, succeeded, then): (&'static str, bool, Change<C>)) {
+        self.metrics.wrote(kind, succeeded);
+        then(&mut self.content);
         self.tell();
     }
 

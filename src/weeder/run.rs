@@ -94,8 +94,10 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
             .run_until_cancelled_owned(reviewer.run(policies)),
     );
     let reports = Reports::new(reporter, in_force);
+    let watches = &instruments.common.watches;
+    let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
     let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
-    weeding.run(stop).await;
+    weeding.run(policies, stop).await;
     last.cancel();
     // The writer does not panic; if it did, there is nothing left to write.
     let _ = writing.await;
@@ -108,7 +110,6 @@ struct Weeding {
     seed: Seed,
     dry_run: bool,
     state: State,
-    policies: WatchState,
     namespaces: WatchState,
     slices: Slices,
     pods: PodWatches,
@@ -130,7 +131,6 @@ impl Weeding {
             seed: seed.urgent(),
             dry_run,
             state: State::default(),
-            policies: watches.begin("WeedPolicies", "watch-weedpolicies"),
             namespaces: watches.begin("Namespaces", "watch-namespaces"),
             slices: Slices {
                 names: ServiceNames::default(),
@@ -148,8 +148,8 @@ impl Weeding {
         }
     }
 
-    async fn run(mut self, stop: CancellationToken) {
-        let mut policies = watch_policies(&self.seed, self.dry_run, self.policies.clone());
+    async fn run(mut self, policies: WatchState, stop: CancellationToken) {
+        let mut policies = watch_policies(&self.seed, self.dry_run, policies);
         let mut namespaces = watch_namespaces(&self.seed, self.namespaces.clone());
         loop {
             self.pulse.beat();

@@ -220,12 +220,8 @@ impl Services {
         new: Option<Slice>,
         now: Instant,
     ) -> Vec<(Pair, Change)> {
-        let Some(namespace) = self.namespace(namespace, new.is_some()) else {
-            return Vec::new();
-        };
-        let Some(local) = self.namespaces.get_mut(&namespace) else {
-            return Vec::new();
-        };
+        let namespace = shared(&self.namespaces, namespace);
+        let local = self.namespaces.entry(namespace.clone()).or_default();
         let touched: BTreeSet<Arc<str>> = [local.slices.get(name), new.as_ref()]
             .into_iter()
             .flatten()
@@ -248,18 +244,6 @@ impl Services {
         changes
     }
 
-    /// The shared name of a namespace, which is taken up if `needed`.
-    fn namespace(&mut self, name: &str, needed: bool) -> Option<Arc<str>> {
-        if let Some((known, _)) = self.namespaces.get_key_value(name) {
-            return Some(known.clone());
-        }
-        let new: Arc<str> = name.into();
-        needed.then(|| {
-            self.namespaces.insert(new.clone(), Local::default());
-            new
-        })
-    }
-
     /// The slices have been listed: there are no others.
     fn replace(&mut self, list: Vec<EndpointSlice>, now: Instant) -> Vec<(Pair, Change)> {
         let mut before = mem::take(&mut self.namespaces);
@@ -267,9 +251,7 @@ impl Services {
             if let Some((namespace, name)) = identity(slice)
                 && let Some(new) = self.slice(slice)
             {
-                let known = before.get_key_value(namespace);
-                let known = known.map(|(known, _)| known.clone());
-                let namespace = known.unwrap_or_else(|| namespace.into());
+                let namespace = shared(&before, namespace);
                 let local = self.namespaces.entry(namespace).or_default();
                 local.remove(name);
                 local.insert(name.into(), new);
@@ -374,6 +356,12 @@ impl Local {
             }
         }
     }
+}
+
+/// The name of a namespace, shared with the one that is known.
+fn shared(known: &BTreeMap<Arc<str>, Local>, name: &str) -> Arc<str> {
+    let known = known.get_key_value(name);
+    known.map_or_else(|| name.into(), |(known, _)| known.clone())
 }
 
 fn identity(slice: &EndpointSlice) -> Option<(&str, &str)> {

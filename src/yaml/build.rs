@@ -20,9 +20,9 @@ pub struct Documents<'a> {
 
 /// Reads the documents of a text.
 pub fn documents(text: &str) -> Documents<'_> {
-    let refused = (text.len() > MAX_BYTES).then(|| YamlError {
-        place: Place { line: 1, column: 1 },
-        message: format!("longer than {} MiB, which is not read", MAX_BYTES >> 20),
+    let refused = (text.len() > MAX_BYTES).then(|| {
+        let message = format!("longer than {} MiB, which is not read", MAX_BYTES >> 20);
+        error(Place { line: 1, column: 1 }, message)
     });
     let options = granit_parser::options! {
         emit_comments: false,
@@ -44,10 +44,8 @@ impl Iterator for Documents<'_> {
         if self.over {
             return None;
         }
-        let next = match self.refused.take() {
-            Some(error) => Err(error),
-            None => self.document(),
-        };
+        let refused = self.refused.take();
+        let next = refused.map_or_else(|| self.document(), Err);
         self.over = !matches!(next, Ok(Some(_)));
         next.transpose()
     }
@@ -60,26 +58,27 @@ impl Documents<'_> {
             let Some(event) = self.parser.next_event() else {
                 return Ok(None);
             };
-            let (event, span) = event.map_err(|error| YamlError {
-                place: place(error.marker()),
-                message: error.info(),
-            })?;
+            let (event, span) = event.map_err(|it| error(place(it.marker()), it.info()))?;
             match event {
                 Event::StreamEnd => return Ok(None),
                 // Go's readers would not see what follows, and not say so.
                 Event::DocumentStart(false, _) if self.begun => {
-                    return Err(YamlError {
-                        place: place(&span.start),
-                        message: "a document after the first must begin with ---: kubectl passes \
-                                  over what does not"
-                            .to_owned(),
-                    });
+                    let message = "a document after the first must begin with ---: kubectl passes \
+                                   over what does not";
+                    return Err(error(place(&span.start), message));
                 }
                 Event::DocumentStart(..) => self.begun = true,
                 Event::DocumentEnd => return Ok(builder.root.take()),
                 event => builder.take(event, place(&span.start))?,
             }
         }
+    }
+}
+
+fn error(place: Place, message: impl Into<String>) -> YamlError {
+    YamlError {
+        place,
+        message: message.into(),
     }
 }
 
@@ -130,10 +129,6 @@ struct Key {
 
 impl Builder {
     fn take(&mut self, event: Event<'_>, place: Place) -> Result<(), YamlError> {
-        let error = |message: &str| YamlError {
-            place,
-            message: message.to_owned(),
-        };
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.count(1, place)?;
@@ -144,7 +139,7 @@ impl Builder {
                     return Ok(());
                 }
                 let value = value(&text, style, tag.as_deref())
-                    .ok_or_else(|| error("the value is not what its tag says"))?;
+                    .ok_or_else(|| error(place, "the value is not what its tag says"))?;
                 self.put(Rc::new(Node::new(place, value)), anchor)
             }
             Event::SequenceStart(_, anchor, _) => self.begin(place, anchor, Kind::List(Vec::new())),
@@ -163,17 +158,15 @@ impl Builder {
             },
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
-                let node = node.ok_or_else(|| error("an alias of what it stands in"))?;
+                let node = node.ok_or_else(|| error(place, "an alias of what it stands in"))?;
                 self.count(node.size, place)?;
                 self.repeat(&node, place)?;
                 if self.awaits_key() {
-                    let text = node.text().ok_or_else(|| error("a key must be a string"))?;
-                    let text = text.to_owned();
-                    self.set_key(Key {
-                        text,
-                        place,
-                        merges: false,
-                    });
+                    let text = node
+                        .text()
+                        .ok_or_else(|| error(place, "a key must be a string"))?;
+                    // What an alias repeats is a string, however it was written.
+                    self.set_key(key(text, ScalarStyle::DoubleQuoted, place));
                     return Ok(());
                 }
                 self.put(node, 0)
@@ -184,10 +177,7 @@ impl Builder {
 
     fn begin(&mut self, place: Place, anchor: usize, kind: Kind) -> Result<(), YamlError> {
         if self.awaits_key() {
-            return Err(YamlError {
-                place,
-                message: "a key must be a string".to_owned(),
-            });
+            return Err(error(place, "a key must be a string"));
         }
         self.count(1, place)?;
         self.open.push(Open {
@@ -246,13 +236,9 @@ impl Builder {
         if self.repeated <= MAX_BYTES {
             return Ok(());
         }
-        Err(YamlError {
-            place,
-            message: format!(
-                "what aliases repeat is longer than {} MiB, which is not read",
-                MAX_BYTES >> 20
-            ),
-        })
+        let most = MAX_BYTES >> 20;
+        let message = format!("what aliases repeat is longer than {most} MiB, which is not read");
+        Err(error(place, message))
     }
 
     fn count(&mut self, more: usize, place: Place) -> Result<(), YamlError> {
@@ -260,13 +246,10 @@ impl Builder {
         if self.nodes <= MAX_NODES {
             return Ok(());
         }
-        Err(YamlError {
-            place,
-            message: format!(
-                "a document of more than {MAX_NODES} values, counting what aliases repeat, which \
-                 is not read"
-            ),
-        })
+        let message = format!(
+            "a document of more than {MAX_NODES} values, counting what aliases repeat, which is not read"
+        );
+        Err(error(place, message))
     }
 }
 
@@ -322,10 +305,7 @@ fn mergeable(place: Place, node: Rc<Node>) -> Result<Vec<Rc<Node>>, YamlError> {
     if mappings.iter().all(|it| matches!(it.value, Value::Map(_))) {
         return Ok(mappings);
     }
-    Err(YamlError {
-        place,
-        message: "<< takes mappings".to_owned(),
-    })
+    Err(error(place, "<< takes mappings"))
 }
 
 /// A key as JSON has it, where every key is a string.
@@ -353,7 +333,7 @@ fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
     };
     match tag.map(Tag::core_suffix) {
         None if style == ScalarStyle::Plain => Some(scalar::plain(text)),
-        None => Some(written()),
+        None | Some(None) => Some(written()),
         Some(Some(core)) => match (core, scalar::plain(text)) {
             ("float", Value::Int(int)) => Some(Value::Float(int as f64)),
             ("float", value @ Value::Float(_))
@@ -363,6 +343,5 @@ fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
             ("float" | "int" | "bool" | "null", _) => None,
             _ => Some(written()),
         },
-        Some(None) => Some(written()),
     }
 }

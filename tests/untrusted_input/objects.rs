@@ -12,7 +12,7 @@ use dependency_watchdog::{
     gardener::{Cluster, Machine},
     observer::{NodeCounts, observation::Observation},
     prober::{debts::Debts, plan::Aim},
-    status::conditions::{Wanted, conditions},
+    status::conditions::{condition, conditions},
     validate::Checker,
     weeder::{
         pod::{Pod, fate},
@@ -403,7 +403,7 @@ fuzzed!(
             return Ok(());
         };
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let ready = || Wanted::new("Ready", true, "AsExpected", "all is well");
+        let ready = || condition("Ready", true, "AsExpected", "all is well");
         let after = conditions(vec![ready()], &before.conditions, Some(4), now);
         // Nothing of it stays but since when the same has held.
         let [condition] = &after[..] else {

@@ -528,7 +528,7 @@ proptest! {
         listed.policy_event(Event::Init);
         listed.cluster_event(Event::Init);
         let clusters: Vec<_> =
-            watched.clusters.objects.values().map(|entry| entry.cluster.clone()).collect();
+            watched.clusters.values().map(|entry| entry.cluster.clone()).collect();
         for cluster in clusters {
             prop_assert!(cluster.name_any().starts_with('c'));
             listed.cluster_event(Event::InitApply(cluster));

@@ -19,9 +19,9 @@ use super::{
         self,
         dependent::{self, DependentNews},
     },
-    key::Key,
-    metrics::{Census, HealthMetrics},
-    policy::{self, PolicyReport, RIGHTS},
+    metrics::HealthMetrics,
+    policy::{self, More, PolicyReport, RIGHTS},
+    record::{Rank, Record, Said, Written},
     summary::Standing,
     widespread::{Widespread, widespread},
 };
@@ -29,11 +29,9 @@ use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
     runtime::seed::Seed,
     status::{
-        cluster_health::Written,
         events::Event,
-        finalizer::Finalizer,
         policies::{Policies, Policy, Reported},
-        request::{Applied, WriteError, complain, set_finalizer},
+        request::{Applied, WriteError, complain, delete, set_finalizer, write_health},
         writer::{Content, Next, Write, write},
     },
 };
@@ -48,41 +46,14 @@ pub(super) struct Book {
     policies: Policies<PolicyReport, More>,
     /// Statuses of policies of which the watch has not told yet.
     left: BTreeMap<Arc<str>, ProbePolicyStatus>,
-    /// A list of ClusterHealths in progress.
-    listed: BTreeMap<String, ObjectMeta>,
+    /// The clusters without a ClusterHealth in the list that is in progress.
+    unlisted: BTreeSet<Arc<str>>,
     widespread: Option<Widespread>,
     pub(super) metrics: HealthMetrics,
     /// Something has changed that concerns policies.
     concerns_policies: bool,
     /// What is to be told.
     news: Vec<(ObjectReference, Event)>,
-}
-
-/// What is known of a policy beyond its report and status.
-#[derive(Debug)]
-struct More {
-    finalizer: Finalizer,
-    /// The clusters for which it needs the finalizer.
-    holding: BTreeSet<Arc<str>>,
-    /// What is to be said of rights that are missing; before they are asked for, what an earlier run
-    /// has left.
-    lacking: Option<String>,
-    /// When the first of its new clusters ceases to count as new.
-    look_again: Option<Instant>,
-}
-
-/// What goes before what, of all that is due.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    /// A finalizer.
-    First,
-    /// That a cluster is protected, or is not any more.
-    Urgent,
-    /// Any other news.
-    News,
-    /// That a cluster is observed otherwise, if only that it cannot be reached, which may be all of them at
-    /// once, again and again.
-    Observed,
 }
 
 /// What can be written.
@@ -132,61 +103,56 @@ impl Content for Book {
 
     const CONTROLLER: &'static str = "dependency-watchdog-prober";
 
-    /// Sees what the clusters come to: which policies need the finalizer, and whether many fell
-    /// silent at once.
+    /// Counts the clusters, and finds the policies that need the finalizer, and whether many clusters
+    /// fell silent at once.
     fn review(&mut self) {
         if !std::mem::take(&mut self.concerns_policies) {
             return;
         }
         let now = Instant::now();
-        let mut silent = BTreeMap::new();
-        let mut census = Census::default();
-        let mut holding: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
-        let mut new: BTreeMap<Arc<str>, Instant> = BTreeMap::new();
-        for (name, cluster) in &self.clusters {
-            let Some(summary) = cluster.summary(now) else {
-                continue;
-            };
-            census.count(&summary, cluster.status());
-            silent.extend(cluster.silent_since.map(|since| (name.clone(), since)));
-            let Some(policy) = summary.policy.and_then(|it| self.policies.get(it)) else {
-                continue;
-            };
-            let responsible = &policy.report.name;
-            if summary.standing == Standing::Pending {
-                let first = new.entry(responsible.clone()).or_insert(cluster.new_until);
-                *first = cluster.new_until.min(*first);
-            }
-            if summary.protected || policy.report.deleting && !summary.looked_at {
-                let holding = holding.entry(responsible.clone()).or_default();
-                holding.insert(name.clone());
-            }
+        let clusters = self.clusters.iter();
+        let clusters = clusters.filter_map(|(name, it)| Some((name, it, it.summary(now)?)));
+        let clusters: Vec<_> = clusters.collect();
+        let summaries: Vec<_> = clusters.iter().map(|(.., it)| *it).collect();
+        self.metrics.counted(&summaries);
+        let probed = summaries.iter().filter(|it| it.probed).count();
+        let silent = clusters.iter();
+        let silent = silent.filter_map(|(name, it, _)| Some(((*name).clone(), it.silent_since?)));
+        let widespread = widespread(&silent.collect(), probed);
+        let mut of_policies: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for cluster @ (.., summary) in &clusters {
+            let policy = summary.policy.unwrap_or_default();
+            of_policies.entry(policy).or_default().push(cluster);
         }
-        for policy in self.policies.iter_mut() {
-            let name = policy.report.name.clone();
-            let mut clusters = holding.remove(&name).unwrap_or_default();
-            if policy.report.deleting {
+        for policy in self.policies.0.values_mut() {
+            let deleting = policy.report.deleting;
+            let clusters = of_policies.remove(&*policy.report.name).unwrap_or_default();
+            let holding = clusters.iter();
+            let holding = holding.filter(|(.., it)| it.protected || deleting && !it.looked_at);
+            let mut holding: BTreeSet<_> = holding.map(|(name, ..)| (*name).clone()).collect();
+            if deleting {
                 // A loop that has not reported yet has not looked.
                 let unreported = policy.report.kept.iter().filter(|kept| {
                     let cluster = self.clusters.get(&***kept);
-                    cluster.is_none_or(|it| it.record.wanted().is_none())
+                    cluster.is_none_or(|it| it.record.wanted.is_none())
                 });
-                clusters.extend(unreported.cloned());
+                holding.extend(unreported.cloned());
             }
-            if policy.more.holding != clusters {
-                policy.more.holding = clusters;
+            if policy.more.holding != holding {
+                policy.more.holding = holding;
                 policy.schedule.hurry(now);
             }
-            policy.more.look_again = new.remove(&name);
-            if let Some(at) = policy.more.look_again {
+            let new = clusters
+                .iter()
+                .filter(|(.., it)| it.standing == Standing::Pending);
+            if let Some(at) = new.map(|(_, it, _)| it.new_until).min() {
                 policy.schedule.hurry(at);
             }
             if policy.finalizer_change().is_some() {
                 policy.more.finalizer.schedule.hurry(now);
             }
         }
-        self.metrics.counted(census);
-        self.tell_widespread(widespread(&silent, census.probed));
+        self.tell_widespread(widespread);
     }
 
     /// What is due first, of what is not being written; of all that is due, by its rank. So neither a
@@ -194,24 +160,20 @@ impl Content for Book {
     /// states that come and go.
     fn next(&mut self) -> Option<Next<(Kind, Arc<str>)>> {
         let now = Instant::now();
-        let finalizers = self.policies.iter().filter_map(|(name, it)| {
+        let finalizers = self.policies.0.iter().filter_map(|(name, it)| {
             let due = it.more.finalizer.schedule.due()?;
             Some((due, Rank::First, Kind::Finalizer, name))
         });
         let due = self.due.iter().enumerate();
         let due = due.take_while(|(place, (due, _))| *place == 0 || *due <= now);
         let clusters = due.filter_map(|(_, (due, name))| {
-            let rank = match &self.clusters.get(name)?.record {
-                it if it.is_urgent() => Rank::Urgent,
-                it if it.is_minor() => Rank::Observed,
-                _ => Rank::News,
-            };
+            let rank = self.clusters.get(name)?.record.rank();
             Some((*due, rank, Kind::Cluster, name))
         });
-        let policies = self
-            .policies
-            .iter()
-            .filter_map(|(name, it)| Some((it.schedule.due()?, Rank::News, Kind::Policy, name)));
+        let policies =
+            self.policies.0.iter().filter_map(|(name, it)| {
+                Some((it.schedule.due()?, Rank::News, Kind::Policy, name))
+            });
         let all = finalizers.chain(clusters).chain(policies);
         // What is not due yet comes in its time, whatever its rank.
         let first = all.min_by_key(|(due, rank, ..)| ((*due).max(now), *rank, *due));
@@ -225,7 +187,7 @@ impl Content for Book {
     fn due(&self) -> usize {
         let now = Instant::now();
         let clusters = self.due.iter().take_while(|(due, _)| *due <= now);
-        let policies = self.policies.iter();
+        let policies = self.policies.0.iter();
         let policies =
             policies.flat_map(|(_, it)| [it.schedule.due(), it.more.finalizer.schedule.due()]);
         clusters.count() + policies.flatten().filter(|due| *due <= now).count()
@@ -233,12 +195,7 @@ impl Content for Book {
 
     fn write(&mut self, seed: &Seed, (kind, name): &(Kind, Arc<str>)) -> Option<Write<Self>> {
         match kind {
-            Kind::Cluster => self
-                .edit(name, |cluster| {
-                    let record = &mut cluster.record;
-                    record.write(seed, name, Self::cluster_written, Self::cluster_deleted)
-                })
-                .flatten(),
+            Kind::Cluster => self.write_cluster(seed, name),
             Kind::Policy => self.write_policy(seed, name),
             Kind::Finalizer => self.write_finalizer(seed, name),
         }
@@ -254,14 +211,14 @@ impl Book {
     pub(super) fn new(known: Known) -> Self {
         let clusters = known.clusters.into_iter().filter_map(|health| {
             let name = health.metadata.name.as_deref()?.into();
-            Some((name, Box::new(Cluster::known(health))))
+            Some((name, Box::new(Cluster::new(Record::known(health)))))
         });
         Self {
             clusters: clusters.collect(),
             due: BTreeSet::new(),
             policies: Policies::default(),
             left: known.policies,
-            listed: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
             widespread: None,
             metrics: HealthMetrics::default(),
             concerns_policies: false,
@@ -305,18 +262,18 @@ impl Book {
     /// All that is known of a cluster.
     pub(super) fn take_cluster(&mut self, name: &Arc<str>, report: ClusterReport) {
         self.metrics.reported(name, &report);
-        let new = || Box::new(Cluster::new());
+        let new = || Box::new(Cluster::new(Record::new()));
         let known = self.clusters.entry(name.clone()).or_insert_with(new);
-        let before = known.record.wanted();
-        let before = before.and_then(|it| it.status.policy.as_deref().map(Arc::from));
-        let policies: [Option<Arc<str>>; 2] = [before, report.policy.clone()];
+        let before = known.record.wanted.as_ref();
+        let before = before.and_then(|it| it.report.policy.clone());
+        let policies = [before, report.policy.clone()];
         let taken = self.edit(name, |cluster| cluster.take(name, report));
         let (event, concerns_policies) = taken.unwrap_or_default();
         self.tell(name, event);
         if concerns_policies {
             self.concerns_policies = true;
             for policy in policies.into_iter().flatten() {
-                if let Some(policy) = self.policies.get_mut(&policy) {
+                if let Some(policy) = self.policies.0.get_mut(&policy) {
                     policy.schedule.hurry(Instant::now());
                 }
             }
@@ -336,7 +293,7 @@ impl Book {
     /// A command that a check runs has not ended in time, which was tolerated.
     pub(super) fn take_tolerated(&mut self, name: &str, check: &str, message: String) {
         let cluster = self.clusters.get(name);
-        let cluster = cluster.filter(|it| !it.record.is_unwanted());
+        let cluster = cluster.filter(|it| !it.record.unwanted);
         let event = cluster.map(|it| it.tolerated(check, message));
         self.tell(name, event);
     }
@@ -356,15 +313,10 @@ impl Book {
         self.metrics.policies(&reports);
         self.policies.take(reports, |report| {
             let status = self.left.remove(&report.name).unwrap_or_default();
-            let more = More {
-                finalizer: Finalizer::new(report.held),
-                holding: BTreeSet::new(),
-                lacking: RIGHTS.told(&status.conditions).map(str::to_owned),
-                look_again: None,
-            };
+            let more = More::new(report.held, &status);
             (status, more)
         });
-        for policy in self.policies.iter_mut() {
+        for policy in self.policies.0.values_mut() {
             policy.more.finalizer.seen(policy.report.held);
             self.news.extend(policy.finalizer_event());
         }
@@ -391,25 +343,18 @@ impl Book {
     pub(super) fn take_event(&mut self, event: watcher::Event<PartialObjectMeta<ClusterHealth>>) {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         match event {
-            Init => self.listed.clear(),
-            InitApply(PartialObjectMeta { metadata, .. }) => {
-                self.listed
-                    .extend(metadata.name.clone().zip(Some(metadata)));
+            Init => self.unlisted = self.clusters.keys().cloned().collect(),
+            InitApply(health) | Apply(health) => {
+                let name = health.metadata.name.as_deref().unwrap_or_default();
+                self.unlisted.remove(name);
+                self.seen(name, Some(&health.metadata));
             }
             InitDone => {
-                let mut listed = std::mem::take(&mut self.listed);
-                let names: Vec<Arc<str>> = self.clusters.keys().cloned().collect();
-                for name in names {
-                    self.seen(&name, listed.remove(&*name).as_ref());
+                for name in std::mem::take(&mut self.unlisted) {
+                    self.seen(&name, None);
                 }
             }
-            Apply(PartialObjectMeta { metadata, .. }) => {
-                let name = metadata.name.as_deref().unwrap_or_default();
-                self.seen(name, Some(&metadata));
-            }
-            Delete(PartialObjectMeta { metadata, .. }) => {
-                self.seen(metadata.name.as_deref().unwrap_or_default(), None);
-            }
+            Delete(health) => self.seen(health.metadata.name.as_deref().unwrap_or_default(), None),
         }
     }
 
@@ -442,37 +387,53 @@ impl Book {
 
     /// The status that a policy asks for now; `None` if there is no such policy.
     fn policy_status(&self, name: &str) -> Option<ProbePolicyStatus> {
-        let policy = self.policies.get(name)?;
-        let view = policy::View {
-            policy: &policy.report,
-            held: policy.more.finalizer.is_on(),
-            holding: &policy.more.holding,
-            lacking: policy.more.lacking.as_deref(),
-            widespread: self.widespread.as_ref(),
-        };
-        let now = Instant::now();
+        let policy = self.policies.0.get(name)?;
+        let (time, now) = (Timestamp::now(), Instant::now());
         let summary = |name: &str| self.clusters.get(name)?.summary(now);
-        let status = policy::status(&view, summary, &policy.status, Timestamp::now());
-        Some(status)
+        let widespread = self.widespread.as_ref();
+        Some(policy::status(policy, widespread, summary, time))
+    }
+
+    fn write_cluster(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
+        const KIND: &str = "ClusterHealth";
+        let record = &self.clusters.get(name)?.record;
+        // Writes that were begun before it may be waiting for their turns.
+        let seed = match record.rank() {
+            Rank::Urgent => seed.urgent(),
+            _ => seed.clone(),
+        };
+        let (about, name) = (name.clone(), name.clone());
+        if record.unwanted {
+            self.edit(&name, |cluster| cluster.record.schedule.begin());
+            let request = async move { delete(&seed, &about).await };
+            let then = move |book: &mut Self, result| book.cluster_deleted(&name, result);
+            return Some(write(KIND, request, then));
+        }
+        let written = self.edit(&name, |cluster| cluster.record.begin())??;
+        let Said { report, status } = &written.wanted;
+        let (uid, status) = (report.uid.clone(), status.clone());
+        let established = written.was_established;
+        let request = async move { write_health(&seed, &about, &uid, established, &status).await };
+        let then = move |book: &mut Self, result| book.cluster_written(&name, written, result);
+        Some(write(KIND, request, then))
     }
 
     fn write_policy(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
         let status = self.policy_status(name)?;
-        let write = self.policies.write(
+        // A schedule that is settled forgets what is due later.
+        self.concerns_policies = true;
+        self.policies.write(
             seed,
             name,
             status,
             |book: &mut Self| &mut book.policies,
             Self::policy_written,
-        );
-        // A schedule that is settled forgets what is due later.
-        self.concerns_policies |= self.policies.get(name)?.more.look_again.is_some();
-        write
+        )
     }
 
     fn policy_written(&mut self, name: &str, before: &ProbePolicyStatus) {
-        if let Some(policy) = self.policies.get(name) {
-            self.concerns_policies |= policy.more.look_again.is_some();
+        self.concerns_policies = true;
+        if let Some(policy) = self.policies.0.get(name) {
             let events = events::policy::transitions(before, &policy.status);
             let events = events.into_iter().map(|it| (policy.regarding(), it));
             self.news.extend(events);
@@ -480,7 +441,7 @@ impl Book {
     }
 
     fn write_finalizer(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
-        let policy = self.policies.get_mut(name)?;
+        let policy = self.policies.0.get_mut(name)?;
         let change = policy.finalizer_change();
         let schedule = &mut policy.more.finalizer.schedule;
         let Some(on) = change else {
@@ -500,7 +461,7 @@ impl Book {
         ))
     }
 
-    fn cluster_written(&mut self, name: &str, written: Written<Key>, result: Applied) {
+    fn cluster_written(&mut self, name: &str, written: Written, result: Applied) {
         let events = self.edit(name, |cluster| cluster.written(name, written, result));
         self.tell(name, events.into_iter().flatten());
     }

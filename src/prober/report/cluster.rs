@@ -1,4 +1,4 @@
-//! One cluster, as its loop reports it: the status that is to be written, and the events.
+//! One cluster: its ClusterHealth, and what events and the log have said of it.
 
 use std::time::Duration;
 
@@ -13,19 +13,18 @@ use super::{
         dependent::{self, DependentNews, Troubles},
         sight::Sight,
     },
-    finding::{Finding, PENDING},
-    key::Key,
+    finding::Finding,
     recall::Recalled,
-    status::status,
+    record::{Record, Said, Written},
     summary::{Standing, Summary},
+    urgency::concerns_policies,
     widespread::silent_since,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ClusterState, ProbePolicy},
+    api::{ClusterHealthStatus, ClusterState, ProbePolicy},
     observer::told::ToldState,
     prober::verdict::Verdict,
     status::{
-        cluster_health::{Keyed, Record, Written},
         events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
         request::{Applied, WriteError},
     },
@@ -38,7 +37,7 @@ const NEW: Duration = Duration::from_secs(60);
 /// A cluster.
 pub(super) struct Cluster {
     /// Its ClusterHealth.
-    pub(super) record: Record<Key>,
+    pub(super) record: Record,
     /// Until when it counts as new while it has no verdict.
     pub(super) new_until: Instant,
     /// Since when its nodes are silent, if they are and that is known.
@@ -58,50 +57,36 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// One without a ClusterHealth.
-    pub(super) fn new() -> Self {
+    /// A cluster with this ClusterHealth, which an earlier run may have left.
+    pub(super) fn new(record: Record) -> Self {
+        let status = record.status();
         Self {
-            record: Record::new(),
             new_until: Instant::now() + NEW,
-            silent_since: None,
+            silent_since: silent_since(status, None, false, Timestamp::now()),
             heard: false,
-            sight: Sight::default(),
-            state: ToldState::default(),
-            changes: Changes::new(None),
-            troubles: None,
-            recalled: Recalled::default(),
-        }
-    }
-
-    /// One whose ClusterHealth an earlier run has left.
-    pub(super) fn known(health: ClusterHealth) -> Self {
-        let status = health.status.unwrap_or_default();
-        Self {
-            silent_since: silent_since(&status, None, false, Timestamp::now()),
-            sight: Sight::recorded(&status),
-            state: ToldState::recorded(&status),
+            sight: Sight::recorded(status),
+            state: ToldState::recorded(status),
             changes: Changes::new(status.state),
-            troubles: Troubles::recorded(&status),
+            troubles: Troubles::recorded(status),
             recalled: Recalled::new(&status.checks),
-            record: Record::known(health.metadata, status),
-            ..Self::new()
+            record,
         }
     }
 
     /// The newest status.
     pub(super) fn status(&self) -> &ClusterHealthStatus {
-        let wanted = self.record.wanted().map(|it| &it.status);
+        let wanted = self.record.wanted.as_ref().map(|it| &it.status);
         wanted.unwrap_or(self.record.status())
     }
 
     /// What policies need to know of the cluster; `None` if it has been let go.
     pub(super) fn summary(&self, now: Instant) -> Option<Summary<'_>> {
-        let wanted = self.record.wanted();
-        if wanted.is_none() && self.record.is_unwanted() {
+        let wanted = self.record.wanted.as_ref();
+        if wanted.is_none() && self.record.unwanted {
             return None;
         }
         let mut summary = Summary::of(self.status());
-        summary.looked_at = wanted.is_some_and(|it| it.key.looked_at);
+        summary.looked_at = wanted.is_some_and(|it| it.report.looked_at);
         if summary.standing == Standing::Pending && self.new_until <= now {
             summary.standing = Standing::Doubtful;
         }
@@ -111,46 +96,35 @@ impl Cluster {
     /// Takes up a report. Returns an event, and whether policies have to know.
     pub(super) fn take(&mut self, name: &str, mut report: ClusterReport) -> (Option<Event>, bool) {
         self.recalled.fill_in(&mut report.checks);
-        let now = Keyed {
-            status: status(&report),
-            key: Key::of(&report),
-        };
+        let now = Said::by(report);
         self.log_state(name, &now.status);
         let event = self.sight.look(&now.status);
-        let before = self.record.wanted();
-        let pending = report.finding == Finding::Pending;
+        let before = self.record.wanted.as_ref();
+        let pending = now.report.finding == Finding::Pending;
         if pending && before.is_none() && self.record.status().reason.is_some() {
             // What an earlier run has left stands until there is something to say.
             return (event, false);
         }
-        if pending && before.is_none_or(|it| it.status.reason.as_deref() != Some(PENDING)) {
+        if pending && before.is_none_or(|it| it.report.finding != Finding::Pending) {
             self.new_until = Instant::now() + NEW;
         }
-        let concerns_policies = before.is_none_or(|it| Key::concerns_policies(it, &now));
-        let leases = report.finding.leases();
+        let concerns_policies = before.is_none_or(|it| concerns_policies(it, &now));
+        let leases = now.report.finding.leases();
         self.heard |= matches!(leases, Finding::Judged(Verdict::Healthy, _));
         let before = self.silent_since;
         self.silent_since = silent_since(&now.status, before, self.heard, Timestamp::now());
-        self.record.want(report.uid, now);
+        self.record.want(now);
         (event, concerns_policies)
     }
 
     /// Its ClusterHealth is deleted.
     pub(super) fn delete(&mut self, unselected: bool) {
         self.silent_since = None;
-        match unselected {
-            true => self.record.unselect(),
-            false => self.record.delete(),
-        }
+        self.record.delete(unselected);
     }
 
     /// A write has ended. Returns the events.
-    pub(super) fn written(
-        &mut self,
-        name: &str,
-        written: Written<Key>,
-        result: Applied,
-    ) -> Vec<Event> {
+    pub(super) fn written(&mut self, name: &str, written: Written, result: Applied) -> Vec<Event> {
         let Some(before) = self.record.written(name, written, result) else {
             return vec![];
         };
@@ -177,8 +151,8 @@ impl Cluster {
     /// The event that a command has not ended in time, which was tolerated. Those of several checks of
     /// a policy are not taken for the same.
     pub(super) fn tolerated(&self, check: &str, message: String) -> Event {
-        let wanted = self.record.wanted();
-        let policy = wanted.and_then(|it| it.status.policy.as_deref());
+        let wanted = self.record.wanted.as_ref();
+        let policy = wanted.and_then(|it| it.report.policy.as_deref());
         let check = ObjectReference {
             field_path: Some(format!("spec.checks{{{check}}}")),
             ..regarding::<ProbePolicy>(policy.unwrap_or_default(), None)

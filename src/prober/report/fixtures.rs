@@ -1,23 +1,33 @@
 //! Reports for tests.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
-    ClusterReport,
+    ClusterReport, Known, Reporter,
+    book::Book,
     finding::{Finding, HeldBack},
-    key::Key,
+    policy::{More, PolicyReport, RIGHTS},
+    record::{Said, date},
     status::status,
 };
 use crate::{
     api::{
         self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
-        DependentRef, DependentStatus, Mode, Protection,
+        DependentRef, DependentStatus, Mode, ProbePolicyStatus, Protection,
     },
     observer::{NodeCounts, View},
     prober::{debts::Problem, mono_time::MonoTime, verdict::Assessment},
-    status::cluster_health::{Keyed, date},
+    status::{
+        policies::Policy,
+        schedule::Schedule,
+        writer::{Content as _, Sender},
+    },
 };
 
 /// A report that says this and nothing else.
@@ -155,14 +165,48 @@ pub(super) fn written(
     status
 }
 
-/// The same with its key.
-pub(super) fn keyed(report: &ClusterReport) -> Keyed<Key> {
-    Keyed {
-        status: written(
-            report,
-            &ClusterHealthStatus::default(),
-            Timestamp::UNIX_EPOCH,
-        ),
-        key: Key::of(report),
+/// The same with its report.
+pub(super) fn said_of(report: &ClusterReport) -> Said {
+    let before = ClusterHealthStatus::default();
+    Said {
+        status: written(report, &before, Timestamp::UNIX_EPOCH),
+        report: report.clone(),
+    }
+}
+
+/// A policy with this status, for which rights are missing and that holds clusters.
+pub(super) fn policy_of(
+    report: &PolicyReport,
+    status: &ProbePolicyStatus,
+    missing: &[String],
+    holding: BTreeSet<Arc<str>>,
+) -> Policy<PolicyReport, More> {
+    Policy {
+        report: report.clone(),
+        status: status.clone(),
+        schedule: Schedule::idle(),
+        more: More {
+            holding,
+            lacking: RIGHTS.lacking(missing),
+            ..More::new(report.held, status)
+        },
+    }
+}
+
+impl Reporter {
+    /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
+    pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
+        let (sender, mut changes) = Sender::tapped();
+        let mut book = Book::new(Known::default());
+        book.take_cluster(name, report(Finding::Pending));
+        let next = move || {
+            changes.try_recv().ok()?(&mut book);
+            Some(if book.news().is_empty() {
+                "gone"
+            } else {
+                "event"
+            })
+        };
+        (Self(sender), next)
     }
 }

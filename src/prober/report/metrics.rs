@@ -7,7 +7,7 @@ use std::{
 };
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder},
+    encoding::{EncodeMetric, MetricEncoder},
     metrics::{MetricType, family::Family, gauge::Gauge},
 };
 
@@ -18,16 +18,21 @@ use super::{
     summary::{Standing, Summary},
 };
 use crate::{
-    api::{ClusterHealthStatus, Protection},
+    api::Protection,
     runtime::metrics::Registry,
     status::{WriterMetrics, set},
 };
 
+/// The metrics with series for each cluster.
+const FINDING: &str = "cluster_finding";
+const PROTECTED: &str = "cluster_protected";
+const LEASES: &str = "cluster_leases";
+
 /// The metrics of the prober's writer. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct HealthMetrics {
-    policies: Family<StateLabel, Gauge>,
-    clusters: Family<StateLabel, Gauge>,
+    policies: Family<[(&'static str, &'static str); 1], Gauge>,
+    clusters: Family<[(&'static str, &'static str); 1], Gauge>,
     protected: Gauge,
     overdue: Gauge,
     owed: Gauge,
@@ -36,41 +41,6 @@ pub struct HealthMetrics {
     writer: WriterMetrics,
     /// `None` without series for each cluster.
     each: Option<Each>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
-}
-
-/// How many clusters are in which state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Census {
-    pub(super) probed: usize,
-    pending: usize,
-    skipped: usize,
-    judged: usize,
-    undetermined: usize,
-    protected: usize,
-    overdue: usize,
-    owed: usize,
-    held: usize,
-}
-
-impl Census {
-    pub(super) fn count(&mut self, summary: &Summary<'_>, status: &ClusterHealthStatus) {
-        *match summary.standing {
-            Standing::Pending => &mut self.pending,
-            Standing::Skipped => &mut self.skipped,
-            Standing::Judged => &mut self.judged,
-            Standing::Doubtful => &mut self.undetermined,
-        } += 1;
-        self.probed += usize::from(summary.probed);
-        self.protected += usize::from(summary.protected);
-        self.overdue += usize::from(summary.overdue);
-        self.held += usize::from(summary.held);
-        self.owed += status.dependents.iter().filter(|it| it.owed).count();
-    }
 }
 
 impl HealthMetrics {
@@ -147,26 +117,31 @@ impl HealthMetrics {
         for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
             let those = reports.iter().filter(|report| state_of(report) == state);
             set(
-                &self.policies.get_or_create(&StateLabel { state }),
+                &self.policies.get_or_create(&[("state", state)]),
                 those.count(),
             );
         }
     }
 
-    /// So many clusters are in which state.
-    pub(super) fn counted(&self, census: Census) {
-        for (state, count) in [
-            ("pending", census.pending),
-            ("skipped", census.skipped),
-            ("judged", census.judged),
-            ("undetermined", census.undetermined),
+    /// Counts the clusters by their states.
+    pub(super) fn counted(&self, clusters: &[Summary<'_>]) {
+        let count = |is: fn(&Summary<'_>) -> bool| clusters.iter().filter(|it| is(it)).count();
+        for (state, standing) in [
+            ("pending", Standing::Pending),
+            ("skipped", Standing::Skipped),
+            ("judged", Standing::Judged),
+            ("undetermined", Standing::Doubtful),
         ] {
-            set(&self.clusters.get_or_create(&StateLabel { state }), count);
+            let those = clusters.iter().filter(|it| it.standing == standing);
+            set(
+                &self.clusters.get_or_create(&[("state", state)]),
+                those.count(),
+            );
         }
-        set(&self.protected, census.protected);
-        set(&self.overdue, census.overdue);
-        set(&self.owed, census.owed);
-        set(&self.held, census.held);
+        set(&self.protected, count(|it| it.protected));
+        set(&self.overdue, count(|it| it.overdue));
+        set(&self.owed, clusters.iter().map(|it| it.owed).sum());
+        set(&self.held, count(|it| it.held));
     }
 
     /// So many clusters fell silent at once.
@@ -177,7 +152,7 @@ impl HealthMetrics {
     /// This is known of a cluster.
     pub(super) fn reported(&self, name: &Arc<str>, report: &ClusterReport) {
         if let Some(each) = &self.each {
-            each.lock().insert(name.clone(), Sample::of(report));
+            each.lock().insert(name.clone(), rows(report));
         }
     }
 
@@ -199,85 +174,72 @@ fn state_of(report: &PolicyReport) -> &'static str {
     }
 }
 
-/// What is shown of each cluster.
+/// The series of each cluster.
 #[derive(Clone, Debug, Default)]
-struct Each(Arc<Mutex<BTreeMap<Arc<str>, Sample>>>);
+struct Each(Arc<Mutex<BTreeMap<Arc<str>, Vec<Row>>>>);
 
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    reason: &'static str,
-    protected: bool,
-    /// Candidates, expired, unknown; of clusters that were judged.
-    leases: Option<[usize; 3]>,
-}
+/// The name of a metric, a label beside the cluster's name, and the value.
+type Row = (&'static str, Option<(&'static str, &'static str)>, usize);
 
-impl Sample {
-    fn of(report: &ClusterReport) -> Self {
-        Self {
-            reason: reason(&report.finding),
-            protected: report.protection != Protection::None,
-            leases: match report.finding.leases() {
-                Finding::Judged(_, seen) => Some([seen.candidates, seen.expired, seen.unknown]),
-                _ => None,
-            },
-        }
+/// The series of a cluster with this report.
+fn rows(report: &ClusterReport) -> Vec<Row> {
+    let reason = Some(("reason", reason(&report.finding)));
+    let protected = usize::from(report.protection != Protection::None);
+    let mut rows = vec![(FINDING, reason, 1), (PROTECTED, None, protected)];
+    if let Finding::Judged(_, seen) = report.finding.leases() {
+        let states = ["candidates", "expired", "unknown"].map(|it| Some(("state", it)));
+        let counts = [seen.candidates, seen.expired, seen.unknown];
+        let states = states.into_iter().zip(counts);
+        rows.extend(states.map(|(state, count)| (LEASES, state, count)));
     }
+    rows
 }
 
 impl Each {
     fn register(&self, registry: &mut Registry) {
-        let mut show = |name, labels, help, rows| {
+        let mut show = |name, labels, help| {
             let each = self.clone();
-            registry.register(name, labels, help, Shown { each, rows });
+            registry.register(name, labels, help, Shown { each, name });
         };
         show(
-            "cluster_finding",
+            FINDING,
             &["cluster", "reason"],
             "1 for what was found last of each cluster, by the reason that its ClusterHealth gives",
-            |sample| vec![(Some(("reason", sample.reason)), 1)],
         );
         show(
-            "cluster_protected",
+            PROTECTED,
             &["cluster"],
             "1 for each cluster whose dependents are scaled down or not all back, 0 for others",
-            |sample| vec![(None, usize::from(sample.protected))],
         );
         show(
-            "cluster_leases",
+            LEASES,
             &["cluster", "state"],
             "Node leases of each cluster that was judged: candidates (all that count), and of these \
              expired and unknown",
-            |sample| {
-                let states = ["candidates", "expired", "unknown"].map(|it| Some(("state", it)));
-                let counts = sample.leases.into_iter().flatten();
-                states.into_iter().zip(counts).collect()
-            },
         );
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Sample>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Vec<Row>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// The series of a cluster: a label beside its name, and the value.
-type Rows = Vec<(Option<(&'static str, &'static str)>, usize)>;
 
 /// A gauge with series for each cluster.
 #[derive(Debug)]
 struct Shown {
     each: Each,
-    rows: fn(&Sample) -> Rows,
+    name: &'static str,
 }
 
 impl EncodeMetric for Shown {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         // To put it into text takes longer than to copy it, and the writer must not wait.
-        let samples = self.each.lock().clone();
-        for (name, sample) in &samples {
-            for (label, value) in (self.rows)(sample) {
-                let labels: Vec<_> = [("cluster", &**name)].into_iter().chain(label).collect();
-                let value = i64::try_from(value).unwrap_or(i64::MAX);
+        let all = self.each.lock().clone();
+        for (cluster, rows) in &all {
+            for (_, label, value) in rows.iter().filter(|(name, ..)| *name == self.name) {
+                let labels = [("cluster", &**cluster)].into_iter().chain(*label);
+                let labels: Vec<_> = labels.collect();
+                let value = i64::try_from(*value).unwrap_or(i64::MAX);
                 encoder.encode_family(&labels)?.encode_gauge(&value)?;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::{Display, Write},
+    fmt::Write,
     sync::Arc,
 };
 
@@ -18,8 +18,10 @@ use crate::{
     status::{
         conditions::{
             self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
-            Wanted,
+            condition,
         },
+        finalizer::Finalizer,
+        policies::Policy,
         rights::{RIGHTS_MISSING, Rights},
     },
 };
@@ -71,158 +73,166 @@ pub(super) const RIGHTS: Rights = Rights {
     suffice: "the operator has all rights that the policy calls for",
 };
 
-/// What is known of one policy.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct View<'a> {
-    /// The policy.
-    pub(super) policy: &'a PolicyReport,
-    /// Whether it carries the finalizer, as far as is known.
-    pub(super) held: bool,
+/// Knowledge of a policy beyond its report and status.
+#[derive(Debug)]
+pub(super) struct More {
+    pub(super) finalizer: Finalizer,
     /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
     /// while it is being deleted also those that have not been looked at.
-    pub(super) holding: &'a BTreeSet<Arc<str>>,
-    /// What is to be said of rights that are missing.
-    pub(super) lacking: Option<&'a str>,
-    /// Clusters that fell silent at once, of whichever policy.
-    pub(super) widespread: Option<&'a Widespread>,
+    pub(super) holding: BTreeSet<Arc<str>>,
+    /// The message about missing rights; before they are asked for, that of an earlier run.
+    pub(super) lacking: Option<String>,
 }
 
-/// The clusters of one policy, counted.
-#[derive(Default)]
-struct Tally<'a> {
+impl More {
+    /// The first knowledge of a policy, from the status that an earlier run has left.
+    pub(super) fn new(held: bool, status: &ProbePolicyStatus) -> Self {
+        Self {
+            finalizer: Finalizer::new(held),
+            holding: BTreeSet::new(),
+            lacking: RIGHTS.told(&status.conditions).map(str::to_owned),
+        }
+    }
+}
+
+/// The clusters of one policy, counted, and named with what is said of each.
+struct Tally {
     counts: ClusterCounts,
-    protected: BTreeSet<&'a str>,
-    /// Protected, but not selected any more, with their states.
-    kept: Vec<(&'a str, String)>,
-    /// Protected for too long.
-    overdue: Vec<&'a str>,
-    /// Dependents that could not be scaled.
-    troubled: Vec<(&'a str, &'a str)>,
-    /// To be probed, but not judged at present.
-    doubtful: Vec<(&'a str, &'a str)>,
-    /// What it waits for while it is being deleted, with their states.
-    awaited: Vec<(&'a str, String)>,
-    judged: i32,
+    judged: usize,
     /// Clusters whose first verdict is due.
-    new: i32,
+    new: usize,
+    protected: Vec<String>,
+    /// Protected, but not selected any more.
+    kept: Vec<String>,
+    overdue: Vec<String>,
+    /// Their dependents could not be scaled.
+    troubled: Vec<String>,
+    doubtful: Vec<String>,
+    /// The policy waits for them while it is being deleted.
+    awaited: Vec<String>,
 }
 
-/// The status that a policy asks for, given the one before.
+/// The status of a policy; `widespread` are clusters that fell silent at once, of whichever policy.
 pub(super) fn status<'a>(
-    view: &View<'a>,
+    policy: &'a Policy<PolicyReport, More>,
+    widespread: Option<&Widespread>,
     cluster: impl Fn(&str) -> Option<Summary<'a>>,
-    before: &ProbePolicyStatus,
     now: Timestamp,
 ) -> ProbePolicyStatus {
-    let tally = tally(view, cluster);
-    let generation = Some(view.policy.generation);
-    let protected = tally.protected.iter().take(MAX_PROTECTED_NAMES);
+    let (report, before) = (&policy.report, &policy.status.conditions);
+    let tally = tally(policy, cluster);
+    let mut wanted = match report.deleting {
+        true => deleting(policy, &tally),
+        false => ready(report, &tally, before),
+    };
+    wanted.push(protecting(report.brake, &tally));
+    wanted.push(degraded(
+        report.brake,
+        &tally,
+        policy.more.lacking.as_deref(),
+    ));
+    wanted.push(conflicted(report));
+    let affected = widespread.filter(|spread| {
+        let mut clusters = report.selected.iter().chain(&policy.more.holding);
+        clusters.any(|name| spread.clusters.contains(name))
+    });
+    let spread = affected.map(Widespread::message);
+    wanted.extend(spread.map(|it| condition(WIDESPREAD_OUTAGE, true, "SilentAtOnce", it)));
+    let generation = Some(report.generation);
+    let protected = tally.protected.into_iter().take(MAX_PROTECTED_NAMES);
     ProbePolicyStatus {
         observed_generation: generation,
         clusters: tally.counts,
-        protected_clusters: protected.map(|name| (*name).to_owned()).collect(),
-        conditions: conditions::conditions(
-            wanted(view, &tally, &before.conditions),
-            &before.conditions,
-            generation,
-            now,
-        ),
+        protected_clusters: protected.collect(),
+        conditions: conditions::conditions(wanted, before, generation, now),
     }
 }
 
-fn tally<'a>(view: &View<'a>, cluster: impl Fn(&str) -> Option<Summary<'a>>) -> Tally<'a> {
-    let mut tally = Tally::default();
-    let selected: BTreeSet<&str> = view.policy.selected.iter().map(|name| &**name).collect();
-    for name in &selected {
-        tally.counts.selected += 1;
-        let summary = cluster(name);
-        match summary.map(|seen| (seen.standing, seen.reason)) {
-            // Its loop is about to start.
-            None => tally.new += 1,
-            Some((Standing::Pending, _)) => {
-                tally.counts.probing += 1;
-                tally.new += 1;
-            }
-            Some((Standing::Skipped, _)) => tally.counts.skipped += 1,
-            Some((Standing::Judged, _)) => {
-                tally.counts.probing += 1;
-                tally.judged += 1;
-            }
-            Some((Standing::Doubtful, reason)) => {
-                tally.counts.probing += 1;
-                tally.counts.undetermined += 1;
-                tally.doubtful.push((name, reason));
-            }
-        }
-        if let Some(seen) = summary {
-            tally.protection(name, &seen);
-        }
+fn tally<'a>(
+    policy: &'a Policy<PolicyReport, More>,
+    cluster: impl Fn(&str) -> Option<Summary<'a>>,
+) -> Tally {
+    let selected: BTreeSet<&str> = policy.report.selected.iter().map(|name| &**name).collect();
+    let known = selected.iter();
+    let known: Vec<_> = known
+        .filter_map(|name| Some((*name, cluster(name)?)))
+        .collect();
+    let (mut kept, mut awaited) = (vec![], vec![]);
+    for name in policy.more.holding.iter().map(|name| &**name) {
+        let seen = cluster(name);
+        awaited.push(format!("{name} ({})", state(seen.as_ref())));
+        kept.extend(
+            seen.filter(|_| !selected.contains(name))
+                .map(|seen| (name, seen)),
+        );
     }
-    for name in view.holding {
-        let name = &**name;
-        let summary = cluster(name);
-        if let Some(seen) = summary.filter(|_| !selected.contains(name)) {
-            tally.protection(name, &seen);
-            if seen.protected {
-                tally.kept.push((name, state(Some(&seen))));
-            }
-        }
-        tally.awaited.push((name, state(summary.as_ref())));
+    let all = || known.iter().chain(&kept);
+    let names = |is: fn(&Summary<'_>) -> bool| -> Vec<String> {
+        all()
+            .filter(|(_, it)| is(it))
+            .map(|(name, _)| (*name).to_owned())
+            .collect()
+    };
+    let mut protected = names(|it| it.protected);
+    protected.sort_unstable();
+    let are = |standing| {
+        known
+            .iter()
+            .filter(move |(_, it)| it.standing == standing)
+            .count()
+    };
+    let doubtful = named(known.iter(), |it| {
+        (it.standing == Standing::Doubtful).then(|| it.reason.to_owned())
+    });
+    Tally {
+        counts: ClusterCounts {
+            selected: size(selected.len()),
+            probing: size(known.len() - are(Standing::Skipped)),
+            skipped: size(are(Standing::Skipped)),
+            undetermined: size(doubtful.len()),
+            protected: size(protected.len()),
+        },
+        judged: are(Standing::Judged),
+        // The loop of one without a summary is about to start.
+        new: selected.len() - known.len() + are(Standing::Pending),
+        protected,
+        kept: named(kept.iter(), |it| it.protected.then(|| state(Some(it)))),
+        overdue: names(|it| it.overdue),
+        troubled: named(all(), |it| it.trouble.map(str::to_owned)),
+        doubtful,
+        awaited,
     }
-    tally.counts.protected = i32::try_from(tally.protected.len()).unwrap_or(i32::MAX);
-    tally
 }
 
-impl<'a> Tally<'a> {
-    fn protection(&mut self, name: &'a str, seen: &Summary<'a>) {
-        if seen.protected {
-            self.protected.insert(name);
-        }
-        if seen.overdue {
-            self.overdue.push(name);
-        }
-        if let Some(trouble) = seen.trouble {
-            self.troubled.push((name, trouble));
-        }
-    }
+/// The clusters for which there is a reason, each with that.
+fn named<'a>(
+    clusters: impl Iterator<Item = &'a (&'a str, Summary<'a>)>,
+    why: impl Fn(&Summary<'a>) -> Option<String>,
+) -> Vec<String> {
+    let named = clusters.filter_map(|(name, it)| Some(format!("{name} ({})", why(it)?)));
+    named.collect()
 }
 
-/// How a cluster is that is not let go yet.
+fn size(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The state of a cluster that is not let go yet.
 fn state(seen: Option<&Summary<'_>>) -> String {
     match seen {
-        Some(seen) if !seen.protected => "not looked at yet".to_owned(),
-        Some(seen) if seen.protection == Protection::None => format!("owed, {}", seen.reason),
-        Some(seen) => format!("{:?}, {}", seen.protection, seen.reason),
-        None => "not looked at yet".to_owned(),
+        Some(seen) if seen.protected && seen.protection == Protection::None => {
+            format!("owed, {}", seen.reason)
+        }
+        Some(seen) if seen.protected => format!("{:?}, {}", seen.protection, seen.reason),
+        Some(_) | None => "not looked at yet".to_owned(),
     }
-}
-
-fn wanted(view: &View<'_>, tally: &Tally<'_>, before: &[Condition]) -> Vec<Wanted> {
-    let mut wanted = Vec::with_capacity(6);
-    if view.policy.deleting {
-        wanted.extend(deleting(view, tally));
-    } else {
-        wanted.extend(ready(view.policy, tally, before));
-    }
-    wanted.push(protecting(view.policy.brake, tally));
-    wanted.push(degraded(view.policy.brake, tally, view.lacking));
-    wanted.push(conflicted(view.policy));
-    let affected = view.widespread.filter(|spread| {
-        let mut clusters = view.policy.selected.iter().chain(view.holding);
-        clusters.any(|name| spread.clusters.contains(name))
-    });
-    wanted.extend(
-        affected
-            .map(|spread| Wanted::new(WIDESPREAD_OUTAGE, true, "SilentAtOnce", spread.message())),
-    );
-    wanted
 }
 
 /// What it waits for before it can go.
-fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
-    if !view.held || tally.awaited.is_empty() {
+fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Condition> {
+    if !policy.more.finalizer.is_on() || tally.awaited.is_empty() {
         let message = "the policy is being deleted, and holds nothing back";
-        return vec![Wanted::new(READY, false, DELETING, message)];
+        return vec![condition(READY, false, DELETING, message)];
     }
     let message = format!(
         "the policy goes once {} clusters are let go: {}; {}; to let go of one by hand, annotate its dependents with \
@@ -230,11 +240,11 @@ fn deleting(view: &View<'_>, tally: &Tally<'_>) -> Vec<Wanted> {
          clusterhealth <cluster> -o yaml lists them with their replicas",
         tally.awaited.len(),
         examples(&tally.awaited),
-        restored(view.policy.brake)
+        restored(policy.report.brake)
     );
     vec![
-        Wanted::new(READY, false, DELETING, &*message),
-        Wanted::new(RECONCILING, true, LETTING_GO, message),
+        condition(READY, false, DELETING, &*message),
+        condition(RECONCILING, true, LETTING_GO, message),
     ]
 }
 
@@ -263,39 +273,32 @@ fn restored(brake: Brake) -> &'static str {
 
 /// A new cluster leaves Ready as it was. A policy that has not been ready yet waits for the first
 /// verdict on each of its clusters.
-fn ready(policy: &PolicyReport, tally: &Tally<'_>, before: &[Condition]) -> Vec<Wanted> {
-    let ClusterCounts {
-        selected,
-        probing,
-        undetermined,
-        ..
-    } = tally.counts;
-    let Tally { judged, new, .. } = *tally;
-    let said = before.iter().find(|known| known.type_ == READY);
+fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Condition> {
+    let (selected, probing) = (tally.counts.selected, tally.counts.probing);
+    let (judged, new) = (tally.judged, tally.new);
+    let said = conditions::find(before, READY);
     let was_ready = said.is_some_and(|known| known.status == "True");
     let is_first = said.is_none_or(|known| known.reason == FIRST);
     let saw_nothing = said.is_some_and(|known| known.reason == NOTHING_JUDGED);
     if !policy.problems.is_empty() {
         let problems = policy.problems.join("; ");
         vec![
-            Wanted::new(READY, false, "Invalid", &*problems),
-            Wanted::new(STALLED, true, "Invalid", problems),
+            condition(READY, false, "Invalid", &*problems),
+            condition(STALLED, true, "Invalid", problems),
         ]
     } else if policy.brake.suspend {
         let message = "the policy is suspended: no cluster is probed and no dependent is written to; \
                        set spec.suspend to false to have it go on";
-        vec![Wanted::new(READY, true, SUSPENDED, message)]
-    } else if judged == 0 && undetermined > 0 && (new == 0 || saw_nothing) {
-        let message = format!(
-            "none of {probing} clusters can be judged: {}",
-            examples(&tally.doubtful)
-        );
-        vec![Wanted::new(READY, false, NOTHING_JUDGED, message)]
+        vec![condition(READY, true, SUSPENDED, message)]
+    } else if judged == 0 && !tally.doubtful.is_empty() && (new == 0 || saw_nothing) {
+        let names = examples(&tally.doubtful);
+        let message = format!("none of {probing} clusters can be judged: {names}");
+        vec![condition(READY, false, NOTHING_JUDGED, message)]
     } else if new > 0 && (is_first || judged == 0 && !was_ready) {
         let message = format!("{new} of {selected} clusters have not been judged yet");
         vec![
-            Wanted::new(READY, false, FIRST, &*message),
-            Wanted::new(RECONCILING, true, "FirstProbes", message),
+            condition(READY, false, FIRST, &*message),
+            condition(RECONCILING, true, "FirstProbes", message),
         ]
     } else {
         let mut message = match selected {
@@ -306,24 +309,20 @@ fn ready(policy: &PolicyReport, tally: &Tally<'_>, before: &[Condition]) -> Vec<
             let _ = write!(message, "; {new} are new, and their first verdict is due");
         }
         if !policy.brake.dry_run {
-            return vec![Wanted::new(READY, true, "Probing", message)];
+            return vec![condition(READY, true, "Probing", message)];
         }
         let message =
             format!("dry run, by spec.mode or by --dry-run: no dependent is written to; {message}");
-        vec![Wanted::new(READY, true, DRY_RUN, message)]
+        vec![condition(READY, true, DRY_RUN, message)]
     }
 }
 
-fn protecting(brake: Brake, tally: &Tally<'_>) -> Wanted {
+fn protecting(brake: Brake, tally: &Tally) -> Condition {
     if tally.protected.is_empty() {
-        return Wanted::new(PROTECTING, false, "NoOutage", "");
+        return condition(PROTECTING, false, "NoOutage", "");
     }
-    let protected: Vec<&str> = tally.protected.iter().copied().collect();
-    let mut message = format!(
-        "{} clusters are protected: {}",
-        protected.len(),
-        names(&protected)
-    );
+    let (protected, names) = (tally.protected.len(), examples(&tally.protected));
+    let mut message = format!("{protected} clusters are protected: {names}");
     if !tally.kept.is_empty() {
         let _ = write!(
             message,
@@ -334,91 +333,61 @@ fn protecting(brake: Brake, tally: &Tally<'_>) -> Wanted {
     if !tally.kept.is_empty() || brake != Brake::default() {
         let _ = write!(message, "; {}", restored(brake));
     }
-    Wanted::new(PROTECTING, true, "Outage", message)
+    condition(PROTECTING, true, "Outage", message)
 }
 
 /// All that is amiss; the reason is that of the gravest, which comes first: a cluster that has been
 /// without its controllers for too long, then those that stay so since the policy holds back, then one
 /// whose dependents are not where they should be, then what could not be protected if it had to be:
 /// all of them, or one.
-fn degraded(brake: Brake, tally: &Tally<'_>, lacking: Option<&str>) -> Wanted {
-    let mut parts = Vec::with_capacity(5);
-    if !tally.overdue.is_empty() {
-        let message = format!(
-            "{} clusters have been protected for too long: {}",
-            tally.overdue.len(),
-            names(&tally.overdue)
-        );
+fn degraded(brake: Brake, tally: &Tally, lacking: Option<&str>) -> Condition {
+    let mut parts = vec![];
+    let names = examples(&tally.overdue);
+    if let many @ 1.. = tally.overdue.len() {
+        let message = format!("{many} clusters have been protected for too long: {names}");
         parts.push(("ProtectedTooLong", message));
     }
     if !tally.protected.is_empty() && brake != Brake::default() {
-        let message = format!(
-            "{} clusters stay protected: {}",
-            tally.protected.len(),
-            restored(brake)
-        );
+        let (protected, restored) = (tally.protected.len(), restored(brake));
+        let message = format!("{protected} clusters stay protected: {restored}");
         parts.push(("NotRestored", message));
     }
-    if !tally.troubled.is_empty() {
-        let message = format!(
-            "dependents of {} clusters could not be scaled: {}",
-            tally.troubled.len(),
-            examples(&tally.troubled)
-        );
+    let names = examples(&tally.troubled);
+    if let many @ 1.. = tally.troubled.len() {
+        let message = format!("dependents of {many} clusters could not be scaled: {names}");
         parts.push(("ScalingTrouble", message));
     }
     parts.extend(lacking.map(|message| (RIGHTS_MISSING, message.to_owned())));
-    if !tally.doubtful.is_empty() {
-        let message = format!(
-            "{} of {} clusters cannot be judged: {}",
-            tally.doubtful.len(),
-            tally.counts.probing,
-            examples(&tally.doubtful)
-        );
+    let (probing, names) = (tally.counts.probing, examples(&tally.doubtful));
+    if let many @ 1.. = tally.doubtful.len() {
+        let message = format!("{many} of {probing} clusters cannot be judged: {names}");
         parts.push(("Undetermined", message));
     }
-    Wanted::degraded(&parts)
+    conditions::degraded(&parts)
 }
 
-fn conflicted(policy: &PolicyReport) -> Wanted {
+fn conflicted(policy: &PolicyReport) -> Condition {
     let lost: usize = policy.lost.values().map(Vec::len).sum();
     if lost == 0 {
-        return Wanted::new(CONFLICTED, false, "NoConflict", "");
+        return condition(CONFLICTED, false, "NoConflict", "");
     }
-    let winners: Vec<String> = policy
-        .lost
-        .iter()
-        .take(EXAMPLES)
-        .map(|(winner, clusters)| format!("{winner} ({} clusters)", clusters.len()))
-        .collect();
+    let winners = policy.lost.iter().take(EXAMPLES);
+    let winners = winners.map(|(winner, its)| format!("{winner} ({} clusters)", its.len()));
     let message = format!(
         "{lost} clusters that this policy selects are left to policies that come before it, by \
          priority, age or name, or that applied last and cannot be read: {}; narrow clusterSelector, \
          change priority, or mend what cannot be read",
-        winners.join(", ")
+        winners.collect::<Vec<_>>().join(", ")
     );
-    Wanted::new(CONFLICTED, true, "Outranked", message)
+    condition(CONFLICTED, true, "Outranked", message)
 }
 
-fn examples(clusters: &[(&str, impl Display)]) -> String {
-    let named: Vec<String> = clusters
-        .iter()
-        .take(EXAMPLES)
-        .map(|(name, why)| format!("{name} ({why})"))
-        .collect();
-    and_more(named.join(", "), clusters.len())
-}
-
-/// The first of these, and how many more there are.
-pub(super) fn names(clusters: &[&str]) -> String {
-    let named: Vec<&str> = clusters.iter().take(EXAMPLES).copied().collect();
-    and_more(named.join(", "), clusters.len())
-}
-
-fn and_more(named: String, all: usize) -> String {
-    match all.saturating_sub(EXAMPLES) {
-        0 => named,
-        more => format!("{named} and {more} more; kubectl get clusterhealths shows all"),
+/// The first of these clusters, and the number of those that are left out.
+pub(super) fn examples(clusters: &[String]) -> String {
+    let named = conditions::listed(clusters, EXAMPLES);
+    match clusters.len() > EXAMPLES {
+        true => named + "; kubectl get clusterhealths shows all",
+        false => named,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What checks had come to when an earlier run ended: it stands until they have been run, since a
 //! restart alone is not worth a write for each cluster.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, hash::Hash};
 
 use crate::api::{CheckResult, CheckStatus};
 
@@ -14,24 +14,15 @@ impl Recalled {
     /// names twice, or it would answer itself.
     pub(super) fn new(checks: &[CheckStatus]) -> Self {
         let mut seen = HashSet::new();
-        let mut kept = Vec::new();
-        for check in checks {
-            if seen.insert((&check.name, check.role, check.r#type, &check.hash)) {
-                kept.push(check.clone());
-            }
-        }
-        Self(kept)
+        let kept = checks.iter().filter(|it| seen.insert(key(it)));
+        Self(kept.cloned().collect())
     }
 
     /// Puts it in for those that have not been run yet; those that have come to the same have done so
     /// since then.
     pub(super) fn fill_in(&mut self, checks: &mut [CheckStatus]) {
-        let key = |it: &CheckStatus| (it.role, it.r#type);
         self.0.retain(|recalled| {
-            let mut checks = checks.iter_mut();
-            let found = checks.find(|it| {
-                key(it) == key(recalled) && (&it.name, &it.hash) == (&recalled.name, &recalled.hash)
-            });
+            let found = checks.iter_mut().find(|it| key(it) == key(recalled));
             let Some(check) = found else {
                 // It may not have been taken up yet.
                 return true;
@@ -47,6 +38,11 @@ impl Recalled {
             true
         });
     }
+}
+
+/// The identity of a check.
+fn key(it: &CheckStatus) -> impl Eq + Hash + '_ {
+    (&it.name, it.role, it.r#type, &it.hash)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From a [`ClusterReport`] to the status of a ClusterHealth.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     ClusterReport,
@@ -11,7 +11,7 @@ use crate::{
     api::{ClusterHealthStatus, LeaseCounts, Mode, Protection, is_outage},
     observer::NodeCounts,
     prober::verdict::Assessment,
-    status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, Wanted},
+    status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
 };
 
 /// Why a cluster is not probed whose policy is suspended.
@@ -53,7 +53,7 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
         },
         dependents: report.dependents.clone(),
         reason: Some(reason.to_owned()),
-        conditions: conditions::undated(wanted(report, reason, &evidence, &message), None),
+        conditions: wanted(report, reason, &evidence, &message),
         message: Some(conditions::bounded(&message)),
         protected_since: report.protected_since.map(Time),
         last_action: report.last_action.clone(),
@@ -67,36 +67,32 @@ fn wanted(
     reason: &'static str,
     evidence: &str,
     message: &str,
-) -> Vec<Wanted> {
-    let ready = match &report.finding {
-        Finding::Skipped { reason, .. } => Wanted::new(READY, is_meant(reason), reason, evidence),
-        finding => Wanted::new(READY, judged(finding), reason, evidence),
+) -> Vec<Condition> {
+    let is_ready = match &report.finding {
+        Finding::Skipped { reason, .. } => is_meant(reason),
+        finding => judged(finding),
     };
-    let protecting = protecting(report, message);
+    let protected = report.protection != Protection::None;
     let degraded = match (report.problems.first(), &report.finding) {
-        (Some(problem), _) => {
-            Wanted::new(DEGRADED, true, problem.reason, wording::problems(report))
+        (Some(problem), _) => condition(DEGRADED, true, problem.reason, wording::problems(report)),
+        (None, Finding::Skipped { .. }) if protected => {
+            condition(DEGRADED, true, PROTECTED_UNPROBED, message)
         }
-        (None, Finding::Skipped { .. }) if report.protection != Protection::None => {
-            Wanted::new(DEGRADED, true, PROTECTED_UNPROBED, message)
+        (None, finding) if !is_ready && *finding != Finding::Pending => {
+            condition(DEGRADED, true, reason, evidence)
         }
-        (None, Finding::Skipped { reason, .. }) if !is_meant(reason) => {
-            Wanted::new(DEGRADED, true, reason, evidence)
-        }
-        (None, finding @ (Finding::Unread { .. } | Finding::Judged(..))) if !judged(finding) => {
-            Wanted::new(DEGRADED, true, reason, evidence)
-        }
-        (None, _) => Wanted::new(DEGRADED, false, "AsExpected", ""),
+        (None, _) => condition(DEGRADED, false, "AsExpected", ""),
     };
     let too_long = report.overdue.then(|| {
         let message = wording::too_long(report, evidence);
-        Wanted::new(PROTECTED_TOO_LONG, true, "ProtectedTooLong", message)
+        condition(PROTECTED_TOO_LONG, true, "ProtectedTooLong", message)
     });
-    let always = [ready, protecting, degraded];
+    let ready = condition(READY, is_ready, reason, evidence);
+    let always = [ready, protecting(report, message), degraded];
     always.into_iter().chain(too_long).collect()
 }
 
-fn protecting(report: &ClusterReport, message: &str) -> Wanted {
+fn protecting(report: &ClusterReport, message: &str) -> Condition {
     let holds = report.protection != Protection::None;
     let outage = is_outage(reason(&report.finding));
     let reason = match (&report.finding, report.protection) {
@@ -105,12 +101,12 @@ fn protecting(report: &ClusterReport, message: &str) -> Wanted {
         _ if let Some(held @ HeldBack::Trigger { .. }) = &report.held_back => held.reason(),
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
         _ if let Some(held) = &report.held_back => held.reason(),
-        (_, Protection::None) => return Wanted::new(PROTECTING, false, "NotProtected", ""),
+        (_, Protection::None) => return condition(PROTECTING, false, "NotProtected", ""),
         (_, Protection::ScalingDown) => "ScalingDown",
         (_, Protection::Active) => "Protected",
         (_, Protection::Restoring) => "Restoring",
     };
-    Wanted::new(PROTECTING, holds, reason, message)
+    condition(PROTECTING, holds, reason, message)
 }
 
 fn counts(seen: &Assessment) -> LeaseCounts {

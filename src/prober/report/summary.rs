@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
-    status::conditions::{DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY},
+    status::{
+        conditions::{DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, find},
+        events::holding,
+    },
 };
 
 /// One cluster, in brief.
@@ -19,6 +22,8 @@ pub(super) struct Summary<'a> {
     pub(super) protection: Protection,
     /// Whether it is protected, or a dependent is still owed its replicas.
     pub(super) protected: bool,
+    /// The number of dependents that are owed their replicas.
+    pub(super) owed: usize,
     /// Whether each dependent has been looked at in this run.
     pub(super) looked_at: bool,
     /// Whether it has been protected for too long.
@@ -51,9 +56,8 @@ pub(super) enum Standing {
 impl<'a> Summary<'a> {
     /// By its status. Nothing has been looked at yet.
     pub(super) fn of(status: &'a ClusterHealthStatus) -> Self {
-        let condition = |kind: &str| status.conditions.iter().find(|known| known.type_ == kind);
-        let holds = |kind: &str| condition(kind).filter(|known| known.status == "True");
-        let owed = status.dependents.iter().any(|dependent| dependent.owed);
+        let holds = |kind| holding(&status.conditions, kind);
+        let owed = status.dependents.iter().filter(|it| it.owed).count();
         let reason = status.reason.as_deref().unwrap_or(PENDING);
         let skipped = is_skipped(status);
         let standing = match reason {
@@ -70,10 +74,12 @@ impl<'a> Summary<'a> {
         Self {
             policy: status.policy.as_deref(),
             protection: status.protection,
-            protected: status.protection != Protection::None || owed,
+            protected: status.protection != Protection::None || owed > 0,
+            owed,
             looked_at: false,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
-            held: condition(PROTECTING).is_some_and(|known| known.reason == WIDESPREAD),
+            held: find(&status.conditions, PROTECTING)
+                .is_some_and(|known| known.reason == WIDESPREAD),
             reason,
             probed: !skipped,
             standing,
@@ -96,7 +102,7 @@ mod tests {
         report::{
             ClusterReport,
             finding::Finding,
-            fixtures::{assessment, held, keyed, owed, problem, report, triggered},
+            fixtures::{assessment, held, owed, problem, report, said_of, triggered},
         },
         verdict::{Doubt, Verdict},
     };
@@ -176,7 +182,7 @@ mod tests {
         #[case] standing: Standing,
         #[case] trouble: Option<&str>,
     ) {
-        let seen = keyed(&report);
+        let seen = said_of(&report);
         let seen = Summary::of(&seen.status);
         assert_eq!((seen.standing, seen.trouble), (standing, trouble));
         assert_eq!(
@@ -189,17 +195,17 @@ mod tests {
 
     #[test]
     fn what_lasts_or_is_held_or_owed() {
-        let overdue = keyed(&ClusterReport {
+        let overdue = said_of(&ClusterReport {
             overdue: true,
             ..protected(judged(Verdict::Outage))
         });
         assert!(Summary::of(&overdue.status).overdue);
-        let held = keyed(&ClusterReport {
+        let held = said_of(&ClusterReport {
             held_back: held(true),
             ..report(triggered("", Finding::Pending))
         });
         assert!(Summary::of(&held.status).held);
-        let owed = keyed(&ClusterReport {
+        let owed = said_of(&ClusterReport {
             dependents: vec![owed("kcm")],
             ..judged(Verdict::Healthy)
         });

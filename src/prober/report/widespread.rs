@@ -4,6 +4,7 @@
 //! leases say.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -64,15 +65,11 @@ pub(super) fn widespread(
     }
     let mut onsets: Vec<Timestamp> = silent.values().copied().collect();
     onsets.sort_unstable();
-    let mut best: Option<(usize, Timestamp)> = None;
-    for (index, first) in onsets.iter().enumerate() {
+    let sizes = onsets.iter().enumerate().map(|(index, first)| {
         let before = onsets.partition_point(|onset| onset.duration_since(*first) <= AT_ONCE);
-        let size = before - index;
-        if size >= needed && best.is_none_or(|(largest, _)| size > largest) {
-            best = Some((size, *first));
-        }
-    }
-    let (_, first) = best?;
+        (before - index, Reverse(*first))
+    });
+    let (_, Reverse(first)) = sizes.max().filter(|(size, _)| *size >= needed)?;
     let at_once = |onset: &Timestamp| *onset >= first && onset.duration_since(first) <= AT_ONCE;
     let clusters = silent.iter().filter(|(_, onset)| at_once(onset));
     Some(Widespread {

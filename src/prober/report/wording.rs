@@ -1,7 +1,5 @@
 //! What a ClusterHealth says for people: what was seen, what was done, and what comes next.
 
-use std::fmt::Write;
-
 use super::{
     ClusterReport,
     finding::{Finding, HeldBack, reason},
@@ -9,6 +7,7 @@ use super::{
 use crate::{
     api::{Mode, Protection, is_outage},
     prober::verdict::{Assessment, Doubt, Verdict, ZoneCount},
+    status::conditions::listed,
 };
 
 /// How many zones a message tells.
@@ -24,33 +23,28 @@ pub fn evidence(finding: &Finding) -> String {
             format!("{why}; of the leases: {leases}")
         }
         Finding::Judged(verdict, seen) => {
-            let mut text = judged_evidence(*verdict, seen);
-            if !seen.zones.is_empty() {
-                let _ = write!(text, "; zones: {}", zones(&seen.zones));
-            }
-            if !seen.excluded.is_empty() {
-                let excluded: Vec<String> = seen
-                    .excluded
-                    .iter()
-                    .map(|(why, count)| format!("{count} {}", why.describe()))
-                    .collect();
-                let _ = write!(text, "; leases that do not count: {}", excluded.join(", "));
-            }
-            if seen.counter_evidence > 0 && seen.expired > 0 {
-                let _ = write!(
-                    text,
-                    "; {} of these are fresh, which is evidence against an outage",
-                    seen.counter_evidence
-                );
-            }
-            if seen.lacks_machines() {
-                text.push_str(
-                    "; the seed does not serve Machines, so their phases are not considered",
-                );
-            }
-            text
+            let excluded = seen.excluded.iter();
+            let excluded = excluded.map(|(why, count)| format!("{count} {}", why.describe()));
+            let excluded = excluded.collect::<Vec<_>>().join(", ");
+            let fresh = seen.counter_evidence;
+            let lacks = "the seed does not serve Machines, so their phases are not considered";
+            parts([
+                Some(judged_evidence(*verdict, seen)),
+                (!seen.zones.is_empty()).then(|| format!("zones: {}", zones(&seen.zones))),
+                (!excluded.is_empty()).then(|| format!("leases that do not count: {excluded}")),
+                (fresh > 0 && seen.expired > 0).then(|| {
+                    format!("{fresh} of these are fresh, which is evidence against an outage")
+                }),
+                seen.lacks_machines().then(|| lacks.to_owned()),
+            ])
         }
     }
+}
+
+/// The parts of a message that there are, joined.
+fn parts<const N: usize>(parts: [Option<String>; N]) -> String {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join("; ")
 }
 
 fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
@@ -61,14 +55,14 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
             "no node lease counts: there is nothing to protect".to_owned()
         }
         Verdict::Healthy => {
-            let mut text = match expired {
+            let text = match expired {
                 0 => format!("none of {all} node leases is expired"),
                 _ => format!("{of_all}; {needed} would be an outage"),
             };
-            if seen.unknown > 0 {
-                let _ = write!(text, "; of {} it cannot be said", seen.unknown);
+            match seen.unknown {
+                0 => text,
+                unknown => format!("{text}; of {unknown} it cannot be said"),
             }
-            text
         }
         Verdict::Outage => format!(
             "{of_all}, and {needed} are an outage; the API server answers and accepts writes"
@@ -113,98 +107,87 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
 
 /// `a 3 of 3, b 0 of 2`: the expired leases of those that count.
 fn zones(zones: &[ZoneCount]) -> String {
-    let told = zones.iter().take(ZONES).map(|zone| {
+    let told = zones.iter().map(|zone| {
         let name = zone.name.as_deref().unwrap_or("without a zone");
         format!("{name} {} of {}", zone.expired, zone.candidates)
     });
-    let mut text = told.collect::<Vec<_>>().join(", ");
-    if let Some(more @ 1..) = zones.len().checked_sub(ZONES) {
-        let _ = write!(text, " and {more} more");
-    }
-    text
+    listed(&told.collect::<Vec<_>>(), ZONES)
 }
 
 /// What was seen, what was done, and what comes next.
 pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
-    let mut text = evidence.to_owned();
-    let owed = names(report, true);
-    let _ = match report.protection {
-        Protection::None => Ok(()),
-        _ if report.held_back.is_some() => write!(text, "; scaled to zero: {owed}"),
-        Protection::ScalingDown if owed.is_empty() => {
-            write!(text, "; its dependents are not scaled down yet")
-        }
-        Protection::ScalingDown => {
-            write!(
-                text,
-                "; its dependents are not all scaled down yet, only {owed}"
-            )
-        }
-        Protection::Active if matches!(report.finding, Finding::Skipped { .. }) => write!(
-            text,
-            "; scaled to zero, and nothing restores them while the cluster is not probed: {owed}"
-        ),
-        Protection::Active if report.mode == Mode::DryRun => {
-            write!(text, "; scaled to zero: {owed}")
-        }
-        Protection::Active if matches!(report.finding, Finding::Triggered { .. }) => write!(
-            text,
-            "; scaled to zero until the Trigger passes and the leases are fresh: {owed}"
-        ),
-        Protection::Active => write!(
-            text,
-            "; scaled to zero until the leases are fresh again: {owed}"
-        ),
-        Protection::Restoring => write!(text, "; not all restored yet: {owed}"),
+    let next = match &report.held_back {
+        Some(why) => Some(format!("for now nothing is done: {why}")),
+        None => dry_run(report),
     };
-    if let Some(why) = &report.held_back {
-        let _ = write!(text, "; for now nothing is done: {why}");
-    } else if report.mode == Mode::DryRun {
-        let _ = dry_run(&mut text, report);
-    }
-    if let Some(why) = &report.let_go {
-        let why = self::evidence(why);
-        let _ = write!(text, "; it is let go once it is healthy: {why}");
-    }
-    if !report.problems.is_empty() {
-        let _ = write!(text, "; {}", problems(report));
-    }
-    text
+    let let_go = report.let_go.as_ref().map(self::evidence);
+    parts([
+        Some(evidence.to_owned()),
+        dependents(report),
+        next,
+        let_go.map(|why| format!("it is let go once it is healthy: {why}")),
+        (!report.problems.is_empty()).then(|| problems(report)),
+    ])
 }
 
-fn dry_run(text: &mut String, report: &ClusterReport) -> std::fmt::Result {
-    text.push_str("; the mode is DryRun, so ");
-    match (&report.finding, report.protection) {
-        (finding, Protection::None) if is_outage(reason(finding)) => write!(
-            text,
+/// The state of the dependents, unless they are as they were before the outage.
+fn dependents(report: &ClusterReport) -> Option<String> {
+    let owed = names(report, true);
+    let until = match (report.protection, &report.finding) {
+        (Protection::None, _) => return None,
+        _ if report.held_back.is_some() => "",
+        (Protection::ScalingDown, _) if owed.is_empty() => {
+            return Some("its dependents are not scaled down yet".to_owned());
+        }
+        (Protection::ScalingDown, _) => {
+            return Some(format!(
+                "its dependents are not all scaled down yet, only {owed}"
+            ));
+        }
+        (Protection::Restoring, _) => return Some(format!("not all restored yet: {owed}")),
+        (Protection::Active, Finding::Skipped { .. }) => {
+            ", and nothing restores them while the cluster is not probed"
+        }
+        (Protection::Active, _) if report.mode == Mode::DryRun => "",
+        (Protection::Active, Finding::Triggered { .. }) => {
+            " until the Trigger passes and the leases are fresh"
+        }
+        (Protection::Active, _) => " until the leases are fresh again",
+    };
+    Some(format!("scaled to zero{until}: {owed}"))
+}
+
+fn dry_run(report: &ClusterReport) -> Option<String> {
+    if report.mode != Mode::DryRun {
+        return None;
+    }
+    let what = match report.protection {
+        Protection::None if is_outage(reason(&report.finding)) => format!(
             "nothing is scaled; in Enforce, these would be scaled to zero: {}",
             names(report, false)
         ),
-        (_, Protection::None) => write!(text, "nothing is scaled"),
-        (_, _) => write!(
-            text,
-            "they stay as they are, marked, until it is Enforce again"
-        ),
-    }
+        Protection::None => "nothing is scaled".to_owned(),
+        _ => "they stay as they are, marked, until it is Enforce again".to_owned(),
+    };
+    Some(format!("the mode is DryRun, so {what}"))
 }
 
-/// Since when the dependents are down, and which nodes are silent: somebody must look.
+/// The beginning of an overdue protection, and the silent nodes.
 pub(super) fn too_long(report: &ClusterReport, evidence: &str) -> String {
-    let mut text = "its dependents are scaled down".to_owned();
-    if let Some(since) = report.protected_since {
-        let _ = write!(text, " since {since:.0}");
-    }
-    text.push_str(", so no silent node is replaced; somebody must look: ");
-    let _ = match (&report.held_back, &report.finding) {
+    let since = report.protected_since;
+    let since = since.map_or_else(String::new, |since| format!(" since {since:.0}"));
+    let why = match (&report.held_back, &report.finding) {
         (Some(why @ (HeldBack::Check { .. } | HeldBack::Trigger { .. })), _) => {
-            write!(text, "{why}; {evidence}")
+            format!("{why}; {evidence}")
         }
         (_, Finding::Judged(_, seen)) if !seen.zones.is_empty() => {
-            write!(text, "{} silent", zones(&seen.zones))
+            format!("{} silent", zones(&seen.zones))
         }
-        _ => write!(text, "{evidence}"),
+        _ => evidence.to_owned(),
     };
-    text
+    format!(
+        "its dependents are scaled down{since}, so no silent node is replaced; somebody must look: {why}"
+    )
 }
 
 /// Why dependents are not where they should be.

@@ -30,7 +30,7 @@ pub struct Writer(writer::Writer<Book>);
 
 /// Hands reports to the writer. Never blocks.
 #[derive(Clone, Debug)]
-pub struct Reporter(writer::Sender<Book>);
+pub struct Reporter(pub(super) writer::Sender<Book>);
 
 impl Writer {
     /// A writer for what its reporter is told.
@@ -109,25 +109,5 @@ impl Reporter {
     /// another owner than its Cluster is given that one.
     pub fn cluster_health(&self, event: Event<PartialObjectMeta<ClusterHealth>>) {
         self.0.send(|book| book.take_event(event));
-    }
-
-    /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
-    #[cfg(test)]
-    pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
-        use super::{finding::Finding, fixtures::report};
-        use crate::status::writer::Content as _;
-
-        let (sender, mut changes) = writer::Sender::tapped();
-        let mut book = Book::new(Known::default());
-        book.take_cluster(name, report(Finding::Pending));
-        let next = move || {
-            changes.try_recv().ok()?(&mut book);
-            Some(if book.news().is_empty() {
-                "gone"
-            } else {
-                "event"
-            })
-        };
-        (Self(sender), next)
     }
 }

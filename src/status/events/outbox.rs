@@ -26,15 +26,12 @@ pub(crate) struct Outbox {
     seed: Seed,
     recorder: Recorder,
     counts: EventCounts,
-    complaints: Complaints,
+    /// The times of the last complaints, by the HTTP status of the failure.
+    complaints: BTreeMap<Option<u16>, Instant>,
     queue: Queue,
     /// The event on its way.
     publishing: Option<BoxFuture<'static, Result<(), CallError>>>,
 }
-
-/// When failures were last logged, by their HTTP status.
-#[derive(Default)]
-struct Complaints(BTreeMap<Option<u16>, Instant>);
 
 impl Outbox {
     /// Sends events to this seed, within its budget, by the name of this controller.
@@ -48,7 +45,7 @@ impl Outbox {
             seed,
             queue: Queue::new(counts.clone()),
             counts,
-            complaints: Complaints::default(),
+            complaints: BTreeMap::new(),
             publishing: None,
         }
     }
@@ -116,7 +113,7 @@ impl Outbox {
             tracing::debug!(%error, "an event was not written: its namespace is being deleted");
             return;
         }
-        if self.complaints.is_due(error.code()) {
+        if is_due(&mut self.complaints, error.code()) {
             tracing::warn!(
                 %error,
                 "an event was not written; it is not tried again, and further ones that fail like \
@@ -126,17 +123,15 @@ impl Outbox {
     }
 }
 
-impl Complaints {
-    /// Whether a failure of this kind is logged.
-    fn is_due(&mut self, code: Option<u16>) -> bool {
-        let now = Instant::now();
-        let before = self.0.get(&code);
-        let due = before.is_none_or(|before| now.duration_since(*before) >= COMPLAIN);
-        if due {
-            self.0.insert(code, now);
-        }
-        due
+/// Whether a failure with this HTTP status is logged.
+fn is_due(complaints: &mut BTreeMap<Option<u16>, Instant>, code: Option<u16>) -> bool {
+    let now = Instant::now();
+    let recent = |before: &Instant| now.duration_since(*before) < COMPLAIN;
+    let due = !complaints.get(&code).is_some_and(recent);
+    if due {
+        complaints.insert(code, now);
     }
+    due
 }
 
 /// Which replica of the operator this is: its pod.
@@ -169,12 +164,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_kind_of_failure_is_logged_once_an_hour() {
-        let mut complaints = Complaints::default();
+        let mut complaints = BTreeMap::new();
         let codes = [Some(403), None, Some(403), Some(404), None];
-        let logged = codes.map(|code| complaints.is_due(code));
+        let logged = codes.map(|code| is_due(&mut complaints, code));
         assert_eq!(logged, [true, true, false, true, false]);
         tokio::time::advance(COMPLAIN).await;
-        assert!(complaints.is_due(Some(403)));
+        assert!(is_due(&mut complaints, Some(403)));
     }
 
     #[rstest]

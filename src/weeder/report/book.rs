@@ -59,7 +59,7 @@ impl Content for WeedBook {
     const CONTROLLER: &'static str = "dependency-watchdog-weeder";
 
     fn next(&mut self) -> Option<Next<Arc<str>>> {
-        let policies = self.policies.iter();
+        let policies = self.policies.0.iter();
         let due = policies.filter_map(|(name, policy)| Some((policy.schedule.due()?, name)));
         let soonest = due.min_by_key(|(due, _)| *due);
         soonest.map(|(due, name)| Next {
@@ -71,13 +71,13 @@ impl Content for WeedBook {
 
     fn due(&self) -> usize {
         let now = Instant::now();
-        let policies = self.policies.iter();
+        let policies = self.policies.0.iter();
         let due = policies.filter_map(|(_, policy)| policy.schedule.due());
         due.filter(|due| *due <= now).count()
     }
 
     fn write(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
-        let policy = self.policies.get(name)?;
+        let policy = self.policies.0.get(name)?;
         let lacking = match self.asked {
             true => self.lacking.as_deref(),
             false => RIGHTS.told(&policy.status.conditions),
@@ -94,7 +94,7 @@ impl Content for WeedBook {
 
     /// What was done is recorded nowhere else.
     fn close(&mut self) {
-        for policy in self.policies.iter_mut() {
+        for policy in self.policies.0.values_mut() {
             policy.schedule.close();
         }
     }
@@ -106,7 +106,7 @@ impl Content for WeedBook {
 
 impl WeedBook {
     fn written(&mut self, name: &str, before: &WeedPolicyStatus) {
-        if let Some(policy) = self.policies.get(name) {
+        if let Some(policy) = self.policies.0.get(name) {
             let events = transitions(before, &policy.status).into_iter();
             let events = events.map(|it| (policy.regarding(), it));
             self.news.extend(events);

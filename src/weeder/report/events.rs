@@ -6,44 +6,30 @@ use crate::{
     status::{
         conditions,
         events::{
-            Event, holding,
+            Event,
             kinds::{
                 WEED_INVALID, WEED_RIGHTS_MISSING, WEED_RIGHTS_SUFFICE, WEED_VALID, WEEDING,
                 WEEDING_OVER, WEEDING_TROUBLE, WEEDING_UNTROUBLED,
             },
-            rules::{Rule, changes, message},
+            rules::{Rule, changes},
         },
     },
 };
 
 const RULES: [Rule; 4] = [
-    Rule {
-        holds: |it| message(it, conditions::STALLED),
-        begins: &WEED_INVALID,
-        ends: Some((&WEED_VALID, "the policy is valid, and obeyed")),
-    },
-    Rule {
-        holds: |it| message(it, conditions::WEEDING),
-        begins: &WEEDING,
-        ends: Some((&WEEDING_OVER, "none of its windows is open any more")),
-    },
-    Rule {
-        holds: |it| {
-            let degraded = holding(it, conditions::DEGRADED);
-            let trouble = degraded.filter(|known| is_trouble(&known.reason));
-            trouble.map(|known| &*known.message)
-        },
-        begins: &WEEDING_TROUBLE,
-        ends: Some((
+    Rule::begins(conditions::STALLED, &WEED_INVALID)
+        .ends(&WEED_VALID, "the policy is valid, and obeyed"),
+    Rule::begins(conditions::WEEDING, &WEEDING)
+        .ends(&WEEDING_OVER, "none of its windows is open any more"),
+    Rule::begins(conditions::DEGRADED, &WEEDING_TROUBLE)
+        .says(|it| is_trouble(&it.reason).then_some(&it.message))
+        .ends(
             &WEEDING_UNTROUBLED,
             "nothing is known any more that keeps pods from being deleted",
-        )),
-    },
-    Rule {
-        holds: |it| RIGHTS.told(it),
-        begins: &WEED_RIGHTS_MISSING,
-        ends: Some((&WEED_RIGHTS_SUFFICE, RIGHTS.suffice)),
-    },
+        ),
+    Rule::begins(conditions::DEGRADED, &WEED_RIGHTS_MISSING)
+        .says(|it| RIGHTS.part(it))
+        .ends(&WEED_RIGHTS_SUFFICE, RIGHTS.suffice),
 ];
 
 /// The events of a status that was written, given the one that was there.

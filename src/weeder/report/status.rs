@@ -1,12 +1,12 @@
 //! From a [`WeedReport`] to the status of a WeedPolicy.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
 use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble};
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
     status::{
-        conditions::{self, DELETING, READY, STALLED, WEEDING, Wanted},
+        conditions::{self, DELETING, READY, STALLED, WEEDING, condition},
         rights::{RIGHTS_MISSING, Rights},
     },
 };
@@ -71,37 +71,37 @@ fn of<'a>(report: &'a WeedReport, reason: &'a str) -> impl Iterator<Item = &'a W
     troubles.filter(move |trouble| trouble.reason == reason)
 }
 
-fn ready(report: &WeedReport) -> Vec<Wanted> {
+fn ready(report: &WeedReport) -> Vec<Condition> {
     let WeedReport {
         services, ready, ..
     } = *report;
     if report.deleting {
         let message = "the policy is being deleted, and no pod is deleted for it any more";
-        return vec![Wanted::new(READY, false, DELETING, message)];
+        return vec![condition(READY, false, DELETING, message)];
     }
     if !report.problems.is_empty() {
         let problems = report.problems.join("; ");
         return vec![
-            Wanted::new(READY, false, "Invalid", &*problems),
-            Wanted::new(STALLED, true, "Invalid", problems),
+            condition(READY, false, "Invalid", &*problems),
+            condition(STALLED, true, "Invalid", problems),
         ];
     }
     if report.suspend {
         let message = "the policy is suspended: no service is watched and no pod deleted for it";
-        return vec![Wanted::new(READY, true, "Suspended", message)];
+        return vec![condition(READY, true, "Suspended", message)];
     }
     if !report.listed {
         let message = "Namespaces, or the EndpointSlices of its services, have not been listed yet, so \
                        that no pod is deleted for those that were not known before; the log and \
                        /readyz of the weeder say why";
-        return vec![Wanted::new(READY, false, "Listing", message)];
+        return vec![condition(READY, false, "Listing", message)];
     }
     if let Some(blind) = of(report, SERVICES_UNWATCHED).next() {
         let message = format!(
             "what is known of its services is out of date: {}",
             blind.message
         );
-        return vec![Wanted::new(READY, false, SERVICES_UNWATCHED, message)];
+        return vec![condition(READY, false, SERVICES_UNWATCHED, message)];
     }
     let message = if services == 0 {
         "no service of a name in the policy has an EndpointSlice in the namespaces that it selects"
@@ -117,14 +117,14 @@ fn ready(report: &WeedReport) -> Vec<Wanted> {
             named(&report.not_ready, services - ready)
         )
     };
-    vec![Wanted::new(READY, true, "Watching", message)]
+    vec![condition(READY, true, "Watching", message)]
 }
 
-fn weeding(report: &WeedReport) -> Wanted {
+fn weeding(report: &WeedReport) -> Condition {
     if report.windows == 0 {
         return match report.suspend {
-            true => Wanted::new(WEEDING, false, "Suspended", "the policy is suspended"),
-            false => Wanted::new(WEEDING, false, "NoRecovery", ""),
+            true => condition(WEEDING, false, "Suspended", "the policy is suspended"),
+            false => condition(WEEDING, false, "NoRecovery", ""),
         };
     }
     let done = match report.mode {
@@ -139,11 +139,11 @@ fn weeding(report: &WeedReport) -> Wanted {
         "{services} became ready, or turned out to be, less than watchDuration ago: {}; {done}",
         named(&report.open, report.windows)
     );
-    Wanted::new(WEEDING, true, "Recovery", message)
+    condition(WEEDING, true, "Recovery", message)
 }
 
 /// All that is amiss; the reason is that of the gravest, which comes first.
-fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
+fn degraded(report: &WeedReport, lacking: Option<&str>) -> Condition {
     let troubles = TROUBLES.iter().filter_map(|(reason, what)| {
         let told: Vec<&str> = of(report, reason).map(|it| &*it.message).collect();
         let named = told.get(..EXAMPLES).unwrap_or(&told).join(", ");
@@ -157,7 +157,7 @@ fn degraded(report: &WeedReport, lacking: Option<&str>) -> Wanted {
     });
     let rights = lacking.map(|message| (RIGHTS_MISSING, message.to_owned()));
     let parts: Vec<(&'static str, String)> = troubles.chain(rights).collect();
-    Wanted::degraded(&parts)
+    conditions::degraded(&parts)
 }
 
 /// The first of these, and how many more of all there are.

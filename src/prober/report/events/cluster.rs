@@ -13,16 +13,12 @@ use crate::{
                 HELD_BACK, LET_GO, PROBED, PROTECTED, PROTECTED_TOO_LONG, PROTECTING, RESTORED,
                 RESTORING, SKIPPED, WOULD_PROTECT,
             },
-            rules::{Rule, changes, message},
+            rules::{Rule, changes},
         },
     },
 };
 
-const TOO_LONG: Rule = Rule {
-    holds: |it| message(it, conditions::PROTECTED_TOO_LONG),
-    begins: &PROTECTED_TOO_LONG,
-    ends: None,
-};
+const TOO_LONG: Rule = Rule::begins(conditions::PROTECTED_TOO_LONG, &PROTECTED_TOO_LONG);
 
 /// The events of a status that was written, given the one that was there.
 pub(in crate::prober::report) fn transitions(
@@ -70,20 +66,12 @@ fn over(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Event {
     let finding = after.message.as_deref().unwrap_or_default();
     let during = |at| since.is_none_or(|since| since.0 <= at);
     let last = after.last_action.as_ref();
-    match last.filter(|it| during(it.time.0)).map(|it| it.action) {
-        Some(Action::Restored) => Event::new(
-            &RESTORED,
-            format!("its dependents are back{lasted}; {finding}"),
-        ),
-        Some(Action::Released) => Event::new(
-            &LET_GO,
-            format!("its dependents carry no mark any more{lasted}; {finding}"),
-        ),
-        Some(Action::ScaledDown) | None => Event::new(
-            &LET_GO,
-            format!("nothing is owed to its dependents any more{lasted}; {finding}"),
-        ),
-    }
+    let (kind, what) = match last.filter(|it| during(it.time.0)).map(|it| it.action) {
+        Some(Action::Restored) => (&RESTORED, "its dependents are back"),
+        Some(Action::Released) => (&LET_GO, "its dependents carry no mark any more"),
+        Some(Action::ScaledDown) | None => (&LET_GO, "nothing is owed to its dependents any more"),
+    };
+    Event::new(kind, format!("{what}{lasted}; {finding}"))
 }
 
 /// The first status of all is no transition.
@@ -106,8 +94,7 @@ fn skipped(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<
 fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
     // A hold that becomes widespread is reported again.
     let kind = |status: &ClusterHealthStatus| {
-        let mut conditions = status.conditions.iter();
-        let protecting = conditions.find(|known| known.type_ == conditions::PROTECTING)?;
+        let protecting = conditions::find(&status.conditions, conditions::PROTECTING)?;
         match (&*protecting.reason, status.protection) {
             ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
             (finding::WIDESPREAD, _) => Some((&HELD_BACK, true)),

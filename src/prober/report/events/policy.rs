@@ -8,61 +8,36 @@ use crate::{
     status::{
         conditions,
         events::{
-            Event, holding,
+            Event,
             kinds::{
                 CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID,
                 LETTING_GO, NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID,
                 WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
             },
-            rules::{Rule, changes, message},
+            rules::{Rule, changes},
         },
     },
 };
 
 const RULES: [Rule; 6] = [
-    Rule {
-        holds: |it| message(it, conditions::STALLED),
-        begins: &INVALID,
-        ends: Some((&VALID, "the policy is valid, and obeyed")),
-    },
-    Rule {
-        holds: |it| message(it, conditions::CONFLICTED),
-        begins: &CONFLICTED,
-        ends: Some((
-            &NOT_CONFLICTED,
-            "no cluster that the policy selects is probed by another one any more",
-        )),
-    },
-    Rule {
-        holds: |it| message(it, conditions::WIDESPREAD_OUTAGE),
-        begins: &WIDESPREAD_OUTAGE,
-        ends: Some((
-            &WIDESPREAD_OUTAGE_OVER,
-            "few of the clusters that fell silent at once still are, or none of this policy",
-        )),
-    },
-    Rule {
-        holds: |it| message(it, conditions::PROTECTING),
-        begins: &FIRST_PROTECTED,
-        ends: Some((
-            &NONE_PROTECTED,
-            "none of its clusters is protected any more",
-        )),
-    },
-    Rule {
-        holds: |it| policy::RIGHTS.told(it),
-        begins: &RIGHTS_MISSING,
-        ends: Some((&RIGHTS_SUFFICE, policy::RIGHTS.suffice)),
-    },
-    Rule {
-        holds: |it| {
-            let reconciling = holding(it, conditions::RECONCILING);
-            let waits = reconciling.filter(|known| known.reason == policy::LETTING_GO);
-            waits.map(|known| &*known.message)
-        },
-        begins: &LETTING_GO,
-        ends: None,
-    },
+    Rule::begins(conditions::STALLED, &INVALID).ends(&VALID, "the policy is valid, and obeyed"),
+    Rule::begins(conditions::CONFLICTED, &CONFLICTED).ends(
+        &NOT_CONFLICTED,
+        "no cluster that the policy selects is probed by another one any more",
+    ),
+    Rule::begins(conditions::WIDESPREAD_OUTAGE, &WIDESPREAD_OUTAGE).ends(
+        &WIDESPREAD_OUTAGE_OVER,
+        "few of the clusters that fell silent at once still are, or none of this policy",
+    ),
+    Rule::begins(conditions::PROTECTING, &FIRST_PROTECTED).ends(
+        &NONE_PROTECTED,
+        "none of its clusters is protected any more",
+    ),
+    Rule::begins(conditions::DEGRADED, &RIGHTS_MISSING)
+        .says(|it| policy::RIGHTS.part(it))
+        .ends(&RIGHTS_SUFFICE, policy::RIGHTS.suffice),
+    Rule::begins(conditions::RECONCILING, &LETTING_GO)
+        .says(|it| (it.reason == policy::LETTING_GO).then_some(&it.message)),
 ];
 
 /// The events of a status that was written, given the one that was there.
@@ -76,10 +51,10 @@ pub(in crate::prober::report) fn transitions(
 /// The finalizer was put on, for these clusters, or taken off.
 pub(in crate::prober::report) fn finalizer(on: bool, clusters: &BTreeSet<Arc<str>>) -> Event {
     if on {
-        let clusters: Vec<&str> = clusters.iter().map(|name| &**name).collect();
+        let clusters: Vec<String> = clusters.iter().map(|name| name.to_string()).collect();
         let note = format!(
             "it carries the finalizer {FINALIZER} until these are let go: {}",
-            policy::names(&clusters)
+            policy::examples(&clusters)
         );
         Event::new(&FINALIZER_ADDED, note)
     } else {
@@ -100,8 +75,8 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{assessment, keyed, owed, report},
-                policy::{PolicyReport, View},
+                fixtures::{assessment, owed, policy_of, report, said_of},
+                policy::PolicyReport,
                 summary::Summary,
                 widespread::Widespread,
             },
@@ -197,30 +172,28 @@ mod tests {
 
     fn status(case: &Case, before: &ProbePolicyStatus) -> ProbePolicyStatus {
         let name: Arc<str> = "a".into();
-        let holding: BTreeSet<Arc<str>> = [name.clone()].into();
-        let none = BTreeSet::new();
+        let holding: BTreeSet<Arc<str>> = [name].into();
         let spread = Widespread {
             clusters: holding.clone(),
             first: Timestamp::UNIX_EPOCH,
             probed: 4,
         };
+        let spread = case.widespread.then_some(&spread);
         let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
-        let lacking = policy::RIGHTS.lacking(&missing);
-        let view = View {
-            policy: &case.policy,
-            held: case.policy.held,
-            holding: if case.holding { &holding } else { &none },
-            lacking: lacking.as_deref(),
-            widespread: case.widespread.then_some(&spread),
+        let holding = if case.holding {
+            holding
+        } else {
+            BTreeSet::new()
         };
-        let seen = keyed(&case.cluster);
+        let policy = policy_of(&case.policy, before, &missing, holding);
+        let seen = said_of(&case.cluster);
         let summary = |_: &str| {
             Some(Summary {
-                looked_at: seen.key.looked_at,
+                looked_at: seen.report.looked_at,
                 ..Summary::of(&seen.status)
             })
         };
-        policy::status(&view, summary, before, Timestamp::UNIX_EPOCH)
+        policy::status(&policy, spread, summary, Timestamp::UNIX_EPOCH)
     }
 
     #[rstest]

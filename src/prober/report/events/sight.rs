@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::super::summary::{Standing, Summary};
 use crate::{
     api::ClusterHealthStatus,
-    status::conditions::READY,
+    status::conditions::{READY, find},
     status::events::{
         Event,
         kinds::{JUDGED, UNDETERMINED},
@@ -44,7 +44,7 @@ impl Sight {
         if seen.standing != Standing::Doubtful {
             self.before = probed;
         }
-        let ready = status.conditions.iter().find(|it| it.type_ == READY);
+        let ready = find(&status.conditions, READY);
         let evidence = ready.map_or("", |ready| &ready.message);
         match seen.standing {
             Standing::Doubtful if self.lost => None,
@@ -81,7 +81,7 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{self, assessment, keyed, report},
+                fixtures::{self, assessment, report, said_of},
             },
             verdict::{Doubt, Verdict},
         },
@@ -126,7 +126,7 @@ mod tests {
     fn told(sight: &mut Sight, reports: &[ClusterReport]) -> Vec<&'static Kind> {
         let events = reports
             .iter()
-            .filter_map(|report| sight.look(&keyed(report).status));
+            .filter_map(|report| sight.look(&said_of(report).status));
         events.map(|event| event.kind).collect()
     }
 

@@ -9,7 +9,7 @@ use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, keyed, owed, problem, report},
+        fixtures::{assessment, owed, policy_of, problem, report, said_of},
     },
     *,
 };
@@ -130,28 +130,21 @@ fn written_after(
         .collect();
     let clusters: BTreeMap<_, _> = clusters
         .into_iter()
-        .map(|(name, report)| (name, keyed(&report)))
+        .map(|(name, report)| (name, said_of(&report)))
         .collect();
     let of = |name: &str| {
         let seen = clusters.get(name)?;
         Some(Summary {
-            looked_at: seen.key.looked_at,
+            looked_at: seen.report.looked_at,
             ..Summary::of(&seen.status)
         })
     };
-    let lacking = RIGHTS.lacking(missing);
     let holding = clusters.keys().filter(|name| {
         let seen = of(name).unwrap();
         seen.protected || policy.deleting && !seen.looked_at
     });
-    let view = View {
-        policy,
-        held: policy.held,
-        holding: &holding.cloned().collect(),
-        lacking: lacking.as_deref(),
-        widespread: None,
-    };
-    status(&view, of, before, Timestamp::UNIX_EPOCH)
+    let policy = policy_of(policy, before, missing, holding.cloned().collect());
+    status(&policy, None, of, Timestamp::UNIX_EPOCH)
 }
 
 /// One that keeps the clusters of these names, and selects none.
@@ -549,15 +542,10 @@ fn clusters_that_fell_silent_at_once_are_told_where_they_belong() {
         probed: 4,
     };
     let tell = |policy: &PolicyReport, holding: &[&str]| {
-        let view = View {
-            policy,
-            held: false,
-            holding: &holding.iter().copied().map(Arc::from).collect(),
-            lacking: None,
-            widespread: Some(&spread),
-        };
         let before = ProbePolicyStatus::default();
-        let status = status(&view, |_| None, &before, Timestamp::UNIX_EPOCH);
+        let holding = holding.iter().copied().map(Arc::from).collect();
+        let policy = policy_of(policy, &before, &[], holding);
+        let status = status(&policy, Some(&spread), |_| None, Timestamp::UNIX_EPOCH);
         condition(&status, WIDESPREAD_OUTAGE).map(|it| it.message.clone())
     };
     assert_eq!(tell(&policy(2), &[]), Some(spread.message()));

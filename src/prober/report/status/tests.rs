@@ -9,9 +9,9 @@ use super::{
     super::{
         finding::HeldBack,
         fixtures::{
-            self, assessment, check, closed, held, keyed, owed, problem, report, triggered, view,
+            self, assessment, check, closed, held, owed, problem, report, said_of, triggered, view,
         },
-        key::Key,
+        urgency,
     },
     *,
 };
@@ -23,7 +23,6 @@ use crate::{
         mono_time::MonoTime,
         verdict::{Doubt, Verdict, ZoneCount},
     },
-    status::cluster_health::Key as _,
 };
 
 /// The status of this report, written over the one before.
@@ -36,7 +35,7 @@ fn status(
 }
 
 fn differs(left: &ClusterReport, report: &ClusterReport) -> bool {
-    Key::differs(&written(left), &keyed(report))
+    urgency::differs(&written(left), &said_of(report))
 }
 
 fn condition<'a>(status: &'a ClusterHealthStatus, kind: &str) -> &'a Condition {

@@ -8,14 +8,14 @@ use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, keyed, report, triggered},
+        fixtures::{assessment, report, said_of, triggered},
     },
     *,
 };
 use crate::prober::verdict::{Doubt, Verdict};
 
 fn written(report: &ClusterReport) -> ClusterHealthStatus {
-    keyed(report).status
+    said_of(report).status
 }
 
 fn at(second: i64) -> Timestamp {

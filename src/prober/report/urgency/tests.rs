@@ -3,7 +3,7 @@ use rstest::rstest;
 
 use super::{
     super::fixtures::{
-        self, assessment, check, closed, held, keyed, owed, report, triggered, view,
+        self, assessment, check, closed, held, owed, report, said_of, triggered, view,
     },
     *,
 };
@@ -18,7 +18,7 @@ use crate::{
 };
 
 fn urgency(said: &ClusterReport, report: &ClusterReport) -> Option<Urgency> {
-    cluster_health::Key::urgency(&keyed(said), &keyed(report))
+    super::urgency(&said_of(said), &said_of(report))
 }
 
 fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
