@@ -42,6 +42,52 @@ fn folders_use_each_other_in_one_direction() {
     );
 }
 
+/// The parts of the prober, bottom up. What is in none of them uses all.
+const PARTS: [&str; 4] = ["judge", "protect", "report", "io"];
+
+#[test]
+fn the_parts_of_the_prober_use_each_other_in_one_direction() {
+    let folder = source().join("prober");
+    let mut part_of: BTreeMap<String, &str> = BTreeMap::new();
+    for part in PARTS {
+        part_of.insert(part.to_owned(), part);
+        for entry in fs::read_dir(folder.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            let module = path.file_stem().unwrap().to_str().unwrap();
+            // What `report` has is its own.
+            if part != "report" {
+                part_of.insert(module.to_owned(), part);
+            }
+        }
+    }
+    let ranks: BTreeMap<&str, usize> = PARTS.iter().copied().zip(0..).collect();
+    let mut against = BTreeSet::new();
+    let mut seen = 0;
+    for file in sources() {
+        let Some((part, _)) = file
+            .strip_prefix("prober/")
+            .and_then(|rest| rest.split_once('/'))
+        else {
+            continue;
+        };
+        let Some(own) = ranks.get(part) else {
+            continue;
+        };
+        let text = fs::read_to_string(source().join(&file)).unwrap();
+        for used in used_of(&text, "prober::") {
+            seen += 1;
+            let other = part_of.get(&*used).copied();
+            // A module of none of the parts is above them.
+            let above = other.is_none_or(|other| ranks.get(other) > Some(own));
+            if above {
+                against.insert((file.clone(), used));
+            }
+        }
+    }
+    assert!(seen > 60, "{seen} uses were found");
+    assert_eq!(against, BTreeSet::new(), "a part may use no other above it");
+}
+
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
@@ -69,8 +115,12 @@ fn sources() -> Vec<String> {
     found
 }
 
-/// What follows `crate::` in the code that is shipped: one name, or each of a list in braces.
 fn folders_used(text: &str) -> Vec<String> {
+    used_of(text, "crate::")
+}
+
+/// What follows this in the code that is shipped: one name, or each of a list in braces.
+fn used_of(text: &str, path: &str) -> Vec<String> {
     let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let code: Vec<&str> = shipped
         .lines()
@@ -84,7 +134,7 @@ fn folders_used(text: &str) -> Vec<String> {
     };
     let mut used = vec![];
     for (_, after) in code
-        .match_indices("crate::")
+        .match_indices(path)
         .map(|(at, it)| (at, &code[at + it.len()..]))
     {
         let Some(list) = after.strip_prefix('{') else {
@@ -104,6 +154,8 @@ fn folders_used(text: &str) -> Vec<String> {
         }
         used.push(name(item.trim()));
     }
+    // A list may end with a comma.
+    used.retain(|name| !name.is_empty());
     used
 }
 

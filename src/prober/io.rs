@@ -2,6 +2,7 @@
 
 pub mod evidence;
 pub mod facts;
+pub mod metrics;
 pub mod observe;
 pub mod perform;
 pub mod rights;

@@ -1,6 +1,7 @@
 //! Evidence in, verdict out: pure, with time as an argument.
 
 pub mod candidates;
+pub mod finding;
 pub mod heartbeat;
 pub mod mono_time;
 pub mod proof;

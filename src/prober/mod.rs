@@ -1,7 +1,7 @@
 //! Protecting clusters: observe their leases, judge, act on their dependents, report.
 //!
 //! - [`judge`]: [`heartbeat`] (when was a lease renewed), [`candidates`] (which leases count), [`verdict`] (what
-//!   they say), [`proof`] (whether silence was watched), [`schedule`] (when to read next), [`watch`] (these
+//!   they say), [`proof`] (whether silence was watched), [`finding`] (what is told of it), [`schedule`] (when to read next), [`watch`] (these
 //!   together).
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
 //!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`attempt`] (by which
@@ -21,16 +21,14 @@ pub mod instruments;
 pub mod io;
 pub mod judge;
 mod log;
-pub mod metrics;
 pub mod protect;
 pub mod protector;
 mod recall;
 pub mod report;
-pub mod since;
 
 pub use self::{
-    io::{evidence, facts, observe, perform, rights, scale, secrets},
-    judge::{candidates, heartbeat, mono_time, proof, schedule, verdict, watch},
+    io::{evidence, facts, metrics, observe, perform, rights, scale, secrets},
+    judge::{candidates, finding, heartbeat, mono_time, proof, schedule, verdict, watch},
     protect::{attempt, debts, flow, machine, plan, scale_error, treatment},
 };
 

@@ -19,14 +19,13 @@ use super::{
     plan::{Aim, Settled, Step},
     report::{Deed, DependentNews, HeldBack, reason},
     scale::{Resources, Scaler},
-    since::Since,
     verdict::Verdict,
-    watch::Conclusion,
+    watch::{Ask, Conclusion},
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode, Protection},
     runtime::{seed::Seed, timer::until},
-    util::now::Now,
+    util::{now::Now, since::Since},
 };
 
 /// At the end of the process, what is left of a step is sent within this.
@@ -146,7 +145,7 @@ impl Protector {
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
         let begins = before == Protection::None && self.machine.protection() != before;
         if let Some(silence) = conclusion.assessment.silence.filter(|_| begins)
-            && conclusion.act == Some(Aim::Protect)
+            && conclusion.act == Some(Ask::Protect)
         {
             self.reach.metrics.decided(silence.median);
         }

@@ -10,7 +10,6 @@ mod book;
 mod changes;
 mod cluster;
 mod events;
-mod finding;
 #[cfg(test)]
 mod fixtures;
 mod metrics;
@@ -30,13 +29,16 @@ use k8s_openapi::jiff::Timestamp;
 
 pub use self::{
     events::dependent::{Deed, DependentNews},
-    finding::{Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason},
     metrics::HealthMetrics,
     policy::PolicyReport,
     wording::evidence,
     writer::{Known, Reporter, Writer},
 };
 use super::debts::Problem;
+use super::finding;
+pub use super::finding::{
+    Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason,
+};
 use crate::{
     api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
     observer::View,

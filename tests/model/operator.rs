@@ -13,7 +13,7 @@ use dependency_watchdog::{
         plan::Aim,
         treatment::Treatment,
         verdict::{Assessment, Verdict},
-        watch::Conclusion,
+        watch::{Ask, Conclusion},
     },
     util::now::Now,
 };
@@ -393,8 +393,8 @@ fn conclusion(verdict: Verdict) -> Conclusion {
         },
         provable: None,
         act: Some(match verdict {
-            Verdict::Outage => Aim::Protect,
-            Verdict::Healthy | Verdict::Undetermined(_) => Aim::Restore,
+            Verdict::Outage => Ask::Protect,
+            Verdict::Healthy | Verdict::Undetermined(_) => Ask::Restore,
         }),
     }
 }

@@ -12,10 +12,9 @@ use dependency_watchdog::{
         candidates::{PoolConditions, Roster},
         heartbeat::{LeaseNames, LeaseSnapshot},
         mono_time::MonoTime,
-        plan::Aim,
         schedule::{Occasion, Pace},
         verdict::{Thresholds, Verdict},
-        watch::{Rules, Taken, Watch},
+        watch::{Ask, Rules, Taken, Watch},
     },
     shoot::Node,
 };
@@ -446,7 +445,7 @@ impl<'a> Operator<'a> {
         interruptions: &[f64],
     ) {
         let conclusion = self.watch.conclude().expect("leases have been read");
-        if conclusion.act == Some(Aim::Protect) {
+        if conclusion.act == Some(Ask::Protect) {
             findings.acted.get_or_insert(now);
         }
         let seen = &conclusion.assessment;

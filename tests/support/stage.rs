@@ -15,7 +15,7 @@ use dependency_watchdog::{
         scale::Resources,
         treatment::ClusterObject,
         verdict::{Assessment, Verdict},
-        watch::Conclusion,
+        watch::{Ask, Conclusion},
     },
     runtime::seed::Seed as Budgeted,
     util::now::Now,
@@ -291,7 +291,7 @@ pub fn healthy(guard: &mut Protector, gate: Option<&str>) {
         verdict: Verdict::Healthy,
         assessment: assessment(),
         provable: None,
-        act: Some(Aim::Restore),
+        act: Some(Ask::Restore),
     };
     let checks = CheckResults {
         trigger: Trigger::None,

@@ -12,7 +12,6 @@ use crate::prober::{
     candidates::Roster,
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
     mono_time::MonoTime,
-    plan::Aim,
     proof::{Proof, Source},
     schedule::{LastRead, Next, Occasion, Pace, ReadOutcome},
     verdict::{Assessment, Doubt, Thresholds, Verdict},
@@ -61,6 +60,15 @@ pub enum Taken {
     Ready,
 }
 
+/// What a verdict asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    /// That the dependents be scaled to zero.
+    Protect,
+    /// That they be given back.
+    Restore,
+}
+
 /// A verdict, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
@@ -71,7 +79,7 @@ pub struct Conclusion {
     /// The earliest moment at which the outage could be proven.
     pub provable: Option<MonoTime>,
     /// What to do, if enough verdicts in a row agree.
-    pub act: Option<Aim>,
+    pub act: Option<Ask>,
 }
 
 /// One cluster's evidence.
@@ -255,12 +263,12 @@ impl Watch {
             Verdict::Outage => {
                 self.outages = self.outages.saturating_add(1);
                 self.recoveries = 0;
-                (self.outages >= self.rules.failure_threshold).then_some(Aim::Protect)
+                (self.outages >= self.rules.failure_threshold).then_some(Ask::Protect)
             }
             Verdict::Healthy => {
                 self.recoveries = self.recoveries.saturating_add(1);
                 self.outages = 0;
-                (self.recoveries >= self.rules.success_threshold).then_some(Aim::Restore)
+                (self.recoveries >= self.rules.success_threshold).then_some(Ask::Restore)
             }
             Verdict::Undetermined(_) => None,
         };

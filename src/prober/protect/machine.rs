@@ -20,18 +20,16 @@ use tokio::time::Instant;
 use self::flows::{Flows, SELDOM, Wanted};
 use crate::prober::{
     debts::{Debts, Problem},
+    finding::{Finding, HeldBack},
     flow::{Ending, FlowEvent, FlowPlan},
-    plan::Aim,
-    report::{Finding, HeldBack},
-    since::Since,
     treatment::{ClusterObject, Treatment},
-    watch::Conclusion,
+    watch::{Ask, Conclusion},
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
     checks::Trigger,
     cluster::{Dependent, Settings},
-    util::now::Now,
+    util::{now::Now, since::Since},
 };
 
 /// Something that the cluster's loop has learnt.
@@ -145,7 +143,7 @@ pub struct ClusterMachine {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Evidence {
     /// What the last read of the leases asks for.
-    asked: Option<Aim>,
+    asked: Option<Ask>,
     /// How many reads in a row an API server that is being hibernated has not answered, and since
     /// when.
     unanswered: Option<(u32, Instant)>,

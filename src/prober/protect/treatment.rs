@@ -21,7 +21,7 @@ use crate::prober::plan::Aim;
 use crate::{
     api::{MODE_MESSAGE, Mode},
     cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
-    prober::report::Finding,
+    prober::finding::Finding,
 };
 
 /// What is to be done about a cluster.

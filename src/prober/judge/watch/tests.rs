@@ -144,7 +144,7 @@ fn the_first_read_is_due_at_once() {
 fn silence_is_acted_on_when_it_is_certain() {
     let mut shoot = Shoot::new(RULES);
     let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    assert_eq!(conclusion.act, Some(Aim::Protect));
+    assert_eq!(conclusion.act, Some(Ask::Protect));
     // Renewed before 102 s, as far as stamp and Date tell.
     assert!((130.0..=132.1).contains(&when), "{when}");
     assert_eq!(shoot.facts_read, 1, "for the proof");
@@ -211,7 +211,7 @@ fn outages_are_counted_a_second_apart() {
     assert_eq!(doubtful.act, None);
     let due = shoot.due(first + 3.0);
     let (again, conclusion) = shoot.probe_until(Verdict::Outage, due, 100);
-    assert_eq!(conclusion.act, Some(Aim::Protect));
+    assert_eq!(conclusion.act, Some(Ask::Protect));
     assert!(again >= first + 3.0 + 15.0, "proven anew at {again}");
 }
 
@@ -227,7 +227,7 @@ fn health_sets_the_count_of_outages_back() {
     let due = shoot.due(first + 1.0);
     let (second, conclusion) = shoot.probe_until(Verdict::Outage, due, renewed);
     assert_eq!(conclusion.act, None);
-    assert_eq!(shoot.probe(second + 1.0, renewed).act, Some(Aim::Protect));
+    assert_eq!(shoot.probe(second + 1.0, renewed).act, Some(Ask::Protect));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn recoveries_are_counted_until_the_next_outage() {
         ..RULES
     });
     assert_eq!(shoot.probe(101.0, 100).act, None);
-    assert_eq!(shoot.probe(105.0, 100).act, Some(Aim::Restore));
+    assert_eq!(shoot.probe(105.0, 100).act, Some(Ask::Restore));
     let (first, _) = shoot.probe_until(Verdict::Outage, 115.0, 100);
     assert_eq!(shoot.probe(first + 1.0, first as i64).act, None);
     shoot
@@ -245,7 +245,7 @@ fn recoveries_are_counted_until_the_next_outage() {
         .throttled(at(first + 2.0), at(first + 2.0), None);
     assert_eq!(shoot.due(first + 2.0), first + 12.0);
     let second = shoot.probe(first + 12.0, first as i64 + 11);
-    assert_eq!(second.act, Some(Aim::Restore));
+    assert_eq!(second.act, Some(Ask::Restore));
 }
 
 #[test]

@@ -19,11 +19,12 @@ use crate::{
     checks::Trigger,
     cluster::Settings,
     prober::{
+        finding::{Finding, HeldBack},
         plan::Aim,
         proof::Proof,
-        report::{Finding, HeldBack},
         treatment::Treatment,
         verdict::Verdict,
+        watch::Ask,
     },
     util::now::Now,
 };
@@ -61,10 +62,10 @@ enum Course {
 }
 
 /// By what the leases ask for, if anything.
-fn course(leases: Option<Aim>, checks: CheckResults) -> Course {
+fn course(leases: Option<Ask>, checks: CheckResults) -> Course {
     let wait = |role, why| Course::Wait(HeldBack::Check { role, why });
     match (leases, checks.trigger, checks.gate) {
-        (Some(Aim::Protect), _, _) => Course::Protect,
+        (Some(Ask::Protect), _, _) => Course::Protect,
         (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, until),
         (
             _,
@@ -81,10 +82,10 @@ fn course(leases: Option<Aim>, checks: CheckResults) -> Course {
             };
             Course::Held(why, held)
         }
-        (Some(Aim::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
-        (Some(Aim::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
-        (Some(Aim::Restore), Trigger::None, None) => Course::Restore,
-        (Some(Aim::Release | Aim::Look) | None, _, _) => Course::Nothing,
+        (Some(Ask::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
+        (Some(Ask::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
+        (Some(Ask::Restore), Trigger::None, None) => Course::Restore,
+        (None, _, _) => Course::Nothing,
     }
 }
 

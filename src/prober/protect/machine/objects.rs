@@ -8,8 +8,8 @@ use super::{ClusterMachine, flows::Wanted};
 use crate::{
     cluster::{Eligibility, Settings},
     prober::{
+        finding::{Finding, HeldBack},
         plan::Aim,
-        report::{Finding, HeldBack},
         treatment::{ClusterObject, Known, Treatment},
     },
 };

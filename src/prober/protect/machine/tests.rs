@@ -4,7 +4,11 @@ use super::*;
 use crate::{
     api::{ClusterHealthStatus, Restore},
     cluster::{Assignment, Brake, Deletion, Eligibility, Selected, SettingsError, Skip},
-    prober::{fixtures::dependent, flow::What, plan::Settled},
+    prober::{
+        fixtures::dependent,
+        flow::What,
+        plan::{Aim, Settled},
+    },
 };
 
 fn now() -> Now {

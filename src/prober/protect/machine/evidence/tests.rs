@@ -1,7 +1,7 @@
 use rstest::rstest;
 
 use super::*;
-use Aim::{Protect, Restore};
+use Ask::{Protect, Restore};
 
 /// Every state of the leases, of the Triggers and of the Gates: `+` all pass, if there are any, `!`
 /// one fails, `h` one fails and is held, `?` one tells nothing.
@@ -16,7 +16,7 @@ use Aim::{Protect, Restore};
 #[case(None, "h", "+!", "held")]
 #[case(None, "+?", "+!", "nothing")]
 fn what_is_done(
-    #[case] leases: Option<Aim>,
+    #[case] leases: Option<Ask>,
     #[case] triggers: &str,
     #[case] gates: &str,
     #[case] expected: &str,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::util::now::Now;
+use super::now::Now;
 
 /// A beginning: the clock on the wall tells when, and may be set; the monotonic one tells how long
 /// ago.

@@ -11,7 +11,7 @@ use prometheus_client::metrics::{
 };
 use tokio::time::Instant;
 
-use super::{
+use crate::prober::{
     evidence::EvidenceError,
     flow::What,
     plan::{Aim, Step},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     observer::metrics::ObserverMetrics,
-    prober::report::verdict_reason,
+    prober::finding::verdict_reason,
     runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
 };
 
@@ -54,7 +54,7 @@ pub struct ProberMetrics {
     scale_failures: Counters<1>,
     protections: Histogram,
     protected: Arc<ProtectedTime>,
-    pub(super) observer: ObserverMetrics,
+    pub(crate) observer: ObserverMetrics,
 }
 
 impl Default for ProberMetrics {
@@ -172,12 +172,12 @@ impl ProberMetrics {
     }
 
     /// Durations of all ways to look at a cluster; clones count for the same.
-    pub(super) fn durations(&self) -> ProbeMetrics {
+    pub(crate) fn durations(&self) -> ProbeMetrics {
         self.durations.clone()
     }
 
     /// Counts a probe that begins.
-    pub(super) fn probe(self: &Arc<Self>) -> Probing {
+    pub(crate) fn probe(self: &Arc<Self>) -> Probing {
         Probing {
             metrics: self.clone(),
             began: Instant::now(),
@@ -186,22 +186,22 @@ impl ProberMetrics {
     }
 
     /// Counts a flow that begins, until the returned value is dropped.
-    pub(super) fn flow(&self) -> Flowing {
+    pub(crate) fn flow(&self) -> Flowing {
         InFlight::new(&self.flows)
     }
 
     /// Records the age of the expired leases when it was decided to scale a cluster down.
-    pub(super) fn decided(&self, lease_age: Duration) {
+    pub(crate) fn decided(&self, lease_age: Duration) {
         self.decision_lease_age.observe(lease_age.as_secs_f64());
     }
 
     /// Records the time from a provable outage to the first write of the scale-down.
-    pub(super) fn reacted(&self, after: Duration) {
+    pub(crate) fn reacted(&self, after: Duration) {
         self.reaction.observe(after.as_secs_f64());
     }
 
     /// Counts what a flow with this aim did to a dependent.
-    pub(super) fn did(&self, aim: Aim, what: &What) {
+    pub(crate) fn did(&self, aim: Aim, what: &What) {
         let aimed = match aim {
             Aim::Protect => "down",
             Aim::Restore => "up",
@@ -225,7 +225,7 @@ impl ProberMetrics {
     }
 
     /// Counts a cluster as protected until the returned value is dropped.
-    pub(super) fn protect(&self) -> Protecting {
+    pub(crate) fn protect(&self) -> Protecting {
         self.protected.change(1);
         Protecting {
             time: self.protected.clone(),
@@ -249,11 +249,11 @@ fn verdict_labels(verdict: Verdict) -> Labels<2> {
 }
 
 /// A flow that is under way.
-pub(super) type Flowing = InFlight;
+pub(crate) type Flowing = InFlight;
 
 /// Counts in a gauge until it is dropped.
 #[derive(Debug)]
-pub(super) struct InFlight(Gauge);
+pub(crate) struct InFlight(Gauge);
 
 impl InFlight {
     fn new(gauge: &Gauge) -> Self {
@@ -270,7 +270,7 @@ impl Drop for InFlight {
 
 /// A probe that is under way. One that is dropped has no result.
 #[derive(Debug)]
-pub(super) struct Probing {
+pub(crate) struct Probing {
     metrics: Arc<ProberMetrics>,
     began: Instant,
     _in_flight: InFlight,
@@ -278,7 +278,7 @@ pub(super) struct Probing {
 
 impl Probing {
     /// Counts the result.
-    pub(super) fn ended(self, outcome: &Result<Conclusion, EvidenceError>) {
+    pub(crate) fn ended(self, outcome: &Result<Conclusion, EvidenceError>) {
         let (metrics, took) = (&self.metrics, self.began.elapsed());
         let (result, ended) = match outcome {
             Ok(conclusion) => {
@@ -301,14 +301,14 @@ impl Probing {
 
 /// A cluster that is protected.
 #[derive(Debug)]
-pub(super) struct Protecting {
+pub(crate) struct Protecting {
     time: Arc<ProtectedTime>,
     lengths: Histogram,
 }
 
 impl Protecting {
     /// Records the length of a protection that ends, with its time under earlier processes.
-    pub(super) fn ended(self, length: Duration) {
+    pub(crate) fn ended(self, length: Duration) {
         self.lengths.observe(length.as_secs_f64());
     }
 }

@@ -16,7 +16,7 @@ pub const WIDESPREAD: &str = "Widespread";
 /// is of a type that is not known.
 const NOT_MEANT: [&str; 2] = ["Unreadable", "UnknownOperation"];
 /// The finding of a cluster that has not been probed yet.
-pub(super) const PENDING: &str = "Pending";
+pub(crate) const PENDING: &str = "Pending";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
 
@@ -109,7 +109,7 @@ impl fmt::Display for HeldBack {
 }
 
 /// Whether a cluster that is probed could be judged. One that is suspect is about to be.
-pub(super) fn judged(finding: &Finding) -> bool {
+pub(crate) fn judged(finding: &Finding) -> bool {
     matches!(
         finding,
         Finding::Judged(
@@ -123,7 +123,7 @@ pub(super) fn judged(finding: &Finding) -> bool {
 
 /// Whether this is a reason for which a cluster is meant not to be probed, which leaves nothing to be
 /// desired.
-pub(super) fn is_meant(skipped: &str) -> bool {
+pub(crate) fn is_meant(skipped: &str) -> bool {
     !NOT_MEANT.contains(&skipped)
 }
 
