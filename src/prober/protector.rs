@@ -1,5 +1,7 @@
 //! The acting half of one cluster's loop: tells the machine what is learnt, and carries out its flows.
 
+mod reaction;
+
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
@@ -8,6 +10,7 @@ use tokio::{
     time::Instant,
 };
 
+use self::reaction::Reaction;
 use super::{
     action_log::ActionLog,
     debts::Problem,
@@ -19,7 +22,6 @@ use super::{
     plan::{Aim, Settled, Step},
     report::{Deed, DependentNews, HeldBack, reason},
     scale::{Resources, Scaler},
-    verdict::Verdict,
     watch::{Ask, Conclusion},
 };
 use crate::{
@@ -54,21 +56,6 @@ pub struct Protector {
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
     reaction: Reaction,
-}
-
-/// How far the reaction to the outage at hand has come, which is measured once.
-#[derive(Default)]
-struct Reaction {
-    /// When the outage could be proven, unless that was in a dry run.
-    provable: Option<Instant>,
-    /// When a verdict was last reached in mode DryRun: what was provable by then was not to be acted
-    /// on.
-    dry_run_at: Option<Instant>,
-    /// The flow under way is to scale down, and nothing was owed when it began.
-    awaited: bool,
-    /// What there was to write has been written. What is written later is for another reason, such as
-    /// somebody who scales up what is down.
-    over: bool,
 }
 
 /// What was last said of a cluster.
@@ -184,7 +171,9 @@ impl Protector {
             Ok(ending) => Input::FlowEnded(ending),
             Err(_) => Input::FlowLost,
         };
-        self.reaction.over |= aim == Aim::Protect && matches!(ending, Ok(Ending::Complete));
+        if aim == Aim::Protect && matches!(ending, Ok(Ending::Complete)) {
+            self.reaction.is_over();
+        }
         let (before, now) = (self.before(), Now::read());
         let effects = self.machine.step(input, now);
         self.tell(before, now);
@@ -240,7 +229,7 @@ impl Protector {
                 }
                 Effect::Extend(until) => FlowInput::Extend(until),
                 Effect::Withdraw => {
-                    self.reaction.awaited = false;
+                    self.reaction.withdrawn();
                     FlowInput::Withdraw
                 }
                 Effect::Tell(_) => continue,
@@ -334,32 +323,5 @@ impl Protector {
             self.account
                 .tell(event, Deed::Trouble(problem.clone()), why);
         }
-    }
-}
-
-impl Reaction {
-    fn verdict(&mut self, dry_run: bool, verdict: Verdict, provable: Option<Instant>) {
-        if dry_run {
-            self.dry_run_at = Some(Instant::now());
-        }
-        if verdict == Verdict::Healthy {
-            self.over = false;
-        }
-        if !self.awaited {
-            self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
-        }
-    }
-
-    fn begins(&mut self, protects: bool, owes: bool) {
-        self.over &= protects;
-        self.awaited = protects && !owes && !self.over;
-    }
-
-    /// Something was scaled to zero: since when that could have been done, if it is the first.
-    fn scaled_down(&mut self) -> Option<Instant> {
-        self.over = true;
-        std::mem::take(&mut self.awaited)
-            .then_some(self.provable)
-            .flatten()
     }
 }

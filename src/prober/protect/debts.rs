@@ -1,6 +1,7 @@
 //! What one cluster's dependents are owed, and what is known of them.
 
 mod given_up;
+mod owed;
 mod problem;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -8,10 +9,14 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
 pub use self::problem::Problem;
-use self::{given_up::Unscalable, problem::left_behind};
+use self::{
+    given_up::Unscalable,
+    owed::{after, begin, settle},
+    problem::left_behind,
+};
 use crate::prober::{
     flow::{Task, What},
-    plan::{Aim, Memory, Observed, Record, Settled, Step},
+    plan::{Aim, Memory, Observed, Settled, Step},
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
@@ -349,51 +354,6 @@ impl Entry {
 fn taken_again(step: Step, found: Option<&Observed>) -> bool {
     let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
     scaled_up && matches!(step, Step::ScaleDown { .. })
-}
-
-/// After a step that may have been written, in part or in full. What may have been taken is owed
-/// until it has been seen back; what may have been given back is not forgotten before it is seen.
-fn begin(step: Step, memory: Memory) -> Memory {
-    let replicas = match step {
-        Step::ScaleDown { from } => from,
-        Step::ScaleUp { to } => to,
-        Step::DropMarkAndRecord | Step::DropMark | Step::Wait | Step::Nothing(_) => return memory,
-    };
-    Memory {
-        owed: true,
-        replicas: Some(replicas),
-    }
-}
-
-/// After a step that was carried out.
-fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Memory {
-    match step {
-        Step::DropMark => Memory::default(),
-        Step::DropMarkAndRecord => Memory {
-            replicas: found.map(|found| found.replicas),
-            ..memory
-        },
-        _ => begin(step, memory),
-    }
-}
-
-fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory {
-    match settled {
-        Settled::Down | Settled::Seen { marked: true } => Memory {
-            owed: true,
-            replicas: match found.map(|found| &found.record) {
-                Some(Record::Replicas(replicas)) => Some(*replicas),
-                _ => memory.replicas,
-            },
-        },
-        // It was paid by somebody else.
-        Settled::Seen { marked: false }
-        | Settled::Up
-        | Settled::NotOurs
-        | Settled::Missing
-        | Settled::Released
-        | Settled::Ignored { .. } => Memory::default(),
-    }
 }
 
 fn written(duration: Duration) -> api::Duration {

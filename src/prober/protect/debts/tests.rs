@@ -5,7 +5,12 @@ mod given_up;
 use rstest::rstest;
 
 use super::*;
-use crate::prober::{attempt::Begun, fixtures, plan::Family, scale_error::ScaleError};
+use crate::prober::{
+    attempt::Begun,
+    fixtures,
+    plan::{Family, Record},
+    scale_error::ScaleError,
+};
 
 fn dependent(name: &str, level: u32) -> Dependent {
     let mut dependent = fixtures::dependent(name, level, 9);

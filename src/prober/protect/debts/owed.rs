@@ -1,0 +1,48 @@
+//! What a dependent is owed after what a flow has done to it.
+
+use crate::prober::plan::{Memory, Observed, Record, Settled, Step};
+
+/// After a step that may have been written, in part or in full. What may have been taken is owed
+/// until it has been seen back; what may have been given back is not forgotten before it is seen.
+pub(super) fn begin(step: Step, memory: Memory) -> Memory {
+    let replicas = match step {
+        Step::ScaleDown { from } => from,
+        Step::ScaleUp { to } => to,
+        Step::DropMarkAndRecord | Step::DropMark | Step::Wait | Step::Nothing(_) => return memory,
+    };
+    Memory {
+        owed: true,
+        replicas: Some(replicas),
+    }
+}
+
+/// After a step that was carried out.
+pub(super) fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Memory {
+    match step {
+        Step::DropMark => Memory::default(),
+        Step::DropMarkAndRecord => Memory {
+            replicas: found.map(|found| found.replicas),
+            ..memory
+        },
+        _ => begin(step, memory),
+    }
+}
+
+pub(super) fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory {
+    match settled {
+        Settled::Down | Settled::Seen { marked: true } => Memory {
+            owed: true,
+            replicas: match found.map(|found| &found.record) {
+                Some(Record::Replicas(replicas)) => Some(*replicas),
+                _ => memory.replicas,
+            },
+        },
+        // It was paid by somebody else.
+        Settled::Seen { marked: false }
+        | Settled::Up
+        | Settled::NotOurs
+        | Settled::Missing
+        | Settled::Released
+        | Settled::Ignored { .. } => Memory::default(),
+    }
+}
