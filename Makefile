@@ -78,7 +78,7 @@ e2e: controlplane gitops-tools build ## Run the scenarios against real servers; 
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
 
 # The modules whose own properties parse.
-parsers = api:: checks::output checks::redirect convert:: gardener:: health::recall observer::nodes \
+parsers = api:: checks::output checks::redirect convert:: gardener:: report::recall observer::nodes \
 	runtime::answers runtime::rights shoot:: validate:: yaml::
 
 .PHONY: fuzz

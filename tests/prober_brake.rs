@@ -620,6 +620,22 @@ async fn a_policy_that_cannot_be_decoded_holds_back_what_is_gone() {
     assert_kept(&world);
 }
 
+/// However long its marks stay.
+#[tokio::test]
+async fn the_record_of_what_is_gone_is_deleted_once() {
+    let world = suspended().await;
+    world.clock.pass(Duration::from_secs(20 * 60)).await;
+    world.seed.forget_calls();
+    world.seed.delete("clusters", "", "a");
+    world.clock.pass(Duration::from_secs(40 * 60)).await;
+    let deletions = world.seed.briefs().into_iter();
+    let deletions: Vec<String> = deletions
+        .filter(|call| call.starts_with("DELETE"))
+        .collect();
+    assert_eq!(deletions, ["DELETE clusterhealths/a"]);
+    assert_kept(&world);
+}
+
 /// The record goes with the Cluster; what is owed does not.
 #[tokio::test]
 async fn a_suspended_policy_keeps_what_it_owes_to_a_cluster_that_is_replaced() {

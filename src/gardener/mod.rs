@@ -7,4 +7,3 @@ mod shallow;
 
 pub use cluster::{Cluster, LastOperation, Shoot, Unreadable, Worker};
 pub use machine::Machine;
-pub(crate) use meta::slim;

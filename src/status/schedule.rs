@@ -127,6 +127,12 @@ impl Schedule {
         std::mem::take(&mut self.outdated)
     }
 
+    /// There is none any more, so there is nothing to refresh.
+    pub(crate) fn removed(&mut self) {
+        self.settle(Duration::ZERO);
+        self.refresh = None;
+    }
+
     /// When it was written last.
     pub(crate) fn written_at(&self) -> Instant {
         self.not_before

@@ -252,7 +252,7 @@ impl Record {
             return true;
         }
         // Its cluster may be selected again, or what is owed to it still counts.
-        self.schedule.settle(Duration::ZERO);
+        self.schedule.removed();
         self.said = Err(ClusterHealthStatus::default());
         (self.owner, self.uid) = (None, None);
         if !self.unwanted {

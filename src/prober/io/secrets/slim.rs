@@ -7,10 +7,7 @@ use k8s_openapi::{api::core::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::{
-    gardener,
-    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES},
-};
+use crate::shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES};
 
 /// The key of the kubeconfig.
 pub(super) const KEY: &str = "kubeconfig";
@@ -28,9 +25,17 @@ pub(super) struct Secret {
 
 #[derive(Deserialize)]
 struct Received {
-    #[serde(deserialize_with = "gardener::slim")]
-    metadata: ObjectMeta,
+    metadata: Meta,
     data: Option<Data>,
+}
+
+/// What is known of a Secret beside its kubeconfig. What is not decoded cannot fail the whole list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -43,9 +48,11 @@ impl From<Received> for Secret {
         let encoded = received.data.and_then(|data| data.kubeconfig);
         Self {
             metadata: ObjectMeta {
-                // They may be as many as fit.
-                labels: None,
-                ..received.metadata
+                // A store of Secrets needs one, whatever a seed sends.
+                name: Some(received.metadata.name.unwrap_or_default()),
+                namespace: received.metadata.namespace,
+                resource_version: received.metadata.resource_version,
+                ..ObjectMeta::default()
             },
             // API servers send base64 only. Anything else must not fail the whole list: it becomes
             // an empty kubeconfig, which is reported as invalid when it is used.
