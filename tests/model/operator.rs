@@ -184,26 +184,18 @@ impl Operator {
     /// Learns of the policy and the Cluster.
     pub(crate) fn see(&mut self, seen: (Policy, Life), bounds: &Bounds) {
         self.seen = seen;
-        let before = self.machine.treatment().clone();
-        let disregards = bounds.flaw == Flaw::DisregardsPolicy && before.settings().is_some();
+        let probed = self.machine.settings().is_some();
+        let disregards = bounds.flaw == Flaw::DisregardsPolicy && probed;
         self.learn_but(
             Input::Objects(presence(seen, bounds)),
             self.now(),
             disregards.then_some(&Effect::Withdraw),
             bounds,
         );
-        if !before.is_like(self.machine.treatment()) {
-            self.saw = None;
-            self.leases = None;
-            self.buried = false;
-        }
         if !self.is_probing() {
             self.probing = (None, false);
         } else if self.probing.0.is_none() {
             self.probing = (Some(self.now()), !bounds.initial_delay);
-        }
-        if let Treatment::Complete(aim, _) = self.machine.treatment() {
-            self.saw = Some(*aim);
         }
     }
 
@@ -326,7 +318,16 @@ impl Operator {
         flaw: Option<&Effect>,
         bounds: &Bounds,
     ) {
+        let before = self.machine.treatment().clone();
         let effects = self.machine.step(input, at(now));
+        if !before.is_like(self.machine.treatment()) {
+            self.saw = None;
+            self.leases = None;
+            self.buried = false;
+        }
+        if let Treatment::Complete(aim, _) = self.machine.treatment() {
+            self.saw = Some(*aim);
+        }
         for effect in effects.into_iter().filter(|effect| Some(effect) != flaw) {
             self.carry_out(effect, bounds);
         }
