@@ -51,6 +51,11 @@ pub enum Decision<'a> {
 }
 
 impl Assignment {
+    /// The policy that applies, or did last.
+    pub fn responsible(&self) -> Option<&Selected> {
+        self.selected.as_ref().or(self.former.as_ref())
+    }
+
     /// The dependents of the policy that applies, as far as it is known how it does.
     pub fn dependents(&self) -> &[Dependent] {
         let settings = self.selected.as_ref().map(|selected| &selected.settings);

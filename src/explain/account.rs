@@ -163,7 +163,7 @@ impl Account {
             .as_ref()
             .map(|presence| Treatment::new(presence, known));
         let assignment = index.assignment(cluster);
-        let responsible = assignment.and_then(|it| it.selected.as_ref().or(it.former.as_ref()));
+        let responsible = assignment.and_then(Assignment::responsible);
         let settings = responsible.and_then(|it| it.settings.as_ref().ok());
         let record = status.map(|status| Record::new(status, *now));
         let state = state(answers, treatment.as_ref(), record.as_ref(), taken);

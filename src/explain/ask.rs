@@ -22,7 +22,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{near::near, policies::index};
 use crate::{
     api::{ClusterHealth, DependentRef, ProbePolicy, WeedPolicy},
-    cluster::Index,
+    cluster::{Assignment, Index},
     gardener::Cluster,
     prober::{
         self,
@@ -300,7 +300,7 @@ async fn alike(seed: &Seed, name: &str) -> Vec<String> {
 /// The dependents of the policy that applies, or did last, and those in the record.
 fn references(index: &Index, objects: &Objects, cluster: &str) -> BTreeSet<DependentRef> {
     let assignment = index.assignment(cluster);
-    let selected = assignment.and_then(|it| it.selected.as_ref().or(it.former.as_ref()));
+    let selected = assignment.and_then(Assignment::responsible);
     let settings = selected.and_then(|selected| selected.settings.as_ref().ok());
     let named = settings.map_or(&[][..], |settings| &settings.dependents);
     let health = objects.health.as_ref().ok().and_then(Option::as_ref);

@@ -175,8 +175,7 @@ impl ClusterLoop {
     fn objects_changed(&mut self) {
         let presence = self.presence.borrow_and_update().clone();
         if let ClusterObject::There(assignment) = &presence {
-            let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
-            if let Some(responsible) = responsible {
+            if let Some(responsible) = assignment.responsible() {
                 self.policy = Some(responsible.policy.clone());
             }
             let before = self.uid.replace(assignment.uid.clone());

@@ -37,7 +37,7 @@ impl ClusterLoop {
         let ClusterObject::There(assignment) = &*presence else {
             return;
         };
-        let responsible = assignment.selected.as_ref().or(assignment.former.as_ref());
+        let responsible = assignment.responsible();
         let dry_run = self.shared.reach.dry_run || responsible.is_some_and(|it| it.brake.dry_run);
         let debts = machine.debts();
         let (engaged, looked_at) = (machine.is_engaged(), debts.is_looked_at());

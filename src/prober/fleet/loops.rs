@@ -72,8 +72,7 @@ fn responsible(presence: &ClusterObject) -> Option<Arc<str>> {
     let ClusterObject::There(assignment) = presence else {
         return None;
     };
-    let policy = assignment.selected.as_ref().or(assignment.former.as_ref());
-    policy.map(|policy| policy.policy.clone())
+    assignment.responsible().map(|it| it.policy.clone())
 }
 
 impl Loops {
@@ -114,7 +113,7 @@ impl Loops {
             return;
         }
         let known = self.recalled.remove(name);
-        let wanted = |it: &Assignment| it.selected.is_some() || it.former.is_some();
+        let wanted = |it: &Assignment| it.responsible().is_some();
         // A record without a policy that selects the cluster may be of a debt; an empty one is
         // deleted.
         if known.is_some() || assignment.as_ref().is_some_and(wanted) {

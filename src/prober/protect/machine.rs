@@ -183,8 +183,7 @@ impl ClusterMachine {
             since.map_or(now.into(), |since| Since::of(since.0, now))
         });
         if let ClusterObject::There(assignment) = &presence
-            && let policy = assignment.selected.as_ref().or(assignment.former.as_ref())
-            && let Some(Ok(settings)) = policy.map(|it| &it.settings)
+            && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
             && (known.is_none() || assignment.selected.is_none())
         {
             // No record tells what may be marked, or it may be older than the mark, and nobody selects
