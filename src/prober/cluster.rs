@@ -45,16 +45,15 @@ pub struct LoopContext {
     pub spread: SharedSpread,
     /// Takes reports.
     pub reporter: Reporter,
-    /// By which clusters are looked at beside their leases.
+    /// Reads the state of clusters, beside their leases.
     pub looks: Means,
     /// Ties moments to the clock.
     pub origin: Origin,
-    /// A protection that lasts for longer is reported: somebody must look.
+    /// A protection that lasts longer is reported, since a person must look.
     pub overdue_after: Duration,
 }
 
-/// One cluster's loop: reads, tells the machine, carries out what that decides, and reports. What it
-/// reports is in `report`.
+/// One cluster's loop: it reads, tells the machine, carries out what the machine decides, and reports.
 pub struct ClusterLoop {
     name: Arc<str>,
     shared: LoopContext,
@@ -88,8 +87,8 @@ pub struct ClusterLoop {
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
 
 impl ClusterLoop {
-    /// A loop for the cluster of this name, which is told what the index says of it. `known` is what
-    /// an earlier run has left in its ClusterHealth; `from_the_start` tells whether the cluster was there before the operator.
+    /// The loop of this cluster. `presence` says what the index knows of it, `known` is what an earlier run
+    /// has left in its ClusterHealth, and `from_the_start` is set if the cluster was there before the operator.
     pub fn new(
         name: Arc<str>,
         shared: LoopContext,
@@ -167,7 +166,7 @@ impl ClusterLoop {
             self.report();
         }
         self.protector.shut_down().await;
-        // Whoever comes next needs to know what was done last.
+        // The next leader needs to know what was done last.
         self.report();
     }
 
@@ -265,31 +264,32 @@ impl ClusterLoop {
             self.next_round(observer);
             return false;
         }
-        let checks = self.check_results();
         match outcome {
             Outcome::Woken | Outcome::Looked => {}
             Outcome::Judged(conclusion) => {
                 let origin = self.shared.origin;
                 let instant = |moment| Instant::from_std(origin.instant(moment));
                 let provable = conclusion.provable.map(instant);
+                let checks = self.check_results();
                 self.protector.learn_verdict(&conclusion, provable, checks);
             }
-            Outcome::LeasesAlone(error) => self.learn_unread(&error, Server::Answers, checks),
+            Outcome::LeasesAlone(error) => self.learn_unread(&error, Server::Answers),
             Outcome::NoEvidence(error) if error.is_silence() => {
-                self.learn_unread(&error, Server::Silent, checks);
+                self.learn_unread(&error, Server::Silent);
             }
-            Outcome::NoEvidence(error) => self.learn_unread(&error, Server::Unasked, checks),
+            Outcome::NoEvidence(error) => self.learn_unread(&error, Server::Unasked),
         }
         self.next_round(observer);
         true
     }
 
-    fn learn_unread(&mut self, error: &EvidenceError, server: Server, checks: CheckResults) {
+    fn learn_unread(&mut self, error: &EvidenceError, server: Server) {
         let leases = Leases::Unread {
             reason: error.reason(),
             message: &error.to_string(),
             server,
         };
+        let checks = self.check_results();
         self.protector.learn(Input::Leases(leases, checks));
     }
 }

@@ -2,7 +2,7 @@
 
 mod reaction;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -18,7 +18,7 @@ use super::{
     log,
     machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Noted},
     metrics::{Flowing, ProberMetrics, Protecting},
-    perform::perform,
+    perform::{FINISH, perform},
     plan::{Aim, Settled, Step},
     report::{Deed, DependentNews, HeldBack, reason},
     scale::{Resources, Scaler},
@@ -29,9 +29,6 @@ use crate::{
     runtime::{seed::Seed, timer::until},
     util::{now::Now, since::Since},
 };
-
-/// At the end of the process, what is left of a step is sent within this.
-const FINISH: Duration = Duration::from_secs(5);
 
 /// By which the dependents of a cluster are reached.
 #[derive(Clone)]
@@ -113,8 +110,17 @@ impl Protector {
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub fn learn(&mut self, input: Input<'_>) {
+        let event = match input {
+            Input::Flow(event) => Some(event),
+            _ => None,
+        };
         let (before, now) = (self.before(), Now::read());
         let effects = self.machine.step(input, now);
+        for effect in &effects {
+            if let (Effect::Tell(noted), Some(event)) = (effect, event) {
+                self.take_down(event, noted, now);
+            }
+        }
         self.tell(before, now);
         self.carry_out(effects);
     }
@@ -159,7 +165,7 @@ impl Protector {
         tokio::select! {
             biased;
             event = running.events.recv() => if let Some(event) = event {
-                return self.note(&event);
+                return self.learn(Input::Flow(&event));
             },
             () = until(due) => return self.learn(Input::Time),
         }
@@ -174,13 +180,10 @@ impl Protector {
         if aim == Aim::Protect && matches!(ending, Ok(Ending::Complete)) {
             self.reaction.is_over();
         }
-        let (before, now) = (self.before(), Now::read());
-        let effects = self.machine.step(input, now);
-        self.tell(before, now);
+        self.learn(input);
         if !self.machine.debts().owes() {
             self.account.close();
         }
-        self.carry_out(effects);
     }
 
     /// What is said of the machine before it decides.
@@ -267,18 +270,6 @@ impl Protector {
             events,
             _counted: self.reach.metrics.flow(),
         });
-    }
-
-    fn note(&mut self, event: &FlowEvent) {
-        let (before, now) = (self.before(), Now::read());
-        let effects = self.machine.step(Input::Flow(event), now);
-        for effect in &effects {
-            if let Effect::Tell(noted) = effect {
-                self.take_down(event, noted, now);
-            }
-        }
-        self.tell(before, now);
-        self.carry_out(effects);
     }
 
     /// Takes down what the flow did, or met.

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     pin::pin,
-    time::Duration,
 };
 
 use futures::{FutureExt as _, StreamExt as _, future::join_all, stream::pending};
@@ -19,13 +18,11 @@ use crate::{
     api::DependentRef,
     prober::{
         flow::{Ending, FlowEvent, FlowInput, FlowMachine, What},
-        perform::perform,
+        perform::{FINISH, perform},
         plan::{Aim, Settled, Step},
     },
 };
 
-/// When it is stopped, what is left of a step is sent within this.
-const FINISH: Duration = Duration::from_secs(5);
 /// Of what a flow has not come to.
 const NOT_BEGUN: &str = "not begun";
 

@@ -123,7 +123,7 @@ impl Operator {
             owed,
             ended: false,
         });
-        self.flow_learns(FlowInput::Begin, moment(false), bounds);
+        self.flow_learns(FlowInput::Time, moment(false), bounds);
     }
 
     /// What a dependent needs next, if it is being worked on.

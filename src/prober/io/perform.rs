@@ -4,9 +4,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::{poll_fn, ready},
     task::Poll,
+    time::Duration,
 };
 
-use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture};
+use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
 use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 
 use crate::prober::{
@@ -25,18 +26,22 @@ enum Answer {
 /// The requests under way, by the place of their dependent.
 type Requests = BTreeMap<usize, BoxFuture<'static, Answer>>;
 
+/// When a flow is to finish, what is left of a step is sent within this.
+pub const FINISH: Duration = Duration::from_secs(5);
+
 /// Carries a flow out, and tells what it does. `control` may extend or stop it; it is withdrawn when that
 /// ends, since nobody answers for it any more.
 pub async fn perform(
     mut flow: FlowMachine,
     scaler: Scaler,
-    mut control: impl Stream<Item = FlowInput> + Unpin,
+    control: impl Stream<Item = FlowInput> + Unpin,
     events: UnboundedSender<FlowEvent>,
 ) -> Ending {
     let mut requests = Requests::new();
     let mut targets: BTreeMap<usize, Target> = BTreeMap::new();
-    let mut is_controlled = true;
-    let mut inputs = VecDeque::from([FlowInput::Begin]);
+    let withdrawal = stream::iter([FlowInput::Withdraw]);
+    let mut control = control.chain(withdrawal).chain(stream::pending());
+    let mut inputs = VecDeque::from([FlowInput::Time]);
     loop {
         while let Some(input) = inputs.pop_front() {
             for effect in flow.step(input, Instant::now()) {
@@ -84,10 +89,7 @@ pub async fn perform(
         }
         let input = tokio::select! {
             biased;
-            said = control.next(), if is_controlled => {
-                is_controlled = said.is_some();
-                said.unwrap_or(FlowInput::Withdraw)
-            }
+            Some(said) = control.next() => said,
             (place, answer) = answered(&mut requests) => match answer {
                 Answer::Read(seen) => FlowInput::Read(place, seen.map(|seen| {
                     targets.insert(place, seen.target);
@@ -95,9 +97,8 @@ pub async fn perform(
                 })),
                 Answer::Turn => {
                     // What was said meanwhile comes before what is written.
-                    while is_controlled && let Some(said) = control.next().now_or_never() {
-                        is_controlled = said.is_some();
-                        inputs.push_back(said.unwrap_or(FlowInput::Withdraw));
+                    while let Some(Some(said)) = control.next().now_or_never() {
+                        inputs.push_back(said);
                     }
                     FlowInput::Turn(place)
                 }

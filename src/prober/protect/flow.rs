@@ -122,8 +122,6 @@ impl Ending {
 /// Something that a flow learns. Dependents are told apart by their place in its level.
 #[derive(Debug)]
 pub enum FlowInput {
-    /// It is to begin.
-    Begin,
     /// There is newer evidence: it may go on until then.
     Extend(Instant),
     /// Nothing more is to be sent.
@@ -136,7 +134,7 @@ pub enum FlowInput {
     Turn(usize),
     /// What became of the write.
     Written(usize, Written),
-    /// It is [time](FlowMachine::due).
+    /// It is [time](FlowMachine::due), or it is to begin.
     Time,
 }
 
@@ -242,7 +240,7 @@ impl FlowMachine {
     pub fn step(&mut self, input: FlowInput, now: Instant) -> Vec<FlowEffect> {
         let mut effects = Vec::new();
         match input {
-            FlowInput::Begin | FlowInput::Time => {}
+            FlowInput::Time => {}
             FlowInput::Extend(until) => self.valid_until = until,
             FlowInput::Withdraw => self.stop = Some(Stop::Withdraw),
             FlowInput::Finish(by) => {

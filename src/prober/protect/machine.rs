@@ -366,13 +366,13 @@ impl ClusterMachine {
 
     /// Has this done, for the reason that is known by now.
     fn follow(&mut self, next: Option<Effect>) {
-        self.effects.extend(next.map(|effect| match effect {
-            Effect::Start(plan) => Effect::Start(Box::new(FlowPlan {
-                why: self.why(plan.aim),
-                ..*plan
-            })),
-            effect => effect,
-        }));
+        let Some(mut effect) = next else {
+            return;
+        };
+        if let Effect::Start(plan) = &mut effect {
+            plan.why = self.why(plan.aim);
+        }
+        self.effects.push(effect);
     }
 }
 

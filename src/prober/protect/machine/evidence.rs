@@ -49,10 +49,8 @@ const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
 enum Course {
     /// The leases are an outage.
     Protect,
-    /// A Trigger fails, for this reason, and counts for so long.
-    Triggered(String, Instant),
-    /// A Trigger fails, for this reason, and is not acted on.
-    Held(String, HeldBack),
+    /// A Trigger fails, for this reason. It counts for so long, or is not acted on.
+    Triggered(String, Result<Instant, HeldBack>),
     /// Nothing speaks against it.
     Restore,
     /// It is to be restored, and a check does not pass.
@@ -66,7 +64,7 @@ fn course(leases: Option<Ask>, checks: CheckResults) -> Course {
     let wait = |role, why| Course::Wait(HeldBack::Check { role, why });
     match (leases, checks.trigger, checks.gate) {
         (Some(Ask::Protect), _, _) => Course::Protect,
-        (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, until),
+        (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, Ok(until)),
         (
             _,
             Trigger::Held {
@@ -80,7 +78,7 @@ fn course(leases: Option<Ask>, checks: CheckResults) -> Course {
                 why: hold,
                 widespread,
             };
-            Course::Held(why, held)
+            Course::Triggered(why, Err(held))
         }
         (Some(Ask::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
         (Some(Ask::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
@@ -113,10 +111,12 @@ impl ClusterMachine {
             }
         };
         self.evidence.asked = asked;
-        let course = course(asked, checks);
-        if let Course::Triggered(..) | Course::Held(..) = course {
-            return self.triggered(course, finding, &settings, now);
-        }
+        let course = match course(asked, checks) {
+            Course::Triggered(why, until) => {
+                return self.triggered(why, until, finding, &settings, now);
+            }
+            course => course,
+        };
         self.told.finding = finding;
         self.told.held_back = None;
         match (course, leases) {
@@ -149,14 +149,14 @@ impl ClusterMachine {
         let was_held = matches!(self.told.held_back, Some(HeldBack::Trigger { .. }));
         let leases = self.told.finding.leases().clone();
         match course(self.evidence.asked, checks) {
-            Course::Triggered(why, until) if was_triggered && !was_held => {
+            Course::Triggered(why, Ok(until)) if was_triggered && !was_held => {
                 let leases = Box::new(leases);
                 self.told.finding = Finding::Triggered { why, leases };
                 let next = self.flows.extend(Aim::Protect, until);
                 self.follow(next);
             }
-            course @ (Course::Triggered(..) | Course::Held(..)) => {
-                self.triggered(course, leases, &settings, now);
+            Course::Triggered(why, until) => {
+                self.triggered(why, until, leases, &settings, now);
             }
             course => {
                 if was_triggered {
@@ -173,21 +173,26 @@ impl ClusterMachine {
 
     /// A Trigger fails. If that counts, it is an outage whatever was found of the leases; if it is held,
     /// nothing more is taken, and nothing is given back.
-    fn triggered(&mut self, course: Course, leases: Finding, settings: &Settings, now: Instant) {
+    fn triggered(
+        &mut self,
+        why: String,
+        until: Result<Instant, HeldBack>,
+        leases: Finding,
+        settings: &Settings,
+        now: Instant,
+    ) {
         let leases = Box::new(leases);
-        match course {
-            Course::Triggered(why, until) => {
-                self.told.finding = Finding::Triggered { why, leases };
+        self.told.finding = Finding::Triggered { why, leases };
+        match until {
+            Ok(until) => {
                 self.told.held_back = None;
                 self.scale(Aim::Protect, until, settings, now);
             }
-            Course::Held(why, held) => {
-                self.told.finding = Finding::Triggered { why, leases };
+            Err(held) => {
                 self.told.held_back = Some(held);
                 self.flows.debts.reset_delays();
                 self.keep_looking(now);
             }
-            Course::Protect | Course::Restore | Course::Wait(_) | Course::Nothing => {}
         }
     }
 

@@ -196,8 +196,7 @@ impl Flows {
         Some(self.start(aim, Restore::Marked, now + TRY, false, now))
     }
 
-    /// The flow under way has ended, and what waited for that begins. `interval` is the one at which the
-    /// cluster is probed.
+    /// Begins what a verdict asked for while the flow was under way that has [ended](Self::ended).
     #[must_use]
     pub(super) fn go_on(&mut self, now: Instant) -> Option<Effect> {
         match (self.next, self.under_way) {

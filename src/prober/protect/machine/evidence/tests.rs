@@ -48,14 +48,14 @@ fn what_is_done(
             "wait for Trigger" => wait(CheckRole::Trigger),
             "triggered" => {
                 let why = "why".to_owned();
-                Course::Triggered(why, until)
+                Course::Triggered(why, Ok(until))
             }
-            "held" => Course::Held(
+            "held" => Course::Triggered(
                 "why".to_owned(),
-                HeldBack::Trigger {
+                Err(HeldBack::Trigger {
                     why: "many".to_owned(),
                     widespread: true,
-                },
+                }),
             ),
             "nothing" => Course::Nothing,
             other => panic!("{other}"),
