@@ -29,13 +29,11 @@ if [[ ${1-} == --types ]]; then
     exit
 fi
 
-total=0
 for folder in src/*/; do
     [[ $folder == src/bin/ ]] && continue
     # shellcheck disable=SC2046
     lines=$(code $(shipped "$folder") | wc -l)
     printf '%6d %s\n' "$lines" "$folder"
-    total=$((total + lines))
 done | sort -rn
 # shellcheck disable=SC2046
 printf '%6d %s\n' "$(code $(shipped src) | wc -l)" all

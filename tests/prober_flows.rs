@@ -32,7 +32,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Whoever shuts the guard down learns what its last request did.
+/// Whoever shuts the protector down learns what its last request did.
 #[test]
 fn what_is_under_way_at_the_end_is_not_forgotten() {
     run(async {
@@ -684,7 +684,7 @@ fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
     });
 }
 
-/// A guard whose evidence counts for that many seconds, and whose writes wait for a turn that does
+/// A protector whose evidence counts for that many seconds, and whose writes wait for a turn that does
 /// not come within any test: the reads have used the budget up, and the limiter goes by the real
 /// clock.
 async fn queued(seconds: u64) -> Stage {
@@ -782,7 +782,7 @@ async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
     }
 }
 
-/// The guard of another cluster, which has protected it before, or not, and acts on another verdict.
+/// The protector of another cluster, which has protected it before, or not, and acts on another verdict.
 fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Protector {
     let mut dependents = stage.protector.machine().debts().status();
     for dependent in &mut dependents {

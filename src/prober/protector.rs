@@ -48,7 +48,7 @@ pub struct Protector {
     cluster: Arc<str>,
     reach: ScaleContext,
     machine: ClusterMachine,
-    account: ActionLog,
+    actions: ActionLog,
     flow: Option<Running>,
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
@@ -73,7 +73,7 @@ struct Running {
 }
 
 impl Protector {
-    /// Guards the dependents of the cluster of this name. `known` is what an earlier run has left
+    /// Protects the dependents of the cluster of this name. `known` is what an earlier run has left
     /// in its ClusterHealth.
     pub fn new(
         cluster: Arc<str>,
@@ -84,7 +84,7 @@ impl Protector {
         let protected = machine.protected_since().is_some();
         Self {
             cluster,
-            account: ActionLog::recall(known, protected),
+            actions: ActionLog::recall(known, protected),
             flow: None,
             protecting: protected.then(|| reach.metrics.protect()),
             reaction: Reaction::default(),
@@ -100,12 +100,12 @@ impl Protector {
 
     /// What was last done to the dependents.
     pub fn last_action(&self) -> Option<&LastAction> {
-        self.account.last_action()
+        self.actions.last_action()
     }
 
     /// What was done to dependents, or found to be amiss with them, since this was last asked.
     pub fn take_news(&mut self) -> Vec<DependentNews> {
-        self.account.take_news()
+        self.actions.take_news()
     }
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
@@ -182,7 +182,7 @@ impl Protector {
         }
         self.learn(input);
         if !self.machine.debts().owes() {
-            self.account.close();
+            self.actions.close();
         }
     }
 
@@ -300,18 +300,18 @@ impl Protector {
         }
         if let (What::Did(step, found), false) = (&event.what, again) {
             let did = (*step, found.as_ref());
-            self.account.did(event, aim, did, why, now);
+            self.actions.did(event, aim, did, why, now);
         }
         let is_down = matches!(
             event.what,
             What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
         );
         if is_down && noted.owed_before.is_none() {
-            self.account.found_down(&dependent.name, why, now);
+            self.actions.found_down(&dependent.name, why, now);
         }
         let reason = before.as_ref().map(|before| before.reason);
         if let Some(problem) = problem.as_ref().filter(|it| reason != Some(it.reason)) {
-            self.account
+            self.actions
                 .tell(event, Deed::Trouble(problem.clone()), why);
         }
     }

@@ -1,7 +1,6 @@
 //! A model of the seed and of whoever acts on it, in which the operator's own decisions run.
 //!
-//! The operator is what production runs: `Treatment`, `Course`, `Agenda`, `Settling`, `Attempt`, `plan`
-//! and `Debts`. The environment is modelled: objects with resourceVersions, people, an HPA, crashes,
+//! The operator is what production runs: `ClusterMachine` and `FlowMachine`. The environment is modelled: objects with resourceVersions, people, an HPA, crashes,
 //! leadership, requests that fail, are carried out unanswered, or arrive late.
 
 pub(crate) mod action;

@@ -9,7 +9,6 @@ use dependency_watchdog::{
         debts::Debts,
         flow::FlowInput,
         machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
-        mono_time::MonoTime,
         plan::Aim,
         treatment::Treatment,
         verdict::{Assessment, Verdict},
@@ -373,24 +372,12 @@ fn conclusion(verdict: Verdict) -> Conclusion {
     Conclusion {
         verdict,
         assessment: Assessment {
-            at: MonoTime::from_nanos(0),
             candidates: 1,
             expired: usize::from(verdict == Verdict::Outage),
-            unknown: 0,
-            expiring: 0,
-            too_slow: 0,
-            excluded: Default::default(),
-            counter_evidence: 0,
-            zones: vec![],
-            silence: None,
             needed: 1,
             period: Duration::from_secs(10),
-            suspect_at: None,
-            expires_at: None,
-            silent: 0,
             roster: true,
-            machines: None,
-            protected: false,
+            ..Assessment::default()
         },
         provable: None,
         act: Some(match verdict {

@@ -1,4 +1,4 @@
-//! The guard of one cluster on a scripted seed, on a clock that jumps.
+//! The protector of one cluster on a scripted seed, on a clock that jumps.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use dependency_watchdog::{
     prober::{
         debts::Problem,
         machine::{CheckResults, ClusterMachine, Input, Leases, Server},
-        mono_time::MonoTime,
         plan::{Aim, MARK, RECORD},
         protector::{Protector, ScaleContext},
         scale::Resources,
@@ -60,7 +59,7 @@ fn settings(dependents: &[Value]) -> Settings {
     }
 }
 
-/// A guard of the cluster `a`, and the seed that it scales on.
+/// The protector of the cluster `a`, and the seed that it scales on.
 pub struct Stage {
     /// Where it scales.
     pub seed: Seed,
@@ -192,7 +191,7 @@ impl Stage {
     }
 }
 
-/// A guard of the cluster `a`, given what an earlier one has left.
+/// The protector of the cluster `a`, given what an earlier one has left.
 pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Protector {
     let mut guard = new_guard("a", &reach(seed.unlimited()), known);
     guard.learn(selected(settings));
@@ -209,7 +208,7 @@ pub fn reach(scale: Budgeted) -> ScaleContext {
     }
 }
 
-/// A guard that has learnt nothing yet.
+/// A protector that has learnt nothing yet.
 pub fn new_guard(
     cluster: &str,
     reach: &ScaleContext,
@@ -303,24 +302,11 @@ pub fn healthy(guard: &mut Protector, gate: Option<&str>) {
 /// Five leases, all fresh.
 fn assessment() -> Assessment {
     Assessment {
-        at: MonoTime::from_nanos(0),
         candidates: 5,
-        expired: 0,
-        unknown: 0,
-        expiring: 0,
-        too_slow: 0,
-        excluded: Default::default(),
-        counter_evidence: 0,
-        zones: vec![],
-        silence: None,
         needed: 3,
         period: Duration::from_secs(10),
-        suspect_at: None,
-        expires_at: None,
-        silent: 0,
         roster: true,
-        machines: None,
-        protected: false,
+        ..Assessment::default()
     }
 }
 

@@ -6,7 +6,7 @@ use Action::{Restored, ScaledDown};
 const DOWN: Step = Step::ScaleDown { from: 2 };
 const UP: Step = Step::ScaleUp { to: 2 };
 
-/// The account of a run that follows one which has told this of its last action.
+/// The actions of a run that follows one which has told this of its last action.
 fn after(action: Action, message: &str, protected: bool) -> ActionLog {
     let known = ClusterHealthStatus {
         last_action: Some(LastAction {
@@ -19,22 +19,22 @@ fn after(action: Action, message: &str, protected: bool) -> ActionLog {
     ActionLog::recall(Some(&known), protected)
 }
 
-fn told(account: &ActionLog) -> (Action, &str) {
-    let last = account.last_action().unwrap();
+fn told(actions: &ActionLog) -> (Action, &str) {
+    let last = actions.last_action().unwrap();
     (last.action, &last.message)
 }
 
 #[test]
 fn each_dependent_is_told_of_once_and_by_what_was_done() {
-    let mut account = ActionLog::recall(None, false);
-    account.found_down("kcm", "3 of 5", Now::read());
-    account.acted(Aim::Protect, DOWN, "mcm", "3 of 5", Now::read());
-    account.acted(Aim::Protect, DOWN, "ca", "5 of 5", Now::read());
-    account.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
+    let mut actions = ActionLog::recall(None, false);
+    actions.found_down("kcm", "3 of 5", Now::read());
+    actions.acted(Aim::Protect, DOWN, "mcm", "3 of 5", Now::read());
+    actions.acted(Aim::Protect, DOWN, "ca", "5 of 5", Now::read());
+    actions.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
     let message = "found scaled to zero: kcm; scaled to zero: mcm, ca; 5 of 5";
-    assert_eq!(told(&account), (ScaledDown, message));
-    account.acted(Aim::Restore, UP, "ca", "0 of 5", Now::read());
-    account.acted(
+    assert_eq!(told(&actions), (ScaledDown, message));
+    actions.acted(Aim::Restore, UP, "ca", "0 of 5", Now::read());
+    actions.acted(
         Aim::Restore,
         Step::DropMarkAndRecord,
         "mcm",
@@ -42,17 +42,17 @@ fn each_dependent_is_told_of_once_and_by_what_was_done() {
         Now::read(),
     );
     let message = "scaled back: ca; found scaled up by somebody else, and left so: mcm; 0 of 5";
-    assert_eq!(told(&account), (Restored, message));
+    assert_eq!(told(&actions), (Restored, message));
 }
 
 #[test]
 fn nothing_is_told_of_a_protection_that_is_over() {
-    let mut account = ActionLog::recall(None, false);
-    account.acted(Aim::Protect, DOWN, "kcm", "3 of 5", Now::read());
-    account.close();
-    assert_eq!(told(&account), (ScaledDown, "scaled to zero: kcm; 3 of 5"));
-    account.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
-    assert_eq!(told(&account), (ScaledDown, "scaled to zero: mcm; 5 of 5"));
+    let mut actions = ActionLog::recall(None, false);
+    actions.acted(Aim::Protect, DOWN, "kcm", "3 of 5", Now::read());
+    actions.close();
+    assert_eq!(told(&actions), (ScaledDown, "scaled to zero: kcm; 3 of 5"));
+    actions.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
+    assert_eq!(told(&actions), (ScaledDown, "scaled to zero: mcm; 5 of 5"));
 }
 
 #[rstest]
@@ -71,10 +71,10 @@ fn what_an_earlier_run_has_told_of_the_same_protection_stays(
     #[case] protected: bool,
     #[case] kept: &str,
 ) {
-    let mut account = after(action, message, protected);
-    assert_eq!(told(&account), (action, message));
-    account.found_down("mcm", "5 of 5", Now::read());
-    account.acted(Aim::Protect, DOWN, "ca", "5 of 5", Now::read());
+    let mut actions = after(action, message, protected);
+    assert_eq!(told(&actions), (action, message));
+    actions.found_down("mcm", "5 of 5", Now::read());
+    actions.acted(Aim::Protect, DOWN, "ca", "5 of 5", Now::read());
     let message = format!("{kept}found scaled to zero: mcm; scaled to zero: ca; 5 of 5");
-    assert_eq!(told(&account), (ScaledDown, &*message));
+    assert_eq!(told(&actions), (ScaledDown, &*message));
 }

@@ -9,12 +9,12 @@ use tokio::{
     time::Instant,
 };
 
-use crate::prober::{
-    facts::{self, Facts, Leisure, Rooms},
-    secrets::{Named, SecretError, Secrets},
-    watch::Request,
-};
 use crate::{
+    prober::{
+        facts::{self, Facts, Leisure, Rooms},
+        secrets::{Named, SecretError, Secrets},
+        watch::Request,
+    },
     runtime::seed::Seed,
     shoot::{self, ConnectError, Consistency, LeaseRead, ReadError, Shoot},
 };

@@ -17,9 +17,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::prober::evidence::EvidenceError;
 use crate::{
     gardener::Machine,
+    prober::evidence::EvidenceError,
     runtime::seed::Seed,
     shoot::{Consistency, Node, ReadError, Shoot},
     util::text::clean,

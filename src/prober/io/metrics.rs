@@ -11,16 +11,16 @@ use prometheus_client::metrics::{
 };
 use tokio::time::Instant;
 
-use crate::prober::{
-    evidence::EvidenceError,
-    flow::What,
-    plan::{Aim, Step},
-    verdict::Verdict,
-    watch::Conclusion,
-};
 use crate::{
     observer::metrics::ObserverMetrics,
     prober::finding::verdict_reason,
+    prober::{
+        evidence::EvidenceError,
+        flow::What,
+        plan::{Aim, Step},
+        verdict::Verdict,
+        watch::Conclusion,
+    },
     runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
 };
 

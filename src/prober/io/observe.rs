@@ -10,19 +10,19 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::prober::{
-    evidence::{EvidenceError, Sources},
-    metrics::ProberMetrics,
-    mono_time::{MonoTime, Origin},
-    proof::Proof,
-    schedule::Pace,
-    verdict::{Doubt, Thresholds, Verdict},
-    watch::{Conclusion, Rules, Watch},
-};
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, ClusterState},
     cluster::Settings,
     observer::{View, look::Looks, observation::Observation},
+    prober::{
+        evidence::{EvidenceError, Sources},
+        metrics::ProberMetrics,
+        mono_time::{MonoTime, Origin},
+        proof::Proof,
+        schedule::Pace,
+        verdict::{Doubt, Thresholds, Verdict},
+        watch::{Conclusion, Rules, Watch},
+    },
 };
 
 /// Judgement: a first read that takes longer no longer keeps others waiting.

@@ -10,11 +10,13 @@ use std::{
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
 use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 
-use crate::prober::{
-    flow::{Ending, FlowEffect, FlowEvent, FlowInput, FlowMachine, Written},
-    scale::{ScaleError, Scaler, Seen, Target},
+use crate::{
+    prober::{
+        flow::{Ending, FlowEffect, FlowEvent, FlowInput, FlowMachine, Written},
+        scale::{ScaleError, Scaler, Seen, Target},
+    },
+    runtime::timer::until,
 };
-use crate::runtime::timer::until;
 
 /// What comes of a request.
 enum Answer {

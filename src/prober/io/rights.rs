@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
 use tokio::{sync::watch, time::Instant};
 
-use crate::prober::{plan::Family, scale::Resources};
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
     prober::report::Reporter,
+    prober::{plan::Family, scale::Resources},
     runtime::{
         rights::{Review, Right},
         seed::Seed,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 pub use self::resources::Resources;
 pub use crate::prober::protect::scale_error::ScaleError;
 
-use crate::prober::{
-    flow::Written,
-    plan::{Family, Observed, Write},
-};
 use crate::{
     api::DependentRef,
+    prober::{
+        flow::Written,
+        plan::{Family, Observed, Write},
+    },
     runtime::seed::{CallError, FIELD_MANAGER, REQUEST_LIMIT, Seed, is_for_lack_of_rights, told},
 };
 use kube::{

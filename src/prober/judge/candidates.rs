@@ -5,8 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::prober::heartbeat::LeaseNames;
-use crate::{cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node};
+use crate::{
+    cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, prober::heartbeat::LeaseNames, shoot::Node,
+};
 
 /// The longest value of a label in Kubernetes, in bytes.
 const MAX_LABEL: usize = 63;

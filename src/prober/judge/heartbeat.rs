@@ -14,8 +14,10 @@ use std::{mem, sync::Arc, time::Duration};
 
 use self::clock::{NodeClock, Offset, SECOND, ServerClock, Stamp, nanos_of};
 pub use self::names::LeaseNames;
-use crate::prober::mono_time::MonoTime;
-use crate::shoot::{Lease, RenewTime, Uid};
+use crate::{
+    prober::mono_time::MonoTime,
+    shoot::{Lease, RenewTime, Uid},
+};
 
 /// A stamp may lie this far beyond the response's own `Date`: both are rounded down.
 const STAMP_AHEAD_SECONDS: i64 = 1;

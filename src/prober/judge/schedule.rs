@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use crate::prober::{
-    mono_time::MonoTime,
-    proof::{Proof, READS_PER_PERIOD},
-    verdict::Assessment,
+use crate::{
+    prober::{
+        mono_time::MonoTime,
+        proof::{Proof, READS_PER_PERIOD},
+        verdict::Assessment,
+    },
+    shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER},
 };
-use crate::shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER};
 
 /// After a failed read of a suspect cluster the proof starts anew this much later; twice as late
 /// after each further failure, up to the interval, so that a dead server is not hammered.

@@ -14,13 +14,13 @@ use self::{
     owed::{after, begin, settle},
     problem::left_behind,
 };
-use crate::prober::{
-    flow::{Task, What},
-    plan::{Aim, Memory, Observed, Settled, Step},
-};
 use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
     cluster::{Dependent, Scale},
+    prober::{
+        flow::{Task, What},
+        plan::{Aim, Memory, Observed, Settled, Step},
+    },
     runtime::seed::REQUEST_LIMIT,
 };
 

@@ -15,12 +15,15 @@ use std::{
 use tokio::time::Instant;
 
 use self::dependent::DependentFlow;
-use crate::prober::{
-    attempt::Begun,
-    plan::{self, Aim, Memory, Observed, Settled, Step, Write},
-    scale_error::ScaleError,
+use crate::{
+    api::Restore,
+    cluster::Dependent,
+    prober::{
+        attempt::Begun,
+        plan::{self, Aim, Memory, Observed, Settled, Step, Write},
+        scale_error::ScaleError,
+    },
 };
-use crate::{api::Restore, cluster::Dependent};
 
 /// One run over the dependents, before it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -224,7 +227,7 @@ impl FlowMachine {
     /// The dependents of the level under way, in their places, and whether each waits for something.
     pub fn level(&self) -> impl Iterator<Item = (&Dependent, bool)> {
         let level = self.level.iter();
-        level.map(|way| (way.dependent(), way.ending().is_none()))
+        level.map(|it| (it.dependent(), it.ending().is_none()))
     }
 
     /// When it wants [`FlowInput::Time`].
@@ -250,22 +253,22 @@ impl FlowMachine {
             FlowInput::Read(place, found) => {
                 // What comes when the evidence has aged is as if it had not come.
                 let (may_begin, _) = self.may(now);
-                if let Some(way) = self.level.get_mut(place).filter(|_| may_begin) {
-                    way.read(found, now, &mut effects);
+                if let Some(dependent) = self.level.get_mut(place).filter(|_| may_begin) {
+                    dependent.read(found, now, &mut effects);
                 }
             }
             FlowInput::Turn(place) => {
                 let (may_begin, may_finish) = self.may(now);
-                if let Some(way) = self.level.get_mut(place)
-                    && (may_begin || may_finish && way.is_half_written())
-                    && let Some(write) = way.send()
+                if let Some(dependent) = self.level.get_mut(place)
+                    && (may_begin || may_finish && dependent.is_half_written())
+                    && let Some(write) = dependent.send()
                 {
                     effects.push(FlowEffect::Write(place, write));
                 }
             }
             FlowInput::Written(place, written) => {
-                if let Some(way) = self.level.get_mut(place) {
-                    way.written(written, now, &mut effects);
+                if let Some(dependent) = self.level.get_mut(place) {
+                    dependent.written(written, now, &mut effects);
                 }
             }
         }
@@ -286,8 +289,8 @@ impl FlowMachine {
     fn go_on(&mut self, now: Instant, effects: &mut Vec<FlowEffect>) {
         let (may_begin, may_finish) = self.may(now);
         loop {
-            for (place, way) in self.level.iter_mut().enumerate() {
-                way.go_on(place, (may_begin, may_finish), now, effects);
+            for (place, dependent) in self.level.iter_mut().enumerate() {
+                dependent.go_on(place, (may_begin, may_finish), now, effects);
             }
             let endings: Option<Vec<Ending>> =
                 self.level.iter().map(DependentFlow::ending).collect();

@@ -18,17 +18,17 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use self::flows::{Flows, SELDOM, Wanted};
-use crate::prober::{
-    debts::{Debts, Problem},
-    finding::{Finding, HeldBack},
-    flow::{Ending, FlowEvent, FlowPlan},
-    treatment::{ClusterObject, Treatment},
-    watch::{Ask, Conclusion},
-};
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
     checks::Trigger,
     cluster::{Dependent, Settings},
+    prober::{
+        debts::{Debts, Problem},
+        finding::{Finding, HeldBack},
+        flow::{Ending, FlowEvent, FlowPlan},
+        treatment::{ClusterObject, Treatment},
+        watch::{Ask, Conclusion},
+    },
     util::{now::Now, since::Since},
 };
 

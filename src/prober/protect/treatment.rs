@@ -17,11 +17,11 @@
 
 use std::sync::Arc;
 
-use crate::prober::plan::Aim;
 use crate::{
     api::{MODE_MESSAGE, Mode},
     cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
     prober::finding::Finding,
+    prober::plan::Aim,
 };
 
 /// What is to be done about a cluster.

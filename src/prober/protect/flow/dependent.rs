@@ -31,7 +31,7 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// One dependent.
 #[derive(Clone, Debug)]
 pub(super) struct DependentFlow {
-    settling: Steps,
+    steps: Steps,
     overruling: bool,
     attempt: Attempt,
     doing: Doing,
@@ -62,7 +62,7 @@ enum Doing {
 impl DependentFlow {
     pub(super) fn new(task: &Task, what: (Aim, Restore), overruling: bool) -> Self {
         Self {
-            settling: Steps::new(task.clone(), what),
+            steps: Steps::new(task.clone(), what),
             overruling,
             attempt: Attempt::new(overruling),
             doing: Doing::Due(None),
@@ -75,7 +75,7 @@ impl DependentFlow {
     }
 
     pub(super) fn dependent(&self) -> &Dependent {
-        self.settling.dependent()
+        self.steps.dependent()
     }
 
     pub(super) fn ending(&self) -> Option<Ending> {
@@ -156,8 +156,8 @@ impl DependentFlow {
             };
         }
         self.uid = found.as_ref().and_then(|found| found.uid.clone());
-        match self.settling.decide(found.as_ref()) {
-            Ok(step) if self.settling.only_looks() => self.carried_out(step, found, now, effects),
+        match self.steps.decide(found.as_ref()) {
+            Ok(step) if self.steps.only_looks() => self.carried_out(step, found, now, effects),
             Ok(step) => {
                 self.attempt.decide(step, found);
                 self.proceed(now, effects);
@@ -220,11 +220,11 @@ impl DependentFlow {
         effects: &mut Vec<FlowEffect>,
     ) {
         self.attempt = Attempt::new(self.overruling);
-        let (whats, onward) = self.settling.carried_out(step, found, now);
+        let (whats, next) = self.steps.carried_out(step, found, now);
         for what in whats {
             self.tell(what, now, effects);
         }
-        self.doing = match onward {
+        self.doing = match next {
             Next::AtOnce => Doing::Due(None),
             Next::After(delay) => Doing::Due(Some(now + delay)),
             Next::Look { written, deadline } => {
@@ -247,7 +247,7 @@ impl DependentFlow {
 
     fn fail(&mut self, error: ScaleError, now: Instant, effects: &mut Vec<FlowEffect>) {
         let begun = self.attempt.begun();
-        self.doing = Doing::Ended(self.settling.failed(&error, begun));
+        self.doing = Doing::Ended(self.steps.failed(&error, begun));
         self.tell(What::Failed(error, begun), now, effects);
     }
 
@@ -265,7 +265,7 @@ impl DependentFlow {
 impl Hash for DependentFlow {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
-            settling,
+            steps,
             overruling,
             attempt,
             doing,
@@ -276,6 +276,6 @@ impl Hash for DependentFlow {
             at_leisure: _,
         } = self;
         mem::discriminant(doing).hash(state);
-        (settling, overruling, attempt, self.ending()).hash(state);
+        (steps, overruling, attempt, self.ending()).hash(state);
     }
 }

@@ -49,7 +49,7 @@ fn act(flows: &mut Flows, aim: Aim, now: Instant) -> Option<Effect> {
     flows.want(verdict(aim, now), now)
 }
 
-/// An flows of one dependent, which was just seen back. A write that was given up may still come about
+/// Flows over one dependent, which was just seen back. A write that was given up may still come about
 /// if there is doubt.
 fn seen_back(doubt: bool, now: Instant) -> Flows {
     let mut flows = Flows::recall(None);
@@ -116,7 +116,7 @@ fn an_outage_is_acted_on_whatever_was_seen_back() {
     assert!(starts(&act(&mut flows, Aim::Restore, now)));
 }
 
-/// An flows whose flow to protect has ended like this.
+/// Flows of which the one to protect has ended like this.
 fn protecting(ending: Ending, interval: Duration, now: Instant) -> Flows {
     let mut flows = Flows::recall(None);
     assert!(starts(&act(&mut flows, Aim::Protect, now)));
@@ -234,7 +234,7 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
     assert_eq!(flows.due(), None);
 }
 
-/// An flows that restores, and waits for the delay of its dependent since now.
+/// Flows of which one restores, and waits for the delay of its dependent since now.
 fn delayed(now: Instant) -> Flows {
     let it = dependent("d", 0, 0);
     let mut flows = Flows::recall(None);
