@@ -25,7 +25,8 @@ pub struct Probing {
     pub message: String,
 }
 
-/// By the treatment that the operator takes; `None` if too little could be read to tell.
+/// Tells whether the cluster is probed. `treatment` is what the operator does about it, `None` if too
+/// little could be read.
 pub(super) fn probing(
     answers: &Answers,
     treatment: Option<&Treatment>,

@@ -4,7 +4,7 @@
 //! Nothing is scaled for it, and no probe waits for it. Pure, with time as an argument: [`state`]
 //! (the states and what leads from one to another), [`nodes`] (what the Nodes say), [`provider`] (what
 //! serves the metrics), [`observation`] (these together, and what is to be looked at when). At the
-//! ends: [`look`] reads, `told` puts into events, [`view`] is what is reported, [`metrics`] what is counted.
+//! ends: [`look`] reads, [`view`] holds what is reported, `told` makes events of it, and [`metrics`] counts.
 
 pub mod look;
 pub mod metrics;

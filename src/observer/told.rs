@@ -1,4 +1,4 @@
-//! The state of a cluster, as events tell it: that it is in trouble, which, and that this is over.
+//! Events about the state of a cluster: one when it gets into trouble, and one when the trouble is over.
 
 use super::state::is_left_of_silence;
 use crate::{

@@ -1,7 +1,7 @@
 //! Reads the facts by which leases count: Machines from the seed, Nodes from the shoot.
 //!
-//! Lists of Nodes are the largest of all answers, so few are read at once over all clusters, and a
-//! shoot that hangs is sent where it holds up none but its like.
+//! A list of Nodes is the largest of all answers, so only a few are read at once over all clusters. A
+//! shoot that hangs is read among others that hang, so that it delays no other shoot.
 
 use std::{
     sync::{

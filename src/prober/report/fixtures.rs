@@ -21,8 +21,9 @@ use crate::{
         self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
         DependentRef, DependentStatus, Mode, ProbePolicyStatus, Protection,
     },
+    cluster::Brake,
     observer::{NodeCounts, View},
-    prober::{debts::Problem, mono_time::MonoTime, verdict::Assessment},
+    prober::{debts::Problem, verdict::Assessment},
     status::{
         policies::Policy,
         schedule::Schedule,
@@ -133,25 +134,35 @@ pub(super) fn owed(name: &str) -> DependentStatus {
 /// So many leases that count, so many of them expired, of which 60 % are an outage.
 pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
     Assessment {
-        at: MonoTime::from_nanos(0),
         candidates,
         expired,
-        unknown: 0,
-        expiring: 0,
-        too_slow: 0,
-        excluded: BTreeMap::new(),
-        counter_evidence: 0,
-        zones: vec![],
-        silence: None,
         needed: candidates * 3 / 5,
         period: Duration::from_secs(10),
-        suspect_at: None,
-        expires_at: None,
-        silent: 0,
         roster: true,
-        machines: None,
-        protected: false,
+        ..Assessment::default()
     }
+}
+
+/// A policy that selects these clusters, and nothing more.
+pub(super) fn selecting(names: &[&str]) -> PolicyReport {
+    PolicyReport {
+        name: "shoots".into(),
+        uid: "uid".into(),
+        deleting: false,
+        brake: Brake::default(),
+        held: false,
+        generation: 1,
+        problems: vec![],
+        selected: names.iter().copied().map(Arc::from).collect(),
+        kept: vec![],
+        lost: BTreeMap::new(),
+    }
+}
+
+/// A cluster that is not probed, for this reason.
+pub(super) fn skipped(reason: &'static str) -> ClusterReport {
+    let message = String::new();
+    report(Finding::Skipped { reason, message })
 }
 
 /// The status of this report, written over the one before.

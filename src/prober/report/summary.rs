@@ -102,7 +102,7 @@ mod tests {
         report::{
             ClusterReport,
             finding::Finding,
-            fixtures::{assessment, held, owed, problem, report, said_of, triggered},
+            fixtures::{assessment, held, owed, problem, report, said_of, skipped, triggered},
         },
         verdict::{Doubt, Verdict},
     };
@@ -126,7 +126,7 @@ mod tests {
 
     fn let_go(report: ClusterReport) -> ClusterReport {
         ClusterReport {
-            let_go: Some(skipped().finding),
+            let_go: Some(skipped("Hibernated").finding),
             ..report
         }
     }
@@ -142,20 +142,6 @@ mod tests {
         }
     }
 
-    fn skipped() -> ClusterReport {
-        report(Finding::Skipped {
-            reason: "Hibernated",
-            message: String::new(),
-        })
-    }
-
-    fn unreadable() -> ClusterReport {
-        report(Finding::Skipped {
-            reason: "Unreadable",
-            message: String::new(),
-        })
-    }
-
     #[rstest]
     #[case::pending(report(Finding::Pending), Standing::Pending, None)]
     #[case::healthy(judged(Verdict::Healthy), Standing::Judged, None)]
@@ -167,14 +153,18 @@ mod tests {
         Standing::Doubtful,
         None
     )]
-    #[case::skipped(skipped(), Standing::Skipped, None)]
-    #[case::skipped_and_protected(protected(skipped()), Standing::Skipped, None)]
-    #[case::skipped_and_troubled(troubled(protected(skipped())), Standing::Skipped, TROUBLE)]
+    #[case::skipped(skipped("Hibernated"), Standing::Skipped, None)]
+    #[case::skipped_and_protected(protected(skipped("Hibernated")), Standing::Skipped, None)]
+    #[case::skipped_and_troubled(
+        troubled(protected(skipped("Hibernated"))),
+        Standing::Skipped,
+        TROUBLE
+    )]
     #[case::let_go(let_go(judged(Verdict::Healthy)), Standing::Judged, None)]
     #[case::let_go_and_troubled(troubled(let_go(doubtful())), Standing::Doubtful, TROUBLE)]
-    #[case::unreadable(unreadable(), Standing::Doubtful, None)]
-    #[case::unreadable_and_protected(protected(unreadable()), Standing::Doubtful, None)]
-    #[case::unreadable_and_troubled(troubled(unreadable()), Standing::Doubtful, TROUBLE)]
+    #[case::unreadable(skipped("Unreadable"), Standing::Doubtful, None)]
+    #[case::unreadable_and_protected(protected(skipped("Unreadable")), Standing::Doubtful, None)]
+    #[case::unreadable_and_troubled(troubled(skipped("Unreadable")), Standing::Doubtful, TROUBLE)]
     #[case::troubled(troubled(judged(Verdict::Healthy)), Standing::Judged, TROUBLE)]
     #[case::troubled_and_doubtful(troubled(doubtful()), Standing::Doubtful, TROUBLE)]
     fn what_a_finding_amounts_to(

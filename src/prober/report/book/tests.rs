@@ -7,13 +7,12 @@ use super::{
     super::{
         ClusterReport,
         finding::{Finding, HeldBack},
-        fixtures::{assessment, report, view},
+        fixtures::{assessment, report, selecting, view},
     },
     *,
 };
 use crate::{
     api::{ClusterState, Protection},
-    cluster::Brake,
     prober::verdict::Verdict,
 };
 
@@ -119,22 +118,6 @@ fn a_protection_is_written_first() {
     let order = order(&mut book);
     assert_eq!(order.first().map(|it| &**it), Some("d"));
     assert_eq!(order.len(), 4);
-}
-
-/// A policy that selects these clusters.
-fn selecting(names: &[&str]) -> PolicyReport {
-    PolicyReport {
-        name: "shoots".into(),
-        uid: "uid".into(),
-        deleting: false,
-        brake: Brake::default(),
-        held: false,
-        generation: 1,
-        problems: vec![],
-        selected: names.iter().copied().map(Arc::from).collect(),
-        kept: vec![],
-        lost: BTreeMap::new(),
-    }
 }
 
 /// A first read that hangs is not mistaken for a new cluster for long.

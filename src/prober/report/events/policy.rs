@@ -70,12 +70,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        cluster::Brake,
         prober::{
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{assessment, owed, policy_of, report, said_of},
+                fixtures::{assessment, owed, policy_of, report, said_of, selecting},
                 policy::PolicyReport,
                 summary::Summary,
                 widespread::Widespread,
@@ -87,18 +86,7 @@ mod tests {
 
     /// A policy that is as it should be, with one cluster.
     fn sound() -> PolicyReport {
-        PolicyReport {
-            name: "shoots".into(),
-            uid: "uid".into(),
-            deleting: false,
-            brake: Brake::default(),
-            held: false,
-            generation: 1,
-            problems: vec![],
-            selected: vec!["a".into()],
-            kept: vec![],
-            lost: [].into(),
-        }
+        selecting(&["a"])
     }
 
     fn invalid(problem: &str) -> PolicyReport {

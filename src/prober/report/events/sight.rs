@@ -81,7 +81,7 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{self, assessment, report, said_of},
+                fixtures::{self, assessment, report, said_of, skipped},
             },
             verdict::{Doubt, Verdict},
         },
@@ -114,13 +114,6 @@ mod tests {
         let seen = Box::new(assessment(5, 5));
         let verdict = Verdict::Undetermined(Doubt::NoWrites);
         at(second, Finding::Judged(verdict, seen))
-    }
-
-    fn skipped() -> ClusterReport {
-        report(Finding::Skipped {
-            reason: "Hibernated",
-            message: String::new(),
-        })
     }
 
     fn told(sight: &mut Sight, reports: &[ClusterReport]) -> Vec<&'static Kind> {
@@ -158,7 +151,7 @@ mod tests {
             ),
             (
                 "not probed in between",
-                &[unread(1), unread(2), skipped(), healthy(3)],
+                &[unread(1), unread(2), skipped("Hibernated"), healthy(3)],
                 &[&UNDETERMINED],
             ),
             (

@@ -9,7 +9,7 @@ use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, owed, policy_of, problem, report, said_of},
+        fixtures::{assessment, owed, policy_of, problem, report, said_of, selecting, skipped},
     },
     *,
 };
@@ -46,20 +46,6 @@ fn unread() -> ClusterReport {
     })
 }
 
-fn skipped() -> ClusterReport {
-    report(Finding::Skipped {
-        reason: "Hibernated",
-        message: String::new(),
-    })
-}
-
-fn unreadable() -> ClusterReport {
-    report(Finding::Skipped {
-        reason: "Unreadable",
-        message: String::new(),
-    })
-}
-
 fn pending() -> ClusterReport {
     report(Finding::Pending)
 }
@@ -88,16 +74,9 @@ fn owing() -> ClusterReport {
 
 fn policy(selected: usize) -> PolicyReport {
     PolicyReport {
-        name: "shoots".into(),
-        uid: "uid".into(),
-        deleting: false,
-        brake: Brake::default(),
-        held: false,
         generation: 7,
-        problems: vec![],
         selected: (0..selected).map(|n| format!("shoot-{n}").into()).collect(),
-        kept: vec![],
-        lost: BTreeMap::new(),
+        ..selecting(&[])
     }
 }
 
@@ -166,11 +145,11 @@ fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condit
 #[case::protected(vec![healthy(), protected()], ["True Probing", "True Outage", "False AsExpected"])]
 #[case::some_doubtful(vec![healthy(), doubtful()], ["True Probing", "False NoOutage", "True Undetermined"])]
 #[case::all_blind(vec![unread(), doubtful()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
-#[case::blind_but_for_skipped(vec![unread(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
-#[case::all_unreadable(vec![unreadable(), unreadable()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
-#[case::unreadable_but_for_skipped(vec![unreadable(), skipped()], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
-#[case::some_unreadable(vec![healthy(), unreadable()], ["True Probing", "False NoOutage", "True Undetermined"])]
-#[case::only_skipped(vec![skipped()], ["True Probing", "False NoOutage", "False AsExpected"])]
+#[case::blind_but_for_skipped(vec![unread(), skipped("Hibernated")], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::all_unreadable(vec![skipped("Unreadable"), skipped("Unreadable")], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::unreadable_but_for_skipped(vec![skipped("Unreadable"), skipped("Hibernated")], ["False NothingJudged", "False NoOutage", "True Undetermined"])]
+#[case::some_unreadable(vec![healthy(), skipped("Unreadable")], ["True Probing", "False NoOutage", "True Undetermined"])]
+#[case::only_skipped(vec![skipped("Hibernated")], ["True Probing", "False NoOutage", "False AsExpected"])]
 #[case::not_yet(vec![healthy(), pending()], ["False Reconciling", "False NoOutage", "False AsExpected"])]
 #[case::trouble(vec![healthy(), troubled()], ["True Probing", "False NoOutage", "True ScalingTrouble"])]
 #[case::too_long(vec![healthy(), overdue()], ["True Probing", "True Outage", "True ProtectedTooLong"])]
@@ -222,12 +201,12 @@ fn said(ready: &str) -> ProbePolicyStatus {
 #[case::first_with_doubt("False Reconciling", vec![doubtful(), pending()], "False Reconciling")]
 #[case::first_is_over("False Reconciling", vec![healthy(), doubtful()], "True Probing")]
 #[case::one_of_two("True Probing", vec![healthy(), pending()], "True Probing")]
-#[case::only_one("True Probing", vec![skipped(), pending()], "True Probing")]
+#[case::only_one("True Probing", vec![skipped("Hibernated"), pending()], "True Probing")]
 #[case::beside_doubt("True Probing", vec![doubtful(), pending()], "True Probing")]
 #[case::after_doubt("True Probing", vec![doubtful(), doubtful()], "False NothingJudged")]
 #[case::after_a_brake("True Suspended", vec![pending(), pending()], "True Probing")]
 #[case::none_judged("False NothingJudged", vec![doubtful(), pending()], "False NothingJudged")]
-#[case::none_was_judged("False NothingJudged", vec![skipped(), pending()], "False Reconciling")]
+#[case::none_was_judged("False NothingJudged", vec![skipped("Hibernated"), pending()], "False Reconciling")]
 #[case::one_is_again("False NothingJudged", vec![healthy(), pending()], "True Probing")]
 #[case::corrected("False Invalid", vec![pending()], "False Reconciling")]
 fn a_new_cluster_leaves_a_policy_as_ready_as_it_was(
@@ -251,9 +230,9 @@ fn new_clusters_are_counted_in_words() {
 
 /// It stays Ready, so that no tool waits forever.
 #[rstest]
-#[case::suspended(SUSPENDED, vec![skipped()], "True Suspended")]
+#[case::suspended(SUSPENDED, vec![skipped("Hibernated")], "True Suspended")]
 #[case::just_suspended(SUSPENDED, vec![pending(), doubtful()], "True Suspended")]
-#[case::suspended_in_dry_run(Brake { dry_run: true, ..SUSPENDED }, vec![skipped()], "True Suspended")]
+#[case::suspended_in_dry_run(Brake { dry_run: true, ..SUSPENDED }, vec![skipped("Hibernated")], "True Suspended")]
 #[case::dry_run(DRY_RUN, vec![healthy()], "True DryRun")]
 #[case::dry_run_of_nothing(DRY_RUN, vec![], "True DryRun")]
 #[case::dry_run_begins(DRY_RUN, vec![pending()], "False Reconciling")]
@@ -323,9 +302,9 @@ fn clusters_are_counted() {
         healthy(),
         protected(),
         unread(),
-        skipped(),
+        skipped("Hibernated"),
         pending(),
-        unreadable(),
+        skipped("Unreadable"),
     ];
     let status = written(&policy(6), reports);
     let expected = ClusterCounts {
