@@ -360,6 +360,7 @@ impl Desk {
             finding: Finding::Pending,
             protection,
             protected_since: None,
+            silent_since: None,
             overdue: false,
             observed: None,
             checks: vec![],

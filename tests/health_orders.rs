@@ -368,6 +368,7 @@ fn report(uid: &str, protection: Protection, found: Found) -> ClusterReport {
         },
         protection,
         protected_since: None,
+        silent_since: None,
         overdue: false,
         observed: None,
         checks: vec![],

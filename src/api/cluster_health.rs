@@ -396,6 +396,11 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
+    /// When the first node of the outage fell silent, by the last renewal of its lease. Nodes that fell
+    /// silent before are no part of it. Absent while no outage is seen, or over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_since: Option<Time>,
+
     /// Since when dependents are scaled down, or not all back. Absent while the cluster is not
     /// protected.
     #[serde(skip_serializing_if = "Option::is_none")]

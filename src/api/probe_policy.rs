@@ -25,6 +25,8 @@ pub const FINALIZER: &str = "dependency-watchdog.gardener.cloud/protection";
 const MAX_DEPENDENTS: usize = 32;
 /// Most names in [`ProbePolicyStatus::protected_clusters`].
 pub const MAX_PROTECTED_NAMES: usize = 32;
+/// The most silent nodes that a policy can ask for. Beyond, the fraction decides.
+const MAX_SILENT_NODES: i32 = 100;
 /// Most verdicts that a policy can ask for before it acts.
 const MAX_THRESHOLD: i32 = 100;
 
@@ -191,6 +193,13 @@ pub struct ProbePolicySpec {
     #[garde(custom(check_fraction))]
     pub node_lease_failure_fraction: f64,
 
+    /// How many node leases must be expired at least for an outage to begin: fewer silent nodes may have
+    /// died on their own. 1 to 100.
+    #[serde(default = "defaults::minimum_silent_nodes")]
+    #[schemars(range(min = 1, max = MAX_SILENT_NODES))]
+    #[garde(custom(range(1, MAX_SILENT_NODES)))]
+    pub minimum_silent_nodes: i32,
+
     /// How many verdicts of an outage in a row it takes to scale down. 1 to 100.
     #[serde(default = "defaults::threshold")]
     #[schemars(range(min = 1, max = MAX_THRESHOLD))]
@@ -313,6 +322,10 @@ mod defaults {
 
     pub(super) fn node_lease_failure_fraction() -> f64 {
         0.6
+    }
+
+    pub(super) fn minimum_silent_nodes() -> i32 {
+        2
     }
 
     pub(super) fn threshold() -> i32 {

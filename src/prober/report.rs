@@ -64,6 +64,8 @@ pub struct ClusterReport {
     pub protection: Protection,
     /// Since when they are.
     pub protected_since: Option<Timestamp>,
+    /// When the outage began, by the last renewal of the first silent lease.
+    pub silent_since: Option<Timestamp>,
     /// Whether they are for so long that somebody must look.
     pub overdue: bool,
     /// Whether each dependent has been looked at, so that no mark can be unknown.

@@ -377,6 +377,7 @@ impl<'a> Operator<'a> {
             thresholds: Thresholds {
                 grace: Duration::from_secs_f64(scenario.grace),
                 fraction: scenario.fraction,
+                minimum: 2,
             },
             pace: Pace {
                 interval: Duration::from_secs_f64(scenario.interval),
@@ -397,6 +398,7 @@ impl<'a> Operator<'a> {
         Thresholds {
             grace: Duration::from_secs_f64(self.scenario.grace),
             fraction: self.scenario.fraction,
+            minimum: 2,
         }
     }
 

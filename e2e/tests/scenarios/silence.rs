@@ -45,10 +45,10 @@ async fn e2e_a_single_silent_node_is_no_outage(env: Env) -> Result<()> {
     let shoot = shoot(&env, "single", 1).await?;
     watch(&shoot).await?;
     shoot.cut_all();
-    shoot.is_found("SingleNode").await?;
+    shoot.is_found("TooFewSilent").await?;
     let status = report(&shoot).await?;
-    let why = "the only node is silent, which is no evidence of a network";
-    says(&status, "SingleNode", (1, 1, 0), &[why])?;
+    let why = "but fewer than 2 silent nodes are no evidence of a network";
+    says(&status, "TooFewSilent", (1, 1, 0), &[why])?;
     shoot.restore_all();
     shoot.is_found("Healthy").await?;
     nothing_was_written(&shoot)

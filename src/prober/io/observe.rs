@@ -255,6 +255,7 @@ fn rules(settings: &Settings) -> Rules {
         thresholds: Thresholds {
             grace: settings.grace,
             fraction: settings.fraction,
+            minimum: settings.minimum_silent,
         },
         pace: Pace {
             interval: settings.interval,

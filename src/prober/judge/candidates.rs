@@ -31,6 +31,10 @@ pub enum Exclusion {
     InPlaceUpdate,
     /// The lease is newer than the last read of Nodes and Machines.
     NotReadYet,
+    /// It fell silent long before the others, or before the outage: the [`Assessment`] tells.
+    ///
+    /// [`Assessment`]: super::verdict::Assessment
+    LongSilent,
 }
 
 impl Exclusion {
@@ -45,6 +49,7 @@ impl Exclusion {
             Self::PoolCondition => "with a condition of their worker pool's list",
             Self::InPlaceUpdate => "in an in-place update",
             Self::NotReadYet => "newer than the last read of Nodes and Machines",
+            Self::LongSilent => "silent since long before",
         }
     }
 
@@ -58,7 +63,7 @@ impl Exclusion {
             | Self::PoolCondition
             | Self::InPlaceUpdate
             | Self::NotReadYet => true,
-            Self::NoNode | Self::NoMachine | Self::NotManaged => false,
+            Self::NoNode | Self::NoMachine | Self::NotManaged | Self::LongSilent => false,
         }
     }
 }

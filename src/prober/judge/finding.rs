@@ -146,7 +146,7 @@ pub fn verdict_reason(verdict: Verdict) -> &'static str {
             Doubt::Unproven(_) => "Suspect",
             Doubt::FactsOutdated => "FactsOutdated",
             Doubt::NoWrites => "NoWrites",
-            Doubt::SingleNode => "SingleNode",
+            Doubt::TooFewSilent => "TooFewSilent",
             Doubt::UnknownLeases => "LeasesUnknown",
             Doubt::LeaseTooSlow => "LeaseTooSlow",
             Doubt::NoCandidates => "NoCandidates",

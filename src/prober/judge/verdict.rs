@@ -1,9 +1,12 @@
 //! The verdict on the leases: outage, healthy, or undetermined.
 
+mod onset;
+
 use std::{collections::BTreeMap, time::Duration};
 
+use self::onset::Renewal;
 use crate::prober::{
-    candidates::{Exclusion, Roster, Standing},
+    candidates::{Exclusion, Place, Roster, Standing},
     heartbeat::{Heartbeat, Heartbeats},
     mono_time::MonoTime,
     proof::{self, Proof},
@@ -30,6 +33,8 @@ pub struct Thresholds {
     pub grace: Duration,
     /// The share of expired leases that is an outage, in (0, 1].
     pub fraction: f64,
+    /// How many expired leases are the least with which an outage begins.
+    pub minimum: u32,
 }
 
 impl Thresholds {
@@ -43,18 +48,29 @@ impl Thresholds {
         (expiry < self.grace).then_some(expiry)
     }
 
-    /// Whether `some` of `all` reach the fraction.
+    /// Whether so many expired leases of `all` are an outage.
     pub fn reached(&self, some: usize, all: usize) -> bool {
+        some >= self.minimum as usize && self.fraction_reached(some, all)
+    }
+
+    fn fraction_reached(&self, some: usize, all: usize) -> bool {
         all > 0 && some as f64 / all as f64 >= self.fraction
     }
 
-    /// The smallest number of `all` that reaches the fraction.
+    /// The smallest number of `all` that is an outage; it may be more than there are.
     fn needed(&self, all: usize) -> usize {
         let estimate = (self.fraction * all as f64).ceil() as usize;
         // The product is rounded, the quotient decides.
-        (estimate.saturating_sub(1)..=all)
-            .find(|some| self.reached(*some, all))
-            .unwrap_or(all)
+        let by_fraction = (estimate.saturating_sub(1)..=all)
+            .find(|some| self.fraction_reached(*some, all))
+            .unwrap_or(all);
+        by_fraction.max(self.minimum as usize)
+    }
+
+    /// An outage that has begun lasts while the fraction is silent, however few these are.
+    fn of(&self, protected: bool) -> Self {
+        let minimum = if protected { 0 } else { self.minimum };
+        Self { minimum, ..*self }
     }
 }
 
@@ -83,6 +99,9 @@ pub struct Assessment {
     pub zones: Vec<ZoneCount>,
     /// For how long the expired leases have been silent; `None` while none is expired.
     pub silence: Option<Silence>,
+    /// When the first of the expired leases was last renewed, at the latest; of a conclusion, when the
+    /// outage began, if it is one or was one.
+    pub onset: Option<MonoTime>,
     /// How many expired leases are an outage.
     pub needed: usize,
     /// P: the longest renewal period among the leases that count.
@@ -142,8 +161,8 @@ pub enum Doubt {
     FactsOutdated,
     /// No client writes to this API server, so that silence says nothing.
     NoWrites,
-    /// One silent node is no evidence of a network.
-    SingleNode,
+    /// The fraction is silent, but so few nodes are no evidence of a network.
+    TooFewSilent,
     /// Too many leases of which it cannot be said whether they are expired.
     UnknownLeases,
     /// As that, because they are renewed too slowly for the grace.
@@ -163,14 +182,17 @@ enum Pulse {
 }
 
 impl Assessment {
-    /// Counts the leases as of `at`, the start of the last read.
+    /// Counts the leases as of `at`, the start of the last read. Of an outage that began at `onset`, what
+    /// fell silent before is no part.
     pub fn new(
         leases: &Heartbeats,
         roster: &Roster,
         thresholds: &Thresholds,
         protected: bool,
+        onset: Option<MonoTime>,
         at: MonoTime,
     ) -> Self {
+        let thresholds = &thresholds.of(protected);
         let mut assessment = Self {
             at,
             roster: roster.is_read(),
@@ -178,6 +200,11 @@ impl Assessment {
             protected,
             ..Self::default()
         };
+        let seen = || {
+            let places = leases.iter().zip(roster.places(leases.names()));
+            places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
+        };
+        let onset = onset.or_else(|| cut(seen(), thresholds, protected, at));
         // In the order of the roster, and those in no known zone last.
         let names = roster.zones().iter().cloned().map(Some).chain([None]);
         let mut zones: Vec<ZoneCount> = names
@@ -188,33 +215,29 @@ impl Assessment {
             .collect();
         let mut judged = Vec::with_capacity(leases.names().len());
         let mut silences = vec![];
-        for ((_, beat), place) in leases.iter().zip(roster.places(leases.names())) {
-            let expiry = thresholds.expiry(beat.period());
-            let pulse = pulse(beat, expiry, at);
+        for seen in seen() {
+            let (pulse, expiry) = (seen.pulse, seen.expiry);
+            let renewed = seen.beat.renewed();
             assessment.silent += usize::from(pulse != Pulse::Fresh);
-            let standing = if protected && pulse == Pulse::Fresh {
-                place.standing.when_fresh_and_protected()
-            } else {
-                place.standing
-            };
-            match standing {
+            match seen.standing {
                 Standing::Excluded(why) => {
                     *assessment.excluded.entry(why).or_default() += 1;
-                    let fresh = match why {
-                        // A new lease was fresh a short time ago, when it came.
-                        Exclusion::NotReadYet => pulse != Pulse::Expired,
-                        _ => pulse == Pulse::Fresh,
-                    };
-                    if fresh && why.is_evidence_if_fresh() && !protected {
+                    if seen.is_evidence(protected) {
                         assessment.counter_evidence += 1;
                         // When they fall silent as well they are no evidence any more, so suspicion
                         // treats them as candidates.
-                        judged.extend(beat.renewed().zip(expiry));
+                        judged.extend(renewed.zip(expiry));
                     }
+                }
+                Standing::Counts if seen.silent_before(onset) => {
+                    *assessment
+                        .excluded
+                        .entry(Exclusion::LongSilent)
+                        .or_default() += 1;
                 }
                 Standing::Counts => {
                     assessment.candidates += 1;
-                    let zone = place.zone.map_or(roster.zones().len(), usize::from);
+                    let zone = seen.zone.map_or(roster.zones().len(), usize::from);
                     if let Some(zone) = zones.get_mut(zone) {
                         zone.candidates += 1;
                         zone.expired += usize::from(pulse == Pulse::Expired);
@@ -224,11 +247,11 @@ impl Assessment {
                         usize::from(matches!(pulse, Pulse::Expiring | Pulse::Unknown));
                     assessment.expiring += usize::from(pulse == Pulse::Expiring);
                     assessment.too_slow += usize::from(expiry.is_none());
-                    if let (Some(window), Some(expiry)) = (beat.renewed(), expiry) {
+                    if let (Some(window), Some(expiry)) = (renewed, expiry) {
                         if pulse == Pulse::Expired {
-                            silences.push(at.since(window.latest));
+                            silences.push(window.latest);
                         }
-                        assessment.period = assessment.period.max(beat.period());
+                        assessment.period = assessment.period.max(seen.beat.period());
                         judged.push((window, expiry));
                     }
                 }
@@ -238,20 +261,18 @@ impl Assessment {
             zones.retain(|zone| zone.candidates > 0);
             assessment.zones = zones;
         }
-        assessment.silence = Silence::of(&mut silences);
+        silences.sort_unstable();
+        assessment.onset = silences.first().copied();
+        assessment.silence = Silence::of(&silences, at);
         assessment.needed = thresholds.needed(assessment.weighed());
-        // Of a single node nothing could be proven.
-        if assessment.candidates > 1 {
-            let period = assessment.period;
-            assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
-                // Without a lower bound it can have been silent for any time.
-                window.earliest.unwrap_or(MonoTime::from_nanos(i128::MIN))
-                    + suspicion(*expiry, period)
-            });
-            assessment.expires_at = nth(assessment.needed, &judged, |(window, expiry)| {
-                window.latest + *expiry
-            });
-        }
+        let period = assessment.period;
+        assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
+            // Without a lower bound it can have been silent for any time.
+            window.earliest.unwrap_or(MonoTime::from_nanos(i128::MIN)) + suspicion(*expiry, period)
+        });
+        assessment.expires_at = nth(assessment.needed, &judged, |(window, expiry)| {
+            window.latest + *expiry
+        });
         assessment
     }
 
@@ -261,12 +282,18 @@ impl Assessment {
     }
 
     /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
-    /// excluded if something is wrong: their Machines were not found, or all nodes are to be
-    /// replaced for a condition.
+    /// excluded if something is wrong: their Machines were not found, all nodes are to be replaced for a
+    /// condition, or all have been silent for long.
     pub fn is_blind(&self) -> bool {
         let excluded = |why| self.excluded.contains_key(&why);
         self.candidates == 0
-            && (excluded(Exclusion::NoMachine) || excluded(Exclusion::PoolCondition))
+            && [
+                Exclusion::NoMachine,
+                Exclusion::PoolCondition,
+                Exclusion::LongSilent,
+            ]
+            .into_iter()
+            .any(excluded)
     }
 
     /// Whether it is known that the seed does not serve Machines, so that their phases do not
@@ -289,6 +316,7 @@ impl Assessment {
 
     /// The verdict, given how far the silence is proven.
     pub(crate) fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
+        let thresholds = &thresholds.of(self.protected);
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
             let blind = if self.protected {
@@ -302,11 +330,11 @@ impl Assessment {
                 Verdict::Healthy
             };
         }
-        if !thresholds.reached(expired + self.unknown, all) {
+        if !thresholds.fraction_reached(expired + self.unknown, all) {
             return Verdict::Healthy;
         }
-        if self.candidates == 1 && expired == 1 {
-            return Verdict::Undetermined(Doubt::SingleNode);
+        if expired + self.unknown < thresholds.minimum as usize && self.expired > 0 {
+            return Verdict::Undetermined(Doubt::TooFewSilent);
         }
         if !thresholds.reached(expired, all) {
             return Verdict::Undetermined(match self.expires_at {
@@ -326,13 +354,93 @@ impl Assessment {
 }
 
 impl Silence {
-    fn of(silences: &mut [Duration]) -> Option<Self> {
-        silences.sort_unstable();
+    /// Of leases that were renewed then, in that order.
+    fn of(renewed: &[MonoTime], at: MonoTime) -> Option<Self> {
         Some(Self {
-            median: *silences.get((silences.len().checked_sub(1)?) / 2)?,
-            longest: *silences.last()?,
+            median: at.since(*renewed.get(renewed.len() / 2)?),
+            longest: at.since(*renewed.first()?),
         })
     }
+}
+
+/// One lease at the time of an assessment.
+struct Seen<'a> {
+    beat: &'a Heartbeat,
+    expiry: Option<Duration>,
+    pulse: Pulse,
+    standing: Standing,
+    zone: Option<u16>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(
+        beat: &'a Heartbeat,
+        place: Place,
+        thresholds: &Thresholds,
+        protected: bool,
+        at: MonoTime,
+    ) -> Self {
+        let expiry = thresholds.expiry(beat.period());
+        let pulse = pulse(beat, expiry, at);
+        let standing = if protected && pulse == Pulse::Fresh {
+            place.standing.when_fresh_and_protected()
+        } else {
+            place.standing
+        };
+        Self {
+            beat,
+            expiry,
+            pulse,
+            standing,
+            zone: place.zone,
+        }
+    }
+
+    /// Whether it does not count, and is fresh, which is evidence against an outage that begins.
+    fn is_evidence(&self, protected: bool) -> bool {
+        let Standing::Excluded(why) = self.standing else {
+            return false;
+        };
+        let fresh = match why {
+            // A new lease was fresh a short time ago, when it came.
+            Exclusion::NotReadYet => self.pulse != Pulse::Expired,
+            _ => self.pulse == Pulse::Fresh,
+        };
+        fresh && why.is_evidence_if_fresh() && !protected
+    }
+
+    /// Whether it has been silent since before that moment.
+    fn silent_before(&self, moment: Option<MonoTime>) -> bool {
+        self.pulse == Pulse::Expired
+            && self
+                .beat
+                .renewed()
+                .zip(moment)
+                .is_some_and(|(window, moment)| window.latest < moment)
+    }
+}
+
+/// Before which moment the leases must have fallen silent that are no part of an outage.
+fn cut<'a>(
+    seen: impl Iterator<Item = Seen<'a>>,
+    thresholds: &Thresholds,
+    protected: bool,
+    at: MonoTime,
+) -> Option<MonoTime> {
+    let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
+    for seen in seen {
+        if let Standing::Excluded(_) = seen.standing {
+            evidence += usize::from(seen.is_evidence(protected));
+        } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
+            renewals.push(Renewal {
+                at: window.latest,
+                expired: seen.pulse == Pulse::Expired,
+            });
+        } else {
+            unknown += 1;
+        }
+    }
+    onset::cut(&mut renewals, unknown, evidence, thresholds, at)
 }
 
 fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {

@@ -90,6 +90,8 @@ pub struct Watch {
     pub(in crate::prober) facts: NodeFacts,
     proof: Proof,
     protected: bool,
+    /// When the outage began that has been seen and is not over, by its first lease's last renewal.
+    onset: Option<MonoTime>,
     assessment: Option<Assessment>,
     last: Option<LastRead>,
     failures: u32,
@@ -106,6 +108,7 @@ impl Watch {
             facts: NodeFacts::default(),
             proof: Proof::default(),
             protected: false,
+            onset: None,
             assessment: None,
             last: None,
             failures: 0,
@@ -123,6 +126,9 @@ impl Watch {
 
     /// Sets whether the cluster is protected, which changes what counts.
     pub fn set_protected(&mut self, protected: bool) {
+        if self.protected && !protected {
+            self.onset = None;
+        }
         self.protected = protected;
     }
 
@@ -252,7 +258,7 @@ impl Watch {
 
     /// Judges the last read and counts the verdict towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
-        let assessment = self.assessment.clone()?;
+        let mut assessment = self.assessment.clone()?;
         let verdict = match assessment.verdict(&self.rules.thresholds, &self.proof) {
             Verdict::Outage if self.facts.are_outdated(&assessment, &self.proof) => {
                 Verdict::Undetermined(Doubt::FactsOutdated)
@@ -261,17 +267,20 @@ impl Watch {
         };
         let act = match verdict {
             Verdict::Outage => {
+                self.onset = self.onset.or(assessment.onset);
                 self.outages = self.outages.saturating_add(1);
                 self.recoveries = 0;
                 (self.outages >= self.rules.failure_threshold).then_some(Ask::Protect)
             }
             Verdict::Healthy => {
+                self.onset = self.onset.filter(|_| self.protected);
                 self.recoveries = self.recoveries.saturating_add(1);
                 self.outages = 0;
                 (self.recoveries >= self.rules.success_threshold).then_some(Ask::Restore)
             }
             Verdict::Undetermined(_) => None,
         };
+        assessment.onset = self.onset;
         let is_outage = verdict == Verdict::Outage;
         if let Some(last) = &mut self.last
             && let ReadOutcome::Read { counting, .. } = &mut last.outcome
@@ -304,6 +313,8 @@ impl Watch {
             &self.facts.roster,
             &self.rules.thresholds,
             self.protected,
+            // What is known of a renewal may become more exact.
+            self.onset.map(|onset| onset - self.rules.thresholds.grace),
             at,
         )
     }

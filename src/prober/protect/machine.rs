@@ -165,6 +165,8 @@ struct Told {
     probed: Option<Timestamp>,
     /// Since when the dependents are scaled down, or not all back.
     protected_since: Option<Since>,
+    /// When the outage began that the leases show, or have shown.
+    silent_since: Option<Timestamp>,
 }
 
 impl ClusterMachine {
@@ -208,6 +210,7 @@ impl ClusterMachine {
                 held_back: None,
                 probed: None,
                 protected_since,
+                silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
             },
             effects: Vec::new(),
         }
@@ -288,6 +291,12 @@ impl ClusterMachine {
     /// Since when the dependents are scaled down, or not all back.
     pub fn protected_since(&self) -> Option<Since> {
         self.told.protected_since
+    }
+
+    /// When the outage began that the leases show, or have shown and is not over.
+    pub fn silent_since(&self) -> Option<Timestamp> {
+        let since = self.told.silent_since;
+        since.filter(|_| self.treatment.settings().is_some())
     }
 
     /// Whether something is owed, or being scaled.

@@ -42,6 +42,7 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         checks: vec![],
         protection: Protection::None,
         protected_since: None,
+        silent_since: None,
         overdue: false,
         looked_at: true,
         last_action: None,

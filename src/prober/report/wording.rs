@@ -81,9 +81,10 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
             "{of_all}, but nobody has written to the API server for a while, so that the silence \
              of nodes says nothing: see whether its etcd accepts writes"
         ),
-        Verdict::Undetermined(Doubt::SingleNode) => {
-            "the only node is silent, which is no evidence of a network".to_owned()
-        }
+        Verdict::Undetermined(Doubt::TooFewSilent) => format!(
+            "{of_all}, but fewer than {needed} silent nodes are no evidence of a network (the policy's \
+             minimumSilentNodes)"
+        ),
         Verdict::Undetermined(Doubt::UnknownLeases) => format!(
             "{of_all}, and of {} it cannot be said: they lack a renewTime, or when it was written \
              is not known yet",

@@ -31,6 +31,7 @@ fn thresholds(fraction: f64) -> Thresholds {
     Thresholds {
         grace: Duration::from_secs(40),
         fraction,
+        minimum: 1,
     }
 }
 
@@ -149,7 +150,7 @@ fn unproven() -> Verdict {
 #[case::too_slow([0, 0, 2, 3], 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
 #[case::some_too_slow([2, 0, 2, 1], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
 #[case::few_too_slow([0, 0, 3, 2], 0.6, Watched::Long, HEALTHY)]
-#[case::single_silent([1, 0, 0, 0], 0.6, Watched::Long, doubt(Doubt::SingleNode))]
+#[case::single_silent([1, 0, 0, 0], 0.6, Watched::Long, OUTAGE)]
 #[case::single_fresh([0, 0, 1, 0], 0.6, Watched::Long, HEALTHY)]
 #[case::single_unknown([0, 1, 0, 0], 0.6, Watched::Long, doubt(Doubt::UnknownLeases))]
 #[case::single_too_slow([0, 0, 0, 1], 0.6, Watched::Long, doubt(Doubt::LeaseTooSlow))]
@@ -170,7 +171,7 @@ fn verdicts(
     let (beats, nodes) = leases.read();
     let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let thresholds = thresholds(fraction);
-    let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
+    let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
     assert_eq!(
         (seen.candidates, seen.expired, seen.unknown, seen.too_slow),
         (
@@ -216,6 +217,7 @@ fn without_candidates(
         counter_evidence,
         zones: vec![],
         silence: None,
+        onset: None,
         needed: 0,
         period: Duration::ZERO,
         suspect_at: None,
@@ -284,7 +286,7 @@ fn fresh_leases_that_do_not_count_are_evidence(
         &PoolConditions::new(),
     );
     let thresholds = thresholds(0.6);
-    let seen = Assessment::new(&beats, &roster, &thresholds, protected, at(NOW));
+    let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
     let expected = match (protected, which) {
         // Then those of Machines in these phases count, and no other is considered.
         (true, "Terminating" | "Failed") | (false, _) => expected,
@@ -311,7 +313,7 @@ fn fresh_leases_that_do_not_count_delay_no_suspicion() {
     let thresholds = thresholds(0.6);
     let assess = |machines, at| {
         let roster = Roster::new(beats.names(), &nodes, machines, &PoolConditions::new());
-        Assessment::new(&beats, &roster, &thresholds, false, at)
+        Assessment::new(&beats, &roster, &thresholds, false, None, at)
     };
     let all_count = assess(None, at(NOW));
     let half_count = assess(Some(&*machines), at(NOW));
@@ -348,7 +350,7 @@ fn leases_that_do_not_count_are_counted_by_reason() {
     nodes[1].in_place_update = true;
     nodes.truncate(2);
     let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
-    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
     assert_eq!(seen.candidates, 0);
     let expected = [
         (Exclusion::NoNode, 2),
@@ -369,6 +371,7 @@ fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u6
     let thresholds = Thresholds {
         grace: Duration::from_secs(grace),
         fraction: 0.6,
+        minimum: 1,
     };
     assert_eq!(
         thresholds.expiry(Duration::from_secs(period)),
@@ -385,7 +388,7 @@ fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u6
 #[case(1e-300, 7, 1)]
 #[case(f64::MIN_POSITIVE, 1, 1)]
 #[case(0.6, 1, 1)]
-#[case(0.6, 0, 0)]
+#[case(0.6, 0, 1)]
 fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed: usize) {
     assert_eq!(thresholds(fraction).needed(all), needed);
 }
@@ -402,13 +405,163 @@ fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case
     let thresholds = Thresholds {
         grace: Duration::from_secs(grace),
         fraction: 0.6,
+        minimum: 1,
     };
     let period = Duration::from_secs(period);
     let expiry = thresholds.expiry(period).unwrap();
     assert_eq!(suspicion(expiry, period).as_millis(), after);
 }
 
+/// Fewer silent nodes are no outage, but do not end one.
+#[rstest]
+#[case::single([1, 0, 0], 2, doubt(Doubt::TooFewSilent))]
+#[case::single_of_few([1, 0, 1], 2, HEALTHY)]
+#[case::two_of_three([2, 0, 1], 2, OUTAGE)]
+#[case::fewer_than_wanted([2, 0, 1], 3, doubt(Doubt::TooFewSilent))]
+#[case::with_one_of_which_it_cannot_be_said([2, 1, 1], 3, doubt(Doubt::UnknownLeases))]
+#[case::as_many_as_wanted([3, 0, 1], 3, OUTAGE)]
+#[case::more_than_there_are([3, 0, 0], 4, doubt(Doubt::TooFewSilent))]
+fn an_outage_begins_with_a_minimum(
+    #[case] counts: [usize; 3],
+    #[case] minimum: u32,
+    #[case] expected: Verdict,
+) {
+    let [expired, unknown, fresh] = counts;
+    let leases = Leases {
+        expired,
+        unknown,
+        fresh,
+        slow: 0,
+    };
+    let (beats, nodes) = leases.read();
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let thresholds = Thresholds {
+        minimum,
+        ..thresholds(0.6)
+    };
+    let verdict = |protected| {
+        let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
+        seen.verdict(&thresholds, &Watched::Long.proof())
+    };
+    assert_eq!(verdict(false), expected);
+    let by_fraction = thresholds.fraction_reached(expired, expired + unknown + fresh);
+    assert_eq!(verdict(true) == Verdict::Outage, by_fraction);
+}
+
+/// Leases that were last renewed so many seconds ago.
+fn renewed(ages: impl IntoIterator<Item = i64>) -> (Heartbeats, Roster) {
+    let leases = ages.into_iter().enumerate().map(|(index, age)| Lease {
+        name: format!("n{index}").into(),
+        uid: "u".into(),
+        resource_version: 7,
+        renew_time: Some(RenewTime::from_micros((NOW - age) * 1_000_000)),
+        stamp: Some(NOW - age),
+        duration_seconds: Some(40),
+    });
+    let leases: Vec<Lease> = leases.collect();
+    let mut beats = Heartbeats::default();
+    beats.observe(&LeaseSnapshot {
+        started: at(NOW),
+        finished: at(NOW),
+        date: Some(NOW),
+        consistent: true,
+        resource_version: 9,
+        leases: &leases,
+    });
+    let nodes = leases.iter().map(|lease| Node {
+        name: lease.name.clone(),
+        ..Node::default()
+    });
+    let nodes: Vec<Node> = nodes.collect();
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    (beats, roster)
+}
+
+const HOUR: i64 = 3_600;
+
+/// Which leases fell silent together: with the number of those that did so long before, and the age of the
+/// outage.
+#[rstest]
+#[case::together(vec![100; 6], 4, 0, OUTAGE, Some(100))]
+#[case::before_the_operator_started([vec![2 * HOUR; 99], vec![2 * HOUR - 300]].concat(), 0, 0, OUTAGE, Some(2 * HOUR))]
+#[case::one_more_than_died_long_ago([vec![HOUR; 5], vec![60]].concat(), 4, 5, HEALTHY, None)]
+#[case::the_rest_of_a_cluster_of_which_some_died([vec![HOUR; 3], vec![60; 7]].concat(), 0, 3, OUTAGE, Some(60))]
+#[case::most_of_the_rest([vec![HOUR; 3], vec![60; 5]].concat(), 2, 3, OUTAGE, Some(60))]
+#[case::too_few_of_the_rest([vec![HOUR; 3], vec![60; 4]].concat(), 3, 3, HEALTHY, None)]
+#[case::one_each_ten_seconds((0..60).map(|n| 40 + 10 * n).collect(), 40, 0, OUTAGE, Some(630))]
+#[case::one_each_thirty_seconds((0..60).map(|n| 40 + 30 * n).collect(), 40, 31, HEALTHY, None)]
+#[case::until_few_are_left((0..81).map(|n| 40 + 30 * n).collect(), 19, 49, OUTAGE, Some(970))]
+#[case::the_last_of_those_that_died_one_by_one([vec![2 * HOUR, HOUR], vec![60]].concat(), 0, 2, doubt(Doubt::TooFewSilent), None)]
+#[case::all_died_one_by_one(vec![3 * HOUR, 2 * HOUR, HOUR], 0, 3, doubt(Doubt::NoCandidates), None)]
+#[case::within_fifteen_minutes([vec![930, 40]].concat(), 0, 0, OUTAGE, Some(930))]
+#[case::not_within_fifteen_minutes([vec![941, 40]].concat(), 0, 1, doubt(Doubt::TooFewSilent), None)]
+fn what_died_long_before_is_no_part_of_an_outage(
+    #[case] silent: Vec<i64>,
+    #[case] fresh: usize,
+    #[case] before: usize,
+    #[case] expected: Verdict,
+    #[case] age: Option<i64>,
+) {
+    let ages = silent.into_iter().chain(std::iter::repeat_n(1, fresh));
+    let (beats, roster) = renewed(ages);
+    let thresholds = Thresholds {
+        minimum: 2,
+        ..thresholds(0.6)
+    };
+    let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+    let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+    let long = seen.excluded.get(&Exclusion::LongSilent).copied();
+    assert_eq!((verdict, long.unwrap_or(0)), (expected, before), "{seen:?}");
+    if verdict == Verdict::Outage {
+        // A stamp is rounded to a second.
+        let since = at(NOW).since(seen.onset.unwrap()).as_secs_f64();
+        assert!((since / age.unwrap() as f64 - 1.0).abs() < 0.02, "{since}");
+        assert!(seen.suspect());
+        // What has begun goes on while those are silent that fell silent in it.
+        let again = Assessment::new(&beats, &roster, &thresholds, true, seen.onset, at(NOW));
+        assert_eq!(again.verdict(&thresholds, &Watched::Long.proof()), verdict);
+        assert_eq!((again.onset, &again.excluded), (seen.onset, &seen.excluded));
+    }
+}
+
+/// By one rule after the other, over all moments: from which of them on enough leases fell silent?
+fn onset_by_the_rule(renewals: &[Renewal], evidence: usize, of: &Thresholds) -> Option<MonoTime> {
+    let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
+    let begins = |from: &MonoTime| {
+        let before = silent.clone().filter(|at| at < from).count();
+        let together = silent
+            .clone()
+            .filter(|at| at >= from && at.since(*from) <= onset::spread(of));
+        of.reached(together.count(), renewals.len() + evidence - before)
+    };
+    silent.clone().filter(begins).min()
+}
+
 proptest! {
+    /// The cut is where the rule finds the beginning of an outage; and where it finds none, what is cut off
+    /// makes none of it.
+    #[test]
+    fn the_cut_is_where_an_outage_begins(
+        ages in prop::collection::vec(prop_oneof![31_i64..4_000, Just(40), Just(3_000)], 0..14),
+        fresh in 0_usize..6, evidence in 0_usize..3,
+        fraction in 0.05..=1.0_f64, minimum in 1_u32..4,
+    ) {
+        let of = Thresholds { minimum, ..thresholds(fraction) };
+        let silent = ages.iter().map(|age| Renewal { at: at(NOW - age), expired: true });
+        let fresh = std::iter::repeat_n(Renewal { at: at(NOW - 1), expired: false }, fresh);
+        let mut renewals: Vec<Renewal> = silent.chain(fresh).collect();
+        let expected = onset_by_the_rule(&renewals, evidence, &of);
+        let cut = onset::cut(&mut renewals, 0, evidence, &of, at(NOW));
+        let counts = |it: &&Renewal| !it.expired || cut.is_none_or(|cut| it.at >= cut);
+        let counted = renewals.iter().filter(counts);
+        let expired = counted.clone().filter(|it| it.expired).count();
+        let reached = of.reached(expired, counted.count() + evidence);
+        prop_assert_eq!(reached, expected.is_some(), "{:?} {:?}", cut, expected);
+        if let (Some(cut), Some(expected)) = (cut, expected) {
+            prop_assert_eq!(cut, expected);
+        }
+    }
+
     /// Silence of some nodes is no outage while enough leases are fresh, also of nodes that are replaced.
     #[test]
     fn no_outage_while_enough_leases_are_fresh(
@@ -431,7 +584,7 @@ proptest! {
         }
         let thresholds = thresholds(fraction);
         let roster = Roster::new(beats.names(), &known, Some(&machines), &PoolConditions::new());
-        let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
         let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
         let silent = sorted.len() - fresh;
         if !thresholds.reached(silent, sorted.len()) {
@@ -457,8 +610,8 @@ proptest! {
         let (beats, nodes) = leases.read();
         let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
         let thresholds = thresholds(fraction);
-        let seen = Assessment::new(&beats, &roster, &thresholds, false, at(NOW));
-        let enough = expired + unknown + fresh > 1 && thresholds.reached(expired, expired + unknown + fresh);
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+        let enough = thresholds.reached(expired, expired + unknown + fresh);
         prop_assert_eq!(seen.suspect(), enough);
         if enough {
             prop_assert_eq!(seen.verdict(&thresholds, &Watched::Long.proof()), Verdict::Outage);
@@ -494,7 +647,7 @@ fn silent_leases_are_counted_by_zone() {
     // A zone of which no lease counts is not told.
     nodes[6].not_managed_by_mcm = true;
     let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
-    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
     let expected = [
         count(Some("a"), 1, 0),
         count(Some("b"), 3, 2),
@@ -516,7 +669,7 @@ fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
             node.zone = zone.map(str::to_owned);
         }
         let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
-        let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, at(NOW));
+        let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
         assert_eq!(seen.zones, []);
     }
 }

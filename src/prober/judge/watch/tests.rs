@@ -6,7 +6,11 @@ use rstest::rstest;
 use super::*;
 use crate::{
     gardener::Machine,
-    prober::{candidates::PoolConditions, heartbeat::LeaseNames, verdict::Doubt},
+    prober::{
+        candidates::{Exclusion, PoolConditions},
+        heartbeat::LeaseNames,
+        verdict::Doubt,
+    },
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -15,6 +19,7 @@ const RULES: Rules = Rules {
     thresholds: Thresholds {
         grace: Duration::from_secs(40),
         fraction: 0.6,
+        minimum: 2,
     },
     pace: Pace {
         interval: Duration::from_secs(10),
@@ -54,15 +59,22 @@ impl Shoot {
 
     /// Takes in a list of leases that were all last renewed at `renewed`.
     fn list(&mut self, now: f64, renewed: i64) -> Taken {
+        self.list_each(now, &vec![renewed; self.names.len()])
+    }
+
+    /// Takes in a list of leases, each of which was last renewed then.
+    fn list_each(&mut self, now: f64, renewed: &[i64]) -> Taken {
         self.revision += 1;
-        let names = self.names.iter();
-        let leases: Vec<Lease> = names
-            .map(|name| Lease {
+        let leases: Vec<Lease> = self
+            .names
+            .iter()
+            .zip(renewed)
+            .map(|(name, renewed)| Lease {
                 name: (*name).into(),
                 uid: "u".into(),
-                resource_version: renewed as u64,
+                resource_version: *renewed as u64,
                 renew_time: Some(RenewTime::from_micros(renewed * 1_000_000)),
-                stamp: Some(renewed),
+                stamp: Some(*renewed),
                 duration_seconds: Some(40),
             })
             .collect();
@@ -108,7 +120,11 @@ impl Shoot {
 
     /// One whole probe.
     fn probe(&mut self, now: f64, renewed: i64) -> Conclusion {
-        if self.list(now, renewed) == Taken::NeedsFacts {
+        self.probe_each(now, &vec![renewed; self.names.len()])
+    }
+
+    fn probe_each(&mut self, now: f64, renewed: &[i64]) -> Conclusion {
+        if self.list_each(now, renewed) == Taken::NeedsFacts {
             self.learn(now);
         }
         self.watch.conclude().unwrap()
@@ -116,15 +132,27 @@ impl Shoot {
 
     /// Probes when they are due, until the verdict; when that was, and the conclusion.
     fn probe_until(&mut self, verdict: Verdict, from: f64, renewed: i64) -> (f64, Conclusion) {
+        self.probe_each_until(verdict, from, &vec![renewed; self.names.len()])
+    }
+
+    fn probe_each_until(
+        &mut self,
+        verdict: Verdict,
+        from: f64,
+        renewed: &[i64],
+    ) -> (f64, Conclusion) {
         let mut now = from;
         for _ in 0..100 {
-            let conclusion = self.probe(now, renewed);
+            let conclusion = self.probe_each(now, renewed);
             if conclusion.verdict == verdict {
                 return (now, conclusion);
             }
             now = self.due(now);
         }
-        panic!("no {verdict:?} in 100 probes");
+        panic!(
+            "no {verdict:?} in 100 probes, at last {:?}",
+            self.watch.clone().conclude()
+        );
     }
 
     fn due(&self, now: f64) -> f64 {
@@ -489,4 +517,36 @@ fn a_restored_etcd_has_the_proof_start_anew() {
         next.verdict,
         Verdict::Undetermined(Doubt::Unproven(_))
     ));
+}
+
+/// Nodes that died before an outage neither begin nor prolong it, and another leader knows of them.
+#[test]
+fn what_was_silent_before_an_outage_does_not_prolong_it() {
+    const HOUR: i64 = 3_600;
+    let mut shoot = Shoot::new(RULES);
+    shoot.names = vec!["a", "b", "c", "d", "e", "f"];
+    // Three have been dead for an hour, and three are well.
+    let start = HOUR as f64;
+    let dead = |now: i64| [100, 100, 100, now, now, now];
+    let (_, conclusion) = shoot.probe_each_until(Verdict::Healthy, start + 5.0, &dead(HOUR));
+    let long = conclusion.assessment.excluded.get(&Exclusion::LongSilent);
+    assert_eq!((conclusion.assessment.candidates, long), (3, Some(&3)));
+    // Then these fall silent as well, and one of them comes back.
+    let (when, outage) = shoot.probe_each_until(Verdict::Outage, start + 15.0, &dead(HOUR));
+    let onset = outage.assessment.onset.unwrap();
+    assert!((seconds(onset) - start).abs() < 3.0, "{onset:?}");
+    shoot.watch.set_protected(true);
+    let back = |now: f64| [100, 100, 100, HOUR, now as i64, now as i64];
+    let mut heir = Shoot::new(RULES);
+    heir.names.clone_from(&shoot.names);
+    heir.watch.set_protected(true);
+    heir.revision = 20_000;
+    for shoot in [&mut shoot, &mut heir] {
+        let recovered = shoot.probe_each(when + 5.0, &back(when + 5.0));
+        assert_eq!(recovered.verdict, Verdict::Healthy, "{recovered:?}");
+        assert_eq!(recovered.assessment.candidates, 3);
+    }
+    shoot.watch.set_protected(false);
+    let over = shoot.probe_each(when + 15.0, &back(when + 15.0));
+    assert_eq!(over.assessment.onset, None);
 }

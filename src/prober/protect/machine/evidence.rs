@@ -24,7 +24,7 @@ use crate::{
         proof::Proof,
         treatment::Treatment,
         verdict::Verdict,
-        watch::Ask,
+        watch::{Ask, Conclusion},
     },
     util::now::Now,
 };
@@ -94,6 +94,16 @@ impl ClusterMachine {
             return;
         };
         self.told.probed = Some(now.wall);
+        if let Leases::Judged(Conclusion { assessment, .. }) = leases {
+            let protected = self.flows.protection() != Protection::None;
+            let known = self.told.silent_since;
+            let age = assessment.onset.map(|onset| assessment.at.since(onset));
+            self.told.silent_since = match age {
+                Some(age) => known.or_else(|| now.wall.checked_sub(age).ok()),
+                // Another leader may have seen it begin.
+                None => known.filter(|_| protected),
+            };
+        }
         let now = now.mono;
         if let Treatment::Hibernate(..) = self.treatment {
             return self.read_of_a_hibernating(leases, &settings, now);

@@ -108,10 +108,10 @@ const fn doubt(doubt: Doubt) -> Verdict {
     "etcd accepts writes"
 )]
 #[case::single(
-    doubt(Doubt::SingleNode),
+    doubt(Doubt::TooFewSilent),
     1,
     1,
-    "SingleNode",
+    "TooFewSilent",
     "False",
     "True",
     "no evidence of a network"

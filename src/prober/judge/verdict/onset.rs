@@ -1,0 +1,73 @@
+//! When an outage began: which of the silent leases fell silent together.
+//!
+//! A network that breaks silences its nodes within one renewal period. Nodes that died one by one, or long
+//! ago, are no part of that: they are silent for a reason of their own, and what is scaled to zero in an
+//! outage is what replaces them.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::Thresholds;
+use crate::prober::mono_time::MonoTime;
+
+/// Judgement: leases whose last renewals lie further apart than this, or than [`GRACES`], did not fall
+/// silent together. As long as this an outage may spread from zone to zone.
+const TOGETHER: Duration = Duration::from_secs(15 * 60);
+/// As many graces: whatever fell silent within them, kube-controller-manager marks at about one time.
+const GRACES: u32 = 3;
+
+/// A lease that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Renewal {
+    /// When it was last renewed, at the latest.
+    pub(super) at: MonoTime,
+    /// It is certainly expired.
+    pub(super) expired: bool,
+}
+
+/// For how long leases may fall silent one after the other and still be one outage.
+pub(super) fn spread(thresholds: &Thresholds) -> Duration {
+    TOGETHER.max(thresholds.grace * GRACES)
+}
+
+/// The moment before which the last renewal of a silent lease must lie for that lease to be no part of an
+/// outage; `None` if all of them are.
+///
+/// It is the first moment from which enough leases fell silent together to be an outage among those that
+/// were not silent before. If there is none yet, it is the first one from which they could. `unknown` leases
+/// count whose renewal is not known, and `evidence` is the number of those that are fresh and do not count.
+pub(super) fn cut(
+    renewals: &mut [Renewal],
+    unknown: usize,
+    evidence: usize,
+    thresholds: &Thresholds,
+    now: MonoTime,
+) -> Option<MonoTime> {
+    let spread = spread(thresholds);
+    let is_long = |it: &Renewal| it.expired && now.since(it.at) > spread;
+    if !renewals.iter().any(is_long) {
+        return None;
+    }
+    renewals.sort_unstable();
+    let all = renewals.len() + unknown + evidence;
+    let first = |certain: bool| {
+        let unknown = if certain { 0 } else { unknown };
+        let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
+        let counted = renewals.iter().filter(|it| it.expired || !certain);
+        let mut later = counted.map(|it| it.at).peekable();
+        // The renewals from one moment on that are together, and the number of silent leases before it.
+        let mut together = VecDeque::new();
+        let mut before = 0;
+        silent.enumerate().find_map(|(index, from)| {
+            while let Some(next) = later.next_if(|next| next.since(from) <= spread) {
+                together.push_back(next);
+            }
+            while together.pop_front_if(|first| *first < from).is_some() {
+                before = index;
+            }
+            let reached = thresholds.reached(together.len() + unknown, all - before);
+            reached.then_some(from)
+        })
+    };
+    // Whatever falls silent next does not do so together with what has been silent for longer than that.
+    Some(first(true).or_else(|| first(false)).unwrap_or(now - spread))
+}
