@@ -664,6 +664,31 @@ fn a_restore_passes_what_it_owes_nothing() {
     });
 }
 
+/// To what was taken and is gone nothing is owed any more: no other stays at zero for it.
+#[test]
+fn a_restore_passes_what_was_deleted_meanwhile() {
+    run(async {
+        let mut stage = Stage::new(&[
+            info("Deployment", "first", 0),
+            info("Deployment", "second", 1),
+        ]);
+        stage.act(Aim::Protect).await;
+        stage.assert_down("deployments", "second", "protected");
+        stage.seed.delete("deployments", "a", "first");
+        stage.act(Aim::Restore).await;
+        stage.assert_up("deployments", "second", "restored");
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
+        let [problem] = &*stage.problems() else {
+            panic!("{:?}", stage.problems());
+        };
+        assert_eq!(problem.reason, "DependentMissing");
+        assert!(
+            problem.message.contains("has been deleted since"),
+            "{problem:?}"
+        );
+    });
+}
+
 /// A human has followed the advice in the status; on a healthy cluster nothing else has changed.
 #[test]
 fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {

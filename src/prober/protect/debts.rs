@@ -273,7 +273,7 @@ impl Debts {
                 entry.problem = match settled {
                     Settled::Down => entry.contention(now),
                     Settled::Seen { marked: true } => entry.problem.take(),
-                    _ => left_behind(*settled, found.as_ref(), entry.memory, reference),
+                    _ => left_behind(*settled, found.as_ref(), entry.memory, &entry.dependent),
                 };
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
             }

@@ -218,8 +218,13 @@ pub fn step(
     memory: Memory,
 ) -> Result<Step, Refusal> {
     let Some(found) = found else {
-        // What is to be let go may be gone.
-        return if optional || matches!(aim, Aim::Release | Aim::Look) {
+        let may_be_gone = match aim {
+            Aim::Protect => optional,
+            // To what is gone nothing is owed any more, so it keeps no other at zero.
+            Aim::Restore => optional || memory.owed,
+            Aim::Release | Aim::Look => true,
+        };
+        return if may_be_gone {
             Ok(Step::Nothing(Settled::Missing))
         } else {
             Err(Refusal::Missing)

@@ -8,6 +8,8 @@ use super::{attempt::CONFLICTS, plan::Refusal};
 /// mend it.
 pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 
+/// The reason of an error that says that a dependent does not exist.
+pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
 /// The reason of an error that says that a right is missing.
 pub(crate) const SCALING_FORBIDDEN: &str = "ScalingForbidden";
 /// That of one that says that others were faster.
@@ -89,7 +91,7 @@ impl ScaleError {
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Refused(Refusal::Missing) => "DependentMissing",
+            Self::Refused(Refusal::Missing) => DEPENDENT_MISSING,
             Self::Refused(Refusal::UnreadableRecord(_)) => "RecordUnreadable",
             Self::UnknownKind(_) => "KindUnknown",
             Self::ClusterScoped

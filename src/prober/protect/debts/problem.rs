@@ -7,9 +7,10 @@ use tokio::time::Instant;
 use super::Entry;
 use crate::{
     api::DependentRef,
+    cluster::Dependent,
     prober::{
-        plan::{IGNORE, Memory, Observed, Record, Settled},
-        scale_error::{SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN},
+        plan::{IGNORE, Memory, Observed, Record, Refusal, Settled},
+        scale_error::{DEPENDENT_MISSING, SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN},
     },
 };
 
@@ -62,13 +63,25 @@ impl Entry {
     }
 }
 
-/// What is at zero and not restored, since somebody else has seen to it.
+/// What is not restored, since somebody else has seen to it.
 pub(super) fn left_behind(
     settled: Settled,
     found: Option<&Observed>,
     memory: Memory,
-    reference: &DependentRef,
+    dependent: &Dependent,
 ) -> Option<Problem> {
+    let reference = &dependent.reference;
+    if settled == Settled::Missing {
+        return (memory.owed && !dependent.optional).then(|| Problem {
+            dependent: reference.clone(),
+            reason: DEPENDENT_MISSING,
+            message: format!(
+                "{reference} was scaled to zero, and has been deleted since, so that it cannot be restored: \
+                 {}",
+                Refusal::Missing
+            ),
+        });
+    }
     let recorded = match found.map(|found| &found.record) {
         Some(Record::Replicas(replicas)) => Some(*replicas),
         _ => memory.replicas,
