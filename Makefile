@@ -100,7 +100,7 @@ format: need-cargo ## Format the code
 	$(CARGO) fmt --all
 
 # The tests whose runs are recorded.
-recorded := health_writer prober_brake prober_fleet prober_flows prober_letting_go prober_walks weed_writer
+recorded := health_writer prober_holds prober_fleet prober_flows prober_letting_go prober_walks weed_writer
 
 .PHONY: recordings
 recordings: need-cargo ## Record the requests and messages of scripted runs anew: tests/snapshots/acts and words

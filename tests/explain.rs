@@ -905,11 +905,11 @@ async fn all_is_restored_by_one_command_with_or_without_an_operator() {
         json!({"mode": "DryRun"}),
         json!({"mode": null}),
     ] {
-        let mut braked = protected.clone();
-        braked.change("ProbePolicy", "shoots", |it| {
+        let mut suspended = protected.clone();
+        suspended.change("ProbePolicy", "shoots", |it| {
             json_patch::merge(&mut it["spec"], &change);
         });
-        assert_eq!(restores(&braked.account().await), [plain], "{change}");
+        assert_eq!(restores(&suspended.account().await), [plain], "{change}");
     }
     let mut orphaned = protected.clone();
     orphaned.remove("ProbePolicy");
@@ -924,15 +924,15 @@ async fn all_is_restored_by_one_command_with_or_without_an_operator() {
 
 #[tokio::test]
 async fn what_is_weeded_there_is_told() {
-    let mut braked = weed_policy("braked", "shoot");
-    braked["spec"]["suspend"] = json!(true);
-    braked["status"] = json!({});
+    let mut suspended = weed_policy("halted", "shoot");
+    suspended["spec"]["suspend"] = json!(true);
+    suspended["status"] = json!({});
     let mut invalid = weed_policy("invalid", "shoot");
     invalid["spec"]["watchDuration"] = json!("0s");
     let mut elsewhere = weed_policy("elsewhere", "system");
     elsewhere["status"] = json!({"lastWeeds": [weed("another", "x")]});
     let account = weeded()
-        .with(braked)
+        .with(suspended)
         .with(invalid)
         .with(elsewhere)
         .account()
@@ -942,7 +942,7 @@ async fn what_is_weeded_there_is_told() {
     assert_eq!(
         policies.collect::<Vec<_>>(),
         [
-            ("braked", Cover::Suspended),
+            ("halted", Cover::Suspended),
             ("invalid", Cover::Invalid),
             ("weeds", Cover::Covers)
         ]

@@ -22,7 +22,7 @@ use std::{
 
 use dependency_watchdog::{
     api::{ClusterHealth, FINALIZER, Mode, ProbePolicy, Protection},
-    cluster::Brake,
+    cluster::PolicyHold,
     prober::report::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
 };
 use futures::{StreamExt, channel::oneshot};
@@ -346,7 +346,7 @@ fn known(policy: &DynamicObject, selected: bool) -> PolicyReport {
         name: "p".into(),
         uid: policy.metadata.uid.as_deref().unwrap().into(),
         deleting: false,
-        brake: Brake::default(),
+        hold: PolicyHold::default(),
         held: finalizers.any(|it| it == FINALIZER),
         generation: 1,
         problems: vec![],

@@ -16,7 +16,7 @@ use dependency_watchdog::{
         CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, DependentRef,
         FINALIZER, Mode, Protection,
     },
-    cluster::Brake,
+    cluster::PolicyHold,
     observer::View,
     prober::{
         debts::Problem,
@@ -102,7 +102,7 @@ impl Desk {
             name: "p".into(),
             uid: "uid-p".into(),
             deleting: false,
-            brake: Brake::default(),
+            hold: PolicyHold::default(),
             held: false,
             generation: 1,
             problems: vec![],

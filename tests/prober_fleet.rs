@@ -794,7 +794,7 @@ fn who_undoes_each_write_at_once_is_answered_ever_more_slowly_and_told_of_once()
     });
 }
 
-/// The emergency brake, or a dry run, that is deleted with its policy leaves nothing at zero.
+/// A suspended policy, or one in DryRun, that is deleted leaves nothing at zero.
 #[test]
 fn a_protected_cluster_is_let_go_whatever_its_last_policy_held_back() {
     for (field, value) in [("suspend", json!(true)), ("mode", json!("DryRun"))] {

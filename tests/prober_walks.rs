@@ -80,7 +80,7 @@ enum Spec {
     Named(usize),
     /// It does not select the cluster.
     Elsewhere,
-    /// The emergency brake.
+    /// `spec.suspend`.
     Suspended,
     /// It writes to no dependent.
     DryRun,

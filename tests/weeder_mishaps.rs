@@ -217,7 +217,7 @@ fn a_watch_that_falls_silent_is_given_up_in_time() {
     }
 }
 
-/// The same: whoever steps on the brake is heard.
+/// The same: a suspension counts.
 #[test]
 fn a_suspension_is_heard_soon_whatever_became_of_the_watch() {
     for resource in ["weedpolicies", "namespaces"] {

@@ -140,7 +140,7 @@ pub struct ProbePolicySpec {
     #[garde(custom(check_mode))]
     pub mode: Option<Mode>,
 
-    /// Emergency brake: while true, nothing is probed and no dependent is written to. Dependents
+    /// Emergency stop: while true, nothing is probed and no dependent is written to. Dependents
     /// that are scaled down stay so, and stay marked.
     #[serde(default)]
     #[garde(skip)]

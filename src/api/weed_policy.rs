@@ -142,7 +142,7 @@ pub struct WeedPolicySpec {
     #[garde(skip)]
     pub mode: Mode,
 
-    /// Emergency brake: while true, no service is watched and no pod is deleted for this policy.
+    /// Emergency stop: while true, no service is watched and no pod is deleted for this policy.
     #[serde(default)]
     #[garde(skip)]
     pub suspend: bool,

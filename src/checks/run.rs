@@ -16,7 +16,7 @@ use super::{
     outcome::Outcome,
     runner::{Runner, kind},
     setup,
-    spread::{Hold, Member, SharedSpread},
+    spread::{Member, SharedSpread, TriggerHold},
     tally::Tally,
 };
 use crate::{
@@ -234,7 +234,7 @@ impl Checks {
             return Trigger::Held {
                 why: first.describe(now),
                 hold: hold.describe(&first.check.name, &self.policy),
-                widespread: matches!(hold, Hold::Widespread { .. }),
+                widespread: matches!(hold, TriggerHold::Widespread { .. }),
             };
         }
         let triggers = self.of(CheckRole::Trigger);
@@ -277,7 +277,7 @@ impl Checks {
         &self,
         answered: Option<Instant>,
         now: Instant,
-    ) -> impl Iterator<Item = (&Running, Option<Hold>)> {
+    ) -> impl Iterator<Item = (&Running, Option<TriggerHold>)> {
         let triggers = self.of(CheckRole::Trigger).into_iter();
         let failing = triggers.filter(move |it| it.result(now) == CheckResult::Failing);
         failing.map(move |it| {

@@ -59,7 +59,7 @@ enum Held {
 
 /// Why a Trigger that fails is not acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum TriggerHold {
     /// Its check fails in many clusters, or did until recently.
     Widespread {
         /// In so many it fails.
@@ -122,7 +122,7 @@ impl Spread {
         period: Duration,
         answered: Option<Instant>,
         now: Instant,
-    ) -> Option<Hold> {
+    ) -> Option<TriggerHold> {
         let count = self.checks.get(check);
         if let Some(widespread) = count.and_then(|count| count.hold(now)) {
             return Some(widespread);
@@ -131,10 +131,10 @@ impl Spread {
         let since = since.copied().unwrap_or(now);
         let until = since + period;
         if now < until {
-            return Some(Hold::Early { until });
+            return Some(TriggerHold::Early { until });
         }
         let heard = answered.is_some_and(|answered| answered >= since);
-        (!heard).then_some(Hold::Unanswered)
+        (!heard).then_some(TriggerHold::Unanswered)
     }
 
     /// Whether a hold has begun, or has got an end.
@@ -160,13 +160,13 @@ impl Count {
         self.failing.len() >= needed(FEWEST, self.clusters)
     }
 
-    fn hold(&self, now: Instant) -> Option<Hold> {
+    fn hold(&self, now: Instant) -> Option<TriggerHold> {
         let until = match self.held {
             Held::Yes => None,
             Held::Until(end) if now < end => Some(end),
             Held::Until(_) | Held::No => return None,
         };
-        Some(Hold::Widespread {
+        Some(TriggerHold::Widespread {
             failing: self.failing.len(),
             clusters: self.clusters,
             until,
@@ -174,7 +174,7 @@ impl Count {
     }
 }
 
-impl Hold {
+impl TriggerHold {
     /// When it ends by itself, if nothing changes.
     pub fn until(self) -> Option<Instant> {
         match self {
@@ -271,7 +271,7 @@ impl Member {
     }
 
     /// As [`Spread::hold`], at this moment.
-    pub fn hold(&self, period: Duration, answered: Option<Instant>) -> Option<Hold> {
+    pub fn hold(&self, period: Duration, answered: Option<Instant>) -> Option<TriggerHold> {
         let shared = self.shared.lock();
         let now = Instant::now();
         shared

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     eligibility::{Eligibility, Skip},
-    selection::Brake,
+    selection::PolicyHold,
     settings::{Dependent, Settings, SettingsError},
 };
 use crate::api::DependentRef;
@@ -29,7 +29,7 @@ pub struct Selected {
     /// The name of the policy.
     pub policy: Arc<str>,
     /// What it holds back, also where there are no settings.
-    pub brake: Brake,
+    pub hold: PolicyHold,
     /// The settings for the cluster. They are there for a skipped cluster too, since it may have
     /// to be restored by them.
     pub settings: Result<Arc<Settings>, SettingsError>,

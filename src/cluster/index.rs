@@ -283,18 +283,18 @@ impl Entry {
     fn refresh(&mut self, policies: &BTreeMap<Arc<str>, Policy>) -> bool {
         // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
         let last = self.last.as_ref().and_then(|last| policies.get(last));
-        let unreadable = last.filter(|last| last.brake.unreadable && !last.deleting);
+        let unreadable = last.filter(|last| last.hold.undecodable && !last.deleting);
         let selection = select(policies.values(), &self.labels);
         let selected = selection.map(|selection| match unreadable {
             Some(last) => Selected {
                 policy: last.name.clone(),
-                brake: last.brake,
+                hold: last.hold,
                 settings: Err(in_the_way(last)),
                 outranked: names([selection.policy].into_iter().chain(selection.outranked)),
             },
             None => Selected {
                 policy: selection.policy.clone(),
-                brake: selection.brake,
+                hold: selection.hold,
                 settings: settings(selection.rules, &self.cluster),
                 outranked: names(selection.outranked),
             },
@@ -348,7 +348,7 @@ fn former_of(
     let policy = policies.get(name)?;
     Some(Selected {
         policy: policy.name.clone(),
-        brake: policy.brake,
+        hold: policy.hold,
         settings: match &policy.rules {
             Some(rules) => settings(rules, cluster),
             None => Err(in_the_way(policy)),

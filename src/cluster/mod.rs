@@ -12,7 +12,7 @@ mod settings;
 pub use assignment::{Assignment, Decision, Selected};
 pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
 pub use index::{Changed, Index, PolicyView};
-pub use selection::{Brake, Policy, Rules, Selection, select};
+pub use selection::{Policy, PolicyHold, Rules, Selection, select};
 pub use settings::{
     DEFAULT_NODE_CONDITIONS, Dependent, Scale, Settings, SettingsError, Template, TemplateError,
 };

@@ -34,7 +34,7 @@ pub struct Policy {
     /// `metadata.creationTimestamp`.
     pub created: Option<Time>,
     /// What it holds back, also while it breaks a rule.
-    pub brake: Brake,
+    pub hold: PolicyHold,
     /// What it asks for; `None` if it breaks a rule, so that it selects nothing. One that breaks none
     /// but that a mode is required keeps its clusters, as a suspended one does: no other acts in its
     /// place.
@@ -44,21 +44,21 @@ pub struct Policy {
 
 /// What a policy holds back, whatever else it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Brake {
+pub struct PolicyHold {
     /// `spec.suspend`: nothing is probed or written.
-    pub suspend: bool,
+    pub suspended: bool,
     /// `spec.mode` is missing: nothing is probed or written.
     pub no_mode: bool,
     /// `spec.mode` is `DryRun`: nothing is written.
     pub dry_run: bool,
     /// It cannot be decoded, and may say either: nothing is probed or written.
-    pub unreadable: bool,
+    pub undecodable: bool,
 }
 
-impl Brake {
+impl PolicyHold {
     /// Whether the policy is known to have nothing probed.
     pub fn stops(self) -> bool {
-        self.suspend || self.no_mode
+        self.suspended || self.no_mode
     }
 }
 
@@ -79,7 +79,7 @@ pub struct Selection<'a> {
     /// Its name.
     pub policy: &'a Arc<str>,
     /// What it holds back.
-    pub brake: Brake,
+    pub hold: PolicyHold,
     /// Its rules.
     pub rules: &'a Rules,
     /// The names of the others that select the cluster, by falling precedence.
@@ -91,42 +91,42 @@ impl Policy {
     /// before a rule existed.
     pub fn new(object: &ProbePolicy) -> Self {
         let mode = object.spec.mode;
-        let brake = Brake {
-            suspend: object.spec.suspend,
+        let hold = PolicyHold {
+            suspended: object.spec.suspend,
             no_mode: mode.is_none(),
             dry_run: mode == Some(Mode::DryRun),
-            unreadable: false,
+            undecodable: false,
         };
         let mut problems = object.spec.problems();
-        let selects = problems.len() == usize::from(brake.no_mode);
+        let selects = problems.len() == usize::from(hold.no_mode);
         let rules = selects.then(|| Rules::new(object)).transpose();
         let rules = rules.unwrap_or_else(|error| {
             problems.push(error.to_string());
             None
         });
-        Self::with(&object.metadata, brake, rules, problems)
+        Self::with(&object.metadata, hold, rules, problems)
     }
 
     /// A policy that cannot be decoded, for instance since a field has another type than its
     /// schema says.
     pub fn unreadable(object: &InvalidObject) -> Self {
         let error: String = object.error.chars().take(MAX_ERROR).collect();
-        let brake = Brake {
-            unreadable: true,
-            ..Brake::default()
+        let hold = PolicyHold {
+            undecodable: true,
+            ..PolicyHold::default()
         };
         let problems = vec![format!("cannot be read: {error}")];
-        Self::with(&object.metadata, brake, None, problems)
+        Self::with(&object.metadata, hold, None, problems)
     }
 
     fn with(
         metadata: &ObjectMeta,
-        brake: Brake,
+        hold: PolicyHold,
         rules: Option<Rules>,
         problems: Vec<String>,
     ) -> Self {
         Self {
-            brake,
+            hold,
             name: name(metadata),
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
@@ -195,7 +195,7 @@ pub fn select<'a>(
     let (&(policy, rules), outranked) = selecting.split_first()?;
     Some(Selection {
         policy: &policy.name,
-        brake: policy.brake,
+        hold: policy.hold,
         rules,
         outranked: outranked.iter().map(|(policy, _)| &policy.name).collect(),
     })
@@ -305,7 +305,7 @@ mod tests {
                 false => _ = it["spec"].as_object_mut().unwrap().remove("mode"),
             }
         });
-        assert!(no_mode.brake.no_mode && no_mode.brake.stops());
+        assert!(no_mode.hold.no_mode && no_mode.hold.stops());
         let told = no_mode.problems();
         assert_eq!(told.len(), problems, "{told:?}");
         let remedy =
@@ -327,7 +327,7 @@ mod tests {
             panic!("{:?}", policy.problems());
         };
         assert!(problem.starts_with("cannot be read: invalid type: string \"xxx"));
-        assert!(policy.brake.unreadable);
+        assert!(policy.hold.undecodable);
         assert!(problem.len() < 300);
         assert_eq!(chosen(&[policy]), [""; 0]);
     }

@@ -20,7 +20,7 @@ use crate::{
     api::{
         self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore, is_outage,
     },
-    cluster::{Assignment, Brake, Dependent, Eligibility, Settings},
+    cluster::{Assignment, Dependent, Eligibility, PolicyHold, Settings},
     prober::{
         report::{Finding, HEALTHY},
         treatment::{ClusterObject, Known, Treatment},
@@ -242,7 +242,7 @@ pub(super) fn written(duration: Duration) -> api::Duration {
 fn is_enforced(assignment: &Assignment) -> bool {
     let selected = assignment.selected.as_ref();
     assignment.eligibility == Eligibility::Probed
-        && selected.is_some_and(|it| it.brake == Brake::default())
+        && selected.is_some_and(|it| it.hold == PolicyHold::default())
 }
 
 /// What the operator knows of the Cluster; `None` if too little of it could be read here.
@@ -258,7 +258,7 @@ fn presence(answers: &Answers, status: Option<&ClusterHealthStatus>) -> Option<C
             let last = status.and_then(|status| status.policy.as_deref());
             let policy = last.and_then(|last| policies::find(index, last));
             Some(ClusterObject::Gone(
-                policy.map(|policy| policy.brake).unwrap_or_default(),
+                policy.map(|policy| policy.hold).unwrap_or_default(),
             ))
         }
         Err(_) => None,

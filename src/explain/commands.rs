@@ -64,7 +64,7 @@ pub(super) fn commands(account: &Account, means: &Means<'_>) -> Vec<Command> {
             "dependency-watchdog crd | kubectl apply --server-side -f -".to_owned(),
         );
     }
-    brakes(account, means.responsible, &mut told);
+    holds(account, means.responsible, &mut told);
     let restore = restore(account, means);
     if let Some(Restore::Unopposed(command)) = &restore {
         told.add(
@@ -166,27 +166,27 @@ fn restore(account: &Account, means: &Means<'_>) -> Option<Restore> {
 }
 
 /// What a policy holds back, and how to let it go on.
-fn brakes(account: &Account, responsible: Option<&Selected>, told: &mut Commands) {
-    let Some(Selected { policy, brake, .. }) = responsible else {
+fn holds(account: &Account, responsible: Option<&Selected>, told: &mut Commands) {
+    let Some(Selected { policy, hold, .. }) = responsible else {
         return;
     };
     let patch = |spec: &str| {
         format!("kubectl patch probepolicy {policy} --type=merge -p '{{\"spec\":{{{spec}}}}}'")
     };
-    if brake.suspend {
+    if hold.suspended {
         told.add(
-            &format!("lift the brake of the policy {policy}, for all its clusters"),
+            &format!("resume the policy {policy}, for all its clusters"),
             patch("\"suspend\":false"),
         );
     }
-    if brake.no_mode {
+    if hold.no_mode {
         told.add(
             &format!("give the policy {policy} a mode: DryRun observes only, Enforce also scales"),
             patch("\"mode\":\"DryRun\""),
         );
     }
     let engaged = account.dependents.iter().any(|it| it.is_taken());
-    if brake.dry_run && (engaged || account.state == State::Outage) {
+    if hold.dry_run && (engaged || account.state == State::Outage) {
         told.add(
             &format!("let the policy {policy} act, on all its clusters"),
             patch("\"mode\":\"Enforce\""),

@@ -135,12 +135,12 @@ pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<P
             name: policy.name.to_string(),
             relation,
             priority: policy.rules.as_ref().map(|rules| rules.priority),
-            mode: match policy.brake {
-                brake if brake.no_mode || brake.unreadable => None,
-                brake if brake.dry_run => Some(Mode::DryRun),
+            mode: match policy.hold {
+                hold if hold.no_mode || hold.undecodable => None,
+                hold if hold.dry_run => Some(Mode::DryRun),
                 _ => Some(Mode::Enforce),
             },
-            suspend: policy.brake.suspend,
+            suspend: policy.hold.suspended,
             message,
         }
     };
@@ -184,7 +184,7 @@ fn applies(policy: &Policy, outranked: usize) -> String {
 fn outranked_by(policy: &Policy, rules: &Rules, winner: &Policy) -> String {
     let first = winner.rules.as_ref().map(|rules| rules.priority);
     let first = first.unwrap_or(rules.priority);
-    let why = if winner.brake.unreadable {
+    let why = if winner.hold.undecodable {
         format!(
             "{} applied last, and cannot be read, so it may be suspended",
             winner.name

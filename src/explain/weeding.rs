@@ -92,7 +92,7 @@ impl Weeding {
         let told = answers.weeding.as_ref()?;
         let policies = answers.objects.weed_policies.iter().flatten();
         let parsed: Vec<_> = policies.map(|it| (Policy::new(it), it)).collect();
-        // As if no brake were on, so that it shows what a policy would cover but for that.
+        // As if not suspended: it shows what the policy would cover.
         let mut coverage = Coverage::default();
         coverage.policies_are_listed();
         coverage.namespaces_are_listed();

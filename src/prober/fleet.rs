@@ -215,7 +215,7 @@ impl Fleet {
             self.loops.assign(name, &self.index);
         }
         if about_policies {
-            self.loops.brake_gone(&self.index);
+            self.loops.update_gone(&self.index);
         }
         if !self.loops.started {
             self.loops.assign_recalled(&self.index);
@@ -232,7 +232,7 @@ impl Fleet {
                 name: policy.name.clone(),
                 uid: policy.uid.clone(),
                 deleting: policy.deleting,
-                brake: policy.brake,
+                hold: policy.hold,
                 held: policy.held,
                 generation: policy.generation,
                 problems: policy.problems().to_vec(),

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
-    cluster::{Assignment, Brake, Dependent, Eligibility, Policy, eligibility, select},
+    cluster::{Assignment, Dependent, Eligibility, Policy, PolicyHold, eligibility, select},
     gardener::Cluster,
     prober::{
         plan::{Aim, Observed},
@@ -287,7 +287,7 @@ fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
     let policies = policies.iter().map(|known| &known.policy);
     let selection = select(policies, &cluster.labels());
     case.enforced_by = selection
-        .filter(|it| probed && it.brake == Brake::default())
+        .filter(|it| probed && it.hold == PolicyHold::default())
         .map(|it| it.policy.clone());
 }
 

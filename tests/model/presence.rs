@@ -2,7 +2,7 @@
 
 use dependency_watchdog::{
     api::Mode,
-    cluster::{Assignment, Brake, Deletion, Eligibility, Selected, Skip},
+    cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, Skip},
     prober::treatment::ClusterObject,
 };
 
@@ -12,12 +12,12 @@ use super::{
 };
 
 pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> ClusterObject {
-    let with = |mode, suspend| Selected {
+    let with = |mode, suspended| Selected {
         policy: "shoots".into(),
-        brake: Brake {
-            suspend,
+        hold: PolicyHold {
+            suspended,
             dry_run: mode == Mode::DryRun,
-            ..Brake::default()
+            ..PolicyHold::default()
         },
         settings: Ok(bounds.settings(mode)),
         outranked: vec![],
@@ -31,7 +31,7 @@ pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> Clust
     let eligibility = match life {
         Life::Gone => {
             let responsible = selected.or(former);
-            return ClusterObject::Gone(responsible.map(|it| it.brake).unwrap_or_default());
+            return ClusterObject::Gone(responsible.map(|it| it.hold).unwrap_or_default());
         }
         Life::Probed => Eligibility::Probed,
         Life::NoWorkers => Eligibility::Skipped(Skip::NoWorkers),

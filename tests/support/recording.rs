@@ -36,7 +36,7 @@ use super::{Call, seed::REVIEWS, selector::decode};
 /// The test binaries that are recorded.
 const RECORDED: [&str; 7] = [
     "health_writer",
-    "prober_brake",
+    "prober_holds",
     "prober_fleet",
     "prober_flows",
     "prober_letting_go",

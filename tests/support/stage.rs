@@ -5,7 +5,7 @@ use std::time::Duration;
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
     checks::Trigger,
-    cluster::{Assignment, Brake, Eligibility, Selected, Settings, Template},
+    cluster::{Assignment, Eligibility, PolicyHold, Selected, Settings, Template},
     prober::{
         debts::Problem,
         machine::{CheckResults, ClusterMachine, Input, Leases, Server},
@@ -214,7 +214,7 @@ pub fn new_guard(
     reach: &ScaleContext,
     known: Option<&ClusterHealthStatus>,
 ) -> Protector {
-    let gone = ClusterObject::Gone(Brake::default());
+    let gone = ClusterObject::Gone(PolicyHold::default());
     let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
     Protector::new(cluster.into(), reach.clone(), machine, known)
 }
@@ -241,7 +241,7 @@ fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'stat
 fn policy(settings: &Settings) -> Selected {
     Selected {
         policy: settings.policy.clone(),
-        brake: Brake::default(),
+        hold: PolicyHold::default(),
         settings: Ok(settings.clone().into()),
         outranked: vec![],
     }

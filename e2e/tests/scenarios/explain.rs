@@ -275,7 +275,10 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
     for (name, count) in DEPENDENTS.into_iter().zip(COUNTS) {
         shoot.dependent(name).is_ready(count).await?;
     }
-    ensure!(!policy.get().await?.spec.suspend, "the brake is still on");
+    ensure!(
+        !policy.get().await?.spec.suspend,
+        "the policy is still suspended"
+    );
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Policies that change while they protect: mode, brake, rank, dependents, access.
+//! Policies that change while they protect: mode, suspension, rank, dependents, access.
 
 use super::{
     Scenario,

@@ -14,13 +14,13 @@ fn key(policy: &str, check: &str) -> Key {
 }
 
 /// What becomes of a Trigger, in short: `-` it is acted on.
-fn short(hold: Option<Hold>) -> &'static str {
+fn short(hold: Option<TriggerHold>) -> &'static str {
     match hold {
         None => "-",
-        Some(Hold::Widespread { until: None, .. }) => "widespread",
-        Some(Hold::Widespread { until: Some(_), .. }) => "lingers",
-        Some(Hold::Early { .. }) => "early",
-        Some(Hold::Unanswered) => "unanswered",
+        Some(TriggerHold::Widespread { until: None, .. }) => "widespread",
+        Some(TriggerHold::Widespread { until: Some(_), .. }) => "lingers",
+        Some(TriggerHold::Early { .. }) => "early",
+        Some(TriggerHold::Unanswered) => "unanswered",
     }
 }
 

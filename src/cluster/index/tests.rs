@@ -317,7 +317,7 @@ fn a_policy_without_a_mode_keeps_its_clusters_and_says_so() {
     assert_eq!(view.selected.len(), 2);
     assert!(view.policy.problems()[0].starts_with("spec.mode: "));
     let selected = index.assignment("a").unwrap().selected.as_ref().unwrap();
-    assert!(selected.brake.stops());
+    assert!(selected.hold.stops());
     // Which dependents may be marked is known; by these settings none is written.
     let settings = selected.settings.as_ref().unwrap();
     assert_eq!(settings.dependents.len(), 1);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::ClusterHealthStatus,
-    cluster::{Assignment, Brake, Index},
+    cluster::{Assignment, Index, PolicyHold},
     prober::{
         cluster::{ClusterLoop, LoopContext},
         recall,
@@ -55,16 +55,16 @@ impl Loop {
     /// to the presence until it has reported, so that no report by what was before can follow and
     /// restore the record.
     fn tell_gone(&self, name: &Arc<str>, index: &Index, reporter: &Reporter) {
-        let brake = brake(index, self.former.as_deref());
-        self.presence.send_replace(ClusterObject::Gone(brake));
+        let hold = hold_of(index, self.former.as_deref());
+        self.presence.send_replace(ClusterObject::Gone(hold));
         reporter.cluster_gone(name);
     }
 }
 
 /// What this policy holds back.
-fn brake(index: &Index, policy: Option<&str>) -> Brake {
+fn hold_of(index: &Index, policy: Option<&str>) -> PolicyHold {
     let view = policy.and_then(|policy| index.policy_view(policy));
-    view.map(|view| view.policy.brake).unwrap_or_default()
+    view.map(|view| view.policy.hold).unwrap_or_default()
 }
 
 /// The policy that is responsible for a cluster.
@@ -122,11 +122,11 @@ impl Loops {
     }
 
     /// Updates what the policies hold back for Clusters that are gone.
-    pub(super) fn brake_gone(&self, index: &Index) {
+    pub(super) fn update_gone(&self, index: &Index) {
         for running in self.running.values() {
             if let Some(policy) = &running.former {
-                let brake = brake(index, Some(policy));
-                running.presence.send_replace(ClusterObject::Gone(brake));
+                let hold = hold_of(index, Some(policy));
+                running.presence.send_replace(ClusterObject::Gone(hold));
             }
         }
     }
@@ -148,7 +148,7 @@ impl Loops {
         let former = policy.filter(|_| assignment.is_none()).map(Arc::from);
         let presence = match assignment {
             Some(assignment) => ClusterObject::There(Box::new(assignment)),
-            None => ClusterObject::Gone(brake(index, former.as_deref())),
+            None => ClusterObject::Gone(hold_of(index, former.as_deref())),
         };
         let (sender, receiver) = watch::channel(presence);
         let (name_of, shared) = (name.clone(), self.shared.clone());
@@ -244,7 +244,7 @@ mod tests {
             .id();
         for _ in 0..200 {
             let (reporter, mut told) = Reporter::tapped(&name);
-            let (sender, presence) = watch::channel(ClusterObject::Gone(Brake::default()));
+            let (sender, presence) = watch::channel(ClusterObject::Gone(PolicyHold::default()));
             let running = Loop {
                 task: id,
                 presence: sender,

@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use crate::{
     api::{MODE_MESSAGE, Mode},
-    cluster::{Assignment, Brake, Decision, Eligibility, Selected, Settings, SettingsError, Skip},
+    cluster::{
+        Assignment, Decision, Eligibility, PolicyHold, Selected, Settings, SettingsError, Skip,
+    },
     prober::finding::Finding,
     prober::plan::Aim,
 };
@@ -53,7 +55,7 @@ pub enum ClusterObject {
     /// There is.
     There(Box<Assignment>),
     /// It is gone; and what the policy holds back that was responsible for it last.
-    Gone(Brake),
+    Gone(PolicyHold),
 }
 
 /// What is known of a cluster beside its objects.
@@ -72,8 +74,8 @@ pub struct Known<'a> {
 
 impl Known<'_> {
     /// What is held back where a policy holds this back.
-    fn brake(&self, policy: Brake) -> Brake {
-        Brake {
+    fn hold(&self, policy: PolicyHold) -> PolicyHold {
+        PolicyHold {
             dry_run: policy.dry_run || self.dry_run,
             ..policy
         }
@@ -93,25 +95,25 @@ impl Treatment {
     pub fn new(presence: &ClusterObject, known: Known<'_>) -> Self {
         let assignment = match presence {
             ClusterObject::There(assignment) => assignment,
-            ClusterObject::Gone(brake) => return Self::gone(known.brake(*brake), known),
+            ClusterObject::Gone(hold) => return Self::gone(known.hold(*hold), known),
         };
         let stopped_by = |selected: &Selected| Self::at_rest(stopped(selected), MARKS_STAY, known);
         match (assignment.decision(), &assignment.selected) {
             // Whatever the Shoot is like, it is not to be probed.
-            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.brake.stops() => {
+            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.hold.stops() => {
                 stopped_by(selected)
             }
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
-                let brake = known.brake(selected.brake);
+                let hold = known.hold(selected.hold);
                 // Former settings can tell whether the API server answers, but not judge the leases.
                 let last = known
                     .last
                     .filter(|_| matches!(skip, Skip::Hibernated { .. }));
-                Self::skipped(skip, brake, settings.or(last), known)
+                Self::skipped(skip, hold, settings.or(last), known)
             }
-            (_, Some(selected)) if selected.brake.stops() => stopped_by(selected),
-            (Decision::Invalid(error), Some(selected)) if selected.brake.unreadable => {
+            (_, Some(selected)) if selected.hold.stops() => stopped_by(selected),
+            (Decision::Invalid(error), Some(selected)) if selected.hold.undecodable => {
                 Self::at_rest(invalid(error), UNREADABLE, known)
             }
             (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
@@ -143,12 +145,12 @@ impl Treatment {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    fn gone(brake: Brake, known: Known<'_>) -> Self {
+    fn gone(hold: PolicyHold, known: Known<'_>) -> Self {
         let finding = || Finding::Skipped {
             reason: "Gone",
             message: "the Cluster is gone".to_owned(),
         };
-        match held(brake) {
+        match held(hold) {
             _ if !known.engaged && known.looked_at => Self::Done,
             // What may be marked and is not known to be is not waited for.
             Some(_) if !known.engaged => Self::Done,
@@ -159,16 +161,16 @@ impl Treatment {
 
     fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {
         let former = assignment.former.as_ref();
-        let brake = former.map(|former| former.brake).unwrap_or_default();
-        let brake = known.brake(brake);
+        let hold = former.map(|former| former.hold).unwrap_or_default();
+        let hold = known.hold(hold);
         let settings = match former.map(|former| &former.settings) {
             Some(Ok(settings)) => Ok(settings.clone()),
             // By the last ones it would act, which the policy may not want any more.
-            Some(Err(error)) if brake.unreadable => Err(invalid(error)),
+            Some(Err(error)) if hold.undecodable => Err(invalid(error)),
             // Its last valid settings are as good as those of one that is gone.
             Some(Err(SettingsError::Policy { .. })) | None => known
                 .last
-                .map(|last| with_brake(last, brake))
+                .map(|last| with_mode(last, hold))
                 .ok_or_else(|| match former.map(|former| &former.settings) {
                     Some(Err(error)) => invalid(error),
                     _ => unselected(
@@ -180,22 +182,22 @@ impl Treatment {
             Some(Err(error)) => Err(invalid(error)),
         };
         if let Eligibility::Skipped(skip) = &assignment.eligibility {
-            return Self::skipped(skip, brake, settings.as_ref().ok(), known);
+            return Self::skipped(skip, hold, settings.as_ref().ok(), known);
         }
         match (settings, former) {
-            (_, Some(former)) if brake.suspend => {
+            (_, Some(former)) if hold.suspended => {
                 Self::Hold(unselected(&suspended(former)), MARKS_STAY)
             }
-            (_, Some(former)) if brake.no_mode => Self::Hold(stopped(former), MARKS_STAY),
+            (_, Some(former)) if hold.no_mode => Self::Hold(stopped(former), MARKS_STAY),
             (Ok(settings), _) => Self::LetGo(settings, None),
-            (Err(finding), _) if brake.unreadable => Self::Hold(finding, UNREADABLE),
+            (Err(finding), _) if hold.undecodable => Self::Hold(finding, UNREADABLE),
             (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
         }
     }
 
     fn skipped(
         skip: &Skip,
-        brake: Brake,
+        hold: PolicyHold,
         settings: Option<&Arc<Settings>>,
         known: Known<'_>,
     ) -> Self {
@@ -206,7 +208,7 @@ impl Treatment {
         if !known.engaged && known.looked_at {
             return Self::Idle(finding);
         }
-        if let Some(why) = held(brake) {
+        if let Some(why) = held(hold) {
             return Self::at_rest(finding, why, known);
         }
         match skip {
@@ -242,23 +244,25 @@ impl Treatment {
 }
 
 /// Why nothing is written, if so.
-fn held(brake: Brake) -> Option<&'static str> {
-    match brake {
-        Brake { suspend: true, .. } => Some(SUSPENDED),
-        Brake { no_mode: true, .. } => Some(NO_MODE),
-        Brake {
-            unreadable: true, ..
+fn held(hold: PolicyHold) -> Option<&'static str> {
+    match hold {
+        PolicyHold {
+            suspended: true, ..
+        } => Some(SUSPENDED),
+        PolicyHold { no_mode: true, .. } => Some(NO_MODE),
+        PolicyHold {
+            undecodable: true, ..
         } => Some(UNREADABLE),
-        Brake { dry_run: true, .. } => Some(DRY_RUN),
+        PolicyHold { dry_run: true, .. } => Some(DRY_RUN),
         _ => None,
     }
 }
 
 /// What held back in the settings was held back by a policy that is not valid any more, or gone; and
 /// with one that is gone the hand that could lift it.
-fn with_brake(last: &Settings, brake: Brake) -> Arc<Settings> {
+fn with_mode(last: &Settings, hold: PolicyHold) -> Arc<Settings> {
     Arc::new(Settings {
-        mode: if brake.dry_run {
+        mode: if hold.dry_run {
             Mode::DryRun
         } else {
             Mode::Enforce
@@ -269,7 +273,7 @@ fn with_brake(last: &Settings, brake: Brake) -> Arc<Settings> {
 
 /// What is found of a cluster whose policy has nothing probed.
 fn stopped(policy: &Selected) -> Finding {
-    if policy.brake.suspend {
+    if policy.hold.suspended {
         return Finding::Skipped {
             reason: "Suspended",
             message: suspended(policy),

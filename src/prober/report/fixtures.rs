@@ -21,7 +21,7 @@ use crate::{
         self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
         DependentRef, DependentStatus, Mode, ProbePolicyStatus, Protection,
     },
-    cluster::Brake,
+    cluster::PolicyHold,
     observer::{NodeCounts, View},
     prober::{debts::Problem, verdict::Assessment},
     status::{
@@ -150,7 +150,7 @@ pub(super) fn selecting(names: &[&str]) -> PolicyReport {
         name: "shoots".into(),
         uid: "uid".into(),
         deleting: false,
-        brake: Brake::default(),
+        hold: PolicyHold::default(),
         held: false,
         generation: 1,
         problems: vec![],

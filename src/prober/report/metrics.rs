@@ -168,8 +168,8 @@ fn state_of(report: &PolicyReport) -> &'static str {
     match report {
         it if it.deleting => "deleting",
         it if !it.problems.is_empty() => "invalid",
-        it if it.brake.suspend => "suspended",
-        it if it.brake.dry_run => "dry_run",
+        it if it.hold.suspended => "suspended",
+        it if it.hold.dry_run => "dry_run",
         _ => "enforcing",
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::{ClusterCounts, MAX_PROTECTED_NAMES, ProbePolicyStatus, Protection},
-    cluster::Brake,
+    cluster::PolicyHold,
     status::{
         conditions::{
             self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
@@ -50,7 +50,7 @@ pub struct PolicyReport {
     /// Whether its deletion has been asked for.
     pub deleting: bool,
     /// What it holds back, so that nothing is restored.
-    pub brake: Brake,
+    pub hold: PolicyHold,
     /// Whether it carries [`FINALIZER`](crate::api::FINALIZER).
     pub held: bool,
     /// The generation that this is about.
@@ -125,9 +125,9 @@ pub(super) fn status<'a>(
         true => deleting(policy, &tally),
         false => ready(report, &tally, before),
     };
-    wanted.push(protecting(report.brake, &tally));
+    wanted.push(protecting(report.hold, &tally));
     wanted.push(degraded(
-        report.brake,
+        report.hold,
         &tally,
         policy.more.lacking.as_deref(),
     ));
@@ -240,7 +240,7 @@ fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Condition
          clusterhealth <cluster> -o yaml lists them with their replicas",
         tally.awaited.len(),
         examples(&tally.awaited),
-        restored(policy.report.brake)
+        restored(policy.report.hold)
     );
     vec![
         condition(READY, false, DELETING, &*message),
@@ -249,13 +249,13 @@ fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Condition
 }
 
 /// When the clusters are restored that are not let go yet.
-fn restored(brake: Brake) -> &'static str {
-    match (brake.suspend, brake.dry_run) {
-        _ if brake.unreadable => {
+fn restored(hold: PolicyHold) -> &'static str {
+    match (hold.suspended, hold.dry_run) {
+        _ if hold.undecodable => {
             "none is restored while the policy cannot be read: correct it, or have an operator of the \
              version run that can"
         }
-        _ if brake.no_mode => {
+        _ if hold.no_mode => {
             "none is restored while the policy has no mode: set spec.mode to Enforce, and spec.suspend to \
              false"
         }
@@ -286,7 +286,7 @@ fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Cond
             condition(READY, false, "Invalid", &*problems),
             condition(STALLED, true, "Invalid", problems),
         ]
-    } else if policy.brake.suspend {
+    } else if policy.hold.suspended {
         let message = "the policy is suspended: no cluster is probed and no dependent is written to; \
                        set spec.suspend to false to have it go on";
         vec![condition(READY, true, SUSPENDED, message)]
@@ -308,7 +308,7 @@ fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Cond
         if new > 0 {
             let _ = write!(message, "; {new} are new, and their first verdict is due");
         }
-        if !policy.brake.dry_run {
+        if !policy.hold.dry_run {
             return vec![condition(READY, true, "Probing", message)];
         }
         let message =
@@ -317,7 +317,7 @@ fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Cond
     }
 }
 
-fn protecting(brake: Brake, tally: &Tally) -> Condition {
+fn protecting(hold: PolicyHold, tally: &Tally) -> Condition {
     if tally.protected.is_empty() {
         return condition(PROTECTING, false, "NoOutage", "");
     }
@@ -330,8 +330,8 @@ fn protecting(brake: Brake, tally: &Tally) -> Condition {
             examples(&tally.kept)
         );
     }
-    if !tally.kept.is_empty() || brake != Brake::default() {
-        let _ = write!(message, "; {}", restored(brake));
+    if !tally.kept.is_empty() || hold != PolicyHold::default() {
+        let _ = write!(message, "; {}", restored(hold));
     }
     condition(PROTECTING, true, "Outage", message)
 }
@@ -340,15 +340,15 @@ fn protecting(brake: Brake, tally: &Tally) -> Condition {
 /// without its controllers for too long, then those that stay so since the policy holds back, then one
 /// whose dependents are not where they should be, then what could not be protected if it had to be:
 /// all of them, or one.
-fn degraded(brake: Brake, tally: &Tally, lacking: Option<&str>) -> Condition {
+fn degraded(hold: PolicyHold, tally: &Tally, lacking: Option<&str>) -> Condition {
     let mut parts = vec![];
     let names = examples(&tally.overdue);
     if let many @ 1.. = tally.overdue.len() {
         let message = format!("{many} clusters have been protected for too long: {names}");
         parts.push(("ProtectedTooLong", message));
     }
-    if !tally.protected.is_empty() && brake != Brake::default() {
-        let (protected, restored) = (tally.protected.len(), restored(brake));
+    if !tally.protected.is_empty() && hold != PolicyHold::default() {
+        let (protected, restored) = (tally.protected.len(), restored(hold));
         let message = format!("{protected} clusters stay protected: {restored}");
         parts.push(("NotRestored", message));
     }

@@ -88,7 +88,7 @@ impl Event {
             Self::Hibernate { shoot } => Self::Wake { shoot },
             Self::Remove { shoot } => Self::Create { shoot },
             Self::Ignore { shoot, dependent } => Self::Heed { shoot, dependent },
-            Self::Policy(Edit::Brake(_)) => Self::Policy(Edit::Release),
+            Self::Policy(Edit::Hold(_)) => Self::Policy(Edit::Release),
             Self::Hurt(Hurt::Freeze(_), _) => Self::Thaw,
             _ => return None,
         })
@@ -97,7 +97,7 @@ impl Event {
     /// Its kind, for the table.
     pub(crate) fn kind(&self) -> String {
         match self {
-            Self::Policy(Edit::Brake(brake)) => format!("policy: {brake:?}"),
+            Self::Policy(Edit::Hold(hold)) => format!("policy: {hold:?}"),
             Self::Policy(edit) => {
                 let edit = format!("{edit:?}");
                 format!("policy: {}", edit.split('(').next().unwrap_or_default())
@@ -115,7 +115,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Brake;
+    use crate::policy::Hold;
 
     #[test]
     fn a_kind_is_told_without_whom_it_is_done_to() {
@@ -124,7 +124,7 @@ mod tests {
             (Event::Cut { shoot: 1, nodes: 2 }, "Cut"),
             (Event::Kill { shoot: 1, how }, "API server of a shoot Drips"),
             (Event::Policy(Edit::Interval(3)), "policy: Interval"),
-            (Event::Policy(Edit::Brake(Brake::Half)), "policy: Half"),
+            (Event::Policy(Edit::Hold(Hold::Half)), "policy: Half"),
             (Event::Policy(Edit::Release), "policy: Release"),
             (
                 Event::Hurt(Hurt::Freeze(4), Role::Leader),

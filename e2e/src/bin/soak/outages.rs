@@ -157,7 +157,7 @@ mod tests {
     use crate::{
         event::{Event, Hurt, Role},
         plan::{Size, plan},
-        policy::{Brake, Edit, Policy},
+        policy::{Edit, Hold, Policy},
     };
     use dependency_watchdog_e2e::farm::Death;
 
@@ -245,7 +245,7 @@ mod tests {
         let how = Death::Drips;
         let leader = |hurt| Event::Hurt(hurt, Role::Leader);
         let follower = |hurt| Event::Hurt(hurt, Role::Follower);
-        let brake = |brake| Event::Policy(Edit::Brake(brake));
+        let hold = |hold| Event::Policy(Edit::Hold(hold));
         for (begin, excused) in [
             (Event::Kill { shoot: 1, how }, Some((42, "dead"))),
             (Event::Kill { shoot: 2, how }, None),
@@ -254,9 +254,9 @@ mod tests {
             (Event::Remove { shoot: 2 }, None),
             (Event::Rotate { shoot: 1 }, Some((22, "token"))),
             (Event::Rotate { shoot: 2 }, None),
-            (brake(Brake::DryRun), Some((12, "held back"))),
-            (brake(Brake::Suspended), Some((12, "held back"))),
-            (brake(Brake::Half), Some((12, "held back"))),
+            (hold(Hold::DryRun), Some((12, "held back"))),
+            (hold(Hold::Suspended), Some((12, "held back"))),
+            (hold(Hold::Half), Some((12, "held back"))),
             (Event::Policy(Edit::Interval(3)), None),
             (Event::Policy(Edit::Timeout(10)), None),
             (Event::RestartSeed, Some((5, "seed"))),
@@ -289,10 +289,10 @@ mod tests {
 
     #[test]
     fn who_is_not_held_back_or_was_before_is_not_excused() {
-        let half = Event::Policy(Edit::Brake(Brake::Half));
+        let half = Event::Policy(Edit::Hold(Hold::Half));
         let mut truth = with(160, &[(20, half), (22, Event::Policy(Edit::Release))]);
         assert_eq!(outages(&truth, &[]).broken.len(), 1);
-        let half = Event::Policy(Edit::Brake(Brake::Half));
+        let half = Event::Policy(Edit::Hold(Hold::Half));
         truth.happened(&half, after(200), after(201));
         for shoot in [2, 3] {
             truth.happened(&Event::Cut { shoot, nodes: 10 }, after(300), after(301));

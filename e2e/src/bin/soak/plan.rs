@@ -3,7 +3,7 @@
 use crate::{
     deck::Deck,
     event::{Event, Hurt, Role},
-    policy::{Brake, Edit},
+    policy::{Edit, Hold},
 };
 use dependency_watchdog_e2e::{DEPENDENTS, farm::Death};
 use fastrand::Rng;
@@ -90,9 +90,9 @@ const EDITS: [Edit; 8] = [
     Edit::Grace(20),
     Edit::Grace(26),
     Edit::Timeout(10),
-    Edit::Brake(Brake::DryRun),
-    Edit::Brake(Brake::Suspended),
-    Edit::Brake(Brake::Half),
+    Edit::Hold(Hold::DryRun),
+    Edit::Hold(Hold::Suspended),
+    Edit::Hold(Hold::Half),
 ];
 const ROUGH: [(Hurt, Role); 8] = [
     (Hurt::Kill, Role::Leader),

@@ -14,12 +14,12 @@ pub(crate) struct Policy {
     /// Seconds for which a level waits for the one before.
     pub(crate) timeout: u64,
     /// What holds it back, if anything does.
-    pub(crate) brake: Option<Brake>,
+    pub(crate) hold: Option<Hold>,
 }
 
 /// The ways in which people hold a policy back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Brake {
+pub(crate) enum Hold {
     /// `mode: DryRun`.
     DryRun,
     /// `suspend: true`.
@@ -34,15 +34,15 @@ pub(crate) enum Edit {
     Interval(u64),
     Grace(u64),
     Timeout(u64),
-    Brake(Brake),
-    /// The brake is let go.
+    Hold(Hold),
+    /// The hold is lifted.
     Release,
 }
 
 /// The label of Clusters by which half of them are selected, and its values.
 pub(crate) const HALF: &str = "soak-half";
 
-/// The half that a shoot is in; a policy with [`Brake::Half`] selects `even`.
+/// The half that a shoot is in; a policy with [`Hold::Half`] selects `even`.
 pub(crate) fn half(shoot: usize) -> &'static str {
     if shoot.is_multiple_of(2) {
         "even"
@@ -57,7 +57,7 @@ impl Policy {
         interval: 5,
         grace: 20,
         timeout: 30,
-        brake: None,
+        hold: None,
     };
 
     /// As it is after this change.
@@ -66,21 +66,18 @@ impl Policy {
             Edit::Interval(interval) => Self { interval, ..self },
             Edit::Grace(grace) => Self { grace, ..self },
             Edit::Timeout(timeout) => Self { timeout, ..self },
-            Edit::Brake(brake) => Self {
-                brake: Some(brake),
+            Edit::Hold(hold) => Self {
+                hold: Some(hold),
                 ..self
             },
-            Edit::Release => Self {
-                brake: None,
-                ..self
-            },
+            Edit::Release => Self { hold: None, ..self },
         }
     }
 
     /// The fields of its spec that differ from the documented one.
     pub(crate) fn spec(self) -> Value {
-        let selector = match self.brake {
-            Some(Brake::Half) => json!({"matchLabels": {HALF: half(0)}}),
+        let selector = match self.hold {
+            Some(Hold::Half) => json!({"matchLabels": {HALF: half(0)}}),
             _ => json!({"matchLabels": null}),
         };
         let level = |level: u32| json!({"level": level, "timeout": format!("{}s", self.timeout)});
@@ -94,8 +91,8 @@ impl Policy {
         };
         json!({
             "clusterSelector": selector,
-            "mode": if self.brake == Some(Brake::DryRun) { "DryRun" } else { "Enforce" },
-            "suspend": self.brake == Some(Brake::Suspended),
+            "mode": if self.hold == Some(Hold::DryRun) { "DryRun" } else { "Enforce" },
+            "suspend": self.hold == Some(Hold::Suspended),
             "probeInterval": format!("{}s", self.interval),
             "kcmNodeMonitorGraceDuration": format!("{}s", self.grace),
             "initialDelay": "0s",
@@ -110,12 +107,12 @@ impl Policy {
 
     /// Whether it writes to dependents at all.
     pub(crate) fn acts(self) -> bool {
-        !matches!(self.brake, Some(Brake::DryRun | Brake::Suspended))
+        !matches!(self.hold, Some(Hold::DryRun | Hold::Suspended))
     }
 
     /// Whether it scales this shoot down in an outage.
     pub(crate) fn protects(self, shoot: usize) -> bool {
-        self.acts() && (self.brake != Some(Brake::Half) || half(shoot) == half(0))
+        self.acts() && (self.hold != Some(Hold::Half) || half(shoot) == half(0))
     }
 
     /// The age at which a lease is expired whose kubelet renews so often: three quarters of the
@@ -132,14 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_brake_holds_back_what_it_says() {
-        let with = |brake| Policy::FIRST.edited(Edit::Brake(brake));
+    fn a_hold_holds_back_what_it_says() {
+        let with = |hold| Policy::FIRST.edited(Edit::Hold(hold));
         for (policy, acts, even, odd) in [
             (Policy::FIRST, true, true, true),
-            (with(Brake::DryRun), false, false, false),
-            (with(Brake::Suspended), false, false, false),
-            (with(Brake::Half), true, true, false),
-            (with(Brake::Half).edited(Edit::Release), true, true, true),
+            (with(Hold::DryRun), false, false, false),
+            (with(Hold::Suspended), false, false, false),
+            (with(Hold::Half), true, true, false),
+            (with(Hold::Half).edited(Edit::Release), true, true, true),
         ] {
             let does = (policy.acts(), policy.protects(2), policy.protects(3));
             assert_eq!(does, (acts, even, odd), "{policy:?}");

@@ -85,7 +85,7 @@ fn step(before: &Version, now: &Version, truth: &Truth) -> Option<&'static str> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Brake, Edit, Policy};
+    use crate::policy::{Edit, Hold, Policy};
     use dependency_watchdog_e2e::farm::Micros;
     use std::time::Duration;
 
@@ -103,7 +103,7 @@ mod tests {
         for shoot in 0..2 {
             truth.cut(shoot, 10, START + 450 * SECOND);
         }
-        let held = Policy::FIRST.edited(Edit::Brake(Brake::Suspended));
+        let held = Policy::FIRST.edited(Edit::Hold(Hold::Suspended));
         truth.policy(START + 499 * SECOND, START + 500 * SECOND, held);
         truth.count(0, "a", 3);
         truth.count(0, "a", 5);

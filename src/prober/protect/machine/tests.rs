@@ -3,7 +3,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::*;
 use crate::{
     api::{ClusterHealthStatus, Restore},
-    cluster::{Assignment, Brake, Deletion, Eligibility, Selected, SettingsError, Skip},
+    cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip},
     prober::{
         fixtures::dependent,
         flow::What,
@@ -27,7 +27,7 @@ fn deleting() -> ClusterObject {
         eligibility: Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
         selected: Some(Selected {
             policy: policy.clone(),
-            brake: Brake::default(),
+            hold: PolicyHold::default(),
             settings: Err(SettingsError::Policy { policy, problems }),
             outranked: vec![],
         }),

@@ -31,45 +31,45 @@ fn settings(policy: &str) -> Settings {
     }
 }
 
-const FREE: Brake = Brake {
-    suspend: false,
+const FREE: PolicyHold = PolicyHold {
+    suspended: false,
     no_mode: false,
     dry_run: false,
-    unreadable: false,
+    undecodable: false,
 };
-const SUSPEND: Brake = Brake {
-    suspend: true,
+const SUSPEND: PolicyHold = PolicyHold {
+    suspended: true,
     ..FREE
 };
-const NO_MODE: Brake = Brake {
+const NO_MODE: PolicyHold = PolicyHold {
     no_mode: true,
     ..FREE
 };
-const DRY: Brake = Brake {
+const DRY: PolicyHold = PolicyHold {
     dry_run: true,
     ..FREE
 };
-const UNREAD: Brake = Brake {
-    unreadable: true,
+const UNREAD: PolicyHold = PolicyHold {
+    undecodable: true,
     ..FREE
 };
 
-fn policy(brake: Brake, settings: Result<Settings, SettingsError>) -> Option<Selected> {
-    let mode = if brake.dry_run {
+fn policy(hold: PolicyHold, settings: Result<Settings, SettingsError>) -> Option<Selected> {
+    let mode = if hold.dry_run {
         Mode::DryRun
     } else {
         Mode::Enforce
     };
     Some(Selected {
         policy: "shoots".into(),
-        brake,
+        hold,
         settings: settings.map(|settings| Arc::new(Settings { mode, ..settings })),
         outranked: vec![],
     })
 }
 
-fn valid(brake: Brake) -> Option<Selected> {
-    policy(brake, Ok(settings("shoots")))
+fn valid(hold: PolicyHold) -> Option<Selected> {
+    policy(hold, Ok(settings("shoots")))
 }
 
 fn assignment(
@@ -144,7 +144,7 @@ fn not_valid() -> SettingsError {
     ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
 )]
 #[case::suspended_without_a_mode(
-    valid(Brake { suspend: true, ..NO_MODE }),
+    valid(PolicyHold { suspended: true, ..NO_MODE }),
     ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
 )]
 #[case::no_mode(
@@ -208,7 +208,7 @@ fn a_cluster_says_what_its_policy_lacks() {
 #[test]
 fn a_suspended_policy_says_so_of_a_shoot_that_cannot_be_read() {
     let unreadable = || Eligibility::Skipped(Skip::Unreadable(Unreadable::new("no map")));
-    for (brake, known, expected) in [
+    for (hold, known, expected) in [
         (SUSPEND, NOTHING_OWED, "idle, Suspended"),
         (NO_MODE, NOTHING_OWED, "idle, PolicyInvalid"),
         (FREE, NOTHING_OWED, "idle, Unreadable"),
@@ -218,7 +218,7 @@ fn a_suspended_policy_says_so_of_a_shoot_that_cannot_be_read() {
             "hold, Suspended: marks stay until the policy goes on",
         ),
     ] {
-        let presence = ClusterObject::There(Box::new(assignment(valid(brake), None, unreadable())));
+        let presence = ClusterObject::There(Box::new(assignment(valid(hold), None, unreadable())));
         assert_eq!(brief(&Treatment::new(&presence, known)), expected);
     }
 }
@@ -291,9 +291,9 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     }
     let held = |why: &str| format!("hold, {reason}: {why}");
     for mistake in [None, Some(bad_grace())] {
-        let of = |brake, known| {
+        let of = |hold, known| {
             let settings = mistake.clone().map_or_else(|| Ok(settings("shoots")), Err);
-            of(policy(brake, settings), known)
+            of(policy(hold, settings), known)
         };
         assert_eq!(of(SUSPEND, OWING), held("the policy is suspended"));
         assert_eq!(of(NO_MODE, OWING), held("the policy has no mode"));
@@ -486,12 +486,12 @@ fn a_dry_run_holds_back_without_a_policy(
 #[case(SUSPEND, NOTHING_OWED, "forget")]
 #[case(DRY, OWING, "hold, Gone: the mode is DryRun")]
 fn a_cluster_that_is_gone_leaves_no_marks(
-    #[case] brake: Brake,
+    #[case] hold: PolicyHold,
     #[case] known: Known<'_>,
     #[case] expected: &str,
 ) {
     assert_eq!(
-        brief(&Treatment::new(&ClusterObject::Gone(brake), known)),
+        brief(&Treatment::new(&ClusterObject::Gone(hold), known)),
         expected
     );
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     api::DependentStatus,
-    cluster::Brake,
+    cluster::PolicyHold,
     prober::verdict::{Doubt, Verdict},
     status::conditions::DEGRADED,
 };
@@ -204,7 +204,7 @@ fn said(ready: &str) -> ProbePolicyStatus {
 #[case::only_one("True Probing", vec![skipped("Hibernated"), pending()], "True Probing")]
 #[case::beside_doubt("True Probing", vec![doubtful(), pending()], "True Probing")]
 #[case::after_doubt("True Probing", vec![doubtful(), doubtful()], "False NothingJudged")]
-#[case::after_a_brake("True Suspended", vec![pending(), pending()], "True Probing")]
+#[case::after_a_hold("True Suspended", vec![pending(), pending()], "True Probing")]
 #[case::none_judged("False NothingJudged", vec![doubtful(), pending()], "False NothingJudged")]
 #[case::none_was_judged("False NothingJudged", vec![skipped("Hibernated"), pending()], "False Reconciling")]
 #[case::one_is_again("False NothingJudged", vec![healthy(), pending()], "True Probing")]
@@ -232,18 +232,18 @@ fn new_clusters_are_counted_in_words() {
 #[rstest]
 #[case::suspended(SUSPENDED, vec![skipped("Hibernated")], "True Suspended")]
 #[case::just_suspended(SUSPENDED, vec![pending(), doubtful()], "True Suspended")]
-#[case::suspended_in_dry_run(Brake { dry_run: true, ..SUSPENDED }, vec![skipped("Hibernated")], "True Suspended")]
+#[case::suspended_in_dry_run(PolicyHold { dry_run: true, ..SUSPENDED }, vec![skipped("Hibernated")], "True Suspended")]
 #[case::dry_run(DRY_RUN, vec![healthy()], "True DryRun")]
 #[case::dry_run_of_nothing(DRY_RUN, vec![], "True DryRun")]
 #[case::dry_run_begins(DRY_RUN, vec![pending()], "False Reconciling")]
 #[case::dry_run_sees_nothing(DRY_RUN, vec![doubtful()], "False NothingJudged")]
 fn a_policy_that_is_held_back_is_ready_and_says_so(
-    #[case] brake: Brake,
+    #[case] hold: PolicyHold,
     #[case] reports: Vec<ClusterReport>,
     #[case] expected: &str,
 ) {
     let policy = PolicyReport {
-        brake,
+        hold,
         ..policy(reports.len())
     };
     let status = written(&policy, reports);
@@ -265,8 +265,8 @@ fn a_policy_that_is_held_back_is_ready_and_says_so(
 #[case::no_mode(NO_MODE)]
 #[case::dry_run(DRY_RUN)]
 #[case::unreadable(UNREADABLE)]
-fn what_stays_protected_since_a_policy_is_held_back_is_amiss(#[case] brake: Brake) {
-    let policy = PolicyReport { brake, ..policy(2) };
+fn what_stays_protected_since_a_policy_is_held_back_is_amiss(#[case] hold: PolicyHold) {
+    let policy = PolicyReport { hold, ..policy(2) };
     let status = written(&policy, vec![healthy(), protected()]);
     let degraded = condition(&status, DEGRADED).unwrap();
     assert_eq!(
@@ -414,44 +414,44 @@ fn what_is_not_selected_any_more_is_still_protected() {
     assert_eq!(condition(&status, READY).unwrap().status, "True");
 }
 
-const SUSPENDED: Brake = Brake {
-    suspend: true,
+const SUSPENDED: PolicyHold = PolicyHold {
+    suspended: true,
     no_mode: false,
     dry_run: false,
-    unreadable: false,
+    undecodable: false,
 };
-const NO_MODE: Brake = Brake {
-    suspend: false,
+const NO_MODE: PolicyHold = PolicyHold {
+    suspended: false,
     no_mode: true,
     ..SUSPENDED
 };
-const DRY_RUN: Brake = Brake {
-    suspend: false,
+const DRY_RUN: PolicyHold = PolicyHold {
+    suspended: false,
     dry_run: true,
     ..SUSPENDED
 };
-const UNREADABLE: Brake = Brake {
-    suspend: false,
-    unreadable: true,
+const UNREADABLE: PolicyHold = PolicyHold {
+    suspended: false,
+    undecodable: true,
     ..SUSPENDED
 };
 
 #[rstest]
-#[case::nothing(Brake::default(), "each is restored when its leases are fresh")]
+#[case::nothing(PolicyHold::default(), "each is restored when its leases are fresh")]
 #[case::suspended(SUSPENDED, "set spec.suspend to false")]
 #[case::no_mode(NO_MODE, "while the policy has no mode: set spec.mode to Enforce")]
 #[case::dry_run(DRY_RUN, "set spec.mode to Enforce")]
 #[case::both(
-    Brake { dry_run: true, ..SUSPENDED },
+    PolicyHold { dry_run: true, ..SUSPENDED },
     "set spec.suspend to false and spec.mode to Enforce"
 )]
 #[case::unreadable(UNREADABLE, "while the policy cannot be read")]
 fn a_policy_says_what_keeps_clusters_from_being_restored(
-    #[case] brake: Brake,
+    #[case] hold: PolicyHold,
     #[case] expected: &str,
 ) {
     let kept = PolicyReport {
-        brake,
+        hold,
         held: true,
         ..keeping(&["a"])
     };
@@ -464,7 +464,7 @@ fn a_policy_says_what_keeps_clusters_from_being_restored(
         let message = &condition(&status, kind).unwrap().message;
         assert!(message.contains(expected), "{message}");
         let restored = message.contains("is restored when");
-        assert_eq!(restored, brake == Brake::default(), "{message}");
+        assert_eq!(restored, hold == PolicyHold::default(), "{message}");
     }
 }
 

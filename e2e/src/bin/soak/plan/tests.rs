@@ -80,8 +80,8 @@ fn every_kind_comes_and_processes_end_in_the_rough_legs_alone() {
         ] {
             assert!(kinds.contains(kind), "{seed}: {kind}, {kinds:?}");
         }
-        for brake in [Brake::DryRun, Brake::Suspended, Brake::Half] {
-            assert!(kinds.contains(&format!("policy: {brake:?}")), "{kinds:?}");
+        for hold in [Hold::DryRun, Hold::Suspended, Hold::Half] {
+            assert!(kinds.contains(&format!("policy: {hold:?}")), "{kinds:?}");
         }
     }
 }

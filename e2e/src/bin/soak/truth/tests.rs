@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Brake, Edit};
+use crate::policy::{Edit, Hold};
 
 const SECOND: Micros = 1_000_000;
 const START: Micros = 1_800_000_000 * SECOND;
@@ -99,10 +99,10 @@ fn whose_api_server_was_away_is_not_taken_for_silent() {
 }
 
 #[test]
-fn a_brake_holds_after_it_was_seen_and_until_it_is_let_go() {
-    for brake in [Brake::DryRun, Brake::Suspended, Brake::Half] {
+fn a_hold_lasts_after_it_was_seen_and_until_it_is_let_go() {
+    for hold in [Hold::DryRun, Hold::Suspended, Hold::Half] {
         let mut truth = truth();
-        let held = Policy::FIRST.edited(Edit::Brake(brake));
+        let held = Policy::FIRST.edited(Edit::Hold(hold));
         truth.policy(after(200), after(201), held);
         truth.policy(after(300), after(301), Policy::FIRST);
         for shoot in 0..2 {
@@ -115,14 +115,14 @@ fn a_brake_holds_after_it_was_seen_and_until_it_is_let_go() {
             (298, false),
             (300, true),
         ] {
-            assert_eq!(truth.may_be_taken(1, after(at)), free, "{brake:?} {at}");
-            let half = brake == Brake::Half;
+            assert_eq!(truth.may_be_taken(1, after(at)), free, "{hold:?} {at}");
+            let half = hold == Hold::Half;
             assert_eq!(
                 truth.may_be_taken(0, after(at)),
                 free || half,
-                "{brake:?} {at}"
+                "{hold:?} {at}"
             );
-            assert_eq!(truth.may_write(after(at)), free || half, "{brake:?} {at}");
+            assert_eq!(truth.may_write(after(at)), free || half, "{hold:?} {at}");
         }
     }
 }

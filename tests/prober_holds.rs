@@ -1,5 +1,5 @@
-//! The emergency brake and the dry run: no write to any dependent, whatever becomes of the cluster,
-//! against a scripted seed.
+//! Policies that are suspended, in DryRun or undecodable: no write to any dependent, whatever becomes
+//! of the cluster, against a scripted seed.
 
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ use support::{
 
 /// What holds a policy back: the field, its value, and the value that lets it go on. A mode of null is
 /// one that is missing, as it can be in a policy that was stored before it was required.
-fn brakes() -> [(&'static str, Value, Value); 3] {
+fn holds() -> [(&'static str, Value, Value); 3] {
     [
         ("suspend", json!(true), json!(false)),
         ("mode", json!("DryRun"), json!("Enforce")),
@@ -240,7 +240,7 @@ fn what_holds_back_is_heard_soon_whatever_became_of_the_watch() {
 
 #[test]
 fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
-    for (field, on, off) in brakes() {
+    for (field, on, off) in holds() {
         run(async move {
             let world = protected().await;
             change_policy(&world, "p", |policy| policy["spec"][field] = on.clone());
@@ -256,11 +256,11 @@ fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
     }
 }
 
-/// Also if the operator was started after the brake was put on.
+/// Also if the operator was started after the policy was suspended.
 #[test]
 fn a_policy_that_holds_back_keeps_the_marks_of_a_cluster_that_is_gone() {
     for restart in [false, true] {
-        for (field, on, _) in brakes() {
+        for (field, on, _) in holds() {
             run(async move {
                 let mut world = protected().await;
                 change_policy(&world, "p", |policy| policy["spec"][field] = on.clone());
@@ -292,32 +292,32 @@ enum When {
 #[test]
 fn a_cluster_that_is_gone_waits_until_its_policy_holds_nothing_back() {
     for when in [When::AtOnce, When::Away, When::Later] {
-        for (field, on, off) in brakes() {
+        for (field, on, off) in holds() {
             run(async move {
                 let mut world = protected().await;
-                let brake = |world: &World, to: &Value| {
+                let hold = |world: &World, to: &Value| {
                     change_policy(world, "p", |policy| policy["spec"][field] = to.clone());
                 };
                 match when {
                     When::AtOnce => {
-                        brake(&world, &on);
+                        hold(&world, &on);
                         world.seed.delete("clusters", "", "a");
                     }
                     When::Away => {
                         world.stop().await;
-                        brake(&world, &on);
+                        hold(&world, &on);
                         world.seed.delete("clusters", "", "a");
                         world.start();
                     }
                     When::Later => {
                         world.seed.delete("clusters", "", "a");
                         world.clock.pass(INTERVAL).await;
-                        brake(&world, &on);
+                        hold(&world, &on);
                     }
                 }
                 world.clock.pass(LONG * 2).await;
                 assert_kept(&world);
-                brake(&world, &off);
+                hold(&world, &off);
                 world.clock.pass(LONG).await;
                 assert_released(&world);
             });
@@ -352,7 +352,7 @@ async fn a_suspended_policy_holds_back_although_it_has_a_mistake() {
 #[test]
 fn a_policy_that_is_held_back_says_so() {
     let reasons = ["Suspended", "DryRun"];
-    for ((field, on, off), reason) in brakes().into_iter().zip(reasons) {
+    for ((field, on, off), reason) in holds().into_iter().zip(reasons) {
         run(async move {
             let world = protected().await;
             let told = |kind: &str| {
@@ -500,7 +500,7 @@ fn a_policy_that_cannot_be_decoded_holds_back_and_says_so() {
     }
 }
 
-/// Another policy is no reason to lift a brake that perhaps is on.
+/// Another policy is no reason to lift a hold that perhaps is on.
 #[test]
 fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
     for is_protected in [true, false] {
@@ -539,7 +539,7 @@ fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
 
 /// Whatever becomes of the operator, or of the cluster, meanwhile.
 #[test]
-fn another_policy_lifts_no_brake_of_one_that_cannot_be_decoded() {
+fn another_policy_lifts_no_hold_of_one_that_cannot_be_decoded() {
     let becomes: [fn(&World); 4] = [
         |_| (),
         |world| {
