@@ -4,9 +4,7 @@
 //! A slice holds up to a thousand endpoints with addresses, zones and targets. One bit of all that
 //! matters; the rest is dropped while decoding.
 
-use std::borrow::Cow;
-
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{api::discovery::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -14,8 +12,9 @@ use serde::Deserialize;
 pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
 /// What is read of an EndpointSlice.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Resource)]
 #[serde(from = "Received")]
+#[resource(inherit = "v1::EndpointSlice")]
 pub struct EndpointSlice {
     /// Name, namespace and resourceVersion.
     pub metadata: ObjectMeta,
@@ -23,35 +22,6 @@ pub struct EndpointSlice {
     pub service: Option<String>,
     /// Whether at least one of its endpoints is ready.
     pub ready: bool,
-}
-
-impl Resource for EndpointSlice {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        "EndpointSlice".into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        "discovery.k8s.io".into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        "endpointslices".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 /// An EndpointSlice as it is written. Every field may be absent or null: one odd object must not
