@@ -81,7 +81,7 @@ fn pod(news: &PodNews, looped_for: Duration) {
             )
         };
     }
-    match &news.what {
+    match &news.deed {
         PodDeed::Weeded {
             containers,
             ready_for,

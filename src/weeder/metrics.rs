@@ -8,12 +8,12 @@ use prometheus_client::{
 };
 
 use super::{
+    attempts::DeletionError,
     news::{News, Opening},
     pod::Reason,
     report::{PodDeed, WeedReport},
     scopes::PodWatch,
     state::Sizes,
-    weeds::DeletionError,
 };
 use crate::runtime::metrics::Registry;
 
@@ -235,7 +235,7 @@ impl WeederMetrics {
                 self.opened.get_or_create(&trigger(*why)).inc();
             }
             News::Closed { .. } => {}
-            News::Pod { news, .. } => match news.what {
+            News::Pod { news, .. } => match news.deed {
                 PodDeed::Weeded { .. } => {
                     self.weeded.inc();
                 }

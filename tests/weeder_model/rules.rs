@@ -6,10 +6,10 @@ use std::{
 };
 
 use dependency_watchdog::weeder::{
+    attempts::Deletion,
     news::{News, Pair},
     report::PodDeed,
     services::ServiceNames,
-    weeds::Deletion,
 };
 use tokio::time::Instant;
 
@@ -134,14 +134,14 @@ impl World {
         }
         for key in &covered {
             if !self.covered.contains(key) || again.contains(&(key.2, key.3)) {
-                self.windows.insert(*key, self.now.instant);
+                self.windows.insert(*key, self.now.mono);
             }
         }
         let policies = &self.told.policies;
         self.windows.retain(|key, opened| {
             covered.contains(key) && {
                 let policy = &policies.as_ref().expect("covered by one")[&key.0];
-                *opened + Duration::from_secs(policy.lasts) > self.now.instant
+                *opened + Duration::from_secs(policy.lasts) > self.now.mono
             }
         });
         self.covered = covered;
@@ -161,7 +161,7 @@ impl World {
                     assert!(self.opened.remove(&key(pair, &policy)), "closed twice");
                 }
                 News::Pod { news, .. } => {
-                    if let PodDeed::Weeded { .. } = news.what {
+                    if let PodDeed::Weeded { .. } = news.deed {
                         let uid: u32 = news.uid.parse().expect("a UID of the model");
                         let new = self.weeded.insert(news.uid.to_string());
                         // By us, or by somebody else while the answer to us was lost.

@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use dependency_watchdog::weeder::{
-    now::Now,
-    scopes::PodWatch,
-    services::ServiceNames,
-    state::{Sizes, State},
-    weeds::{Deletion, DeletionError},
+use dependency_watchdog::{
+    util::now::Now,
+    weeder::{
+        attempts::{Deletion, DeletionError},
+        scopes::PodWatch,
+        services::ServiceNames,
+        state::{Sizes, State},
+    },
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
@@ -101,8 +103,8 @@ impl World {
         let mut world = Self {
             state: State::default(),
             now: Now {
-                instant: Instant::now(),
-                time: Timestamp::UNIX_EPOCH,
+                mono: Instant::now(),
+                wall: Timestamp::UNIX_EPOCH,
             },
             version: 0,
             uids: 0,
@@ -208,14 +210,14 @@ impl World {
             self.answer(deletion, Answer::Honest);
         }
         self.deliver_all();
-        let until = self.now.instant + MAX_RETRY;
+        let until = self.now.mono + MAX_RETRY;
         let claimed: Vec<u32> = self
             .pods
             .values()
             .filter(|pod| pod.is_weed() && self.is_claimed(pod, until))
             .map(|pod| pod.uid)
             .collect();
-        while self.now.instant <= until {
+        while self.now.mono <= until {
             self.delete();
             while let Some(deletion) = self.in_flight.pop() {
                 self.answer(deletion, Answer::Honest);
@@ -575,7 +577,7 @@ impl World {
     }
 
     fn pass(&mut self, time: Duration) {
-        let until = self.now.instant + time;
+        let until = self.now.mono + time;
         while let Some(due) = self.state.due().filter(|due| *due <= until) {
             self.set_time(due);
             self.state.tick(self.now);
@@ -585,9 +587,9 @@ impl World {
     }
 
     fn set_time(&mut self, instant: Instant) {
-        let passed = instant.duration_since(self.now.instant);
-        self.now.instant = instant;
-        self.now.time += SignedDuration::try_from(passed).expect("not that long");
+        let passed = instant.duration_since(self.now.mono);
+        self.now.mono = instant;
+        self.now.wall += SignedDuration::try_from(passed).expect("not that long");
     }
 }
 

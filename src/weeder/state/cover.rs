@@ -6,14 +6,16 @@ use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::core::PartialObjectMeta;
 
 use super::State;
-use crate::weeder::{
-    account::Account,
-    coverage::Namespace,
-    news::{Closing, News, Opening, Pair},
-    now::Now,
-    policy::{Policy, Stored, Terms},
-    scopes::Claim,
-    windows::Window,
+use crate::{
+    util::now::Now,
+    weeder::{
+        account::Account,
+        coverage::Namespace,
+        news::{Closing, News, Opening, Pair},
+        policy::{Policy, Stored, Terms},
+        scopes::Claim,
+        windows::Window,
+    },
 };
 
 impl State {
@@ -171,7 +173,7 @@ impl State {
             why,
             lasts: terms.lasts,
         });
-        let opened = now.instant;
+        let opened = now.mono;
         self.set_window(pair, policy, Window { opened, terms });
     }
 
@@ -189,7 +191,7 @@ impl State {
         for selector in &*selectors {
             self.scopes.need(selector, &claim);
         }
-        self.stale_namespaces.insert(pair.namespace.clone());
+        self.decide_anew(&pair.namespace);
     }
 
     pub(super) fn close(&mut self, pair: &Pair, policy: &Arc<str>, why: Closing) {
@@ -204,9 +206,9 @@ impl State {
             self.scopes.release(selector, &claim);
         }
         if !self.windows.any_in(&pair.namespace) {
-            self.repeats.forget(&pair.namespace);
+            self.backoff.forget(&pair.namespace);
         }
-        self.stale_namespaces.insert(pair.namespace.clone());
+        self.decide_anew(&pair.namespace);
         self.news.push(News::Closed {
             pair: pair.clone(),
             policy: policy.clone(),

@@ -92,8 +92,8 @@ impl Bench {
         let mut bench = Self {
             state: State::default(),
             now: Now {
-                instant: Instant::now(),
-                time: Timestamp::UNIX_EPOCH,
+                mono: Instant::now(),
+                wall: Timestamp::UNIX_EPOCH,
             },
             version: 0,
         };
@@ -174,15 +174,15 @@ impl Bench {
     }
 
     fn pass(&mut self, time: Duration) {
-        self.now.instant += time;
-        self.now.time += SignedDuration::try_from(time).unwrap();
+        self.now.mono += time;
+        self.now.wall += SignedDuration::try_from(time).unwrap();
         self.state.tick(self.now);
     }
 
     /// What is told of pods, in short.
     fn told(&mut self) -> Vec<String> {
         let short = |news: PodNews| {
-            let deed = match news.what {
+            let deed = match news.deed {
                 PodDeed::Weeded { .. } => "weeded".to_owned(),
                 PodDeed::WouldWeed { .. } => "would weed".to_owned(),
                 PodDeed::LeftAlone { reason, .. } => reason.to_owned(),

@@ -44,9 +44,9 @@ fn the_window_that_came_first_is_credited(
 #[test]
 fn a_window_ends_on_time_whatever_comes_late() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    assert_eq!(bench.state.due(), Some(bench.now.instant + MINUTE));
+    assert_eq!(bench.state.due(), Some(bench.now.mono + MINUTE));
     // Nobody has called: what is told now is told after its end.
-    bench.now.instant += MINUTE;
+    bench.now.mono += MINUTE;
     bench.show(&watch, weed("p"));
     assert_eq!(bench.next(), None);
     assert_eq!(bench.state.sizes(), Sizes::default());
@@ -56,7 +56,7 @@ fn a_window_ends_on_time_whatever_comes_late() {
 fn a_pod_that_waits_when_its_window_ends_is_kept() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     bench.show(&watch, weed("p"));
-    bench.now.instant += MINUTE;
+    bench.now.mono += MINUTE;
     assert_eq!(bench.next(), None);
 }
 
@@ -70,7 +70,7 @@ fn another_duration_applies_at_once_and_opens_nothing(#[case] lasts: &str, #[cas
         })
     };
     let (mut bench, _) = Bench::weeding(&[plain("a")]);
-    let opened = bench.now.instant;
+    let opened = bench.now.mono;
     bench.pass(10 * SECOND);
     bench.policy(other("a"));
     assert_eq!(bench.state.due(), Some(opened + ends * SECOND));
@@ -145,8 +145,8 @@ fn nothing_is_due_before_all_is_listed() {
     let mut bench = Bench {
         state: State::default(),
         now: Now {
-            instant: Instant::now(),
-            time: Timestamp::UNIX_EPOCH,
+            mono: Instant::now(),
+            wall: Timestamp::UNIX_EPOCH,
         },
         version: 0,
     };
