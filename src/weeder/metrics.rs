@@ -234,7 +234,7 @@ impl WeederMetrics {
             News::Opened { why, .. } => {
                 self.opened.get_or_create(&trigger(*why)).inc();
             }
-            News::Closed { .. } => {}
+            News::LongReady { .. } | News::Closed { .. } => {}
             News::Pod { news, .. } => match news.deed {
                 PodDeed::Weeded { .. } => {
                     self.weeded.inc();

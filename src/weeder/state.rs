@@ -51,7 +51,7 @@ pub struct State {
     budget: Budget,
     /// By the name of the policy.
     accounts: BTreeMap<Arc<str>, Account>,
-    /// Whether policies and namespaces were listed, and their services looked at.
+    /// Whether policies, namespaces and the slices of their services were all listed once.
     began: bool,
     /// The pods to be decided again.
     stale: BTreeSet<Arc<str>>,
@@ -99,7 +99,6 @@ impl State {
                     self.put_policy(object, now);
                 }
                 self.coverage.policies_are_listed();
-                self.begin(now);
             }
         }
         self.services.watch(self.coverage.services());
@@ -129,7 +128,6 @@ impl State {
                     self.put_namespace(object, now);
                 }
                 self.coverage.namespaces_are_listed();
-                self.begin(now);
             }
         }
         self.settle(now);
@@ -140,11 +138,12 @@ impl State {
         self.advance(now);
         for (pair, change) in self.services.event(names, event, now.mono) {
             match change {
-                Change::Ready(why) => {
+                Change::Ready(why) if self.began => {
                     for (policy, terms) in self.coverage.covering(&pair) {
                         self.open(&pair, &policy, terms, why, now);
                     }
                 }
+                Change::Ready(_) => {}
                 Change::NotReady => {
                     for policy in self.windows.policies(&pair) {
                         self.close(&pair, &policy, Closing::NotReady);
@@ -313,6 +312,7 @@ impl State {
     /// Brings watches and turns in line with what has changed.
     fn settle(&mut self, now: Now) {
         self.advance(now);
+        self.begin(now);
         for watch in self.scopes.settle() {
             for uid in self.looping.end(&watch) {
                 self.forget(&uid);

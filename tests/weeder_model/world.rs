@@ -53,6 +53,8 @@ pub(super) struct Told {
     pub(super) slices: BTreeMap<(usize, usize), Slice>,
     /// The services of which all slices have been told.
     pub(super) listed: BTreeSet<usize>,
+    /// Whether all slices of all services have been told that are watched.
+    pub(super) current: bool,
     pub(super) pods: BTreeMap<PodWatch, BTreeMap<u32, Pod>>,
     /// Every version of a pod that any watch has told.
     pub(super) versions: BTreeMap<(u32, u64), Pod>,
@@ -80,6 +82,8 @@ pub(crate) struct World {
     /// By the rules.
     pub(super) windows: BTreeMap<Key, Instant>,
     pub(super) covered: BTreeSet<Key>,
+    /// Whether policies, namespaces and slices were all told once.
+    pub(super) began: bool,
     /// By what the state has told, with the names of the policy, the namespace and the service.
     pub(super) opened: BTreeSet<(String, String, String)>,
     pub(super) in_flight: Vec<Deletion>,
@@ -121,6 +125,7 @@ impl World {
             told: Told::default(),
             windows: BTreeMap::new(),
             covered: BTreeSet::new(),
+            began: false,
             opened: BTreeSet::new(),
             in_flight: Vec::new(),
             relabelled: BTreeSet::new(),
@@ -157,8 +162,9 @@ impl World {
                     self.log.push(Entry::Namespace(name, None));
                 }
             }
-            Step::Slice(namespace, slice, service, ready) => {
-                self.put_slice((namespace, slice), service, ready);
+            Step::Slice(namespace, slice, service, ready, unchanged) => {
+                let changed = unchanged.map(|it| self.now.wall - SignedDuration::from_secs(it));
+                self.put_slice((namespace, slice), service, ready, changed);
             }
             Step::NoSlice(namespace, slice) => {
                 if self.slices.remove(&(namespace, slice)).is_some() {
@@ -168,7 +174,7 @@ impl World {
             Step::Everywhere(service, ready) => {
                 let namespaces: Vec<usize> = self.namespaces.keys().copied().collect();
                 for namespace in namespaces {
-                    self.put_slice((namespace, service), service, ready);
+                    self.put_slice((namespace, service), service, ready, None);
                 }
             }
             Step::NewPod(namespace, app, looping, owner) => {
@@ -255,11 +261,18 @@ impl World {
         self.version
     }
 
-    fn put_slice(&mut self, place: (usize, usize), service: usize, ready: bool) {
+    fn put_slice(
+        &mut self,
+        place: (usize, usize),
+        service: usize,
+        ready: bool,
+        changed: Option<Timestamp>,
+    ) {
         let slice = Slice {
             service,
             version: self.version(),
             ready,
+            changed,
         };
         self.slices.insert(place, slice.clone());
         self.log.push(Entry::Slice(place, Some(slice)));
@@ -453,6 +466,7 @@ impl World {
                 again.retain(|pair| !steady(pair));
                 self.told.slices = shown;
                 self.told.listed = watched;
+                self.told.current = true;
             }
             Some(position) => {
                 let Some(entry) = self.log.get(position) else {

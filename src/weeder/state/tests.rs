@@ -89,6 +89,14 @@ fn orphan(pod: &mut Value) {
 
 impl Bench {
     fn new(namespaces: &[&str], policies: &[Value]) -> Self {
+        let mut bench = Self::without_slices(namespaces, policies);
+        bench.slices(&[]);
+        assert!(bench.state.services_listed());
+        bench
+    }
+
+    /// One whose slices have yet to be listed.
+    fn without_slices(namespaces: &[&str], policies: &[Value]) -> Self {
         let mut bench = Self {
             state: State::default(),
             now: Now {
@@ -110,10 +118,16 @@ impl Bench {
             bench.state.policy_event(event, bench.now);
         }
         bench.state.policy_event(Event::InitDone, bench.now);
-        bench.slice(Event::Init);
-        bench.slice(Event::InitDone);
-        assert!(bench.state.services_listed());
         bench
+    }
+
+    /// What a watch of slices begins with.
+    fn slices(&mut self, slices: &[Value]) {
+        self.slice(Event::Init);
+        for slice in slices {
+            self.slice(Event::InitApply(object(slice.clone())));
+        }
+        self.slice(Event::InitDone);
     }
 
     /// In the namespace `ns`, with one policy, whose service has just recovered, and its watch.
