@@ -167,7 +167,7 @@ fn weeded(pod: &str) -> PodNews {
         }),
         policy: "p".into(),
         service: "etcd".into(),
-        what: PodDeed::Weeded {
+        deed: PodDeed::Weeded {
             containers: vec!["api".into()],
             ready_for: Duration::from_secs(1),
         },

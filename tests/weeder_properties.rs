@@ -85,7 +85,7 @@ proptest! {
         let mut truth = BTreeMap::<Place, Slice>::new();
         for (version, happening) in happenings.into_iter().enumerate() {
             let version = version as u64;
-            let slice = |service, ready| Slice { service, version, ready };
+            let slice = |service, ready| Slice { service, version, ready, changed: None };
             let before = ready(&told, &listed);
             let mut restarted = BTreeSet::new();
             let mut found = BTreeSet::new();

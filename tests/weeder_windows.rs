@@ -8,6 +8,7 @@
 
 mod support;
 
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use support::{Garden, app, condition, looping, put_namespace, put_pod, put_slice, weed_policy};
 
@@ -53,6 +54,38 @@ async fn a_service_that_is_ready_at_the_start_opens_a_window() {
         panic!("{:?}", garden.told("PodWeeded"));
     };
     assert_eq!(event["regarding"]["kind"], "ReplicaSet");
+}
+
+/// Nor does the next leader.
+#[tokio::test]
+async fn a_service_that_was_ready_long_before_the_start_opens_no_window() {
+    let mut garden = Garden::new(&["a"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    put_slice(&garden.seed, "a", "etcd", true);
+    let long_ago = Timestamp::now() - SignedDuration::from_mins(10);
+    garden
+        .seed
+        .change("endpointslices", "a", "etcd-1", |slice| {
+            slice["metadata"]["annotations"] =
+                json!({"endpoints.kubernetes.io/last-change-trigger-time": long_ago});
+        });
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    for _ in 0..2 {
+        garden.start();
+        let is_seen = |status: &Value| status["services"]["ready"] == 1;
+        garden.status_where("the service is seen", is_seen).await;
+        garden.pass(30).await;
+        assert_eq!(garden.status()["openWindows"], 0);
+        garden.stop().await;
+    }
+    assert_eq!((garden.pod_reads().len(), garden.deletions().len()), (0, 0));
+    // It recovers.
+    garden.start();
+    garden.pass(5).await;
+    put_slice(&garden.seed, "a", "etcd", false);
+    garden.pass(5).await;
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.gone("api-1").await;
 }
 
 #[tokio::test]

@@ -9,9 +9,12 @@ use std::{
     sync::Arc,
 };
 
+use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
+use kube::core::PartialObjectMeta;
+
 use super::{
     news::Pair,
-    policy::{Policy, Terms},
+    policy::{Policy, Stored, Terms},
 };
 
 /// All policies and namespaces.
@@ -23,6 +26,9 @@ pub struct Coverage {
     by_service: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     policies_listed: bool,
     namespaces_listed: bool,
+    /// Lists in progress. They take effect as a whole.
+    pub(super) policy_list: Vec<Stored>,
+    pub(super) namespace_list: Vec<PartialObjectMeta<NamespaceObject>>,
 }
 
 /// What is needed of a Namespace.

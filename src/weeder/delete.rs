@@ -8,8 +8,8 @@ use kube::{
 };
 
 use super::{
+    attempts::{Deletion, DeletionError},
     pod::Pod,
-    weeds::{Deletion, DeletionError},
 };
 use crate::runtime::seed::{CallError, Seed};
 

@@ -14,6 +14,7 @@ type Together<'a, Why> = BTreeMap<(&'a Arc<str>, Why), Vec<&'a Pair>>;
 /// Says what has happened at one moment.
 pub(super) fn happened(news: &[News]) {
     let mut found: Together<'_, Opening> = BTreeMap::new();
+    let mut long_ready: Together<'_, ()> = BTreeMap::new();
     let mut closed: Together<'_, Closing> = BTreeMap::new();
     for news in news {
         match news {
@@ -39,6 +40,9 @@ pub(super) fn happened(news: &[News]) {
                 seconds = lasts.as_secs_f64(),
                 "the service is ready: a window opens"
             ),
+            News::LongReady { pair, policy } => {
+                long_ready.entry((policy, ())).or_default().push(pair);
+            }
             News::Closed { pair, policy, why } => {
                 closed.entry((policy, *why)).or_default().push(pair);
             }
@@ -52,6 +56,14 @@ pub(super) fn happened(news: &[News]) {
             windows = pairs.len(),
             services = names(&pairs),
             "services are found ready: windows open"
+        );
+    }
+    for ((policy, ()), pairs) in long_ready {
+        tracing::info!(
+            policy = &**policy,
+            windows = pairs.len(),
+            services = names(&pairs),
+            "services have been ready for longer than watchDuration: no windows open"
         );
     }
     for ((policy, why), pairs) in closed {
@@ -81,7 +93,7 @@ fn pod(news: &PodNews, looped_for: Duration) {
             )
         };
     }
-    match &news.what {
+    match &news.deed {
         PodDeed::Weeded {
             containers,
             ready_for,

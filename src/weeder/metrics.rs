@@ -8,12 +8,12 @@ use prometheus_client::{
 };
 
 use super::{
+    attempts::DeletionError,
     news::{News, Opening},
     pod::Reason,
     report::{PodDeed, WeedReport},
     scopes::PodWatch,
     state::Sizes,
-    weeds::DeletionError,
 };
 use crate::runtime::metrics::Registry;
 
@@ -234,8 +234,8 @@ impl WeederMetrics {
             News::Opened { why, .. } => {
                 self.opened.get_or_create(&trigger(*why)).inc();
             }
-            News::Closed { .. } => {}
-            News::Pod { news, .. } => match news.what {
+            News::LongReady { .. } | News::Closed { .. } => {}
+            News::Pod { news, .. } => match news.deed {
                 PodDeed::Weeded { .. } => {
                     self.weeded.inc();
                 }

@@ -4,14 +4,15 @@
 //! Pure, with time as an argument: [`mod@slice`] and [`pod`] (what is read), [`policy`] (what a policy
 //! asks for), [`coverage`] (of which services, in which namespaces), [`services`] (which of them are
 //! ready, and which have just become so), [`windows`] (for which pods are deleted, and until when),
-//! [`scopes`] (which pods are watched), [`looping`] (which of these crash), [`weeds`] (what was tried
-//! on them), [`repeats`] (when the next of the same
-//! controller is), [`budget`] (which is next), [`account`] (what a policy has to show), [`state`] (these
-//! together).
+//! [`scopes`] (which pods are watched), [`looping`] (which of these crash), [`attempts`] (what was tried
+//! on them), [`backoff`] (when the next of the same controller is), [`budget`] (which is next), [`account`]
+//! (what a policy has to show), [`state`] (these together).
 //!
 //! At the ends: [`run`] (the loop: watches in, requests out) and [`rights`] (whether it may).
 
 pub mod account;
+pub mod attempts;
+pub mod backoff;
 pub mod budget;
 pub mod coverage;
 mod delete;
@@ -20,11 +21,9 @@ mod log;
 pub mod looping;
 pub mod metrics;
 pub mod news;
-pub mod now;
 pub mod pod;
 mod pods;
 pub mod policy;
-pub mod repeats;
 pub mod report;
 pub mod rights;
 pub mod run;
@@ -32,7 +31,7 @@ pub mod scopes;
 pub mod services;
 pub mod slice;
 pub mod state;
-pub mod weeds;
+mod watches;
 pub mod windows;
 
 /// The Lease for which weeders stand, those of Gardener's dependency-watchdog among them: old and

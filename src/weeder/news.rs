@@ -18,6 +18,13 @@ pub enum News {
         /// For how long it is open from now on.
         lasts: Duration,
     },
+    /// No window opened at the start: the service has been ready for longer than it would last.
+    LongReady {
+        /// The service in its namespace.
+        pair: Pair,
+        /// The policy.
+        policy: Arc<str>,
+    },
     /// A window closed.
     Closed {
         /// The service in its namespace.

@@ -3,10 +3,10 @@
 //! Of a Pod the looping containers matter, who would replace it, and what identifies this very
 //! version of it; the rest, some ten kilobytes, is dropped while decoding.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use k8s_openapi::{
-    NamespaceResourceScope,
+    api::core::v1,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::Resource;
@@ -18,8 +18,9 @@ use crate::weeder::report::PodOwner;
 const CRASH_LOOP: &str = "CrashLoopBackOff";
 
 /// What is read of a Pod.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Resource)]
 #[serde(from = "Received")]
+#[resource(inherit = "v1::Pod")]
 pub struct Pod {
     /// Name, namespace, UID, resourceVersion and deletionTimestamp.
     pub metadata: ObjectMeta,
@@ -119,35 +120,6 @@ impl Reason {
                  ready: it is deleted too, but only after a pause, which grows each time"
             }
         }
-    }
-}
-
-impl Resource for Pod {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

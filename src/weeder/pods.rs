@@ -33,7 +33,7 @@ const WAITING: usize = 64;
 
 /// What a watch tells.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum PodWatchNews {
     /// This has changed.
     Event(Box<Event<Pod>>),
     /// It cannot be begun, or not be taken up again; and why.
@@ -47,8 +47,8 @@ pub(super) struct PodWatches {
     client: Client,
     restarts: Counter,
     tasks: BTreeMap<PodWatch, AbortOnDropHandle<()>>,
-    sender: mpsc::Sender<(PodWatch, Told)>,
-    told: mpsc::Receiver<(PodWatch, Told)>,
+    sender: mpsc::Sender<(PodWatch, PodWatchNews)>,
+    told: mpsc::Receiver<(PodWatch, PodWatchNews)>,
 }
 
 impl PodWatches {
@@ -88,7 +88,7 @@ impl PodWatches {
     }
 
     /// What one of them tells. What others told that are not wanted any more is dropped.
-    pub(super) async fn next(&mut self) -> Option<(PodWatch, Told)> {
+    pub(super) async fn next(&mut self) -> Option<(PodWatch, PodWatchNews)> {
         loop {
             let (watch, told) = self.told.recv().await?;
             if self.tasks.contains_key(&watch) {
@@ -101,14 +101,14 @@ impl PodWatches {
 /// One watch's end of the channel.
 struct Teller {
     watch: PodWatch,
-    sender: mpsc::Sender<(PodWatch, Told)>,
+    sender: mpsc::Sender<(PodWatch, PodWatchNews)>,
     restarts: Counter,
     /// How often it has failed since it last worked.
     failures: u32,
 }
 
 impl Teller {
-    async fn tell(&self, told: Told) {
+    async fn tell(&self, told: PodWatchNews) {
         // Nobody listens any more only when this task is about to be ended.
         let _ = self.sender.send((self.watch.clone(), told)).await;
     }
@@ -118,12 +118,12 @@ impl Teller {
         if !matches!(event, Event::Init | Event::InitApply(_)) {
             self.works().await;
         }
-        self.tell(Told::Event(Box::new(event))).await;
+        self.tell(PodWatchNews::Event(Box::new(event))).await;
     }
 
     async fn works(&mut self) {
         if std::mem::take(&mut self.failures) > 0 {
-            self.tell(Told::Works).await;
+            self.tell(PodWatchNews::Works).await;
         }
     }
 
@@ -153,7 +153,7 @@ impl Teller {
         }
         // One that breaks after a list is taken up where it was, within a second or two.
         if listing || self.failures > 1 {
-            self.tell(Told::Broke(message)).await;
+            self.tell(PodWatchNews::Broke(message)).await;
         }
     }
 }

@@ -2,9 +2,9 @@
 //! what controls them.
 //!
 //! The weeder hands in [`WeedReport`]s and [`PodNews`]. `status` turns the first into statuses; it
-//! is a plain function. `book` knows what is to be written, and `writer` writes it.
+//! is a plain function. `content` knows what is to be written, and `writer` writes it.
 
-mod book;
+mod content;
 mod events;
 #[cfg(test)]
 mod fixtures;
@@ -91,7 +91,7 @@ pub struct PodNews {
     /// Which service had become ready.
     pub service: Arc<str>,
     /// What it is.
-    pub what: PodDeed,
+    pub deed: PodDeed,
 }
 
 /// The controller of a pod.

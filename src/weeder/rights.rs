@@ -32,48 +32,30 @@ pub struct Reviewer {
     pub reporter: WeedReporter,
 }
 
-/// When it is asked, and for whom.
-#[derive(Default)]
-struct Agenda {
-    policies: InForce,
-    due: Option<Instant>,
-}
-
 fn needed() -> impl Iterator<Item = Right> {
     let pods = ApiResource::erase::<Pod>(&());
     VERBS.into_iter().map(move |verb| Right::new(verb, &pods))
 }
 
-impl Agenda {
-    /// Takes up which policies are in force by now. If that is new it is due; without any, nothing is.
-    fn adopt(&mut self, policies: &InForce, now: Instant) {
-        if self.policies != *policies {
-            self.policies.clone_from(policies);
-            self.due = (!policies.is_empty()).then_some(now);
-        }
-    }
-
-    fn postpone(&mut self, until: Instant) {
-        self.due = Some(until);
-    }
-}
-
 impl Reviewer {
-    /// Asks when a policy comes into force, goes or changes, and now and then while there is one. Ends
-    /// when nobody can tell any more which there are.
+    /// Asks when a policy comes into force or changes, and at intervals while one is in force. Ends with
+    /// the sender.
     pub async fn run(self, mut policies: watch::Receiver<InForce>) {
-        let mut agenda = Agenda::default();
+        let mut due = None;
         loop {
-            agenda.adopt(&policies.borrow_and_update(), Instant::now());
             tokio::select! {
                 // A change first: it may be that nothing is due any more.
                 biased;
-                changed = policies.changed() => if changed.is_err() {
-                    return;
-                },
-                () = until(agenda.due) => {
+                changed = policies.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let any = !policies.borrow_and_update().is_empty();
+                    due = any.then(Instant::now);
+                }
+                () = until(due) => {
                     let review = self.review().await;
-                    agenda.postpone(Instant::now() + review.again());
+                    due = Some(Instant::now() + review.again());
                     if let Some(missing) = review.news() {
                         self.reporter.rights(missing);
                     }
@@ -92,44 +74,7 @@ impl Reviewer {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    const LATER: Duration = Duration::from_secs(60);
-
-    fn policies(generations: &[(&str, i64)]) -> InForce {
-        let policies = generations.iter();
-        policies.map(|(uid, it)| (Arc::from(*uid), *it)).collect()
-    }
-
-    #[test]
-    fn what_is_new_or_changed_is_due() {
-        let start = Instant::now();
-        let mut agenda = Agenda::default();
-        agenda.adopt(&policies(&[]), start);
-        assert_eq!(agenda.due, None);
-        agenda.adopt(&policies(&[("a", 1)]), start);
-        assert_eq!(agenda.due, Some(start));
-
-        // The same again changes nothing.
-        let next = start + LATER * 2;
-        agenda.postpone(next);
-        agenda.adopt(&policies(&[("a", 1)]), start);
-        assert_eq!(agenda.due, Some(next));
-
-        // Another generation, another policy, another one of that name.
-        let later = start + LATER;
-        for changed in [&[("a", 2)][..], &[("a", 2), ("b", 1)], &[("c", 1)]] {
-            agenda.adopt(&policies(changed), later);
-            assert_eq!(agenda.due, Some(later));
-            agenda.postpone(next);
-        }
-
-        // The last is gone, or suspended.
-        agenda.adopt(&policies(&[]), later);
-        assert_eq!(agenda.due, None);
-    }
 
     #[test]
     fn what_a_window_needs() {

@@ -2,20 +2,7 @@
 
 use std::time::Duration;
 
-use futures::{
-    FutureExt, Stream, StreamExt,
-    future::BoxFuture,
-    stream::{BoxStream, FuturesUnordered},
-};
-use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
-use kube::{
-    Api, ResourceExt as _,
-    core::PartialObjectMeta,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event, watcher},
-    },
-};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -23,26 +10,21 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    attempts::{Deletion, DeletionError},
     delete::delete,
     instruments::Instruments,
     log,
     metrics::WeederMetrics,
     news::News,
-    now::Now,
-    pods::{PodWatches, Told},
-    policy::Stored,
+    pods::{PodWatchNews, PodWatches},
     report::{SERVICES_UNWATCHED, WeedReport, WeedReporter, WeedTrouble, WeedWriter},
     rights::{InForce, Reviewer},
-    services::ServiceNames,
-    slice::EndpointSlice,
     state::State,
-    weeds::{Deletion, DeletionError},
+    watches::{Slices, watch_namespaces, watch_policies},
 };
-use crate::runtime::{
-    pulse::Pulse,
-    seed::Seed,
-    timer::until,
-    watches::{WATCH_SECONDS, WatchState, events},
+use crate::{
+    runtime::{pulse::Pulse, seed::Seed, timer::until, watches::WatchState},
+    util::now::Now,
 };
 
 /// The name of the loop's pulse.
@@ -132,12 +114,7 @@ impl Weeding {
             dry_run,
             state: State::default(),
             namespaces: watches.begin("Namespaces", "watch-namespaces"),
-            slices: Slices {
-                names: ServiceNames::default(),
-                events: None,
-                began: None,
-                state: watches.begin_idle("EndpointSlices", "watch-endpointslices"),
-            },
+            slices: Slices::new(watches.begin_idle("EndpointSlices", "watch-endpointslices")),
             pods: PodWatches::new(seed.client().clone(), watches.restarts("Pods")),
             turn: None,
             deletions: FuturesUnordered::new(),
@@ -158,18 +135,18 @@ impl Weeding {
                 biased;
                 () = stop.cancelled() => break,
                 // Time first: a window that is over deletes nothing, whatever else happens.
-                () = until(self.state.due()) => self.state.tick(now()),
+                () = until(self.state.due()) => self.state.tick(Now::read()),
                 // Policies and namespaces decide what the others mean.
-                Some(event) = policies.next() => self.state.policy_event(event, now()),
-                Some(event) = namespaces.next() => self.state.namespace_event(event, now()),
+                Some(event) = policies.next() => self.state.policy_event(event, Now::read()),
+                Some(event) = namespaces.next() => self.state.namespace_event(event, Now::read()),
                 Some(event) = self.slices.next() => {
-                    self.state.slice_event(&self.slices.names, event, now());
+                    self.state.slice_event(&self.slices.names, event, Now::read());
                 }
                 Some(done) = self.deletions.next() => self.deleted(done),
-                Some((watch, told)) = self.pods.next() => match told {
-                    Told::Event(event) => self.state.pod_event(&watch, *event, now()),
-                    Told::Broke(message) => self.state.pod_watch_broke(&watch, message),
-                    Told::Works => self.state.pod_watch_works(&watch),
+                Some((watch, news)) = self.pods.next() => match news {
+                    PodWatchNews::Event(event) => self.state.pod_event(&watch, *event, Now::read()),
+                    PodWatchNews::Broke(message) => self.state.pod_watch_broke(&watch, message),
+                    PodWatchNews::Works => self.state.pod_watch_works(&watch),
                 },
                 () = end_of(&mut self.turn) => {
                     self.turn = None;
@@ -221,7 +198,7 @@ impl Weeding {
     }
 
     fn delete_next(&mut self) {
-        let Some(deletion) = self.state.next_deletion(now()) else {
+        let Some(deletion) = self.state.next_deletion(Now::read()) else {
             return;
         };
         let seed = self.seed.clone();
@@ -235,7 +212,7 @@ impl Weeding {
     fn deleted(&mut self, (deletion, ended): Done) {
         self.metrics.deleted(&ended, deletion.called_for.elapsed());
         self.metrics.deleting(self.deletions.len());
-        self.state.deletion_ended(deletion, ended, now());
+        self.state.deletion_ended(deletion, ended, Now::read());
     }
 
     fn tell_news(&mut self) {
@@ -288,32 +265,6 @@ impl Weeding {
     }
 }
 
-/// The watch of the slices of the services that are named.
-struct Slices {
-    names: ServiceNames,
-    events: Option<BoxStream<'static, Event<EndpointSlice>>>,
-    /// When they were begun.
-    began: Option<Instant>,
-    state: WatchState,
-}
-
-impl Slices {
-    fn restart(&mut self, seed: &Seed, names: ServiceNames) {
-        self.state.needed(!names.is_empty());
-        self.events = (!names.is_empty()).then(|| {
-            let api: Api<EndpointSlice> = Api::all(seed.client().clone());
-            let config = watch_config().labels(&names.label_selector());
-            events(watcher(api, config), self.state.clone()).boxed()
-        });
-        self.began = Some(Instant::now());
-        self.names = names;
-    }
-
-    async fn next(&mut self) -> Option<Event<EndpointSlice>> {
-        self.events.as_mut()?.next().await
-    }
-}
-
 /// What was said of the policies, and when it is said again.
 struct Reports {
     reporter: WeedReporter,
@@ -347,7 +298,12 @@ impl Reports {
         if let Some(reports) = reports {
             self.last = Some(Instant::now());
             if self.said.as_ref() != Some(&reports) {
-                self.in_force.send_replace(in_force(&reports));
+                let in_force = in_force(&reports);
+                self.in_force.send_if_modified(|known| {
+                    let differs = *known != in_force;
+                    *known = in_force;
+                    differs
+                });
                 self.reporter.policies(reports.clone());
                 self.said = Some(reports);
             }
@@ -365,48 +321,10 @@ fn is_in_force(report: &WeedReport) -> bool {
     !report.suspend && !report.deleting && report.problems.is_empty()
 }
 
-fn now() -> Now {
-    Now {
-        instant: Instant::now(),
-        time: Timestamp::now(),
-    }
-}
-
 /// Waits for the end of what is under way; for ever if nothing is.
 async fn end_of(turn: &mut Option<BoxFuture<'static, ()>>) {
     match turn {
         Some(turn) => turn.await,
         None => std::future::pending().await,
     }
-}
-
-fn watch_config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH_SECONDS)
-}
-
-fn watch_policies(
-    seed: &Seed,
-    dry_run: bool,
-    state: WatchState,
-) -> impl Stream<Item = Event<Stored>> + Unpin + use<> {
-    let api: Api<Stored> = Api::all(seed.client().clone());
-    let stream = watcher(api, watch_config()).modify(move |stored| {
-        if let Ok(policy) = &mut stored.policy.0 {
-            policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
-        }
-    });
-    events(stream, state)
-}
-
-/// Of namespaces labels and the deletion timestamp count.
-fn watch_namespaces(
-    seed: &Seed,
-    state: WatchState,
-) -> impl Stream<Item = Event<PartialObjectMeta<Namespace>>> + Unpin + use<> {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(seed.client().clone());
-    let stream = watcher(api, watch_config()).modify(|namespace| {
-        namespace.managed_fields_mut().clear();
-        namespace.annotations_mut().clear();
-    });
-    events(stream, state)
 }

@@ -34,6 +34,8 @@ pub struct Scopes {
     /// The selectors whose needs have changed since the watches were last settled.
     changed: BTreeSet<Arc<Selector>>,
     watches: BTreeSet<PodWatch>,
+    /// Why a watch is broken.
+    broken: BTreeMap<PodWatch, String>,
     serial: u64,
 }
 
@@ -113,6 +115,23 @@ impl Scopes {
         &self.watches
     }
 
+    /// A watch broke, or could not be begun: what was tried and what failed.
+    pub fn broke(&mut self, watch: &PodWatch, message: String) {
+        if self.watches.contains(watch) {
+            self.broken.insert(watch.clone(), message);
+        }
+    }
+
+    /// A watch works.
+    pub fn works(&mut self, watch: &PodWatch) {
+        self.broken.remove(watch);
+    }
+
+    /// The watches that are broken, and why.
+    pub fn broken(&self) -> impl Iterator<Item = (&PodWatch, &str)> {
+        self.broken.iter().map(|(watch, why)| (watch, &**why))
+    }
+
     /// Begins and ends watches, and returns those that have ended.
     pub fn settle(&mut self) -> Vec<PodWatch> {
         let mut ended = Vec::new();
@@ -128,6 +147,7 @@ impl Scopes {
             }
             for watch in before.difference(&after) {
                 self.watches.remove(watch);
+                self.broken.remove(watch);
                 ended.push(watch.clone());
             }
             self.watches.extend(after.difference(&before).cloned());

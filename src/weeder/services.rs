@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
@@ -74,6 +75,7 @@ struct Slice {
     service: Arc<str>,
     version: Box<str>,
     ready: bool,
+    unchanged_since: Option<Timestamp>,
 }
 
 impl ServiceNames {
@@ -181,6 +183,14 @@ impl Services {
         self.service(&pair.namespace, &pair.service)?.since
     }
 
+    /// The latest time at which a service that is ready can have become so, by its slices: one that is
+    /// ready was so as long as it has not changed, whatever the others did.
+    pub fn ready_by(&self, pair: &Pair) -> Option<Timestamp> {
+        let slices = self.namespaces.get(&pair.namespace)?.slices.values();
+        let ready = slices.filter(|slice| slice.ready && slice.service == pair.service);
+        ready.filter_map(|slice| slice.unchanged_since).min()
+    }
+
     fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
         self.namespaces.get(namespace)?.services.get(service)
     }
@@ -208,6 +218,7 @@ impl Services {
             service: service.clone(),
             version: version.unwrap_or_default().into(),
             ready: slice.ready,
+            unchanged_since: slice.unchanged_since,
         })
     }
 

@@ -1,21 +1,28 @@
-//! A slim view of `EndpointSlice` (`discovery.k8s.io/v1`): whose it is, and whether an endpoint is
-//! ready.
+//! A slim view of `EndpointSlice` (`discovery.k8s.io/v1`): whose it is, whether an endpoint is ready, and
+//! since when it has not changed.
 //!
 //! A slice holds up to a thousand endpoints with addresses, zones and targets. One bit of all that
 //! matters; the rest is dropped while decoding.
 
-use std::borrow::Cow;
-
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::discovery::v1,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
 use kube::Resource;
 use serde::Deserialize;
 
 /// The label with the name of the slice's Service.
 pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+/// The annotation with the time at which a pod became ready or not ready, or the Service was created, and
+/// the slice was changed for that. kube-controller-manager removes it when it changes the slice for another
+/// reason, such as a pod that is deleted (`addTriggerTimeAnnotation` in k8s.io/endpointslice).
+pub const CHANGED_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// What is read of an EndpointSlice.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Resource)]
 #[serde(from = "Received")]
+#[resource(inherit = "v1::EndpointSlice")]
 pub struct EndpointSlice {
     /// Name, namespace and resourceVersion.
     pub metadata: ObjectMeta,
@@ -23,35 +30,8 @@ pub struct EndpointSlice {
     pub service: Option<String>,
     /// Whether at least one of its endpoints is ready.
     pub ready: bool,
-}
-
-impl Resource for EndpointSlice {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        "EndpointSlice".into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        "discovery.k8s.io".into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        "endpointslices".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+    /// The slice has not changed since, by [`CHANGED_ANNOTATION`]; `None` if that is not known.
+    pub unchanged_since: Option<Timestamp>,
 }
 
 /// An EndpointSlice as it is written. Every field may be absent or null: one odd object must not
@@ -68,13 +48,38 @@ struct Meta {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    generation: Option<i64>,
     labels: Option<Labels>,
+    annotations: Option<Annotations>,
 }
 
 #[derive(Deserialize)]
 struct Labels {
     #[serde(rename = "kubernetes.io/service-name")]
     service: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
+    changed: Option<String>,
+}
+
+impl Meta {
+    /// For the first change of a slice after its own start, kube-controller-manager annotates the time at
+    /// which the Service was created, whatever the change was for. That time is not after the creation of
+    /// the slice, and says nothing of a slice that has changed since.
+    fn unchanged_since(&self) -> Option<Timestamp> {
+        let changed = self.annotations.as_ref()?.changed.as_deref()?;
+        let changed: Timestamp = changed.parse().ok()?;
+        match &self.creation_timestamp {
+            Some(Time(created)) if changed <= *created => {
+                (self.generation == Some(1)).then_some(*created)
+            }
+            _ => Some(changed),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -103,6 +108,7 @@ impl Endpoint {
 impl From<Received> for EndpointSlice {
     fn from(received: Received) -> Self {
         let meta = received.metadata;
+        let unchanged_since = meta.unchanged_since();
         let service = meta.labels.and_then(|labels| labels.service);
         Self {
             metadata: ObjectMeta {
@@ -118,6 +124,7 @@ impl From<Received> for EndpointSlice {
                 .flatten()
                 .flatten()
                 .any(Endpoint::is_ready),
+            unchanged_since,
         }
     }
 }
@@ -181,10 +188,41 @@ mod tests {
     }
 
     #[test]
-    fn the_label_is_the_one_that_is_decoded() {
-        let slice: EndpointSlice =
-            serde_json::from_value(json!({"metadata": {"labels": {SERVICE_LABEL: "etcd"}}}))
-                .unwrap();
+    fn the_label_and_the_annotation_are_those_that_are_decoded() {
+        let slice: EndpointSlice = serde_json::from_value(json!({"metadata": {
+            "labels": {SERVICE_LABEL: "etcd"},
+            "annotations": {CHANGED_ANNOTATION: "2026-01-01T00:00:00Z"},
+        }}))
+        .unwrap();
         assert_eq!(slice.service.as_deref(), Some("etcd"));
+        assert!(slice.unchanged_since.is_some());
+    }
+
+    /// The slice was created at 12:00:05.
+    #[rstest]
+    #[case::a_pod_became_ready(Some("2026-01-01T13:00:00Z"), 7, Some("2026-01-01T13:00:00Z"))]
+    #[case::with_a_fraction(Some("2026-01-01T13:00:00.5Z"), 7, Some("2026-01-01T13:00:00.5Z"))]
+    #[case::in_another_zone(Some("2026-01-01T15:00:00+02:00"), 7, Some("2026-01-01T13:00:00Z"))]
+    #[case::another_reason(None, 7, None)]
+    #[case::no_time(Some("yesterday"), 7, None)]
+    #[case::empty(Some(""), 7, None)]
+    #[case::beyond_all_times(Some("99999-01-01T00:00:00Z"), 7, None)]
+    #[case::first_change_after_a_start(Some("2026-01-01T12:00:00Z"), 7, None)]
+    #[case::the_same_within_a_second(Some("2026-01-01T12:00:05Z"), 7, None)]
+    #[case::as_it_was_created(Some("2026-01-01T12:00:00Z"), 1, Some("2026-01-01T12:00:05Z"))]
+    fn since_when_it_is_unchanged(
+        #[case] annotation: Option<&str>,
+        #[case] generation: i64,
+        #[case] expected: Option<&str>,
+    ) {
+        let slice: EndpointSlice = serde_json::from_value(json!({"metadata": {
+            "creationTimestamp": "2026-01-01T12:00:05Z",
+            "generation": generation,
+            "annotations": {CHANGED_ANNOTATION: annotation, "a": "b"},
+        }}))
+        .unwrap();
+        let expected = expected.map(|it| it.parse().unwrap());
+        assert_eq!(slice.unchanged_since, expected);
+        assert_eq!(slice.metadata.annotations, None);
     }
 }

@@ -20,21 +20,23 @@ use tokio::time::Instant;
 
 use super::{
     account::Account,
+    attempts::{Attempts, Deletion, DeletionError, Ended},
+    backoff::Backoff,
     budget::Budget,
     coverage::Coverage,
     looping::{Condition, Looping, Seen, Sighting},
     news::{Closing, News},
-    now::Now,
     pod::Pod,
     policy::{Policy, Stored},
-    repeats::Repeats,
     scopes::{Claim, PodWatch, Scopes},
     services::{Change, ServiceNames, Services},
     slice::EndpointSlice,
-    weeds::{Deletion, DeletionError, Outcome, Weeds},
     windows::Windows,
 };
-use crate::weeder::report::{PodDeed, WeedReport};
+use crate::{
+    util::now::Now,
+    weeder::report::{PodDeed, WeedReport},
+};
 
 /// What is known, and what follows from it.
 #[derive(Debug, Default)]
@@ -44,21 +46,15 @@ pub struct State {
     windows: Windows,
     scopes: Scopes,
     looping: Looping,
-    weeds: Weeds,
-    repeats: Repeats,
+    attempts: Attempts,
+    backoff: Backoff,
     budget: Budget,
     /// By the name of the policy.
     accounts: BTreeMap<Arc<str>, Account>,
-    /// What is wrong with the watches that are broken.
-    broken: BTreeMap<PodWatch, String>,
-    /// Lists in progress. They take effect as a whole.
-    policy_list: Vec<Stored>,
-    namespace_list: Vec<PartialObjectMeta<NamespaceObject>>,
-    /// Whether policies and namespaces were listed, and their services looked at.
+    /// Whether policies, namespaces and the slices of their services were all listed once.
     began: bool,
-    /// What is to be decided again: all looping pods of these namespaces, and these.
-    stale_namespaces: BTreeSet<Arc<str>>,
-    stale_pods: BTreeSet<Arc<str>>,
+    /// The pods to be decided again.
+    stale: BTreeSet<Arc<str>>,
     news: Vec<News>,
 }
 
@@ -74,7 +70,7 @@ pub struct Sizes {
     /// Pods about which something is remembered that was done or told.
     pub tried: usize,
     /// Controllers whose pods were deleted.
-    pub repeats: usize,
+    pub backing_off: usize,
     /// Pods that wait for their turn to be deleted.
     pub waiting: usize,
     /// Deletions on the way.
@@ -88,10 +84,10 @@ impl State {
         match event {
             Event::Apply(object) => self.put_policy(&object, now),
             Event::Delete(object) => self.remove_policy(&Policy::new(&object.policy).name),
-            Event::Init => self.policy_list = Vec::new(),
-            Event::InitApply(object) => self.policy_list.push(object),
+            Event::Init => self.coverage.policy_list = Vec::new(),
+            Event::InitApply(object) => self.coverage.policy_list.push(object),
             Event::InitDone => {
-                let list = mem::take(&mut self.policy_list);
+                let list = mem::take(&mut self.coverage.policy_list);
                 let names = list.iter().map(|it| Policy::new(&it.policy).name);
                 let names: BTreeSet<_> = names.collect();
                 let policies = self.coverage.policies().map(|policy| policy.name.clone());
@@ -103,7 +99,6 @@ impl State {
                     self.put_policy(object, now);
                 }
                 self.coverage.policies_are_listed();
-                self.begin(now);
             }
         }
         self.services.watch(self.coverage.services());
@@ -118,10 +113,10 @@ impl State {
             Event::Delete(object) => {
                 self.remove_namespace(object.metadata.name.as_deref().unwrap_or_default());
             }
-            Event::Init => self.namespace_list = Vec::new(),
-            Event::InitApply(object) => self.namespace_list.push(object),
+            Event::Init => self.coverage.namespace_list = Vec::new(),
+            Event::InitApply(object) => self.coverage.namespace_list.push(object),
             Event::InitDone => {
-                let list = mem::take(&mut self.namespace_list);
+                let list = mem::take(&mut self.coverage.namespace_list);
                 let names = list.iter().filter_map(|it| it.metadata.name.as_deref());
                 let names: BTreeSet<&str> = names.collect();
                 let known = self.coverage.namespace_names().cloned();
@@ -133,7 +128,6 @@ impl State {
                     self.put_namespace(object, now);
                 }
                 self.coverage.namespaces_are_listed();
-                self.begin(now);
             }
         }
         self.settle(now);
@@ -142,13 +136,14 @@ impl State {
     /// Takes up an event of the watch on slices that was started for `names`.
     pub fn slice_event(&mut self, names: &ServiceNames, event: Event<EndpointSlice>, now: Now) {
         self.advance(now);
-        for (pair, change) in self.services.event(names, event, now.instant) {
+        for (pair, change) in self.services.event(names, event, now.mono) {
             match change {
-                Change::Ready(why) => {
+                Change::Ready(why) if self.began => {
                     for (policy, terms) in self.coverage.covering(&pair) {
                         self.open(&pair, &policy, terms, why, now);
                     }
                 }
+                Change::Ready(_) => {}
                 Change::NotReady => {
                     for policy in self.windows.policies(&pair) {
                         self.close(&pair, &policy, Closing::NotReady);
@@ -168,13 +163,13 @@ impl State {
         if matches!(event, Event::InitDone) {
             self.scopes.listed(watch);
         }
-        for seen in self.looping.event(watch, event, now.instant) {
+        for seen in self.looping.event(watch, event, now.mono) {
             match seen {
                 Seen::There(uid) => {
                     if self.is_terminating(&uid) {
                         self.went(&uid, now);
                     }
-                    self.stale_pods.insert(uid);
+                    self.stale.insert(uid);
                 }
                 Seen::Gone(uid) => {
                     self.went(&uid, now);
@@ -187,14 +182,12 @@ impl State {
 
     /// A watch on pods broke, or could not be begun: what was tried and what failed.
     pub fn pod_watch_broke(&mut self, watch: &PodWatch, message: String) {
-        if self.scopes.watches().contains(watch) {
-            self.broken.insert(watch.clone(), message);
-        }
+        self.scopes.broke(watch, message);
     }
 
     /// A watch on pods works.
     pub fn pod_watch_works(&mut self, watch: &PodWatch) {
-        self.broken.remove(watch);
+        self.scopes.works(watch);
     }
 
     /// A deletion has ended.
@@ -209,24 +202,24 @@ impl State {
         let uid = deletion.uid.clone();
         let terminating = self.is_terminating(&uid);
         let tried = deletion.clone();
-        let outcome = self.weeds.ended(deletion, result, terminating, now.instant);
-        if !self.weeds.may_be_gone(&uid) && self.repeats.failed(&tried) {
+        let ended = self.attempts.ended(deletion, result, terminating, now.mono);
+        if !self.attempts.may_be_gone(&uid) && self.backoff.failed(&tried) {
             // Its siblings need not wait for it.
-            self.stale_namespaces.insert(tried.namespace.clone());
+            self.decide_anew(&tried.namespace);
         }
-        match outcome {
-            Outcome::Weeded(deletion) => self.weeded(*deletion, now),
-            Outcome::Changed => self.looping.outdate(&uid, &tried.resource_version),
-            Outcome::Failed(Some(message)) => {
-                let what = PodDeed::Refused { message };
-                self.tell_of_deletion(tried, what, now);
+        match ended {
+            Ended::Weeded(deletion) => self.weeded(*deletion, now),
+            Ended::Changed => self.looping.outdate(&uid, &tried.resource_version),
+            Ended::Failed(Some(message)) => {
+                let deed = PodDeed::Refused { message };
+                self.tell_of_deletion(tried, deed, now);
             }
-            Outcome::Failed(None) | Outcome::Gone => {}
+            Ended::Failed(None) | Ended::Gone => {}
         }
         if self.looping.get(&uid).is_none() {
-            self.weeds.forget(&uid);
+            self.attempts.forget(&uid);
         }
-        self.stale_pods.insert(uid);
+        self.stale.insert(uid);
         self.settle(now);
     }
 
@@ -248,7 +241,7 @@ impl State {
 
     /// When [`State::tick`] is due.
     pub fn due(&self) -> Option<Instant> {
-        let dues = self.windows.due().into_iter().chain(self.weeds.due());
+        let dues = self.windows.due().into_iter().chain(self.attempts.due());
         dues.min()
     }
 
@@ -263,10 +256,10 @@ impl State {
         self.tick(now);
         while let Some((namespace, uid)) = self.budget.take() {
             if let Some((deletion, opened)) = self.deletion(&uid) {
-                self.weeds.begun(&uid);
-                if self.repeats.begun(&deletion, opened, now.instant) {
+                self.attempts.begun(&uid);
+                if self.backoff.begun(&deletion, opened, now.mono) {
                     // Its siblings may have to wait now.
-                    self.stale_namespaces.insert(namespace);
+                    self.decide_anew(&namespace);
                 }
                 return Some(deletion);
             }
@@ -301,8 +294,8 @@ impl State {
             windows: self.windows.total(),
             watches: self.scopes.watches().len(),
             pods: self.looping.count(),
-            tried: self.weeds.count(),
-            repeats: self.repeats.count(),
+            tried: self.attempts.count(),
+            backing_off: self.backoff.count(),
             waiting: self.budget.waiting(),
             in_flight: self.budget.in_flight(),
         }
@@ -310,28 +303,30 @@ impl State {
 
     /// Time has passed until now: nothing that happens now counts for a window that is over.
     fn advance(&mut self, now: Now) {
-        for (pair, policy) in self.windows.elapsed(now.instant) {
+        for (pair, policy) in self.windows.elapsed(now.mono) {
             self.close(&pair, &policy, Closing::Elapsed);
         }
-        self.stale_pods.extend(self.weeds.woken(now.instant));
+        self.stale.extend(self.attempts.woken(now.mono));
     }
 
     /// Brings watches and turns in line with what has changed.
     fn settle(&mut self, now: Now) {
         self.advance(now);
+        self.begin(now);
         for watch in self.scopes.settle() {
-            self.broken.remove(&watch);
             for uid in self.looping.end(&watch) {
                 self.forget(&uid);
             }
         }
-        for namespace in mem::take(&mut self.stale_namespaces) {
-            let pods = self.looping.namespace(&namespace);
-            self.stale_pods.extend(pods.cloned());
-        }
-        for uid in mem::take(&mut self.stale_pods) {
+        for uid in mem::take(&mut self.stale) {
             self.decide(&uid, now);
         }
+    }
+
+    /// The looping pods of a namespace are to be decided again.
+    fn decide_anew(&mut self, namespace: &str) {
+        self.stale
+            .extend(self.looping.namespace(namespace).cloned());
     }
 
     fn is_terminating(&self, uid: &str) -> bool {
@@ -341,14 +336,14 @@ impl State {
 
     /// A pod was seen terminating, or gone.
     fn went(&mut self, uid: &str, now: Now) {
-        if let Some(deletion) = self.weeds.went(uid) {
+        if let Some(deletion) = self.attempts.went(uid) {
             self.weeded(*deletion, now);
         }
     }
 
     fn forget(&mut self, uid: &Arc<str>) {
         self.budget.withdraw(uid);
-        self.weeds.forget(uid);
+        self.attempts.forget(uid);
     }
 }
 

@@ -112,6 +112,8 @@ fn slices() -> Value {
         "metadata": {
             "name": "etcd-1", "namespace": "shoot--a--b",
             "labels": {"kubernetes.io/service-name": "etcd-main-client"},
+            "creationTimestamp": "2026-01-01T12:00:05Z", "generation": 7,
+            "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T13:00:00Z"},
         },
         "endpoints": [
             {"addresses": ["10.0.0.1"], "conditions": {"ready": true, "terminating": false}},

@@ -1,7 +1,7 @@
 //! The objects of the model, and what the watches show of them.
 
 use dependency_watchdog::weeder::{pod, policy::Stored, slice};
-use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
+use k8s_openapi::{api::core::v1::Namespace as NamespaceObject, jiff::Timestamp};
 use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 
@@ -46,6 +46,8 @@ pub(crate) struct Slice {
     pub(crate) service: usize,
     pub(crate) version: u64,
     pub(crate) ready: bool,
+    /// What it was last changed for, by its annotation.
+    pub(crate) changed: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -163,6 +165,7 @@ impl Slice {
                 "namespace": namespace_name(namespace),
                 "resourceVersion": self.version.to_string(),
                 "labels": {slice::SERVICE_LABEL: SERVICES[self.service]},
+                "annotations": {slice::CHANGED_ANNOTATION: self.changed},
             },
             "endpoints": [{"conditions": {"ready": self.ready}}],
         }))

@@ -6,16 +6,16 @@ use std::{
 };
 
 use dependency_watchdog::weeder::{
+    attempts::Deletion,
     news::{News, Pair},
     report::PodDeed,
     services::ServiceNames,
-    weeds::Deletion,
 };
 use tokio::time::Instant;
 
 use super::{
     objects::{Pod, SELECTORS, SERVICES, Slice, namespace_name, policy_name},
-    world::{Stream, World},
+    world::{Key, Stream, World},
 };
 
 /// The limits of the weeder.
@@ -108,6 +108,7 @@ impl World {
         if *self.state.service_names() != self.names {
             self.names = self.state.service_names().clone();
             self.slice_stream = Stream::default();
+            self.told.current = false;
         }
         // What was dropped in passing has to be listed again, too.
         self.told
@@ -118,6 +119,14 @@ impl World {
     }
 
     fn expect_windows(&mut self, again: &BTreeSet<(usize, usize)>) {
+        let told = &self.told;
+        let listed = told.policies.is_some() && told.namespaces.is_some();
+        let listed = listed && (told.current || watched(&self.names).is_empty());
+        let starts = listed && !self.began;
+        self.began |= listed;
+        if !self.began {
+            return;
+        }
         let mut covered = BTreeSet::new();
         let ready = ready(&self.told.slices);
         let policies = self.told.policies.iter().flatten();
@@ -133,18 +142,36 @@ impl World {
             }
         }
         for key in &covered {
-            if !self.covered.contains(key) || again.contains(&(key.2, key.3)) {
-                self.windows.insert(*key, self.now.instant);
+            let opens = if starts {
+                !self.is_long_ready(key)
+            } else {
+                !self.covered.contains(key) || again.contains(&(key.2, key.3))
+            };
+            if opens {
+                self.windows.insert(*key, self.now.mono);
             }
         }
         let policies = &self.told.policies;
         self.windows.retain(|key, opened| {
             covered.contains(key) && {
                 let policy = &policies.as_ref().expect("covered by one")[&key.0];
-                *opened + Duration::from_secs(policy.lasts) > self.now.instant
+                *opened + Duration::from_secs(policy.lasts) > self.now.mono
             }
         });
         self.covered = covered;
+    }
+
+    /// Whether a ready slice of the service has not changed for longer than a window would last.
+    fn is_long_ready(&self, (policy, _, namespace, service): &Key) -> bool {
+        let policies = self.told.policies.as_ref().expect("covered by one");
+        let lasts = policies[policy].lasts;
+        self.told.slices.iter().any(|((of, _), slice)| {
+            let unchanged = slice.changed.map(|it| self.now.wall.duration_since(it));
+            of == namespace
+                && slice.service == *service
+                && slice.ready
+                && unchanged.is_some_and(|it| it.as_millis() > i128::from(lasts) * 1_000)
+        })
     }
 
     fn follow_news(&mut self) {
@@ -157,11 +184,14 @@ impl World {
                 News::Opened { pair, policy, .. } => {
                     self.opened.insert(key(pair, &policy));
                 }
+                News::LongReady { pair, policy } => {
+                    assert!(!self.opened.contains(&key(pair, &policy)), "open");
+                }
                 News::Closed { pair, policy, .. } => {
                     assert!(self.opened.remove(&key(pair, &policy)), "closed twice");
                 }
                 News::Pod { news, .. } => {
-                    if let PodDeed::Weeded { .. } = news.what {
+                    if let PodDeed::Weeded { .. } = news.deed {
                         let uid: u32 = news.uid.parse().expect("a UID of the model");
                         let new = self.weeded.insert(news.uid.to_string());
                         // By us, or by somebody else while the answer to us was lost.

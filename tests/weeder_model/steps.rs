@@ -16,7 +16,8 @@ pub(crate) enum Step {
     NoPolicy(usize),
     Namespace(usize, Namespace),
     NoNamespace(usize),
-    Slice(usize, usize, usize, bool),
+    /// A slice is created or changed, with the seconds for which the annotation says it has not been.
+    Slice(usize, usize, usize, bool, Option<i64>),
     NoSlice(usize, usize),
     /// All services of a kind become ready, or not ready, in all namespaces.
     Everywhere(usize, bool),
@@ -102,9 +103,9 @@ pub(crate) fn steps(namespaces: usize) -> impl Strategy<Value = Vec<Step>> {
             |(name, zoned, deleting)| Step::Namespace(name, Namespace { zoned, deleting })
         ),
         1 => namespace().prop_map(Step::NoNamespace),
-        6 => (namespace(), 0..2_usize, 0..SERVICES.len(), any_bool())
-            .prop_map(|(namespace, slice, service, ready)| {
-                Step::Slice(namespace, slice, service, ready)
+        6 => (namespace(), 0..2_usize, 0..SERVICES.len(), any_bool(), prop::option::of(-10..40_i64))
+            .prop_map(|(namespace, slice, service, ready, unchanged)| {
+                Step::Slice(namespace, slice, service, ready, unchanged)
             }),
         1 => (namespace(), 0..2_usize).prop_map(|(namespace, slice)| Step::NoSlice(namespace, slice)),
         1 => (0..2_usize, any_bool()).prop_map(|(service, ready)| Step::Everywhere(service, ready)),

@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use dependency_watchdog::weeder::{
-    now::Now,
-    scopes::PodWatch,
-    services::ServiceNames,
-    state::{Sizes, State},
-    weeds::{Deletion, DeletionError},
+use dependency_watchdog::{
+    util::now::Now,
+    weeder::{
+        attempts::{Deletion, DeletionError},
+        scopes::PodWatch,
+        services::ServiceNames,
+        state::{Sizes, State},
+    },
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::runtime::watcher::Event;
@@ -51,6 +53,8 @@ pub(super) struct Told {
     pub(super) slices: BTreeMap<(usize, usize), Slice>,
     /// The services of which all slices have been told.
     pub(super) listed: BTreeSet<usize>,
+    /// Whether all slices of all services have been told that are watched.
+    pub(super) current: bool,
     pub(super) pods: BTreeMap<PodWatch, BTreeMap<u32, Pod>>,
     /// Every version of a pod that any watch has told.
     pub(super) versions: BTreeMap<(u32, u64), Pod>,
@@ -78,6 +82,8 @@ pub(crate) struct World {
     /// By the rules.
     pub(super) windows: BTreeMap<Key, Instant>,
     pub(super) covered: BTreeSet<Key>,
+    /// Whether policies, namespaces and slices were all told once.
+    pub(super) began: bool,
     /// By what the state has told, with the names of the policy, the namespace and the service.
     pub(super) opened: BTreeSet<(String, String, String)>,
     pub(super) in_flight: Vec<Deletion>,
@@ -101,8 +107,8 @@ impl World {
         let mut world = Self {
             state: State::default(),
             now: Now {
-                instant: Instant::now(),
-                time: Timestamp::UNIX_EPOCH,
+                mono: Instant::now(),
+                wall: Timestamp::UNIX_EPOCH,
             },
             version: 0,
             uids: 0,
@@ -119,6 +125,7 @@ impl World {
             told: Told::default(),
             windows: BTreeMap::new(),
             covered: BTreeSet::new(),
+            began: false,
             opened: BTreeSet::new(),
             in_flight: Vec::new(),
             relabelled: BTreeSet::new(),
@@ -155,8 +162,9 @@ impl World {
                     self.log.push(Entry::Namespace(name, None));
                 }
             }
-            Step::Slice(namespace, slice, service, ready) => {
-                self.put_slice((namespace, slice), service, ready);
+            Step::Slice(namespace, slice, service, ready, unchanged) => {
+                let changed = unchanged.map(|it| self.now.wall - SignedDuration::from_secs(it));
+                self.put_slice((namespace, slice), service, ready, changed);
             }
             Step::NoSlice(namespace, slice) => {
                 if self.slices.remove(&(namespace, slice)).is_some() {
@@ -166,7 +174,7 @@ impl World {
             Step::Everywhere(service, ready) => {
                 let namespaces: Vec<usize> = self.namespaces.keys().copied().collect();
                 for namespace in namespaces {
-                    self.put_slice((namespace, service), service, ready);
+                    self.put_slice((namespace, service), service, ready, None);
                 }
             }
             Step::NewPod(namespace, app, looping, owner) => {
@@ -208,14 +216,14 @@ impl World {
             self.answer(deletion, Answer::Honest);
         }
         self.deliver_all();
-        let until = self.now.instant + MAX_RETRY;
+        let until = self.now.mono + MAX_RETRY;
         let claimed: Vec<u32> = self
             .pods
             .values()
             .filter(|pod| pod.is_weed() && self.is_claimed(pod, until))
             .map(|pod| pod.uid)
             .collect();
-        while self.now.instant <= until {
+        while self.now.mono <= until {
             self.delete();
             while let Some(deletion) = self.in_flight.pop() {
                 self.answer(deletion, Answer::Honest);
@@ -253,11 +261,18 @@ impl World {
         self.version
     }
 
-    fn put_slice(&mut self, place: (usize, usize), service: usize, ready: bool) {
+    fn put_slice(
+        &mut self,
+        place: (usize, usize),
+        service: usize,
+        ready: bool,
+        changed: Option<Timestamp>,
+    ) {
         let slice = Slice {
             service,
             version: self.version(),
             ready,
+            changed,
         };
         self.slices.insert(place, slice.clone());
         self.log.push(Entry::Slice(place, Some(slice)));
@@ -451,6 +466,7 @@ impl World {
                 again.retain(|pair| !steady(pair));
                 self.told.slices = shown;
                 self.told.listed = watched;
+                self.told.current = true;
             }
             Some(position) => {
                 let Some(entry) = self.log.get(position) else {
@@ -575,7 +591,7 @@ impl World {
     }
 
     fn pass(&mut self, time: Duration) {
-        let until = self.now.instant + time;
+        let until = self.now.mono + time;
         while let Some(due) = self.state.due().filter(|due| *due <= until) {
             self.set_time(due);
             self.state.tick(self.now);
@@ -585,9 +601,9 @@ impl World {
     }
 
     fn set_time(&mut self, instant: Instant) {
-        let passed = instant.duration_since(self.now.instant);
-        self.now.instant = instant;
-        self.now.time += SignedDuration::try_from(passed).expect("not that long");
+        let passed = instant.duration_since(self.now.mono);
+        self.now.mono = instant;
+        self.now.wall += SignedDuration::try_from(passed).expect("not that long");
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn event(news: &PodNews) -> (ObjectReference, Event) {
         service,
         ..
     } = news;
-    let event = match &news.what {
+    let event = match &news.deed {
         PodDeed::Weeded {
             containers,
             ready_for,
@@ -66,7 +66,7 @@ pub(super) fn event(news: &PodNews) -> (ObjectReference, Event) {
         namespace: Some(news.namespace.to_string()),
         ..regarding::<Pod>(pod, Some(&news.uid))
     };
-    match (&news.what, &news.owner) {
+    match (&news.deed, &news.owner) {
         (PodDeed::Weeded { .. } | PodDeed::WouldWeed { .. }, Some(owner)) => {
             let related = Some(Box::new(object));
             (controller(news, owner), Event { related, ..event })
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    fn news(what: PodDeed) -> PodNews {
+    fn news(deed: PodDeed) -> PodNews {
         PodNews {
             namespace: "shoot".into(),
             pod: "api-6b7-x".into(),
@@ -125,7 +125,7 @@ mod tests {
             owner: Some(owner()),
             policy: "etcd".into(),
             service: "etcd-main-client".into(),
-            what,
+            deed,
         }
     }
 
@@ -179,12 +179,12 @@ mod tests {
          deleted for policy etcd: pods is forbidden"
     )]
     fn what_is_told_and_where(
-        #[case] what: PodDeed,
+        #[case] deed: PodDeed,
         #[case] kind: &Kind,
         #[case] on: &str,
         #[case] note: &str,
     ) {
-        let (object, event) = event(&news(what));
+        let (object, event) = event(&news(deed));
         let text = |text: &Option<String>| text.clone().unwrap();
         let told = [text(&object.kind), text(&object.name), text(&object.uid)];
         assert_eq!(told.join(" "), on);

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{PodNews, WeedReport, book::WeedBook};
+use super::{PodNews, WeedReport, content::WeedContent};
 use crate::{
     runtime::{pulse::Pulses, seed::Seed},
     status::{
@@ -12,16 +12,16 @@ use crate::{
 };
 
 /// Writes the statuses of WeedPolicies, and events.
-pub struct WeedWriter(Writer<WeedBook>);
+pub struct WeedWriter(Writer<WeedContent>);
 
 /// Hands reports to the weeder's writer. Never blocks.
 #[derive(Clone, Debug)]
-pub struct WeedReporter(Sender<WeedBook>);
+pub struct WeedReporter(Sender<WeedContent>);
 
 impl WeedWriter {
     /// A writer for what its reporter is told.
     pub fn new(seed: Seed) -> (Self, WeedReporter) {
-        let (writer, sender) = Writer::new(seed, WeedBook::default());
+        let (writer, sender) = Writer::new(seed, WeedContent::default());
         (Self(writer), WeedReporter(sender))
     }
 
@@ -41,16 +41,16 @@ impl WeedReporter {
     /// All policies that there are, once all that they are about has been listed: what a report does
     /// not tell is over.
     pub fn policies(&self, policies: Vec<WeedReport>) {
-        self.0.send(|book| book.take_policies(policies));
+        self.0.send(|content| content.take_policies(policies));
     }
 
     /// What was done to a pod, or deliberately not.
     pub fn pod(&self, news: PodNews) {
-        self.0.send(move |book| book.take_pod(&news));
+        self.0.send(move |content| content.take_pod(&news));
     }
 
     /// The rights that the operator lacks; none, if it has all that it needs.
     pub fn rights(&self, missing: Vec<String>) {
-        self.0.send(move |book| book.take_rights(&missing));
+        self.0.send(move |content| content.take_rights(&missing));
     }
 }

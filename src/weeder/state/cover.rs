@@ -1,33 +1,46 @@
 //! How windows open and close with policies and namespaces, and what that changes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::core::PartialObjectMeta;
 
 use super::State;
-use crate::weeder::{
-    account::Account,
-    coverage::Namespace,
-    news::{Closing, News, Opening, Pair},
-    now::Now,
-    policy::{Policy, Stored, Terms},
-    scopes::Claim,
-    windows::Window,
+use crate::{
+    util::now::Now,
+    weeder::{
+        account::Account,
+        coverage::Namespace,
+        news::{Closing, News, Opening, Pair},
+        policy::{Policy, Stored, Terms},
+        scopes::Claim,
+        windows::Window,
+    },
 };
 
 impl State {
-    /// Policies and namespaces may both have been listed now: what is covered is covered for the
-    /// first time.
+    /// Opens the windows of the start, once everything has been listed: of the services that may have
+    /// become ready within the `watchDuration` before.
     pub(super) fn begin(&mut self, now: Now) {
-        if self.began || !self.coverage.listed() {
+        if self.began || !self.services_listed() {
             return;
         }
         self.began = true;
         let policies: Vec<_> = self.coverage.policies().cloned().collect();
         for policy in policies {
             for namespace in self.coverage.selected(&policy) {
-                self.cover(&policy, &namespace, |_| true, now);
+                for (pair, terms) in self.ready(&policy, &namespace) {
+                    let ready_by = self.services.ready_by(&pair);
+                    let ready_for = ready_by.map(|since| now.wall.duration_since(since));
+                    // It is negative if the clock of the node is ahead of this one.
+                    let ready_for = ready_for.and_then(|it| Duration::try_from(it).ok());
+                    if ready_for.is_some_and(|it| it > terms.lasts) {
+                        let policy = policy.name.clone();
+                        self.news.push(News::LongReady { pair, policy });
+                    } else {
+                        self.open(&pair, &policy.name, terms, Opening::FoundReady, now);
+                    }
+                }
             }
         }
     }
@@ -123,17 +136,29 @@ impl State {
         is_new: impl Fn(&str) -> bool,
         now: Now,
     ) {
-        for service in policy.services().filter(|service| is_new(service)) {
-            let pair = Pair {
-                namespace: namespace.clone(),
-                service: service.clone(),
-            };
-            if self.services.ready_since(&pair).is_some()
-                && let Some(terms) = policy.terms(service)
-            {
+        if !self.began {
+            return;
+        }
+        for (pair, terms) in self.ready(policy, namespace) {
+            if is_new(&pair.service) {
                 self.open(&pair, &policy.name, terms, Opening::FoundReady, now);
             }
         }
+    }
+
+    /// The services of a policy in a namespace that are ready.
+    fn ready(&self, policy: &Policy, namespace: &Arc<str>) -> Vec<(Pair, Terms)> {
+        let pairs = policy.services().map(|service| Pair {
+            namespace: namespace.clone(),
+            service: service.clone(),
+        });
+        let ready = pairs.filter(|pair| self.services.ready_since(pair).is_some());
+        ready
+            .filter_map(|pair| {
+                let terms = policy.terms(&pair.service)?;
+                Some((pair, terms))
+            })
+            .collect()
     }
 
     /// Policies do not cover a namespace any more.
@@ -171,7 +196,7 @@ impl State {
             why,
             lasts: terms.lasts,
         });
-        let opened = now.instant;
+        let opened = now.mono;
         self.set_window(pair, policy, Window { opened, terms });
     }
 
@@ -189,7 +214,7 @@ impl State {
         for selector in &*selectors {
             self.scopes.need(selector, &claim);
         }
-        self.stale_namespaces.insert(pair.namespace.clone());
+        self.decide_anew(&pair.namespace);
     }
 
     pub(super) fn close(&mut self, pair: &Pair, policy: &Arc<str>, why: Closing) {
@@ -204,9 +229,9 @@ impl State {
             self.scopes.release(selector, &claim);
         }
         if !self.windows.any_in(&pair.namespace) {
-            self.repeats.forget(&pair.namespace);
+            self.backoff.forget(&pair.namespace);
         }
-        self.stale_namespaces.insert(pair.namespace.clone());
+        self.decide_anew(&pair.namespace);
         self.news.push(News::Closed {
             pair: pair.clone(),
             policy: policy.clone(),

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use super::State;
 use crate::{
     api::Mode,
+    util::now::Now,
     weeder::{
+        attempts::{Deletion, Notice},
         looping::Sighting,
-        now::Now,
         pod::{Fate, Reason, fate},
         scopes::Claim,
-        weeds::{Deletion, Told},
     },
 };
 
@@ -28,7 +28,7 @@ impl State {
     /// Decides what becomes of a pod.
     pub(super) fn decide(&mut self, uid: &Arc<str>, now: Now) {
         self.budget.withdraw(uid);
-        self.weeds.rest(uid);
+        self.attempts.rest(uid);
         let Some(sighting) = self.looping.get(uid) else {
             return;
         };
@@ -40,31 +40,31 @@ impl State {
         };
         match fate(sighting.controller.as_ref()) {
             Fate::LeftAlone(reason) => {
-                if self.weeds.tell(uid, Told::LeftAlone(reason)) {
+                if self.attempts.tell(uid, Notice::LeftAlone(reason)) {
                     let sighting = sighting.clone();
                     self.leave_alone(uid, sighting, claims.first, reason, now);
                 }
             }
             Fate::Deleted(owner) if let Some((claim, opened)) = claims.enforcing => {
                 let until = self
-                    .repeats
+                    .backoff
                     .until(&sighting.namespace, &owner.uid, since, opened);
-                if !self.weeds.may(uid, now.instant) {
+                if !self.attempts.may(uid, now.mono) {
                     return;
                 }
-                match until.filter(|until| *until > now.instant) {
+                match until.filter(|until| *until > now.mono) {
                     None => self.budget.enqueue(&sighting.namespace, uid, since),
                     Some(until) => {
                         let sighting = sighting.clone();
-                        self.weeds.wait(uid, until);
-                        if self.weeds.tell(uid, Told::LeftAlone(Reason::Repeated)) {
+                        self.attempts.wait(uid, until);
+                        if self.attempts.tell(uid, Notice::LeftAlone(Reason::Repeated)) {
                             self.leave_alone(uid, sighting, claim, Reason::Repeated, now);
                         }
                     }
                 }
             }
             Fate::Deleted(_) => {
-                if self.weeds.tell(uid, Told::WouldWeed)
+                if self.attempts.tell(uid, Notice::WouldWeed)
                     && let Some(deletion) = self.deletion_for(uid, &claims.first)
                 {
                     self.would_weed(deletion, now);
@@ -102,7 +102,7 @@ impl State {
         let mut deletion = self.deletion_for(uid, &claim)?;
         let (controller, since) = (&deletion.owner.uid, deletion.looping_since);
         let until = self
-            .repeats
+            .backoff
             .until(&deletion.namespace, controller, since, opened);
         deletion.called_for = deletion.called_for.max(until.unwrap_or(opened));
         Some((deletion, opened))

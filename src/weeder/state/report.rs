@@ -24,21 +24,21 @@ impl State {
     /// A pod was deleted.
     pub(super) fn weeded(&mut self, deletion: Deletion, now: Now) {
         self.weed(&deletion, false, now);
-        let what = PodDeed::Weeded {
+        let deed = PodDeed::Weeded {
             containers: deletion.containers.clone(),
-            ready_for: now.instant.duration_since(deletion.ready_since),
+            ready_for: now.mono.duration_since(deletion.ready_since),
         };
-        self.tell_of_deletion(deletion, what, now);
+        self.tell_of_deletion(deletion, deed, now);
     }
 
     /// A pod would have been deleted if the mode were not DryRun.
     pub(super) fn would_weed(&mut self, deletion: Deletion, now: Now) {
         self.weed(&deletion, true, now);
-        let what = PodDeed::WouldWeed {
+        let deed = PodDeed::WouldWeed {
             containers: deletion.containers.clone(),
-            ready_for: now.instant.duration_since(deletion.ready_since),
+            ready_for: now.mono.duration_since(deletion.ready_since),
         };
-        self.tell_of_deletion(deletion, what, now);
+        self.tell_of_deletion(deletion, deed, now);
     }
 
     fn weed(&mut self, deletion: &Deletion, dry_run: bool, now: Now) {
@@ -48,7 +48,7 @@ impl State {
             return;
         };
         account.weed(LastWeed {
-            time: Time(now.time),
+            time: Time(now.wall),
             namespace: deletion.namespace.to_string(),
             pod: deletion.pod.to_string(),
             owner: format!("{}/{}", deletion.owner.kind, deletion.owner.name),
@@ -63,9 +63,9 @@ impl State {
     }
 
     /// Tells what became of the deletion of a pod.
-    pub(super) fn tell_of_deletion(&mut self, deletion: Deletion, what: PodDeed, now: Now) {
+    pub(super) fn tell_of_deletion(&mut self, deletion: Deletion, deed: PodDeed, now: Now) {
         self.news.push(News::Pod {
-            looped_for: now.instant.duration_since(deletion.looping_since),
+            looped_for: now.mono.duration_since(deletion.looping_since),
             news: PodNews {
                 namespace: deletion.namespace,
                 pod: deletion.pod,
@@ -73,7 +73,7 @@ impl State {
                 owner: Some(deletion.owner),
                 policy: deletion.policy,
                 service: deletion.service,
-                what,
+                deed,
             },
         });
     }
@@ -90,7 +90,7 @@ impl State {
         let message = reason.message().to_owned();
         if let Some(account) = self.accounts.get_mut(&claim.policy) {
             account.leave_alone(LeftAlone {
-                time: Time(now.time),
+                time: Time(now.wall),
                 namespace: sighting.namespace.to_string(),
                 pod: sighting.pod.to_string(),
                 service: claim.pair.service.to_string(),
@@ -100,7 +100,7 @@ impl State {
         }
         let since = sighting.looping().map(|(since, _)| since);
         self.news.push(News::Pod {
-            looped_for: since.map_or(Duration::ZERO, |since| now.instant.duration_since(since)),
+            looped_for: since.map_or(Duration::ZERO, |since| now.mono.duration_since(since)),
             news: PodNews {
                 namespace: sighting.namespace,
                 pod: sighting.pod,
@@ -108,7 +108,7 @@ impl State {
                 owner: sighting.controller,
                 policy: claim.policy,
                 service: claim.pair.service,
-                what: PodDeed::LeftAlone {
+                deed: PodDeed::LeftAlone {
                     reason: reason.as_str(),
                     message,
                 },
@@ -179,7 +179,7 @@ fn troubles(state: &State) -> BTreeMap<Arc<str>, Vec<WeedTrouble>> {
             troubles.push(WeedTrouble { reason, message });
         }
     };
-    for (watch, message) in &state.broken {
+    for (watch, message) in state.scopes.broken() {
         let served = state.scopes.served(watch);
         let policies: BTreeSet<_> = served.map(|claim| &claim.policy).collect();
         let place = match &watch.namespace {
@@ -194,7 +194,7 @@ fn troubles(state: &State) -> BTreeMap<Arc<str>, Vec<WeedTrouble>> {
             add(policy, PODS_UNWATCHED, message);
         }
     }
-    for (uid, message) in state.weeds.troubles() {
+    for (uid, message) in state.attempts.troubles() {
         let claims = state.looping.get(uid).and_then(|it| state.claims(it));
         if let Some((claim, _)) = claims.and_then(|claims| claims.enforcing) {
             add(&claim.policy, DELETION_REFUSED, message.to_owned());

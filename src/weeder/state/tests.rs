@@ -89,11 +89,19 @@ fn orphan(pod: &mut Value) {
 
 impl Bench {
     fn new(namespaces: &[&str], policies: &[Value]) -> Self {
+        let mut bench = Self::without_slices(namespaces, policies);
+        bench.slices(&[]);
+        assert!(bench.state.services_listed());
+        bench
+    }
+
+    /// One whose slices have yet to be listed.
+    fn without_slices(namespaces: &[&str], policies: &[Value]) -> Self {
         let mut bench = Self {
             state: State::default(),
             now: Now {
-                instant: Instant::now(),
-                time: Timestamp::UNIX_EPOCH,
+                mono: Instant::now(),
+                wall: Timestamp::UNIX_EPOCH,
             },
             version: 0,
         };
@@ -110,10 +118,16 @@ impl Bench {
             bench.state.policy_event(event, bench.now);
         }
         bench.state.policy_event(Event::InitDone, bench.now);
-        bench.slice(Event::Init);
-        bench.slice(Event::InitDone);
-        assert!(bench.state.services_listed());
         bench
+    }
+
+    /// What a watch of slices begins with.
+    fn slices(&mut self, slices: &[Value]) {
+        self.slice(Event::Init);
+        for slice in slices {
+            self.slice(Event::InitApply(object(slice.clone())));
+        }
+        self.slice(Event::InitDone);
     }
 
     /// In the namespace `ns`, with one policy, whose service has just recovered, and its watch.
@@ -174,15 +188,15 @@ impl Bench {
     }
 
     fn pass(&mut self, time: Duration) {
-        self.now.instant += time;
-        self.now.time += SignedDuration::try_from(time).unwrap();
+        self.now.mono += time;
+        self.now.wall += SignedDuration::try_from(time).unwrap();
         self.state.tick(self.now);
     }
 
     /// What is told of pods, in short.
     fn told(&mut self) -> Vec<String> {
         let short = |news: PodNews| {
-            let deed = match news.what {
+            let deed = match news.deed {
                 PodDeed::Weeded { .. } => "weeded".to_owned(),
                 PodDeed::WouldWeed { .. } => "would weed".to_owned(),
                 PodDeed::LeftAlone { reason, .. } => reason.to_owned(),

@@ -25,7 +25,7 @@ fn a_looping_pod_is_deleted_once() {
         containers: vec!["c".into()],
         ready_for: 7 * SECOND,
     };
-    assert_eq!(news.what, expected);
+    assert_eq!(news.deed, expected);
     let report = bench.report();
     assert_eq!((report.weeded, report.last_weeds.len()), (1, 1));
     assert_eq!(report.last_weeds[0].owner, "ReplicaSet/api-1");
@@ -41,7 +41,7 @@ fn a_looping_pod_is_deleted_once() {
 #[test]
 fn a_pod_loops_since_it_was_first_seen_to() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    let first = bench.now.instant;
+    let first = bench.now.mono;
     bench.show(&watch, weed("p"));
     bench.pass(2 * SECOND);
     bench.show(&watch, pod("ns", "p", 2, |_| ()));
@@ -80,7 +80,7 @@ fn what_nothing_would_replace_is_left_alone_and_told_once() {
     let left = bench.report().left_alone;
     assert_eq!(left.len(), 1);
     assert_eq!((&*left[0].pod, &*left[0].reason), ("p", "NoController"));
-    assert_eq!(left[0].time.0, bench.now.time);
+    assert_eq!(left[0].time.0, bench.now.wall);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn what_is_refused_is_tried_again_ever_more_slowly_and_told_once() {
     for wait in [1, 2, 4, 8, 16, 30, 30] {
         let deletion = bench.next().unwrap();
         bench.end(deletion, Err(DeletionError::Refused("no (403)".to_owned())));
-        assert_eq!(bench.state.due(), Some(bench.now.instant + wait * SECOND));
+        assert_eq!(bench.state.due(), Some(bench.now.mono + wait * SECOND));
         bench.pass(wait * SECOND - Duration::from_millis(1));
         assert_eq!(bench.next(), None);
         bench.pass(Duration::from_millis(1));
@@ -137,10 +137,7 @@ fn what_is_throttled_waits(#[case] asked: Option<u64>, #[case] seconds: u32) {
     let deletion = bench.next().unwrap();
     let asked = asked.map(Duration::from_secs);
     bench.end(deletion, Err(DeletionError::Throttled(asked)));
-    assert_eq!(
-        bench.state.due(),
-        Some(bench.now.instant + seconds * SECOND)
-    );
+    assert_eq!(bench.state.due(), Some(bench.now.mono + seconds * SECOND));
 }
 
 #[test]
@@ -271,7 +268,7 @@ fn weeded(bench: &mut Bench, seconds: u64) -> Vec<(u64, String)> {
         }
         while let Some(deletion) = bench.next() {
             // None was late.
-            let delay = bench.now.instant - deletion.called_for;
+            let delay = bench.now.mono - deletion.called_for;
             assert!(delay <= SECOND, "{delay:?}");
             weeded.push((second, deletion.pod.to_string()));
             bench.end(deletion, Ok(()));
@@ -330,9 +327,12 @@ fn a_service_that_was_away_again_excuses_its_dependants() {
     bench.pass(SECOND);
     bench.show(&watch, weed("a2"));
     assert_eq!(bench.next(), None);
-    assert_eq!(bench.state.sizes().repeats, 1);
+    assert_eq!(bench.state.sizes().backing_off, 1);
     bench.ready("ns", "etcd", false);
-    assert_eq!((bench.state.due(), bench.state.sizes().repeats), (None, 0));
+    assert_eq!(
+        (bench.state.due(), bench.state.sizes().backing_off),
+        (None, 0)
+    );
     bench.ready("ns", "etcd", true);
     let watch = bench.watch();
     bench.list(&watch, vec![weed("a2")]);

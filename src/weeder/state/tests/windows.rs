@@ -1,7 +1,10 @@
 //! When a window is open, for whom, and what is listed for it.
 
 use super::*;
-use crate::weeder::news::Opening;
+use crate::weeder::{
+    news::Opening,
+    slice::{CHANGED_ANNOTATION, SERVICE_LABEL},
+};
 
 #[test]
 fn a_window_that_opens_under_a_listed_watch_finds_what_it_remembers() {
@@ -44,9 +47,9 @@ fn the_window_that_came_first_is_credited(
 #[test]
 fn a_window_ends_on_time_whatever_comes_late() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    assert_eq!(bench.state.due(), Some(bench.now.instant + MINUTE));
+    assert_eq!(bench.state.due(), Some(bench.now.mono + MINUTE));
     // Nobody has called: what is told now is told after its end.
-    bench.now.instant += MINUTE;
+    bench.now.mono += MINUTE;
     bench.show(&watch, weed("p"));
     assert_eq!(bench.next(), None);
     assert_eq!(bench.state.sizes(), Sizes::default());
@@ -56,7 +59,7 @@ fn a_window_ends_on_time_whatever_comes_late() {
 fn a_pod_that_waits_when_its_window_ends_is_kept() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     bench.show(&watch, weed("p"));
-    bench.now.instant += MINUTE;
+    bench.now.mono += MINUTE;
     assert_eq!(bench.next(), None);
 }
 
@@ -70,7 +73,7 @@ fn another_duration_applies_at_once_and_opens_nothing(#[case] lasts: &str, #[cas
         })
     };
     let (mut bench, _) = Bench::weeding(&[plain("a")]);
-    let opened = bench.now.instant;
+    let opened = bench.now.mono;
     bench.pass(10 * SECOND);
     bench.policy(other("a"));
     assert_eq!(bench.state.due(), Some(opened + ends * SECOND));
@@ -145,8 +148,8 @@ fn nothing_is_due_before_all_is_listed() {
     let mut bench = Bench {
         state: State::default(),
         now: Now {
-            instant: Instant::now(),
-            time: Timestamp::UNIX_EPOCH,
+            mono: Instant::now(),
+            wall: Timestamp::UNIX_EPOCH,
         },
         version: 0,
     };
@@ -249,4 +252,70 @@ fn the_newest_version_that_any_watch_has_told_counts() {
         .state
         .pod_event(&one, Event::Delete(pod("ns", "p", 14, |_| ())), bench.now);
     assert_eq!(bench.state.sizes().pods, 1);
+}
+
+/// A ready slice of `etcd` whose annotation says that it has not changed for so many seconds.
+fn unchanged(name: &str, seconds: Option<i64>, ready: bool) -> Value {
+    let since = seconds.map(|it| Timestamp::UNIX_EPOCH - SignedDuration::from_secs(it));
+    json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "resourceVersion": "1",
+            "labels": {SERVICE_LABEL: "etcd"},
+            "annotations": {CHANGED_ANNOTATION: since},
+        },
+        "endpoints": [{"conditions": {"ready": ready}}],
+    })
+}
+
+/// The window would last for a minute.
+#[rstest]
+#[case::recovered_just_before(&[unchanged("a", Some(59), true)], true)]
+#[case::as_long_ago_as_it_lasts(&[unchanged("a", Some(60), true)], true)]
+#[case::long_ago(&[unchanged("a", Some(61), true)], false)]
+#[case::unknown(&[unchanged("a", None, true)], true)]
+#[case::by_a_clock_that_is_ahead(&[unchanged("a", Some(-3_600), true)], true)]
+#[case::one_slice_has_been_ready_all_the_time(
+    &[unchanged("a", Some(5), true), unchanged("b", None, true), unchanged("c", Some(61), true)],
+    false
+)]
+#[case::another_has_not_been_ready_all_the_time(
+    &[unchanged("a", Some(5), true), unchanged("b", Some(61), false)],
+    true
+)]
+fn a_service_that_has_long_been_ready_opens_no_window_at_the_start(
+    #[case] slices: &[Value],
+    #[case] opens: bool,
+) {
+    let mut bench = Bench::without_slices(&["ns"], &[plain("a")]);
+    bench.slices(slices);
+    assert_eq!(bench.state.sizes().windows, usize::from(opens));
+    let news = bench.state.take_news();
+    let [news] = &news[..] else {
+        panic!("{news:?}");
+    };
+    assert_eq!(matches!(news, News::LongReady { .. }), !opens, "{news:?}");
+}
+
+#[test]
+fn a_service_that_has_long_been_ready_is_watched_as_any_other() {
+    let mut bench = Bench::without_slices(&["ns"], &[plain("a")]);
+    bench.slices(&[unchanged("etcd", Some(61), true)]);
+    assert_eq!((bench.report().ready, bench.state.sizes().windows), (1, 0));
+    bench.ready("ns", "etcd", false);
+    bench.ready("ns", "etcd", true);
+    assert_eq!(bench.state.sizes().windows, 1);
+}
+
+/// Somebody asks for it now.
+#[test]
+fn a_policy_that_comes_later_opens_windows_of_services_that_have_long_been_ready() {
+    let mut bench = Bench::without_slices(&["ns"], &[plain("a")]);
+    bench.slices(&[unchanged("a", Some(61), true)]);
+    bench.policy(plain("b"));
+    assert_eq!(bench.state.sizes().windows, 1);
+    // Also one that names a service of which nothing was known.
+    let mut bench = Bench::new(&["ns"], &[policy("a", "dns", "api", |_| ())]);
+    bench.policy(plain("b"));
+    bench.slices(&[unchanged("a", Some(61), true)]);
+    assert_eq!(bench.state.sizes().windows, 1);
 }

@@ -67,14 +67,14 @@ pub enum DeletionError {
 
 /// What was tried, by the UID of the pod.
 #[derive(Debug, Default)]
-pub struct Weeds {
-    pods: BTreeMap<Arc<str>, Record>,
+pub struct Attempts {
+    pods: BTreeMap<Arc<str>, Attempt>,
     retries: BTreeSet<(Instant, Arc<str>)>,
 }
 
 /// What is told of a pod no more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Told {
+pub enum Notice {
     /// That it would have been deleted.
     WouldWeed,
     /// That it is left alone.
@@ -89,7 +89,7 @@ pub enum Told {
 
 /// What follows from the end of a deletion.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum Ended {
     /// The pod was deleted by this deletion.
     Weeded(Box<Deletion>),
     /// The pod has changed: another version is awaited.
@@ -101,7 +101,7 @@ pub enum Outcome {
 }
 
 #[derive(Debug, Default)]
-struct Record {
+struct Attempt {
     in_flight: bool,
     /// It is deleted, or gone: nothing is left to do.
     over: bool,
@@ -116,20 +116,20 @@ struct Record {
     waits: Option<Instant>,
     /// Why it could not be deleted, until it can.
     trouble: Option<String>,
-    told: BTreeSet<Told>,
+    told: BTreeSet<Notice>,
 }
 
-impl Weeds {
+impl Attempts {
     /// Whether a pod could be deleted now. If only its time has not come, it is called by
-    /// [`Weeds::woken`] when it has.
+    /// [`Attempts::woken`] when it has.
     pub fn may(&mut self, uid: &Arc<str>, now: Instant) -> bool {
-        let Some(record) = self.pods.get(uid) else {
+        let Some(attempt) = self.pods.get(uid) else {
             return true;
         };
-        if record.in_flight || record.over {
+        if attempt.in_flight || attempt.over {
             return false;
         }
-        match record.not_before {
+        match attempt.not_before {
             Some(at) if at > now => {
                 self.wait(uid, at);
                 false
@@ -138,10 +138,10 @@ impl Weeds {
         }
     }
 
-    /// A pod is looked at again then: [`Weeds::woken`] calls it.
+    /// A pod is looked at again then: [`Attempts::woken`] calls it.
     pub fn wait(&mut self, uid: &Arc<str>, at: Instant) {
         self.rest(uid);
-        self.record(uid).waits = Some(at);
+        self.attempt(uid).waits = Some(at);
         self.retries.insert((at, uid.clone()));
     }
 
@@ -150,7 +150,7 @@ impl Weeds {
         let at = self
             .pods
             .get_mut(uid)
-            .and_then(|record| record.waits.take());
+            .and_then(|attempt| attempt.waits.take());
         if let Some(at) = at {
             self.retries.remove(&(at, uid.clone()));
         }
@@ -158,15 +158,15 @@ impl Weeds {
 
     /// A deletion of this pod begins.
     pub fn begun(&mut self, uid: &Arc<str>) {
-        let record = self.record(uid);
-        record.in_flight = true;
-        record.went = false;
+        let attempt = self.attempt(uid);
+        attempt.in_flight = true;
+        attempt.went = false;
     }
 
     /// Whether a pod is deleted or gone, or may be, since an answer was lost.
     pub fn may_be_gone(&self, uid: &str) -> bool {
-        let record = self.pods.get(uid);
-        record.is_some_and(|record| record.over || record.unanswered.is_some())
+        let attempt = self.pods.get(uid);
+        attempt.is_some_and(|attempt| attempt.over || attempt.unanswered.is_some())
     }
 
     /// A deletion has ended. `terminating` tells whether the pod is known to be.
@@ -176,33 +176,33 @@ impl Weeds {
         result: Result<(), DeletionError>,
         terminating: bool,
         now: Instant,
-    ) -> Outcome {
-        let record = self.record(&deletion.uid);
-        record.in_flight = false;
-        if record.over {
+    ) -> Ended {
+        let attempt = self.attempt(&deletion.uid);
+        attempt.in_flight = false;
+        if attempt.over {
             // It went meanwhile, which an earlier deletion is credited with.
-            return Outcome::Gone;
+            return Ended::Gone;
         }
         let what = format!("delete pod {}/{}", deletion.namespace, deletion.pod);
-        let (told, message, wait) = match result {
+        let (notice, message, wait) = match result {
             Ok(()) => {
-                record.done();
-                return Outcome::Weeded(Box::new(deletion));
+                attempt.done();
+                return Ended::Weeded(Box::new(deletion));
             }
             Err(DeletionError::Gone) => {
-                return record.done().map_or(Outcome::Gone, Outcome::Weeded);
+                return attempt.done().map_or(Ended::Gone, Ended::Weeded);
             }
-            Err(DeletionError::Changed) => return Outcome::Changed,
-            Err(DeletionError::Unanswered(_)) if terminating || record.went => {
-                record.done();
-                return Outcome::Weeded(Box::new(deletion));
+            Err(DeletionError::Changed) => return Ended::Changed,
+            Err(DeletionError::Unanswered(_)) if terminating || attempt.went => {
+                attempt.done();
+                return Ended::Weeded(Box::new(deletion));
             }
             Err(DeletionError::Unanswered(message)) => {
                 let uid = deletion.uid.clone();
-                record.unanswered = Some(Box::new(deletion));
+                attempt.unanswered = Some(Box::new(deletion));
                 return self.failed(
                     &uid,
-                    Told::Unanswered,
+                    Notice::Unanswered,
                     format!("{what}: {message}"),
                     None,
                     now,
@@ -210,19 +210,25 @@ impl Weeds {
             }
             Err(DeletionError::Throttled(wait)) => {
                 let message = "the API server asks for fewer requests (429)".to_owned();
-                (Told::Throttled, message, wait)
+                (Notice::Throttled, message, wait)
             }
-            Err(DeletionError::Refused(message)) => (Told::Refused, message, None),
+            Err(DeletionError::Refused(message)) => (Notice::Refused, message, None),
         };
-        self.failed(&deletion.uid, told, format!("{what}: {message}"), wait, now)
+        self.failed(
+            &deletion.uid,
+            notice,
+            format!("{what}: {message}"),
+            wait,
+            now,
+        )
     }
 
     /// A pod was seen terminating, or gone. Returns the deletion that did it, if its answer was lost.
     pub fn went(&mut self, uid: &str) -> Option<Box<Deletion>> {
-        let record = self.pods.get_mut(uid)?;
-        record.went = true;
-        if record.unanswered.is_some() {
-            return record.done();
+        let attempt = self.pods.get_mut(uid)?;
+        attempt.went = true;
+        if attempt.unanswered.is_some() {
+            return attempt.done();
         }
         None
     }
@@ -230,14 +236,14 @@ impl Weeds {
     /// No watch shows a pod any more. What is in flight is remembered until it ends.
     pub fn forget(&mut self, uid: &Arc<str>) {
         self.rest(uid);
-        if self.pods.get(uid).is_some_and(|record| !record.in_flight) {
+        if self.pods.get(uid).is_some_and(|attempt| !attempt.in_flight) {
             self.pods.remove(uid);
         }
     }
 
     /// Whether this has not been told of a pod before; it is now.
-    pub fn tell(&mut self, uid: &Arc<str>, what: Told) -> bool {
-        self.record(uid).told.insert(what)
+    pub fn tell(&mut self, uid: &Arc<str>, notice: Notice) -> bool {
+        self.attempt(uid).told.insert(notice)
     }
 
     /// The pods whose time to be tried again has come.
@@ -260,7 +266,7 @@ impl Weeds {
     /// The pods that could not be deleted, with what failed.
     pub fn troubles(&self) -> impl Iterator<Item = (&Arc<str>, &str)> {
         let pods = self.pods.iter();
-        pods.filter_map(|(uid, record)| Some((uid, record.trouble.as_deref()?)))
+        pods.filter_map(|(uid, attempt)| Some((uid, attempt.trouble.as_deref()?)))
     }
 
     /// How many pods are remembered.
@@ -268,28 +274,28 @@ impl Weeds {
         self.pods.len()
     }
 
-    fn record(&mut self, uid: &Arc<str>) -> &mut Record {
+    fn attempt(&mut self, uid: &Arc<str>) -> &mut Attempt {
         self.pods.entry(uid.clone()).or_default()
     }
 
     fn failed(
         &mut self,
         uid: &Arc<str>,
-        told: Told,
+        notice: Notice,
         message: String,
         wait: Option<Duration>,
         now: Instant,
-    ) -> Outcome {
-        let record = self.record(uid);
-        let doubled = FIRST_RETRY.saturating_mul(1 << record.failures.min(8));
-        record.failures = record.failures.saturating_add(1);
-        record.not_before = now.checked_add(wait.unwrap_or(doubled).clamp(FIRST_RETRY, MAX_RETRY));
-        record.trouble = Some(message.clone());
-        Outcome::Failed(record.told.insert(told).then_some(message))
+    ) -> Ended {
+        let attempt = self.attempt(uid);
+        let doubled = FIRST_RETRY.saturating_mul(1 << attempt.failures.min(8));
+        attempt.failures = attempt.failures.saturating_add(1);
+        attempt.not_before = now.checked_add(wait.unwrap_or(doubled).clamp(FIRST_RETRY, MAX_RETRY));
+        attempt.trouble = Some(message.clone());
+        Ended::Failed(attempt.told.insert(notice).then_some(message))
     }
 }
 
-impl Record {
+impl Attempt {
     /// Nothing is left to do. Returns the deletion whose answer was lost, if one was.
     fn done(&mut self) -> Option<Box<Deletion>> {
         self.over = true;

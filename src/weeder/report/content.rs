@@ -42,7 +42,7 @@ impl Reported for WeedReport {
 
 /// All policies, and what is written of each.
 #[derive(Default)]
-pub(super) struct WeedBook {
+pub(super) struct WeedContent {
     policies: Policies<WeedReport, ()>,
     /// Whether it was asked which rights are missing; until then, what an earlier run has left
     /// counts.
@@ -53,7 +53,7 @@ pub(super) struct WeedBook {
     news: Vec<(ObjectReference, Event)>,
 }
 
-impl Content for WeedBook {
+impl Content for WeedContent {
     type Object = Arc<str>;
 
     const CONTROLLER: &'static str = "dependency-watchdog-weeder";
@@ -87,7 +87,7 @@ impl Content for WeedBook {
             seed,
             name,
             status,
-            |book: &mut Self| &mut book.policies,
+            |content: &mut Self| &mut content.policies,
             Self::written,
         )
     }
@@ -104,7 +104,7 @@ impl Content for WeedBook {
     }
 }
 
-impl WeedBook {
+impl WeedContent {
     fn written(&mut self, name: &str, before: &WeedPolicyStatus) {
         if let Some(policy) = self.policies.0.get(name) {
             let events = transitions(before, &policy.status).into_iter();

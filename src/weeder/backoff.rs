@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::weeds::Deletion;
+use super::attempts::Deletion;
 
 /// The pause before the first successor is deleted; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What was deleted while windows were open, by namespace and by the UID of the controller.
 #[derive(Debug, Default)]
-pub struct Repeats(BTreeMap<Arc<str>, BTreeMap<Arc<str>, Series>>);
+pub struct Backoff(BTreeMap<Arc<str>, BTreeMap<Arc<str>, Series>>);
 
 /// The deletions of pods of one controller, at least one, without those that came to nothing.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Series {
     successors: usize,
 }
 
-impl Repeats {
+impl Backoff {
     /// Until when a pod of this controller waits that loops since then, in a window that was opened
     /// then; `None` if it is no successor of one that was deleted in the window.
     pub fn until(
@@ -150,16 +150,16 @@ mod tests {
     /// The pauses after which the pods of one controller are deleted that loop again at once.
     fn pauses(count: usize) -> Vec<u64> {
         let opened = Instant::now();
-        let mut repeats = Repeats::default();
-        assert!(repeats.begun(&deletion("first", opened), opened, opened));
+        let mut backoff = Backoff::default();
+        assert!(backoff.begun(&deletion("first", opened), opened, opened));
         let mut last = opened;
         let mut pauses = Vec::new();
         for number in 0..count {
             let since = last + Duration::from_secs(1);
-            let until = repeats.until("shoot", "uid", since, opened);
+            let until = backoff.until("shoot", "uid", since, opened);
             let at = until.unwrap();
             pauses.push((at - last).as_secs());
-            repeats.begun(&deletion(&number.to_string(), since), opened, at);
+            backoff.begun(&deletion(&number.to_string(), since), opened, at);
             last = at;
         }
         pauses
@@ -174,46 +174,46 @@ mod tests {
     fn only_successors_wait() {
         let second = Duration::from_secs(1);
         let opened = Instant::now();
-        let mut repeats = Repeats::default();
-        repeats.begun(&deletion("a", opened), opened, opened + second);
-        let until = |repeats: &Repeats, namespace: &str, controller: &str, since, opened| {
-            repeats.until(namespace, controller, since, opened)
+        let mut backoff = Backoff::default();
+        backoff.begun(&deletion("a", opened), opened, opened + second);
+        let until = |backoff: &Backoff, namespace: &str, controller: &str, since, opened| {
+            backoff.until(namespace, controller, since, opened)
         };
         let later = opened + 2 * second;
-        assert!(until(&repeats, "shoot", "uid", later, opened).is_some());
+        assert!(until(&backoff, "shoot", "uid", later, opened).is_some());
         // Another replica, which looped before the first was deleted.
-        assert_eq!(until(&repeats, "shoot", "uid", opened, opened), None);
-        assert_eq!(until(&repeats, "shoot", "other", later, opened), None);
-        assert_eq!(until(&repeats, "other", "uid", later, opened), None);
+        assert_eq!(until(&backoff, "shoot", "uid", opened, opened), None);
+        assert_eq!(until(&backoff, "shoot", "other", later, opened), None);
+        assert_eq!(until(&backoff, "other", "uid", later, opened), None);
         // The service was away meanwhile.
-        assert_eq!(until(&repeats, "shoot", "uid", later, later), None);
-        repeats.begun(&deletion("b", later), later, later);
-        assert_eq!(until(&repeats, "shoot", "uid", later, later), None);
-        assert_eq!(repeats.count(), 1);
-        repeats.forget("shoot");
-        assert_eq!(repeats.count(), 0);
+        assert_eq!(until(&backoff, "shoot", "uid", later, later), None);
+        backoff.begun(&deletion("b", later), later, later);
+        assert_eq!(until(&backoff, "shoot", "uid", later, later), None);
+        assert_eq!(backoff.count(), 1);
+        backoff.forget("shoot");
+        assert_eq!(backoff.count(), 0);
     }
 
     #[test]
     fn what_came_to_nothing_does_not_count() {
         let opened = Instant::now();
         let at = |second| opened + Duration::from_secs(second);
-        let mut repeats = Repeats::default();
+        let mut backoff = Backoff::default();
         let [first, sibling] = ["a1", "b1"].map(|pod| deletion(pod, opened));
-        assert!(repeats.begun(&first, opened, at(1)));
-        assert!(repeats.begun(&sibling, opened, at(2)));
+        assert!(backoff.begun(&first, opened, at(1)));
+        assert!(backoff.begun(&sibling, opened, at(2)));
         let successor = deletion("a2", at(3));
-        assert!(repeats.begun(&successor, opened, at(12)));
+        assert!(backoff.begun(&successor, opened, at(12)));
         // To try again is no other deletion.
-        assert!(!repeats.begun(&successor, opened, at(13)));
-        let until = |repeats: &Repeats| repeats.until("shoot", "uid", at(20), opened);
-        assert_eq!(until(&repeats), Some(at(12 + 20)));
-        assert!(repeats.failed(&successor) && !repeats.failed(&successor));
-        assert_eq!(until(&repeats), Some(at(2 + 10)));
-        assert!(repeats.failed(&first));
-        assert_eq!(until(&repeats), Some(at(2 + 10)));
-        assert!(repeats.failed(&sibling));
-        assert_eq!((until(&repeats), repeats.count()), (None, 0));
-        assert!(!repeats.failed(&sibling));
+        assert!(!backoff.begun(&successor, opened, at(13)));
+        let until = |backoff: &Backoff| backoff.until("shoot", "uid", at(20), opened);
+        assert_eq!(until(&backoff), Some(at(12 + 20)));
+        assert!(backoff.failed(&successor) && !backoff.failed(&successor));
+        assert_eq!(until(&backoff), Some(at(2 + 10)));
+        assert!(backoff.failed(&first));
+        assert_eq!(until(&backoff), Some(at(2 + 10)));
+        assert!(backoff.failed(&sibling));
+        assert_eq!((until(&backoff), backoff.count()), (None, 0));
+        assert!(!backoff.failed(&sibling));
     }
 }
