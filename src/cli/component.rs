@@ -55,7 +55,7 @@ pub(super) struct Component {
 }
 
 /// What a component works with, once it may.
-pub(super) struct Post {
+pub(super) struct Context {
     /// The seed, within the budget of the flags.
     pub(super) seed: Seed,
     /// Whether every policy is taken for one with the mode `DryRun`.
@@ -95,7 +95,7 @@ impl Component {
     pub(super) async fn run<F: Future<Output = ()>>(
         self,
         args: &ComponentArgs,
-        work: impl FnOnce(Post) -> F,
+        work: impl FnOnce(Context) -> F,
     ) -> Result<(), ComponentError> {
         let Self {
             name,
@@ -116,7 +116,7 @@ impl Component {
         instruments.checks.stopped_by(stop.clone());
         let endpoints = Endpoints {
             registry,
-            pulses: instruments.pulses.clone(),
+            liveness: instruments.liveness.clone(),
             checks: instruments.checks.clone(),
         };
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
@@ -127,7 +127,7 @@ impl Component {
             .few_at_once()
             .measured(instruments.seed_budget.clone());
         let work = |leadership: Leadership| {
-            work(Post {
+            work(Context {
                 seed: seed.led_by(leadership.clone()),
                 dry_run,
                 leadership,

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     args::{CheckArgs, ClusterMetricsArgs, Former, ReportArgs, ScaleArgs},
-    component::{Component, ComponentArgs, ComponentError, Post},
+    component::{Component, ComponentArgs, ComponentError, Context},
 };
 use crate::{
     checks::Runner,
@@ -44,23 +44,23 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         registry,
     };
     let (scale, checks, report) = (args.scale, args.checks, args.report);
-    let work = |post: Post| {
-        let exec = Seed::new(post.seed.client().clone(), checks.budget())
+    let work = |context: Context| {
+        let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
-            .led_by(post.leadership.clone());
+            .led_by(context.leadership.clone());
         let runner = Runner::new(exec, checks.feature_gates, instruments.checks.clone());
-        let scale = Seed::new(post.seed.client().clone(), scale.budget());
+        let scale = Seed::new(context.seed.client().clone(), scale.budget());
         let prober = Prober {
-            seed: post.seed,
-            dry_run: post.dry_run,
+            seed: context.seed,
+            dry_run: context.dry_run,
             scale: scale
                 .measured(instruments.scale_budget.clone())
-                .led_by(post.leadership),
+                .led_by(context.leadership),
             checks: runner,
             overdue_after: report.overdue_after(),
             instruments,
         };
-        fleet::run(prober, post.stop)
+        fleet::run(prober, context.stop)
     };
     component.run(&args.component, work).await
 }
