@@ -44,23 +44,21 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         registry,
     };
     let (scale, checks, report) = (args.scale, args.checks, args.report);
-    let work = |context: Context| {
+    let work = async |context: Context<'_>| {
+        let scale = context.connect(scale.budget(), &instruments.scale_budget)?;
         let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
             .led_by(context.leadership.clone());
-        let runner = Runner::new(exec, checks.feature_gates, instruments.checks.clone());
-        let scale = Seed::new(context.seed.client().clone(), scale.budget());
         let prober = Prober {
             seed: context.seed,
             dry_run: context.dry_run,
-            scale: scale
-                .measured(instruments.scale_budget.clone())
-                .led_by(context.leadership),
-            checks: runner,
+            scale,
+            checks: Runner::new(exec, checks.feature_gates, instruments.checks.clone()),
             overdue_after: report.overdue_after(),
             instruments,
         };
-        fleet::run(prober, context.stop)
+        fleet::run(prober, context.stop).await;
+        Ok(())
     };
     component.run(&args.component, work).await
 }

@@ -31,13 +31,14 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let work = |context: Context| {
+    let work = async |context: Context<'_>| {
         let weeder = Weeder {
             seed: context.seed,
             dry_run: context.dry_run,
             instruments,
         };
-        run::run(weeder, context.stop)
+        run::run(weeder, context.stop).await;
+        Ok(())
     };
     component.run(&args.component, work).await
 }
