@@ -13,7 +13,7 @@ use dependency_watchdog::{
     prober::instruments::Instruments,
     runtime::{
         admin::{Admin, BindAddress, Endpoints},
-        pulse::Pulses,
+        liveness::Liveness,
         readiness::Checks,
     },
 };
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 struct Served {
     /// Of the metrics first.
     addresses: Vec<SocketAddr>,
-    pulses: Pulses,
+    liveness: Liveness,
     checks: Checks,
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -42,7 +42,7 @@ async fn serve(metrics: &str, health: &str) -> Served {
     let (instruments, registry) = Instruments::new(false);
     let endpoints = Endpoints {
         registry,
-        pulses: instruments.common.pulses.clone(),
+        liveness: instruments.common.liveness.clone(),
         checks: instruments.common.checks.clone(),
     };
     let (metrics, health) = (address(metrics), address(health));
@@ -50,7 +50,7 @@ async fn serve(metrics: &str, health: &str) -> Served {
     let stop = CancellationToken::new();
     Served {
         addresses: admin.addresses(),
-        pulses: instruments.common.pulses,
+        liveness: instruments.common.liveness,
         checks: instruments.common.checks,
         task: tokio::spawn(admin.run(stop.clone())),
         stop,
@@ -167,7 +167,7 @@ async fn readiness_names_what_fails() {
 async fn a_loop_that_hangs_is_named() {
     let served = serve("0", "127.0.0.1:0").await;
     let health = served.addresses[0];
-    let pulse = served.pulses.begin("fleet");
+    let liveness = served.liveness.begin("fleet");
     assert_eq!(get(health, "/healthz").await.0, 200);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(61)).await;
@@ -175,7 +175,7 @@ async fn a_loop_that_hangs_is_named() {
     let (status, answer) = get(health, "/healthz").await;
     assert_eq!(status, 503);
     assert!(answer.contains("[-]fleet failed"), "{answer}");
-    pulse.beat();
+    liveness.beat();
     assert_eq!(get(health, "/healthz").await.0, 200);
 }
 

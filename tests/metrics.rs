@@ -518,18 +518,18 @@ async fn a_watch_that_cannot_list_again_is_not_ready() {
 }
 
 #[tokio::test]
-async fn idle_loops_have_a_pulse_and_ended_ones_have_none() {
+async fn idle_loops_are_alive_and_ended_ones_are_not() {
     let mut run = Run::new(&["a"]).await;
-    let pulses = run.world.instruments.common.pulses.clone();
+    let liveness = run.world.instruments.common.liveness.clone();
     run.world.clock.pass(2 * LONG).await;
-    assert_eq!(pulses.stale(), []);
+    assert_eq!(liveness.stale(), []);
     run.world.start();
     run.world.reason("a", "Healthy").await;
     run.world.clock.pass(5 * LONG).await;
-    assert_eq!(pulses.stale(), []);
+    assert_eq!(liveness.stale(), []);
     run.world.stop().await;
     run.world.clock.pass(2 * LONG).await;
-    let stale = pulses.stale();
+    let stale = liveness.stale();
     let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["fleet", "writer"]);
 }
@@ -694,15 +694,15 @@ async fn readiness_follows_the_watches_that_the_weeder_needs() {
 }
 
 #[tokio::test]
-async fn the_weeder_has_a_pulse() {
+async fn the_weeder_is_alive() {
     let mut garden = Garden::new(&["a"]);
-    let pulses = garden.instruments.common.pulses.clone();
+    let liveness = garden.instruments.common.liveness.clone();
     garden.start();
     garden.pass(300).await;
-    assert_eq!(pulses.stale(), []);
+    assert_eq!(liveness.stale(), []);
     garden.stop().await;
     garden.clock.pass(2 * LONG).await;
-    let stale = pulses.stale();
+    let stale = liveness.stale();
     let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["weeder", "writer"]);
 }

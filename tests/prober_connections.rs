@@ -207,3 +207,28 @@ async fn facts_take(seconds: u32, latest: u32) {
         assert!(gap <= 4 * SECOND, "{seconds} s: {gap:?}");
     }
 }
+
+/// What takes the way of the kubelets may take that to the seed: the connections that are kept are dead,
+/// and nobody tells.
+#[test]
+fn dead_connections_to_the_seed_cost_no_protection() {
+    // Before the silence, while it is proven, and just before it is.
+    for after in [0, 15, 29] {
+        run(seed_dies_in_an_outage(after));
+    }
+}
+
+async fn seed_dies_in_an_outage(after: u32) {
+    let mut world = World::new(&["a"]).await;
+    world.start_connected();
+    world.reason("a", "Healthy").await;
+    world.more_reads("a", Read::Cached, 2).await;
+    world.shoot("a").silence(0);
+    let began = world.clock.elapsed();
+    world.clock.pass(after * SECOND).await;
+    world.seed.lose_connections();
+    first_write(&world).await;
+    let took = world.clock.elapsed() - began;
+    assert!(took <= GRACE * 3 / 4 + 4 * SECOND, "{after}: {took:?}");
+    assert_eq!(world.seed.writes().len(), 1, "{after}");
+}

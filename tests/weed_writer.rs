@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     api::{Mode, WeedPolicyStatus},
-    runtime::{metrics::Registry, pulse::Pulses},
+    runtime::{liveness::Liveness, metrics::Registry},
     status::WriterMetrics,
     weeder::report::{
         DELETION_REFUSED, PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble,
@@ -130,7 +130,7 @@ impl Desk {
 
 fn start(seed: &Seed, metrics: &WriterMetrics) -> (WeedReporter, CancellationToken) {
     let (writer, reporter) = WeedWriter::new(seed.unlimited());
-    let writer = writer.measured(metrics.clone(), Pulses::default());
+    let writer = writer.measured(metrics.clone(), Liveness::default());
     let stop = CancellationToken::new();
     tokio::spawn(writer.run(stop.clone()));
     (reporter, stop)

@@ -13,8 +13,8 @@ use crate::runtime::{
     admin::{Admin, BindError, Endpoints},
     instruments::Common,
     leader::{Leadership, Lost, TimesError},
-    metrics::Registry,
-    seed::{self, ClientError, Seed},
+    metrics::{BudgetMetrics, Registry, RequestMetrics},
+    seed::{self, Budget, ClientError, Seed},
     shutdown,
     telemetry::{self, FilterError},
 };
@@ -55,7 +55,9 @@ pub(super) struct Component {
 }
 
 /// What a component works with, once it may.
-pub(super) struct Post {
+pub(super) struct Context<'a> {
+    config: &'a kube::Config,
+    requests: &'a RequestMetrics,
     /// The seed, within the budget of the flags.
     pub(super) seed: Seed,
     /// Whether every policy is taken for one with the mode `DryRun`.
@@ -64,6 +66,19 @@ pub(super) struct Post {
     pub(super) leadership: Leadership,
     /// Ends the work.
     pub(super) stop: CancellationToken,
+}
+
+impl Context<'_> {
+    /// The seed over connections of its own, within this budget.
+    pub(super) fn connect(
+        &self,
+        budget: Budget,
+        waits: &BudgetMetrics,
+    ) -> Result<Seed, ClientError> {
+        let clients = seed::clients(self.config, self.requests)?;
+        let seed = Seed::new(clients, budget).measured(waits.clone());
+        Ok(seed.led_by(self.leadership.clone()))
+    }
 }
 
 /// Why a component does not run.
@@ -92,10 +107,10 @@ pub(super) enum ComponentError {
 
 impl Component {
     /// Works until it is told to stop, or does not lead any more.
-    pub(super) async fn run<F: Future<Output = ()>>(
+    pub(super) async fn run(
         self,
         args: &ComponentArgs,
-        work: impl FnOnce(Post) -> F,
+        work: impl AsyncFnOnce(Context<'_>) -> Result<(), ComponentError>,
     ) -> Result<(), ComponentError> {
         let Self {
             name,
@@ -116,23 +131,26 @@ impl Component {
         instruments.checks.stopped_by(stop.clone());
         let endpoints = Endpoints {
             registry,
-            pulses: instruments.pulses.clone(),
+            liveness: instruments.liveness.clone(),
             checks: instruments.checks.clone(),
         };
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-        let client = || seed::client(config.clone(), &instruments.requests);
-        let seed = Seed::new(client()?, args.client.budget())
+        let clients = seed::clients(&config, &instruments.requests)?;
+        let seed = Seed::new(clients, args.client.budget())
             .few_at_once()
             .measured(instruments.seed_budget.clone());
-        let work = |leadership: Leadership| {
-            work(Post {
+        let work = async |leadership: Leadership| {
+            work(Context {
+                config: &config,
+                requests: &instruments.requests,
                 seed: seed.led_by(leadership.clone()),
                 dry_run,
                 leadership,
                 stop: stop.clone(),
             })
+            .await
         };
         // The endpoints tell about the end, so they outlive it.
         let last = CancellationToken::new();
@@ -141,7 +159,8 @@ impl Component {
             Some(election) => {
                 // On a connection of its own: where others have died without a word, a renewal would be
                 // sent on one after the other of those that are kept, until it is too late.
-                let elector = election.elector(client()?, lease);
+                let client = seed::client(&config, &instruments.requests)?;
+                let elector = election.elector(client, lease);
                 let leader = instruments.leader.clone();
                 leader.set(false);
                 let checks = &instruments.checks;
@@ -151,7 +170,7 @@ impl Component {
                     let working = work(leadership);
                     async move {
                         tokio::select! {
-                            () = working => Ok(()),
+                            done = working => done,
                             kinds = instruments.watches.blind(BLIND) => {
                                 Err(ComponentError::Blind(kinds.join(", ")))
                             }
@@ -162,10 +181,7 @@ impl Component {
                 leader.set(false);
                 ended.map_or_else(|lost| Err(lost.into()), |done| done.unwrap_or(Ok(())))
             }
-            None => {
-                work(Leadership::unopposed()).await;
-                Ok(())
-            }
+            None => work(Leadership::unopposed()).await,
         };
         last.cancel();
         // The server does not panic; if it did, there is nobody left to tell.

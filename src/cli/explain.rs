@@ -87,7 +87,7 @@ pub(super) async fn run(args: ExplainArgs) -> ExitCode {
 
 async fn tell(args: ExplainArgs) -> Result<(), ExplainError> {
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let client = seed::client(config, &RequestMetrics::default())?;
+    let client = seed::client(&config, &RequestMetrics::default())?;
     let seed = Seed::new(client, args.client.budget());
     let namespace = &args.leader_election_namespace;
     let answers = explain::ask(&seed, &args.cluster, namespace).await?;

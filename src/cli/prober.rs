@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     args::{CheckArgs, ClusterMetricsArgs, Former, ReportArgs, ScaleArgs},
-    component::{Component, ComponentArgs, ComponentError, Post},
+    component::{Component, ComponentArgs, ComponentError, Context},
 };
 use crate::{
     checks::Runner,
@@ -44,23 +44,21 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         registry,
     };
     let (scale, checks, report) = (args.scale, args.checks, args.report);
-    let work = |post: Post| {
-        let exec = Seed::new(post.seed.client().clone(), checks.budget())
+    let work = async |context: Context<'_>| {
+        let scale = context.connect(scale.budget(), &instruments.scale_budget)?;
+        let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
-            .led_by(post.leadership.clone());
-        let runner = Runner::new(exec, checks.feature_gates, instruments.checks.clone());
-        let scale = Seed::new(post.seed.client().clone(), scale.budget());
+            .led_by(context.leadership.clone());
         let prober = Prober {
-            seed: post.seed,
-            dry_run: post.dry_run,
-            scale: scale
-                .measured(instruments.scale_budget.clone())
-                .led_by(post.leadership),
-            checks: runner,
+            seed: context.seed,
+            dry_run: context.dry_run,
+            scale,
+            checks: Runner::new(exec, checks.feature_gates, instruments.checks.clone()),
             overdue_after: report.overdue_after(),
             instruments,
         };
-        fleet::run(prober, post.stop)
+        fleet::run(prober, context.stop).await;
+        Ok(())
     };
     component.run(&args.component, work).await
 }

@@ -111,7 +111,7 @@ pub(super) async fn run(args: RestoreArgs) -> ExitCode {
 /// Restores, and tells whether all is back.
 async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let client = seed::client(config, &RequestMetrics::default())?;
+    let client = seed::client(&config, &RequestMetrics::default())?;
     // Not before: a plugin that logs in is ended by a signal like everything else.
     let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
     let restorer = Restorer {

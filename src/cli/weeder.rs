@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     args::Former,
-    component::{Component, ComponentArgs, ComponentError, Post},
+    component::{Component, ComponentArgs, ComponentError, Context},
 };
 use crate::weeder::{
     LEASE,
@@ -31,13 +31,14 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let work = |post: Post| {
+    let work = async |context: Context<'_>| {
         let weeder = Weeder {
-            seed: post.seed,
-            dry_run: post.dry_run,
+            seed: context.seed,
+            dry_run: context.dry_run,
             instruments,
         };
-        run::run(weeder, post.stop)
+        run::run(weeder, context.stop).await;
+        Ok(())
     };
     component.run(&args.component, work).await
 }

@@ -34,15 +34,15 @@ use crate::{
     observer::look::Means,
     runtime::{
         answers::LARGE_OBJECTS_PER_PAGE,
-        pulse::Pulse,
+        liveness::LoopLiveness,
         seed::Seed,
         timer::until,
         watches::{WATCH_SECONDS, WatchState, events},
     },
 };
 
-/// The name of the fleet's pulse.
-const PULSE: &str = "fleet";
+/// The name of the fleet's loop.
+const LOOP: &str = "fleet";
 
 /// Settings of the prober.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub struct Prober {
     pub checks: Runner,
     /// A protection that lasts for longer is reported.
     pub overdue_after: Duration,
-    /// Metrics, pulses and readiness.
+    /// Metrics, liveness and readiness.
     pub instruments: Instruments,
 }
 
@@ -93,7 +93,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let (writer, reporter) = Writer::new(seed.clone(), known);
     let writer = writer.measured(
         instruments.health.clone(),
-        instruments.common.pulses.clone(),
+        instruments.common.liveness.clone(),
     );
     // The writer outlives the loops, whose end may cause the last reports.
     let last = CancellationToken::new();
@@ -133,7 +133,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         reporter,
         needs,
         watched,
-        pulse: instruments.common.pulses.begin(PULSE),
+        liveness: instruments.common.liveness.begin(LOOP),
     };
     fleet.run(stop).await;
     last.cancel();
@@ -159,7 +159,7 @@ struct Fleet {
     /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
     watched: Watched,
-    pulse: Pulse,
+    liveness: LoopLiveness,
 }
 
 impl Fleet {
@@ -180,7 +180,7 @@ impl Fleet {
         let clusters = watcher(clusters, small_pages);
         let mut clusters = events(clusters, self.watched.clusters.clone());
         loop {
-            self.pulse.beat();
+            self.liveness.beat();
             let restart = self.loops.next_restart();
             let (about_policies, changed) = tokio::select! {
                 // Policies first: they decide what the clusters' events mean.
@@ -198,7 +198,7 @@ impl Fleet {
                     self.loops.restart(&self.index);
                     continue;
                 }
-                () = self.pulse.due() => continue,
+                () = self.liveness.due() => continue,
             };
             self.apply(about_policies, &changed);
         }

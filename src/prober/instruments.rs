@@ -1,4 +1,4 @@
-//! Metrics, pulses and readiness of the prober.
+//! Metrics, liveness and readiness of the prober.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The prober's metrics, pulses and readiness. Clones count for the same.
+/// The prober's metrics, liveness and readiness. Clones count for the same.
 #[derive(Clone, Debug)]
 pub struct Instruments {
     /// Probes and scale operations.

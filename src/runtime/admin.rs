@@ -26,7 +26,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{metrics::Registry, pulse::Pulses, readiness::Checks};
+use super::{liveness::Liveness, metrics::Registry, readiness::Checks};
 
 /// The flags, by which errors name them.
 pub const METRICS_FLAG: &str = "--metrics-bind-addr";
@@ -65,7 +65,7 @@ pub struct Endpoints {
     /// `/metrics`
     pub registry: Registry,
     /// `/healthz`
-    pub pulses: Pulses,
+    pub liveness: Liveness,
     /// `/readyz`
     pub checks: Checks,
 }
@@ -233,7 +233,7 @@ async fn answer(
     }
     match path {
         "/metrics" if served.metrics => metrics(shown).await,
-        "/healthz" if served.health => healthz(&shown.endpoints.pulses),
+        "/healthz" if served.health => healthz(&shown.endpoints.liveness),
         "/readyz" if served.health => readyz(&shown.endpoints.checks),
         _ => text(
             StatusCode::NOT_FOUND,
@@ -261,8 +261,8 @@ async fn metrics(shown: Arc<Shown>) -> Response<Full<Bytes>> {
     }
 }
 
-fn healthz(pulses: &Pulses) -> Response<Full<Bytes>> {
-    let stale = pulses.stale();
+fn healthz(liveness: &Liveness) -> Response<Full<Bytes>> {
+    let stale = liveness.stale();
     if stale.is_empty() {
         return text(StatusCode::OK, "ok\n".to_owned());
     }

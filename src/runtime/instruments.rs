@@ -1,13 +1,13 @@
 //! Everything by which others see how a component fares, whatever it does.
 
 use super::{
+    liveness::Liveness,
     metrics::{self, BudgetMetrics, LeaderMetrics, Registry, RequestMetrics},
-    pulse::Pulses,
     readiness::Checks,
     watches::Watches,
 };
 
-/// What every component tells its metrics, its pulse and its readiness to. Clones are the same.
+/// What every component tells its metrics, its liveness and its readiness to. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Common {
     /// Requests to the seed.
@@ -19,7 +19,7 @@ pub struct Common {
     /// The watches on the seed.
     pub watches: Watches,
     /// Whether the main loops move.
-    pub pulses: Pulses,
+    pub liveness: Liveness,
     /// Whether the process is ready.
     pub checks: Checks,
 }
@@ -37,7 +37,7 @@ impl Common {
             seed_budget,
             leader: LeaderMetrics::default(),
             watches: Watches::new(checks.clone()),
-            pulses: Pulses::default(),
+            liveness: Liveness::default(),
             checks,
         };
         common.requests.register(registry);

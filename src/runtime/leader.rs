@@ -19,7 +19,7 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -189,13 +189,23 @@ impl Elector {
     /// Renews the Lease until that fails for too long.
     async fn keep(&mut self) -> Lost {
         let mut last_error = None;
+        let mut next = Instant::now() + self.times.retry;
         loop {
             let deadline = (*self.until.borrow()).unwrap_or_else(Instant::now);
-            let next = async {
-                sleep(self.times.retry).await;
+            let mut began = next;
+            let renewed = async {
+                sleep_until(next).await;
+                began = Instant::now();
                 self.try_once().await
             };
-            match timeout_at(deadline, next).await {
+            let renewed = timeout_at(deadline, renewed).await;
+            // One that was waited for in vain is followed by the next immediately.
+            let from = match renewed {
+                Ok(Ok(())) => Instant::now(),
+                _ => began,
+            };
+            next = from + self.times.retry;
+            match renewed {
                 Ok(Ok(())) => last_error = None,
                 Ok(Err(TryError::Held(holder))) => {
                     return Lost(format!("{holder} has taken the Lease {}", self.name));
@@ -222,11 +232,7 @@ impl Elector {
     async fn try_once(&mut self) -> Result<(), TryError> {
         // From the start of the request: nobody can have seen the renewal before.
         let started = Instant::now();
-        let limit = self.times.renew_deadline / 2;
-        let claimed = match timeout(limit, self.claim()).await {
-            Ok(claimed) => claimed,
-            Err(_) => Err(TryError::Late(limit)),
-        };
+        let claimed = self.claim().await;
         if matches!(claimed, Ok(()) | Err(TryError::Held(_))) {
             self.known.send_replace(Some(Instant::now()));
         }
@@ -237,7 +243,7 @@ impl Elector {
     }
 
     async fn claim(&mut self) -> Result<(), TryError> {
-        let found = self.leases.get_opt(&self.name).await?;
+        let found = self.answered(self.leases.get_opt(&self.name)).await?;
         let record = found
             .as_ref()
             .map(|lease| Record::of(lease, self.times.lease));
@@ -280,20 +286,34 @@ impl Elector {
             let mut lease = Lease::default();
             lease.metadata.name = Some(self.name.to_string());
             lease.spec = Some(spec);
-            return Ok(self.leases.create(&params, &lease).await?);
+            return self.answered(self.leases.create(&params, &lease)).await;
         };
         // Without it the write would not be refused.
         if lease.metadata.resource_version.is_none() {
             return Err(TryError::Unversioned);
         }
         lease.spec = Some(spec);
-        Ok(self.leases.replace(&self.name, &params, &lease).await?)
+        let replaced = self.leases.replace(&self.name, &params, &lease);
+        self.answered(replaced).await
+    }
+
+    /// One that is not answered may have been sent over a dead connection, which ends with it. Three
+    /// such tries have room before the deadline.
+    async fn answered<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, TryError> {
+        let limit = self.times.renew_deadline / 4;
+        match timeout(limit, request).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(TryError::Late(limit)),
+        }
     }
 
     /// Gives the Lease back, so that nobody has to wait for its end.
     async fn release(&mut self) {
         let released = async {
-            let found = self.leases.get_opt(&self.name).await?;
+            let found = self.answered(self.leases.get_opt(&self.name)).await?;
             let Some(lease) = found else { return Ok(()) };
             if Record::of(&lease, self.times.lease).holder != self.identity {
                 return Ok(());

@@ -1,5 +1,6 @@
 //! The seed: how it is found, and a budget of requests to it.
 
+mod connections;
 mod kubeconfig;
 mod turns;
 
@@ -8,14 +9,16 @@ use std::{
     task::Poll, time::Duration,
 };
 
+pub use self::connections::Connections;
 use self::turns::Turns;
 use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Client, Config,
-    client::{AuthError, ClientBuilder},
+    client::{AuthError, ClientBuilder, ConfigExt as _},
     config::{InferConfigError, KubeConfigOptions, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
+use tower::ServiceBuilder;
 
 use super::metrics::{BudgetMetrics, RequestMetrics};
 use crate::util::text::clean;
@@ -149,21 +152,85 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// A client by this configuration, whose requests are counted and whose answers are bounded.
+/// Clients that share their connections: one for each kind of request.
+#[derive(Clone)]
+pub struct Clients {
+    ordinary: Client,
+    /// Sends a read that is not answered soon a second time.
+    urgent: Client,
+}
+
+impl Clients {
+    /// Clients of these connections. `layered` makes each of them.
+    pub fn new<S: Clone>(
+        connections: Connections<S>,
+        layered: impl Fn(Connections<S>) -> Client,
+    ) -> Self {
+        Self {
+            urgent: layered(connections.urgent()),
+            ordinary: layered(connections),
+        }
+    }
+}
+
+/// One client for every kind of request.
+impl From<Client> for Clients {
+    fn from(client: Client) -> Self {
+        Self {
+            ordinary: client.clone(),
+            urgent: client,
+        }
+    }
+}
+
+/// Clients by this configuration, with connections of their own, whose requests are counted and whose
+/// answers are bounded.
 ///
 /// # Errors
 ///
 /// If no client can be made of it.
-pub fn client(config: Config, metrics: &RequestMetrics) -> Result<Client, ClientError> {
-    let builder = ClientBuilder::try_from(config)?;
-    Ok(builder.with_layer(&Bounds).with_layer(metrics).build())
+pub fn clients(config: &Config, metrics: &RequestMetrics) -> Result<Clients, ClientError> {
+    if config.proxy_url.is_some() {
+        // It says why there is no way through a proxy.
+        let refused = ClientBuilder::try_from(config.clone())?;
+        return Ok(refused
+            .with_layer(&Bounds)
+            .with_layer(metrics)
+            .build()
+            .into());
+    }
+    let (auth, headers) = (config.auth_layer()?, config.extra_headers_layer()?);
+    let base = config.base_uri_layer();
+    Ok(Clients::new(
+        connections::connections(config)?,
+        |connections| {
+            let service = ServiceBuilder::new()
+                .layer(base.clone())
+                .option_layer(auth.as_ref())
+                .layer(headers.clone())
+                .service(connections);
+            ClientBuilder::new(service, config.default_namespace.clone())
+                .with_layer(&Bounds)
+                .with_layer(metrics)
+                .build()
+        },
+    ))
+}
+
+/// A client as above, for requests that are not urgent.
+///
+/// # Errors
+///
+/// As above.
+pub fn client(config: &Config, metrics: &RequestMetrics) -> Result<Client, ClientError> {
+    Ok(clients(config, metrics)?.ordinary)
 }
 
 /// A client of the seed, and how many requests may go through it, as long as this process leads.
 /// Watches go past it: they are few, must not wait, and change nothing. Clones share the budget.
 #[derive(Clone)]
 pub struct Seed {
-    client: Client,
+    clients: Clients,
     turns: Option<Arc<Turns>>,
     /// For requests that are not urgent, while they are under way.
     places: Option<Arc<Semaphore>>,
@@ -267,18 +334,18 @@ impl CallError {
 }
 
 impl Seed {
-    /// Requests go through this client, within this budget.
-    pub fn new(client: Client, budget: Budget) -> Self {
+    /// Requests go through these clients, within this budget.
+    pub fn new(clients: impl Into<Clients>, budget: Budget) -> Self {
         Self {
             turns: Turns::new(budget).map(Arc::new),
-            ..Self::unlimited(client)
+            ..Self::unlimited(clients)
         }
     }
 
-    /// Requests go through this client, as many as there are.
-    pub fn unlimited(client: Client) -> Self {
+    /// Requests go through these clients, as many as there are.
+    pub fn unlimited(clients: impl Into<Clients>) -> Self {
         Self {
-            client,
+            clients: clients.into(),
             turns: None,
             places: None,
             urgent: false,
@@ -329,7 +396,10 @@ impl Seed {
 
     /// The client, to make requests of, and for watches.
     pub fn client(&self) -> &Client {
-        &self.client
+        match self.urgent {
+            true => &self.clients.urgent,
+            false => &self.clients.ordinary,
+        }
     }
 
     /// Carries out a request when it is its turn. To wait for that costs nothing of the request's

@@ -19,7 +19,7 @@ use super::{
     metrics::WriterMetrics,
     request::WriteError,
 };
-use crate::runtime::{pulse::Pulses, seed::Seed, timer::until};
+use crate::runtime::{liveness::Liveness, seed::Seed, timer::until};
 
 /// So many objects are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -29,8 +29,8 @@ const WRITES_PER_EVENT: usize = 4;
 /// When the writer is stopped, what is due may still be written within this, and after that events.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// The name of the writer's pulse.
-const PULSE: &str = "writer";
+/// The name of the writer's loop.
+const LOOP: &str = "writer";
 
 /// What a writer knows, and what is to be written next.
 pub(crate) trait Content: Send + Sized + 'static {
@@ -123,7 +123,7 @@ pub(crate) struct Writer<C: Content> {
     changes: UnboundedReceiver<Change<C>>,
     pub(crate) content: C,
     metrics: WriterMetrics,
-    pulses: Pulses,
+    liveness: Liveness,
     writes: FuturesUnordered<Write<C>>,
     outbox: Outbox,
     /// How many writes were begun since the last event was.
@@ -141,7 +141,7 @@ impl<C: Content> Writer<C> {
             changes,
             content,
             metrics,
-            pulses: Pulses::default(),
+            liveness: Liveness::default(),
             writes: FuturesUnordered::new(),
             overtaken: 0,
         };
@@ -153,20 +153,20 @@ impl<C: Content> Writer<C> {
         self.metrics.events().clone()
     }
 
-    /// The same, counted by these, and with a pulse among those.
+    /// The same, with these metrics and this liveness.
     #[must_use]
-    pub(crate) fn measured(mut self, metrics: WriterMetrics, pulses: Pulses) -> Self {
+    pub(crate) fn measured(mut self, metrics: WriterMetrics, liveness: Liveness) -> Self {
         let counts = metrics.events().clone();
         self.outbox = Outbox::new(self.seed.clone(), C::CONTROLLER, counts);
-        (self.metrics, self.pulses) = (metrics, pulses);
+        (self.metrics, self.liveness) = (metrics, liveness);
         self
     }
 
     /// Writes until it is stopped, and then what is due at that moment.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut pulse = self.pulses.begin(PULSE);
+        let mut liveness = self.liveness.begin(LOOP);
         loop {
-            pulse.beat();
+            liveness.beat();
             self.review();
             self.metrics.writing(self.writes.len());
             let next = self.content.next();
@@ -195,7 +195,7 @@ impl<C: Content> Writer<C> {
                 // One that is begun is always followed: it may have the turn that all others, of
                 // statuses too, wait for.
                 () = self.outbox.sent() => {}
-                () = pulse.due() => self.metrics.due(self.content.due()),
+                () = liveness.due() => self.metrics.due(self.content.due()),
             }
         }
         // Whoever comes next learns from it what was done last. A failure is not tried again.

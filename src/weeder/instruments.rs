@@ -6,7 +6,7 @@ use crate::{
     status::WriterMetrics,
 };
 
-/// What the weeder tells its metrics, its pulse and its readiness to. Clones are the same.
+/// What the weeder tells its metrics, its liveness and its readiness to. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Instruments {
     /// Services, windows and pods.

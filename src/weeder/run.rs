@@ -23,12 +23,12 @@ use super::{
     watches::{Slices, watch_namespaces, watch_policies},
 };
 use crate::{
-    runtime::{pulse::Pulse, seed::Seed, timer::until, watches::WatchState},
+    runtime::{liveness::LoopLiveness, seed::Seed, timer::until, watches::WatchState},
     util::now::Now,
 };
 
-/// The name of the loop's pulse.
-const PULSE: &str = "weeder";
+/// The name of the loop, for its liveness.
+const LOOP: &str = "weeder";
 /// Policies are reported at most this often.
 const REPORT: Duration = Duration::from_secs(1);
 /// For so long nothing is reported for a list of slices that is under way: mostly it takes a moment,
@@ -61,7 +61,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let (writer, reporter) = WeedWriter::new(seed.clone());
     let writer = writer.measured(
         instruments.writer.clone(),
-        instruments.common.pulses.clone(),
+        instruments.common.liveness.clone(),
     );
     // Its last reports may be about the last deletions, so the writer outlives them.
     let last = CancellationToken::new();
@@ -102,7 +102,7 @@ struct Weeding {
     /// What was last said of watches that are broken.
     unwatched: Vec<WeedTrouble>,
     metrics: WeederMetrics,
-    pulse: Pulse,
+    liveness: LoopLiveness,
 }
 
 impl Weeding {
@@ -121,7 +121,7 @@ impl Weeding {
             reports,
             unwatched: Vec::new(),
             metrics: instruments.weeder.clone(),
-            pulse: instruments.common.pulses.begin(PULSE),
+            liveness: instruments.common.liveness.begin(LOOP),
         }
     }
 
@@ -129,7 +129,7 @@ impl Weeding {
         let mut policies = watch_policies(&self.seed, self.dry_run, policies);
         let mut namespaces = watch_namespaces(&self.seed, self.namespaces.clone());
         loop {
-            self.pulse.beat();
+            self.liveness.beat();
             self.follow_up();
             tokio::select! {
                 biased;
@@ -160,7 +160,7 @@ impl Weeding {
                     continue;
                 }
                 // That a watch stays broken nobody tells.
-                () = self.pulse.due() => if self.unwatched() == self.unwatched {
+                () = self.liveness.due() => if self.unwatched() == self.unwatched {
                     continue;
                 },
             }

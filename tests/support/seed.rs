@@ -6,13 +6,16 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
-use dependency_watchdog::runtime::metrics::RequestMetrics;
+use dependency_watchdog::runtime::{
+    metrics::RequestMetrics,
+    seed::{Clients, Connections},
+};
 use futures::{
     channel::{mpsc, oneshot},
     future::BoxFuture,
@@ -20,7 +23,7 @@ use futures::{
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tower::Layer as _;
+use tower::{Layer as _, util::BoxCloneSyncService};
 
 use super::{
     Activity, Failure,
@@ -236,10 +239,18 @@ struct State {
     finalizers: BTreeMap<(Key, String), BTreeSet<String>>,
 }
 
+/// The connections that were made, in order, and how many of them are dead.
+#[derive(Default)]
+struct Made {
+    made: AtomicUsize,
+    dead: AtomicUsize,
+}
+
 /// The seed.
 #[derive(Clone, Default)]
 pub struct Seed {
     state: Arc<Mutex<State>>,
+    connections: Arc<Made>,
     activity: Activity,
     /// Ends with the value that [`Self::new`] returns.
     _recording: Recording,
@@ -269,6 +280,39 @@ impl Seed {
         let service = tower::service_fn(move |request| seed.clone().serve(request));
         let client = Client::new(metrics.layer(service), "default");
         dependency_watchdog::runtime::seed::Seed::unlimited(client)
+    }
+
+    /// The same over connections that can [die](Self::lose_connections).
+    pub fn connected(&self, metrics: &RequestMetrics) -> dependency_watchdog::runtime::seed::Seed {
+        let seed = self.clone();
+        let connections = Connections::new(move || {
+            let made = seed.connections.clone();
+            let number = made.made.fetch_add(1, Ordering::Relaxed);
+            let seed = seed.clone();
+            BoxCloneSyncService::new(tower::service_fn(move |request| {
+                let (seed, made) = (seed.clone(), made.clone());
+                async move {
+                    if number < made.dead.load(Ordering::Relaxed) {
+                        std::future::pending::<()>().await;
+                    }
+                    seed.serve(request).await
+                }
+            }))
+        });
+        let clients = Clients::new(connections, |connections: Connections<_>| {
+            Client::new(metrics.layer(connections), "default")
+        });
+        dependency_watchdog::runtime::seed::Seed::unlimited(clients)
+    }
+
+    /// All connections of now die, and nobody says so: no request arrives, and no event of a watch.
+    /// New ones are served.
+    pub fn lose_connections(&self) {
+        let made = self.connections.made.load(Ordering::Relaxed);
+        self.connections.dead.store(made, Ordering::Relaxed);
+        for (plural, ..) in RESOURCES {
+            self.silence_watches(plural);
+        }
     }
 
     /// Creates or replaces an object, by its kind and its name.

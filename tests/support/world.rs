@@ -78,6 +78,22 @@ impl World {
 
     /// Starts the prober; what can wait goes to the seed by this way.
     pub fn start_on(&mut self, seed: dependency_watchdog::runtime::seed::Seed) {
+        let scale = self.seed.counted(&self.instruments.common.requests);
+        self.start_with(seed, scale);
+    }
+
+    /// Starts the prober over connections that can die.
+    pub fn start_connected(&mut self) {
+        let requests = self.instruments.common.requests.clone();
+        let [seed, scale] = [(); 2].map(|()| self.seed.connected(&requests));
+        self.start_with(seed, scale);
+    }
+
+    fn start_with(
+        &mut self,
+        seed: dependency_watchdog::runtime::seed::Seed,
+        scale: dependency_watchdog::runtime::seed::Seed,
+    ) {
         self.stop = CancellationToken::new();
         let runner = self.runner.clone().unwrap_or_else(|| {
             Runner::new(
@@ -89,7 +105,7 @@ impl World {
         let prober = fleet::Prober {
             dry_run: self.dry_run,
             seed,
-            scale: self.seed.counted(&self.instruments.common.requests),
+            scale,
             checks: runner,
             overdue_after: Duration::from_secs(30 * 60),
             instruments: self.instruments.clone(),

@@ -681,7 +681,7 @@ fn a_gigabyte_for_the_endpoints_is_not_kept() {
             let (instruments, registry) = Instruments::new(false);
             let endpoints = Endpoints {
                 registry,
-                pulses: instruments.common.pulses,
+                liveness: instruments.common.liveness,
                 checks: instruments.common.checks,
             };
             let here = "127.0.0.1:0".parse().unwrap();

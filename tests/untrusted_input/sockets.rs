@@ -366,7 +366,7 @@ fn any_request_to_the_endpoints_is_answered_or_closed() {
     let (instruments, registry) = Instruments::new(false);
     let endpoints = Endpoints {
         registry,
-        pulses: instruments.common.pulses.clone(),
+        liveness: instruments.common.liveness.clone(),
         checks: instruments.common.checks.clone(),
     };
     let here = "127.0.0.1:0".parse().unwrap();

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, book::Book};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
-    runtime::{pulse::Pulses, seed::Seed},
+    runtime::{liveness::Liveness, seed::Seed},
     status::{EventCounts, writer},
 };
 
@@ -44,10 +44,10 @@ impl Writer {
         self.0.event_counts()
     }
 
-    /// The same, counted by these, and with a pulse among those.
+    /// The same, with these metrics and this liveness.
     #[must_use]
-    pub fn measured(self, metrics: HealthMetrics, pulses: Pulses) -> Self {
-        let mut writer = self.0.measured(metrics.writer().clone(), pulses);
+    pub fn measured(self, metrics: HealthMetrics, liveness: Liveness) -> Self {
+        let mut writer = self.0.measured(metrics.writer().clone(), liveness);
         writer.content.metrics = metrics;
         Self(writer)
     }

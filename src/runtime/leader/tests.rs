@@ -311,6 +311,22 @@ async fn a_leader_that_is_cut_off_stops_before_another_can_lead() {
     until(|| second.leads()).await;
 }
 
+/// Of the connections to the seed that are kept, some may be dead: the next try goes over another one.
+#[tokio::test(start_paused = true)]
+async fn two_requests_that_are_never_answered_cost_no_leadership() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    let lost = [Fate::AnswerLost, Fate::AnswerLost];
+    server.0.lock().unwrap().fates.extend(lost);
+    // The second does not ask meanwhile.
+    second.freeze(true);
+    for _ in 0..200 {
+        sleep(Duration::from_millis(100)).await;
+        assert!(first.leads());
+    }
+    assert!(server.0.lock().unwrap().fates.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_deleted_does_not_make_a_second_leader() {
     let server = Server::default();

@@ -70,7 +70,7 @@ async fn client_of(listener: &TcpListener, test: &str) -> Client {
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
     let config = config(Some(&path)).await;
     std::fs::remove_file(&path).unwrap();
-    client(config.unwrap(), &RequestMetrics::default()).unwrap()
+    client(&config.unwrap(), &RequestMetrics::default()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +167,7 @@ async fn what_a_command_prints_to_log_in_is_not_told(#[case] script: &str, #[cas
     });
     let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let failed = client(config.unwrap(), &RequestMetrics::default()).err();
+    let failed = client(&config.unwrap(), &RequestMetrics::default()).err();
     let Some(ClientError::Build(error)) = failed else {
         panic!("{failed:?}");
     };

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{PodNews, WeedReport, content::WeedContent};
 use crate::{
-    runtime::{pulse::Pulses, seed::Seed},
+    runtime::{liveness::Liveness, seed::Seed},
     status::{
         WriterMetrics,
         writer::{Sender, Writer},
@@ -25,10 +25,10 @@ impl WeedWriter {
         (Self(writer), WeedReporter(sender))
     }
 
-    /// The same, counted by these, and with a pulse among those.
+    /// The same, with these metrics and this liveness.
     #[must_use]
-    pub fn measured(self, metrics: WriterMetrics, pulses: Pulses) -> Self {
-        Self(self.0.measured(metrics, pulses))
+    pub fn measured(self, metrics: WriterMetrics, liveness: Liveness) -> Self {
+        Self(self.0.measured(metrics, liveness))
     }
 
     /// Writes until it is stopped, and then what is due at that moment.

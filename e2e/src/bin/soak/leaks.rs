@@ -44,7 +44,7 @@ const PASSING_TASKS: usize = 8;
 /// In one that leads: signals, the server of the endpoints, its listener, the answer that tells how many there
 /// are; the client's queue; statuses, deletions of ClusterHealths, rights, Secrets; and for each of four watches
 /// one more while its answer goes on.
-const TASKS_BESIDE: usize = 13 + PASSING_TASKS;
+const TASKS_BESIDE: usize = 16 + PASSING_TASKS;
 
 impl Sample {
     /// Tasks but for those that drive a connection to the seed each: bursts leave these open for a while.

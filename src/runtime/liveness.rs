@@ -16,29 +16,29 @@ const STALE: Duration = Duration::from_secs(60);
 
 /// The loops that are there, and when each last beat. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Pulses(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
+pub struct Liveness(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
 
-/// The pulse of one loop. It is never taken back: a loop that ends without the process hangs as
-/// well.
+/// The liveness of one loop. It is never taken back: a loop that ends before the process counts as one
+/// that hangs.
 #[derive(Debug)]
-pub struct Pulse {
+pub struct LoopLiveness {
     name: &'static str,
-    pulses: Pulses,
+    liveness: Liveness,
     timer: Interval,
 }
 
-impl Pulses {
-    /// The pulse of the loop of this name, which begins now.
-    pub fn begin(&self, name: &'static str) -> Pulse {
+impl Liveness {
+    /// The liveness of the loop of this name, which begins now.
+    pub fn begin(&self, name: &'static str) -> LoopLiveness {
         let mut timer = interval(BEAT);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let pulse = Pulse {
+        let liveness = LoopLiveness {
             name,
-            pulses: self.clone(),
+            liveness: self.clone(),
             timer,
         };
-        pulse.beat();
-        pulse
+        liveness.beat();
+        liveness
     }
 
     /// The loops that hang, and for how long they have.
@@ -53,10 +53,10 @@ impl Pulses {
     }
 }
 
-impl Pulse {
+impl LoopLiveness {
     /// The loop moves. To be called in each turn of it.
     pub fn beat(&self) {
-        self.pulses.lock().insert(self.name, Instant::now());
+        self.liveness.lock().insert(self.name, Instant::now());
     }
 
     /// Waits until the loop has to turn once although there is nothing to do.
@@ -73,26 +73,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_does_not_turn_is_found() {
-        let pulses = Pulses::default();
-        assert_eq!(pulses.stale(), []);
-        let mut idle = pulses.begin("idle");
-        let hangs = pulses.begin("hangs");
+        let liveness = Liveness::default();
+        assert_eq!(liveness.stale(), []);
+        let mut idle = liveness.begin("idle");
+        let hangs = liveness.begin("hangs");
         for _ in 0..11 {
             advance(BEAT).await;
             idle.due().await;
             idle.beat();
         }
-        assert_eq!(pulses.stale(), []);
+        assert_eq!(liveness.stale(), []);
         advance(BEAT).await;
         idle.due().await;
         idle.beat();
-        assert_eq!(pulses.stale(), [("hangs", STALE)]);
+        assert_eq!(liveness.stale(), [("hangs", STALE)]);
         hangs.beat();
-        assert_eq!(pulses.stale(), []);
+        assert_eq!(liveness.stale(), []);
         // Whoever is gone hangs.
         drop(idle);
         advance(STALE).await;
         hangs.beat();
-        assert_eq!(pulses.stale(), [("idle", STALE)]);
+        assert_eq!(liveness.stale(), [("idle", STALE)]);
     }
 }
