@@ -176,6 +176,7 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         silence: None,
         onset: None,
         needed: 3,
+        unrecovered: 3,
         period: Duration::from_secs(10),
         suspect_at: None,
         expires_at: None,

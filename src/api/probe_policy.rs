@@ -39,6 +39,8 @@ const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 /// What is to be done about a policy without a mode.
 pub(crate) const MODE_MESSAGE: &str =
     "must be set: write DryRun to observe only, or Enforce to also scale";
+const RECOVERY_MESSAGE: &str = "must be at most nodeLeaseFailureFraction: a cluster must not be taken for recovered \
+     while it would be taken for an outage";
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
 
 /// Which dependents found at 0 are scaled up on a healthy cluster.
@@ -117,7 +119,7 @@ pub enum Restore {
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = mode_rule())]
+#[x_kube(validation = mode_rule(), validation = recovery_rule())]
 pub struct ProbePolicySpec {
     /// Selects clusters by the labels of the Cluster object and of the Shoot inside it; the
     /// Cluster's own win. Selects all clusters when left out or empty.
@@ -192,6 +194,13 @@ pub struct ProbePolicySpec {
     #[schemars(range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = true))]
     #[garde(custom(check_fraction))]
     pub node_lease_failure_fraction: f64,
+
+    /// The share of node leases below which the expired ones must fall before what was scaled down is given
+    /// back. Above 0, at most nodeLeaseFailureFraction, which it is when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = true))]
+    #[garde(custom(check_recovery(self.node_lease_failure_fraction)))]
+    pub node_lease_recovery_fraction: Option<f64>,
 
     /// How many node leases must be expired at least for an outage to begin: fewer silent nodes may have
     /// died on their own. 1 to 100.
@@ -347,6 +356,14 @@ fn check_mode(mode: &Option<Mode>, _: &()) -> garde::Result {
     }
 }
 
+fn recovery_rule() -> Rule {
+    let rule = "!has(self.nodeLeaseRecoveryFraction) || \
+                self.nodeLeaseRecoveryFraction <= self.nodeLeaseFailureFraction";
+    Rule::new(rule)
+        .message(RECOVERY_MESSAGE)
+        .field_path(".nodeLeaseRecoveryFraction")
+}
+
 fn unique_refs_rule() -> Rule {
     Rule::new("self.all(x, self.exists_one(y, x.ref == y.ref))").message(UNIQUE_REFS_MESSAGE)
 }
@@ -372,6 +389,20 @@ fn check_jitter(factor: &f64, _: &()) -> garde::Result {
         Err(garde::Error::new(format_args!(
             "must be at least 0 and at most 1, not {factor}"
         )))
+    }
+}
+
+fn check_recovery(failure: f64) -> impl FnOnce(&Option<f64>, &()) -> garde::Result {
+    move |recovery, context| match recovery {
+        Some(recovery) => {
+            check_fraction(recovery, context)?;
+            // A failure fraction that is none is told on its own.
+            match *recovery > failure {
+                true => Err(garde::Error::new(RECOVERY_MESSAGE)),
+                false => Ok(()),
+            }
+        }
+        None => Ok(()),
     }
 }
 

@@ -268,6 +268,7 @@ fn a_minimal_policy_has_the_documented_defaults() {
             backoff_jitter_factor: 0.2,
             kcm_node_monitor_grace_duration: Duration::from_secs(40),
             node_lease_failure_fraction: 0.6,
+            node_lease_recovery_fraction: None,
             minimum_silent_nodes: 2,
             failure_threshold: 1,
             success_threshold: 1,

@@ -41,6 +41,9 @@ pub struct Settings {
     pub grace: Duration,
     /// The share of expired leases, above 0 and up to 1, at which the lease probe fails.
     pub fraction: f64,
+    /// The share below which the expired leases must fall before anything is restored, up to
+    /// [`fraction`](Self::fraction).
+    pub recovery: f64,
     /// How many expired leases are the least with which an outage begins.
     pub minimum_silent: u32,
     /// Consecutive verdicts of an outage before scaling down.
@@ -147,6 +150,9 @@ impl Template {
             jitter_factor: spec.backoff_jitter_factor,
             grace: spec.kcm_node_monitor_grace_duration.get(),
             fraction: spec.node_lease_failure_fraction,
+            recovery: spec
+                .node_lease_recovery_fraction
+                .unwrap_or(spec.node_lease_failure_fraction),
             minimum_silent: number("spec.minimumSilentNodes", spec.minimum_silent_nodes)?,
             failure_threshold: number("spec.failureThreshold", spec.failure_threshold)?,
             success_threshold: number("spec.successThreshold", spec.success_threshold)?,
@@ -292,6 +298,7 @@ mod tests {
             it["probeTimeout"] = json!("13s");
             it["backoffJitterFactor"] = json!(0.5);
             it["nodeLeaseFailureFraction"] = json!(0.75);
+            it["nodeLeaseRecoveryFraction"] = json!(0.25);
             it["minimumSilentNodes"] = json!(4);
             it["failureThreshold"] = json!(2);
             it["successThreshold"] = json!(3);
@@ -314,6 +321,7 @@ mod tests {
                 jitter_factor: 0.5,
                 grace: seconds(40),
                 fraction: 0.75,
+                recovery: 0.25,
                 minimum_silent: 4,
                 failure_threshold: 2,
                 success_threshold: 3,

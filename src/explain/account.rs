@@ -217,6 +217,7 @@ impl Threshold {
         let thresholds = Thresholds {
             grace: settings.grace,
             fraction: settings.fraction,
+            recovery: settings.recovery,
             minimum: settings.minimum_silent,
         };
         let size = |count: i32| usize::try_from(count).unwrap_or_default();

@@ -103,6 +103,7 @@ impl Bounds {
             jitter_factor: 0.0,
             grace: Duration::from_secs(40),
             fraction: 0.6,
+            recovery: 0.6,
             minimum_silent: 2,
             failure_threshold: 1,
             success_threshold: 1,

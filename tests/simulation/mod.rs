@@ -377,6 +377,7 @@ impl<'a> Operator<'a> {
             thresholds: Thresholds {
                 grace: Duration::from_secs_f64(scenario.grace),
                 fraction: scenario.fraction,
+                recovery: scenario.fraction,
                 minimum: 2,
             },
             pace: Pace {
@@ -398,6 +399,7 @@ impl<'a> Operator<'a> {
         Thresholds {
             grace: Duration::from_secs_f64(self.scenario.grace),
             fraction: self.scenario.fraction,
+            recovery: self.scenario.fraction,
             minimum: 2,
         }
     }

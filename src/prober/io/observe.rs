@@ -255,6 +255,7 @@ fn rules(settings: &Settings) -> Rules {
         thresholds: Thresholds {
             grace: settings.grace,
             fraction: settings.fraction,
+            recovery: settings.recovery,
             minimum: settings.minimum_silent,
         },
         pace: Pace {

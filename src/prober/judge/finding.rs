@@ -115,7 +115,9 @@ pub(crate) fn judged(finding: &Finding) -> bool {
         Finding::Judged(
             Verdict::Healthy
                 | Verdict::Outage
-                | Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated),
+                | Verdict::Undetermined(
+                    Doubt::Unproven(_) | Doubt::FactsOutdated | Doubt::Recovering
+                ),
             _
         ) | Finding::Triggered { .. }
     )
@@ -147,6 +149,7 @@ pub fn verdict_reason(verdict: Verdict) -> &'static str {
             Doubt::FactsOutdated => "FactsOutdated",
             Doubt::NoWrites => "NoWrites",
             Doubt::TooFewSilent => "TooFewSilent",
+            Doubt::Recovering => "Recovering",
             Doubt::UnknownLeases => "LeasesUnknown",
             Doubt::LeaseTooSlow => "LeaseTooSlow",
             Doubt::NoCandidates => "NoCandidates",

@@ -33,6 +33,9 @@ pub struct Thresholds {
     pub grace: Duration,
     /// The share of expired leases that is an outage, in (0, 1].
     pub fraction: f64,
+    /// The share below which the expired leases of a protected cluster must fall to be no outage any more,
+    /// in (0, fraction].
+    pub recovery: f64,
     /// How many expired leases are the least with which an outage begins.
     pub minimum: u32,
 }
@@ -54,17 +57,17 @@ impl Thresholds {
     }
 
     fn fraction_reached(&self, some: usize, all: usize) -> bool {
-        all > 0 && some as f64 / all as f64 >= self.fraction
+        is_share(some, all, self.fraction)
+    }
+
+    /// How many expired leases of `all` are the least that keep a protected cluster from being restored.
+    pub fn unrecovered(&self, all: usize) -> usize {
+        least_share(all, self.recovery)
     }
 
     /// The smallest number of `all` that is an outage; it may be more than there are.
     fn needed(&self, all: usize) -> usize {
-        let estimate = (self.fraction * all as f64).ceil() as usize;
-        // The product is rounded, the quotient decides.
-        let by_fraction = (estimate.saturating_sub(1)..=all)
-            .find(|some| self.fraction_reached(*some, all))
-            .unwrap_or(all);
-        by_fraction.max(self.minimum as usize)
+        least_share(all, self.fraction).max(self.minimum as usize)
     }
 
     /// An outage that has begun lasts while the fraction is silent, however few these are.
@@ -72,6 +75,19 @@ impl Thresholds {
         let minimum = if protected { 0 } else { self.minimum };
         Self { minimum, ..*self }
     }
+}
+
+fn is_share(some: usize, all: usize, share: f64) -> bool {
+    all > 0 && some as f64 / all as f64 >= share
+}
+
+/// The smallest number of `all` that is this share.
+fn least_share(all: usize, share: f64) -> usize {
+    let estimate = (share * all as f64).ceil() as usize;
+    // The product is rounded, the quotient decides.
+    (estimate.saturating_sub(1)..=all)
+        .find(|some| is_share(*some, all, share))
+        .unwrap_or(all)
 }
 
 /// What one read of the leases shows.
@@ -104,6 +120,8 @@ pub struct Assessment {
     pub onset: Option<MonoTime>,
     /// How many expired leases are an outage.
     pub needed: usize,
+    /// How many of a protected cluster keep it from being restored.
+    pub unrecovered: usize,
     /// P: the longest renewal period among the leases that count.
     pub period: Duration,
     /// When the fraction can have been silent for so long that it has to be looked at.
@@ -154,6 +172,8 @@ pub enum Verdict {
 /// Why leases that were read do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
+    /// The cluster is protected, and no outage any more, but too many leases are expired yet to restore it.
+    Recovering,
     /// The silence has not been watched for long enough until this moment.
     Unproven(MonoTime),
     /// The silence is proven, but Nodes and Machines were read too long ago, or before leases came,
@@ -265,6 +285,7 @@ impl Assessment {
         assessment.onset = silences.first().copied();
         assessment.silence = Silence::of(&silences, at);
         assessment.needed = thresholds.needed(assessment.weighed());
+        assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
         let period = assessment.period;
         assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
             // Without a lower bound it can have been silent for any time.
@@ -330,10 +351,16 @@ impl Assessment {
                 Verdict::Healthy
             };
         }
-        if !thresholds.fraction_reached(expired + self.unknown, all) {
-            return Verdict::Healthy;
+        let silent = expired + self.unknown;
+        if !thresholds.fraction_reached(silent, all) {
+            let recovers = self.protected && is_share(silent, all, thresholds.recovery);
+            return if recovers {
+                Verdict::Undetermined(Doubt::Recovering)
+            } else {
+                Verdict::Healthy
+            };
         }
-        if expired + self.unknown < thresholds.minimum as usize && self.expired > 0 {
+        if silent < thresholds.minimum as usize && expired > 0 {
             return Verdict::Undetermined(Doubt::TooFewSilent);
         }
         if !thresholds.reached(expired, all) {

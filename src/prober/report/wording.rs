@@ -81,6 +81,11 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
             "{of_all}, but nobody has written to the API server for a while, so that the silence \
              of nodes says nothing: see whether its etcd accepts writes"
         ),
+        Verdict::Undetermined(Doubt::Recovering) => format!(
+            "{of_all}, which is no outage any more; it is restored once fewer than {} are (the policy's \
+             nodeLeaseRecoveryFraction)",
+            seen.unrecovered
+        ),
         Verdict::Undetermined(Doubt::TooFewSilent) => format!(
             "{of_all}, but fewer than {needed} silent nodes are no evidence of a network (the policy's \
              minimumSilentNodes)"

@@ -31,6 +31,7 @@ fn thresholds(fraction: f64) -> Thresholds {
     Thresholds {
         grace: Duration::from_secs(40),
         fraction,
+        recovery: fraction,
         minimum: 1,
     }
 }
@@ -219,6 +220,7 @@ fn without_candidates(
         silence: None,
         onset: None,
         needed: 0,
+        unrecovered: 0,
         period: Duration::ZERO,
         suspect_at: None,
         expires_at: None,
@@ -371,6 +373,7 @@ fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u6
     let thresholds = Thresholds {
         grace: Duration::from_secs(grace),
         fraction: 0.6,
+        recovery: 0.6,
         minimum: 1,
     };
     assert_eq!(
@@ -405,6 +408,7 @@ fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case
     let thresholds = Thresholds {
         grace: Duration::from_secs(grace),
         fraction: 0.6,
+        recovery: 0.6,
         minimum: 1,
     };
     let period = Duration::from_secs(period);
@@ -446,6 +450,40 @@ fn an_outage_begins_with_a_minimum(
     assert_eq!(verdict(false), expected);
     let by_fraction = thresholds.fraction_reached(expired, expired + unknown + fresh);
     assert_eq!(verdict(true) == Verdict::Outage, by_fraction);
+}
+
+/// What is protected is restored once the silent are few enough; before an outage that makes no difference.
+#[rstest]
+#[case::still_an_outage([6, 0, 4], OUTAGE, OUTAGE)]
+#[case::no_outage_any_more([5, 0, 5], doubt(Doubt::Recovering), HEALTHY)]
+#[case::as_many_as_the_share([3, 0, 7], doubt(Doubt::Recovering), HEALTHY)]
+#[case::one_of_which_it_cannot_be_said([2, 1, 7], doubt(Doubt::Recovering), HEALTHY)]
+#[case::fewer([2, 0, 8], HEALTHY, HEALTHY)]
+#[case::perhaps_an_outage([5, 1, 4], doubt(Doubt::UnknownLeases), doubt(Doubt::UnknownLeases))]
+fn what_is_protected_recovers_at_a_share_of_its_own(
+    #[case] counts: [usize; 3],
+    #[case] protected: Verdict,
+    #[case] unprotected: Verdict,
+) {
+    let [expired, unknown, fresh] = counts;
+    let leases = Leases {
+        expired,
+        unknown,
+        fresh,
+        slow: 0,
+    };
+    let (beats, nodes) = leases.read();
+    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let thresholds = Thresholds {
+        recovery: 0.3,
+        ..thresholds(0.6)
+    };
+    for (is_protected, expected) in [(true, protected), (false, unprotected)] {
+        let seen = Assessment::new(&beats, &roster, &thresholds, is_protected, None, at(NOW));
+        assert_eq!(seen.unrecovered, 3);
+        let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+        assert_eq!(verdict, expected, "protected: {is_protected}");
+    }
 }
 
 /// Leases that were last renewed so many seconds ago.

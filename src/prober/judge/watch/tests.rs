@@ -19,6 +19,7 @@ const RULES: Rules = Rules {
     thresholds: Thresholds {
         grace: Duration::from_secs(40),
         fraction: 0.6,
+        recovery: 0.6,
         minimum: 2,
     },
     pace: Pace {

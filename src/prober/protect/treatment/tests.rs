@@ -20,6 +20,7 @@ fn settings(policy: &str) -> Settings {
         jitter_factor: 0.0,
         grace: std::time::Duration::from_secs(40),
         fraction: 0.6,
+        recovery: 0.6,
         minimum_silent: 2,
         failure_threshold: 1,
         success_threshold: 1,

@@ -107,6 +107,15 @@ const fn doubt(doubt: Doubt) -> Verdict {
     "True",
     "etcd accepts writes"
 )]
+#[case::recovering(
+    doubt(Doubt::Recovering),
+    5,
+    2,
+    "Recovering",
+    "True",
+    "False",
+    "no outage any more; it is restored once fewer than"
+)]
 #[case::single(
     doubt(Doubt::TooFewSilent),
     1,
