@@ -224,7 +224,7 @@ impl Assessment {
             let places = leases.iter().zip(roster.places(leases.names()));
             places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
         };
-        let onset = onset.or_else(|| cut(seen(), thresholds, protected, at));
+        let onset = onset.or_else(|| cut(seen, thresholds, protected, at));
         // In the order of the roster, and those in no known zone last.
         let names = roster.zones().iter().cloned().map(Some).chain([None]);
         let mut zones: Vec<ZoneCount> = names
@@ -448,14 +448,19 @@ impl<'a> Seen<'a> {
 }
 
 /// Before which moment the leases must have fallen silent that are no part of an outage.
-fn cut<'a>(
-    seen: impl Iterator<Item = Seen<'a>>,
+fn cut<'a, I: Iterator<Item = Seen<'a>>>(
+    seen: impl Fn() -> I,
     thresholds: &Thresholds,
     protected: bool,
     at: MonoTime,
 ) -> Option<MonoTime> {
+    let long_ago = at - onset::spread(thresholds);
+    // Mostly nothing is: then all fell silent together that did.
+    if !seen().any(|it| it.standing == Standing::Counts && it.silent_before(Some(long_ago))) {
+        return None;
+    }
     let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
-    for seen in seen {
+    for seen in seen() {
         if let Standing::Excluded(_) = seen.standing {
             evidence += usize::from(seen.is_evidence(protected));
         } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
@@ -467,7 +472,9 @@ fn cut<'a>(
             unknown += 1;
         }
     }
-    onset::cut(&mut renewals, unknown, evidence, thresholds, at)
+    let begun = onset::earliest(&mut renewals, unknown, evidence, thresholds);
+    // Whatever falls silent next does not do so together with what has been silent for longer.
+    Some(begun.unwrap_or(long_ago))
 }
 
 fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {

@@ -29,24 +29,18 @@ pub(super) fn spread(thresholds: &Thresholds) -> Duration {
     TOGETHER.max(thresholds.grace * GRACES)
 }
 
-/// The moment before which the last renewal of a silent lease must lie for that lease to be no part of an
-/// outage; `None` if all of them are.
+/// The first moment from which enough leases fell silent together to be an outage among those that were not
+/// silent before; if there is none yet, the first one from which they could, and `None` if they could not.
 ///
-/// It is the first moment from which enough leases fell silent together to be an outage among those that
-/// were not silent before. If there is none yet, it is the first one from which they could. `unknown` leases
-/// count whose renewal is not known, and `evidence` is the number of those that are fresh and do not count.
-pub(super) fn cut(
+/// `unknown` leases count whose renewal is not known, and `evidence` is the number of those that are fresh and
+/// do not count.
+pub(super) fn earliest(
     renewals: &mut [Renewal],
     unknown: usize,
     evidence: usize,
     thresholds: &Thresholds,
-    now: MonoTime,
 ) -> Option<MonoTime> {
     let spread = spread(thresholds);
-    let is_long = |it: &Renewal| it.expired && now.since(it.at) > spread;
-    if !renewals.iter().any(is_long) {
-        return None;
-    }
     renewals.sort_unstable();
     let all = renewals.len() + unknown + evidence;
     let first = |certain: bool| {
@@ -68,6 +62,5 @@ pub(super) fn cut(
             reached.then_some(from)
         })
     };
-    // Whatever falls silent next does not do so together with what has been silent for longer than that.
-    Some(first(true).or_else(|| first(false)).unwrap_or(now - spread))
+    first(true).or_else(|| first(false))
 }
