@@ -3,7 +3,7 @@
 //! Of a Pod the looping containers matter, who would replace it, and what identifies this very
 //! version of it; the rest, some ten kilobytes, is dropped while decoding.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use k8s_openapi::{
     api::core::v1,
@@ -12,10 +12,14 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::weeder::report::PodOwner;
+use crate::{api::PodController, util::text::clean, weeder::report::PodOwner};
 
 /// The reason for which a kubelet waits before it starts a container that crashed again.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
+/// Characters of the kind and of the `apiVersion` of a controller that a message repeats: as many as an API
+/// server takes for kinds of its own and for the group of a custom one.
+const MAX_KIND: usize = 63;
+const MAX_VERSION: usize = 317;
 
 /// What is read of a Pod.
 #[derive(Clone, Debug, PartialEq, Deserialize, Resource)]
@@ -30,15 +34,6 @@ pub struct Pod {
     pub looping: Vec<Arc<str>>,
 }
 
-/// What becomes of a looping pod that a window claims.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fate<'a> {
-    /// It is deleted: its controller replaces it.
-    Deleted(&'a PodOwner),
-    /// It is left alone.
-    LeftAlone(Reason),
-}
-
 /// Why a looping pod is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -49,16 +44,20 @@ pub enum Reason {
     StaticPod,
     /// A Job takes a pod that is deleted for one that has failed, and gives up after some.
     JobPod,
+    /// Its controller is of a kind that the policy does not name: it may take a pod that is deleted for
+    /// one that has failed, as a Job does.
+    OtherController,
     /// Its predecessor was deleted in the same window: it waits for its turn.
     Repeated,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::NoController,
         Self::StaticPod,
         Self::JobPod,
+        Self::OtherController,
         Self::Repeated,
     ];
 }
@@ -75,17 +74,26 @@ impl Pod {
     }
 }
 
-/// What becomes of a looping pod with this controller.
-pub fn fate(controller: Option<&PodOwner>) -> Fate<'_> {
-    match controller {
-        None => Fate::LeftAlone(Reason::NoController),
-        Some(owner) if &*owner.kind == "Node" && &*owner.api_version == "v1" => {
-            Fate::LeftAlone(Reason::StaticPod)
+/// Why a looping pod with this controller is left alone; `None` if it may be deleted, by a policy that names
+/// these `kinds` of controllers besides.
+pub fn left_alone(controller: Option<&PodOwner>, kinds: &[PodController]) -> Option<Reason> {
+    let Some(PodOwner {
+        api_version, kind, ..
+    }) = controller
+    else {
+        return Some(Reason::NoController);
+    };
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    match (group, &**kind) {
+        ("", "Node") => Some(Reason::StaticPod),
+        ("batch", "Job") => Some(Reason::JobPod),
+        ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet") => None,
+        (group, kind) => {
+            let named = kinds
+                .iter()
+                .any(|it| it.api_group == group && it.kind == kind);
+            (!named).then_some(Reason::OtherController)
         }
-        Some(owner) if &*owner.kind == "Job" && owner.api_version.starts_with("batch/") => {
-            Fate::LeftAlone(Reason::JobPod)
-        }
-        Some(owner) => Fate::Deleted(owner),
     }
 }
 
@@ -96,13 +104,14 @@ impl Reason {
             Self::NoController => "NoController",
             Self::StaticPod => "StaticPod",
             Self::JobPod => "JobPod",
+            Self::OtherController => "OtherController",
             Self::Repeated => "Repeated",
         }
     }
 
-    /// The reason in a sentence, for people.
-    pub fn message(self) -> &'static str {
-        match self {
+    /// The reason in a sentence, for people, of a pod with this controller.
+    pub fn message(self, controller: Option<&PodOwner>) -> Cow<'static, str> {
+        let message = match self {
             Self::NoController => {
                 "it is in CrashLoopBackOff, but no controller owns it: nothing would create it \
                  anew, so it is not deleted"
@@ -115,11 +124,24 @@ impl Reason {
                 "it is in CrashLoopBackOff, but belongs to a Job, which takes a pod that is deleted \
                  for one that has failed, and gives up after backoffLimit of them"
             }
+            Self::OtherController => {
+                let kind = controller.map_or("", |it| &it.kind);
+                let version = controller.map_or("", |it| &it.api_version);
+                return format!(
+                    "it is in CrashLoopBackOff, but its controller is a {} of {}, which may count a \
+                     deleted pod as failed: it is deleted only if podControllers of the policy names \
+                     that kind",
+                    clean(kind, MAX_KIND),
+                    clean(version, MAX_VERSION)
+                )
+                .into();
+            }
             Self::Repeated => {
                 "it is in CrashLoopBackOff like the pod before it, which was deleted with the service \
                  ready: it is deleted too, but only after a pause, which grows each time"
             }
-        }
+        };
+        message.into()
     }
 }
 
@@ -293,6 +315,10 @@ mod tests {
         assert!(!pod.looping.is_empty() && !pod.is_looping());
     }
 
+    fn controlled(version: &str, kind: &str) -> Value {
+        json!({"apiVersion": version, "kind": kind, "name": "o", "uid": "x", "controller": true})
+    }
+
     #[rstest]
     #[case::replica_set(json!([owner("ReplicaSet", json!(true))]), None)]
     #[case::second(json!([owner("A", json!(false)), owner("ReplicaSet", json!(true))]), None)]
@@ -312,15 +338,58 @@ mod tests {
         json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "x", "controller": true}]),
         Some(Reason::JobPod)
     )]
-    #[case::another_kind_of_job(json!([owner("Job", json!(true))]), None)]
-    #[case::another_kind_of_node(json!([owner("Node", json!(true))]), None)]
-    fn fates(#[case] owners: Value, #[case] left_alone: Option<Reason>) {
+    #[case::stateful_set(json!([owner("StatefulSet", json!(true))]), None)]
+    #[case::daemon_set(json!([owner("DaemonSet", json!(true))]), None)]
+    #[case::of_a_later_version(json!([controlled("apps/v2", "ReplicaSet")]), None)]
+    #[case::another_kind_of_job(json!([owner("Job", json!(true))]), Some(Reason::OtherController))]
+    #[case::another_kind_of_node(json!([owner("Node", json!(true))]), Some(Reason::OtherController))]
+    #[case::another_group(
+        json!([controlled("extensions.example.org/v1", "ReplicaSet")]),
+        Some(Reason::OtherController)
+    )]
+    #[case::of_no_group(json!([controlled("v1", "ReplicaSet")]), Some(Reason::OtherController))]
+    #[case::in_lower_case(json!([owner("replicaset", json!(true))]), Some(Reason::OtherController))]
+    #[case::workflow(
+        json!([controlled("argoproj.io/v1alpha1", "Workflow")]),
+        Some(Reason::OtherController)
+    )]
+    #[case::named(json!([controlled("apps.kruise.io/v1alpha1", "CloneSet")]), None)]
+    #[case::named_in_another_version(json!([controlled("apps.kruise.io/v2", "CloneSet")]), None)]
+    #[case::named_of_another_kind(
+        json!([controlled("apps.kruise.io/v1alpha1", "StatefulSet")]),
+        Some(Reason::OtherController)
+    )]
+    #[case::named_of_the_core_group(json!([controlled("v1", "ReplicationController")]), None)]
+    #[case::named_and_a_job(json!([controlled("batch/v1", "Job")]), Some(Reason::JobPod))]
+    fn who_is_left_alone(#[case] owners: Value, #[case] expected: Option<Reason>) {
         let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);
-        match (fate(pod.controller.as_ref()), left_alone) {
-            (Fate::Deleted(owner), None) => assert_eq!(&*owner.name, "o"),
-            (Fate::LeftAlone(reason), Some(expected)) => assert_eq!(reason, expected),
-            (other, _) => panic!("{other:?}"),
-        }
+        let kinds = [
+            ("apps.kruise.io", "CloneSet"),
+            ("", "ReplicationController"),
+            ("batch", "Job"),
+        ];
+        let kinds = kinds.map(|(group, kind)| PodController {
+            api_group: group.to_owned(),
+            kind: kind.to_owned(),
+        });
+        assert_eq!(left_alone(pod.controller.as_ref(), &kinds), expected);
+    }
+
+    #[test]
+    fn another_controller_is_named_within_bounds() {
+        let of = |version: &str, kind: &str| {
+            let owners = json!([controlled(version, kind)]);
+            let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);
+            Reason::OtherController.message(pod.controller.as_ref())
+        };
+        let message = of("argoproj.io/v1alpha1", "Workflow");
+        assert!(
+            message.contains("a Workflow of argoproj.io/v1alpha1,"),
+            "{message}"
+        );
+        let long = of(&"\u{1b}v".repeat(10_000), &"\nk".repeat(10_000));
+        assert!(long.chars().count() < 600, "{long}");
+        assert!(!long.contains(['\n', '\u{1b}']), "{long}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::{
     backoff::Backoff,
     budget::Budget,
     coverage::Coverage,
-    looping::{Condition, Looping, Seen, Sighting},
+    looping::{Condition, Looping, Seen},
     news::{Closing, News},
     pod::Pod,
     policy::{Policy, Stored},

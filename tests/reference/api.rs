@@ -20,7 +20,7 @@ const SHARED: &str = "shared types";
 const FORMATS: &str = "formats";
 
 /// What texts of fields whose paths end so look like, which their pattern says more precisely.
-const FORMS: [(&str, &str, &str); 14] = [
+const FORMS: [(&str, &str, &str); 15] = [
     (
         "probeInterval",
         "duration",
@@ -32,6 +32,11 @@ const FORMS: [(&str, &str, &str); 14] = [
         "lower case letters, digits, `-` and `.`, as names of objects are",
     ),
     ("apiVersion", "API version", "such as `apps/v1`"),
+    (
+        "apiGroup",
+        "API group",
+        "such as `apps.kruise.io`, or nothing for the core group",
+    ),
     ("kind", "kind", "such as `Deployment`"),
     (
         "key",
@@ -93,6 +98,7 @@ impl Types {
         types.add::<api::ClusterState>();
         types.add::<Condition>();
         types.add::<api::DependantSelectors>();
+        types.add::<api::PodController>();
         types.add::<api::DependentRef>();
         types.add::<api::DependentResourceInfo>();
         types.add::<api::DependentStatus>();

@@ -15,7 +15,7 @@ use dependency_watchdog::{
     status::conditions::{condition, conditions},
     validate::Checker,
     weeder::{
-        pod::{Pod, fate},
+        pod::{Pod, left_alone},
         policy::{Policy, Stored},
         slice::EndpointSlice,
     },
@@ -443,7 +443,8 @@ fuzzed!(
         if let Ok(pod) = serde_json::from_str::<Pod>(&pod.text) {
             shown(
                 &format!("{}", pod.is_looping()),
-                &fate(pod.controller.as_ref()),
+                &left_alone(pod.controller.as_ref(), &[])
+                    .map(|reason| reason.message(pod.controller.as_ref())),
             );
         }
         Ok(())

@@ -23,6 +23,8 @@ pub(crate) struct Policy {
     pub(crate) suspend: bool,
     pub(crate) flaw: Flaw,
     pub(crate) deleting: bool,
+    /// Whether it names the kind of [`Owner::Other`].
+    pub(crate) names_other: bool,
     /// In seconds.
     pub(crate) lasts: u64,
 }
@@ -66,6 +68,7 @@ pub(crate) enum Owner {
     None,
     Node,
     ReplicaSet,
+    Other,
 }
 
 pub(crate) fn namespace_name(namespace: usize) -> String {
@@ -128,6 +131,7 @@ impl Policy {
                 "namespaceSelector": if self.zoned { json!({"matchLabels": {"zone": "a"}}) } else { json!({}) },
                 "watchDuration": duration,
                 "servicesAndDependantSelectors": services,
+                "podControllers": if self.names_other { json!([{"apiGroup": "apps.kruise.io", "kind": "CloneSet"}]) } else { json!([]) },
                 "mode": if self.enforce { "Enforce" } else { "DryRun" },
                 "suspend": self.suspend,
             },
@@ -173,9 +177,14 @@ impl Slice {
 }
 
 impl Pod {
-    /// Whether it is to be deleted if an enforcing window claims it.
-    pub(crate) fn is_weed(&self) -> bool {
-        self.looping && !self.terminating && self.owner == Owner::ReplicaSet
+    /// Whether it is to be deleted if an enforcing window of this policy claims it.
+    pub(crate) fn is_weed(&self, policy: &Policy) -> bool {
+        let replaced = match self.owner {
+            Owner::None | Owner::Node => false,
+            Owner::ReplicaSet => true,
+            Owner::Other => policy.names_other,
+        };
+        self.looping && !self.terminating && replaced
     }
 
     pub(crate) fn matches(&self, selector: &str) -> bool {
@@ -187,16 +196,16 @@ impl Pod {
     }
 
     pub(crate) fn object(&self) -> pod::Pod {
-        let owner = match self.owner {
-            Owner::None => json!([]),
-            Owner::Node => {
-                json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": true}])
-            }
-            Owner::ReplicaSet => json!([{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": format!("r-{}", self.uid),
-                "controller": true,
-            }]),
+        let kind = match self.owner {
+            Owner::None => None,
+            Owner::Node => Some(("v1", "Node")),
+            Owner::ReplicaSet => Some(("apps/v1", "ReplicaSet")),
+            Owner::Other => Some(("apps.kruise.io/v1alpha1", "CloneSet")),
         };
+        let owner = kind.map(|(version, kind)| {
+            let uid = format!("r-{}", self.uid);
+            json!([{"apiVersion": version, "kind": kind, "name": "r", "uid": uid, "controller": true}])
+        });
         let reason = if self.looping {
             "CrashLoopBackOff"
         } else {

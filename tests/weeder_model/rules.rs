@@ -32,6 +32,7 @@ impl World {
             let selectors = policy.selectors(service).unwrap_or_default();
             namespace == pod.namespace
                 && policy.enforce
+                && pod.is_weed(policy)
                 && *opened + Duration::from_secs(policy.lasts) > until
                 && selectors.iter().any(|it| pod.matches(SELECTORS[*it].0))
         })
@@ -55,14 +56,13 @@ impl World {
         let version: u64 = deletion.resource_version.parse().expect("one of the model");
         let pod = self.told.versions.get(&(uid, version));
         let pod = pod.expect("a version that was told");
-        assert!(pod.is_weed(), "{pod:?}");
         let again = self.weeded.contains(&*deletion.uid);
         assert!(!again || self.may_mistake(uid), "twice");
         let policies = self.told.policies.as_ref().expect("listed");
         let is_it = |it: &&usize| policy_name(**it) == *deletion.policy;
         let name = policies.keys().find(is_it).expect("a policy that is there");
         let policy = &policies[name];
-        assert!(policy.enforce, "{policy:?}");
+        assert!(policy.enforce && pod.is_weed(policy), "{policy:?} {pod:?}");
         let service = SERVICES.iter().position(|it| **it == *deletion.service);
         let service = service.expect("a service of the model");
         let key = (*name, policy.uid, pod.namespace, service);

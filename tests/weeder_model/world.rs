@@ -220,7 +220,7 @@ impl World {
         let claimed: Vec<u32> = self
             .pods
             .values()
-            .filter(|pod| pod.is_weed() && self.is_claimed(pod, until))
+            .filter(|pod| self.is_claimed(pod, until))
             .map(|pod| pod.uid)
             .collect();
         while self.now.mono <= until {

@@ -310,6 +310,14 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
     }]);
     stack.run_alone(&alone, "bare", &json!([])).await?;
     stack.run_alone(&alone, "static", &node).await?;
+    let workflow = json!([{
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "name": "build",
+        "uid": "6a0f1f0e-6f3b-4c8e-9a55-1d0a3c1f8a11",
+        "controller": true,
+    }]);
+    stack.run_alone(&alone, "workflow", &workflow).await?;
     stack.is_ready(&alone).await?;
     dry.says("Ready", "Watching").await?;
 
@@ -317,7 +325,7 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
     stack.crash(&alone);
     let looping = stack.is_looping(&API_SERVER).await?;
     let kept = stack.is_looping(&alone).await?;
-    let told = |it: &WeedPolicyStatus| (it.last_weeds.len(), it.left_alone.len()) == (2, 2);
+    let told = |it: &WeedPolicyStatus| (it.last_weeds.len(), it.left_alone.len()) == (2, 3);
     let status = dry.reports("what it would do", told).await?;
     let only_told = status.last_weeds.iter().all(|it| it.dry_run) && status.weeded == 0;
     ensure!(only_told, "{status:?}");
@@ -326,7 +334,12 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
         .map(|it| (it.pod.as_str(), it.reason.as_str()))
         .collect();
     ensure!(
-        left == [("bare", "NoController"), ("static", "StaticPod")].into(),
+        left == [
+            ("bare", "NoController"),
+            ("static", "StaticPod"),
+            ("workflow", "OtherController")
+        ]
+        .into(),
         "{left:?}"
     );
     keeps_looping(&stack, &API_SERVER, &looping).await?;
@@ -337,11 +350,12 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
     stack.is_ready(&API_SERVER).await?;
     keeps_looping(&stack, &alone, &kept).await?;
     let events = ["get", "events", "-n", stack.namespace()];
-    let lines: [&[&str]; 4] = [
+    let lines: [&[&str]; 5] = [
         &["WouldWeed", "replicaset/kube-apiserver"],
         &["PodWeeded", "replicaset/kube-apiserver"],
         &["LeftAlone", "pod/bare"],
         &["LeftAlone", "pod/static"],
+        &["LeftAlone", "pod/workflow"],
     ];
     shown(seed, &events, &lines).await
 }

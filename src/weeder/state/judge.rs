@@ -11,16 +11,19 @@ use crate::{
     weeder::{
         attempts::{Deletion, Notice},
         looping::Sighting,
-        pod::{Fate, Reason, fate},
+        pod::{Reason, left_alone},
+        policy::Terms,
         scopes::Claim,
     },
 };
 
 /// The windows that claim a pod.
 pub(super) struct Claims {
-    /// The one that was opened first.
+    /// The one that was opened first, of those whose policy may delete the pod if there is one.
     pub(super) first: Claim,
-    /// Of those in mode Enforce, the one that was opened first, and when the last was.
+    /// Why the pod is left alone, if the policy of none of them may delete it.
+    pub(super) left_alone: Option<Reason>,
+    /// Of those that may delete it, in mode Enforce, the one that was opened first, and when the last was.
     pub(super) enforcing: Option<(Claim, Instant)>,
 }
 
@@ -38,14 +41,10 @@ impl State {
         let Some(claims) = self.claims(sighting) else {
             return;
         };
-        match fate(sighting.controller.as_ref()) {
-            Fate::LeftAlone(reason) => {
-                if self.attempts.tell(uid, Notice::LeftAlone(reason)) {
-                    let sighting = sighting.clone();
-                    self.leave_alone(uid, sighting, claims.first, reason, now);
-                }
-            }
-            Fate::Deleted(owner) if let Some((claim, opened)) = claims.enforcing => {
+        let owner = sighting.controller.as_ref();
+        match (claims.left_alone, claims.enforcing, owner) {
+            (Some(reason), ..) => self.leave_alone(uid, claims.first, reason, now),
+            (None, Some((claim, opened)), Some(owner)) => {
                 let until = self
                     .backoff
                     .until(&sighting.namespace, &owner.uid, since, opened);
@@ -55,15 +54,12 @@ impl State {
                 match until.filter(|until| *until > now.mono) {
                     None => self.budget.enqueue(&sighting.namespace, uid, since),
                     Some(until) => {
-                        let sighting = sighting.clone();
                         self.attempts.wait(uid, until);
-                        if self.attempts.tell(uid, Notice::LeftAlone(Reason::Repeated)) {
-                            self.leave_alone(uid, sighting, claim, Reason::Repeated, now);
-                        }
+                        self.leave_alone(uid, claim, Reason::Repeated, now);
                     }
                 }
             }
-            Fate::Deleted(_) => {
+            (None, ..) => {
                 if self.attempts.tell(uid, Notice::WouldWeed)
                     && let Some(deletion) = self.deletion_for(uid, &claims.first)
                 {
@@ -76,20 +72,27 @@ impl State {
     /// The windows that claim a pod: those that need pods of a selector by which a watch shows it.
     pub(super) fn claims(&self, sighting: &Sighting) -> Option<Claims> {
         let selectors: BTreeSet<_> = sighting.watches.iter().map(|it| &it.selector).collect();
-        let mut found: Vec<(Instant, &Claim, Mode)> = selectors
+        let mut found: Vec<(Instant, &Claim, &Terms)> = selectors
             .into_iter()
             .flat_map(|selector| self.scopes.claims(selector, &sighting.namespace))
             .filter_map(|claim| {
                 let window = self.windows.get(&claim.pair, &claim.policy)?;
-                Some((window.opened, claim, window.terms.mode))
+                Some((window.opened, claim, &window.terms))
             })
             .collect();
         found.sort_by_key(|(opened, claim, _)| (*opened, *claim));
-        let first = found.first()?.1.clone();
-        found.retain(|(.., mode)| *mode == Mode::Enforce);
+        let reason = |terms: &Terms| left_alone(sighting.controller.as_ref(), &terms.controllers);
+        let (_, first, terms) = *found.first()?;
+        found.retain(|(.., terms)| reason(terms).is_none());
+        let (first, left_alone) = match found.first() {
+            Some((_, claim, _)) => (*claim, None),
+            None => (first, reason(terms)),
+        };
+        found.retain(|(.., terms)| terms.mode == Mode::Enforce);
         let enforcing = found.first().zip(found.last());
         Some(Claims {
-            first,
+            first: first.clone(),
+            left_alone,
             enforcing: enforcing.map(|((_, claim, _), (opened, ..))| ((*claim).clone(), *opened)),
         })
     }
@@ -111,9 +114,6 @@ impl State {
     fn deletion_for(&self, uid: &Arc<str>, claim: &Claim) -> Option<Deletion> {
         let sighting = self.looping.get(uid)?;
         let (looping_since, containers) = sighting.looping()?;
-        let Fate::Deleted(owner) = fate(sighting.controller.as_ref()) else {
-            return None;
-        };
         let ready_since = self.services.ready_since(&claim.pair)?;
         Some(Deletion {
             called_for: ready_since.max(looping_since),
@@ -121,7 +121,7 @@ impl State {
             pod: sighting.pod.clone(),
             uid: uid.clone(),
             resource_version: sighting.version.clone(),
-            owner: owner.clone(),
+            owner: sighting.controller.clone()?,
             containers: containers.to_vec(),
             policy: claim.policy.clone(),
             policy_uid: self.coverage.policy(&claim.policy)?.uid.clone(),

@@ -8,10 +8,11 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Claim, Deletion, News, Now, Sighting, State};
+use super::{Claim, Deletion, News, Now, State};
 use crate::{
     api::{LastWeed, LeftAlone},
     weeder::{
+        attempts::Notice,
         pod::Reason,
         report::{DELETION_REFUSED, PODS_UNWATCHED, PodDeed, PodNews, WeedReport, WeedTrouble},
     },
@@ -78,16 +79,15 @@ impl State {
         });
     }
 
-    /// A pod is left alone.
-    pub(super) fn leave_alone(
-        &mut self,
-        uid: &Arc<str>,
-        sighting: Sighting,
-        claim: Claim,
-        reason: Reason,
-        now: Now,
-    ) {
-        let message = reason.message().to_owned();
+    /// A pod is left alone, which is told once for each reason.
+    pub(super) fn leave_alone(&mut self, uid: &Arc<str>, claim: Claim, reason: Reason, now: Now) {
+        if !self.attempts.tell(uid, Notice::LeftAlone(reason)) {
+            return;
+        }
+        let Some(sighting) = self.looping.get(uid).cloned() else {
+            return;
+        };
+        let message = reason.message(sighting.controller.as_ref()).into_owned();
         if let Some(account) = self.accounts.get_mut(&claim.policy) {
             account.leave_alone(LeftAlone {
                 time: Time(now.wall),
