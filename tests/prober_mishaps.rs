@@ -18,6 +18,8 @@ use support::{
     scale_by_hand, truncate,
 };
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// The loop of `a` ends by a panic: its read of the Machines has one.
 async fn end_by_a_defect(world: &World) {
     let machines = |call: &support::Call| call.resource == "machines";
@@ -264,4 +266,63 @@ async fn a_policy_that_is_deleted_looks_for_marks_although_the_records_are_gone(
             .then_some(())
     };
     world.clock.until("its record is gone", record).await;
+}
+
+/// This one has the Lease now, or nobody. It is as good as a renewal.
+fn give_lease(world: &World, holder: &str) {
+    world.seed.change("leases", "garden", "lease", |lease| {
+        let spec = &mut lease["spec"];
+        let transitions = spec["leaseTransitions"].as_i64().unwrap_or(0);
+        spec["leaseTransitions"] = json!(transitions + 1);
+        spec["holderIdentity"] = json!(holder);
+    });
+}
+
+/// It loses the Lease in the middle of a scale-down, and with a write that is not answered; all that it
+/// did ends, and it stands behind the other. What it finds when it leads again it learns as after a start.
+#[tokio::test]
+async fn a_prober_that_is_deposed_ends_its_term_and_begins_another_with_nothing() {
+    let mut world = World::new(&["a"]).await;
+    world.start_led();
+    world.reason("a", "Healthy").await;
+    let is_second = |call: &support::Call| call.method == "PATCH" && call.name == "mcm";
+    let answer = world.seed.hold(is_second);
+    world.shoot("a").silence(0);
+    let asked = || world.seed.calls().iter().any(is_second).then_some(());
+    world.clock.until("the second is scaled down", asked).await;
+
+    give_lease(&world, "another");
+    // It looks every two seconds; nothing that hangs holds up the end of its term.
+    world.clock.pass(4 * SECOND).await;
+    world.seed.forget_calls();
+    let reads = world.shoot("a").reads().len();
+    for _ in 0..12 {
+        give_lease(&world, "another");
+        world.clock.pass(10 * SECOND).await;
+    }
+    let others = |call: &support::Call| call.resource != "leases";
+    let asked: Vec<_> = world
+        .seed
+        .calls()
+        .into_iter()
+        .filter(others)
+        .map(|it| it.brief())
+        .collect();
+    assert!(asked.is_empty(), "{asked:?}");
+    assert_eq!(world.shoot("a").reads().len(), reads);
+    // It is as well as one that never led.
+    let common = world.instruments.common.clone();
+    assert_eq!(common.liveness.stale(), []);
+    assert!(common.checks.results().iter().all(|(_, it)| it.is_ok()));
+    assert_eq!(world.seed.watches("clusters"), 0);
+    assert_eq!(world.replicas("a")[2], RUNNING[2]);
+    drop(answer);
+
+    give_lease(&world, "");
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), [0; 3]);
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_restored(&world);
+    world.stop().await;
 }

@@ -12,7 +12,7 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::runtime::leader::{Elector, Times};
+use dependency_watchdog::runtime::leader::{Elector, Term, Times};
 use serde_json::{Value, json};
 use support::{
     Call, Failure, Garden, condition, looping, put_namespace, put_pod, put_slice, run, weed_policy,
@@ -364,34 +364,37 @@ async fn who_leads_no_more_writes_nothing() {
         Duration::from_secs(2),
     );
     let client = garden.seed.unlimited().client().clone();
-    let elector = Elector::new(
+    let mut elector = Elector::new(
         client,
         "garden",
         "dwd-weeder-leader-election",
         times.unwrap(),
     );
     let (gives, given) = tokio::sync::oneshot::channel();
-    let leading = tokio::spawn(
-        elector.lead(CancellationToken::new(), |leadership| async move {
-            gives.send(leadership).unwrap();
+    let leading = tokio::spawn(async move {
+        let never = CancellationToken::new();
+        let work = |term: Term| async move {
+            gives.send(term.leadership).unwrap();
             std::future::pending::<()>().await;
-        }),
-    );
+        };
+        elector.lead(&never, work).await
+    });
     let leadership = garden.clock.end_of("it leads", given).await.unwrap();
     // It goes on when it should have ended.
-    garden.start_on(garden.seed.unlimited().led_by(leadership));
+    garden.start_on(garden.seed.unlimited().led_by(leadership.clone()));
     garden
         .status_where("a window is open", |status| status["openWindows"] == 1)
         .await;
     let renews = |call: &Call| call.resource == "leases";
     garden.seed.fail(Failure::Refused, ALWAYS, renews);
     garden.pass(12).await;
-    assert!(leading.is_finished());
+    assert!(!leadership.is_held());
     garden.seed.forget_calls();
     put_pod(&garden.seed, "a", "api-1", "api", true);
     garden.change_policy(|policy| policy["spec"]["suspend"] = json!(false));
     garden.pass(60).await;
     garden.stop().await;
+    assert!(leading.is_finished());
     assert!(garden.has("api-1"));
     let written: Vec<_> = garden
         .seed

@@ -12,7 +12,7 @@ use super::args::{
 use crate::runtime::{
     admin::{Admin, BindError, Endpoints},
     instruments::Common,
-    leader::{Leadership, Lost, TimesError},
+    leader::{Elector, Ended, Leadership, Stuck, Term, TimesError},
     metrics::{BudgetMetrics, Registry, RequestMetrics},
     seed::{self, Budget, ClientError, Seed},
     shutdown,
@@ -54,7 +54,7 @@ pub(super) struct Component {
     pub(super) registry: Registry,
 }
 
-/// What a component works with, once it may.
+/// What a component works with, in one term.
 pub(super) struct Context<'a> {
     config: &'a kube::Config,
     requests: &'a RequestMetrics,
@@ -62,10 +62,8 @@ pub(super) struct Context<'a> {
     pub(super) seed: Seed,
     /// Whether every policy is taken for one with the mode `DryRun`.
     pub(super) dry_run: bool,
-    /// As long as it holds, the component acts.
-    pub(super) leadership: Leadership,
-    /// Ends the work.
-    pub(super) stop: CancellationToken,
+    /// In which it acts.
+    pub(super) term: Term,
 }
 
 impl Context<'_> {
@@ -77,7 +75,7 @@ impl Context<'_> {
     ) -> Result<Seed, ClientError> {
         let clients = seed::clients(self.config, self.requests)?;
         let seed = Seed::new(clients, budget).measured(waits.clone());
-        Ok(seed.led_by(self.leadership.clone()))
+        Ok(seed.led_by(self.term.leadership.clone()))
     }
 }
 
@@ -97,7 +95,7 @@ pub(super) enum ComponentError {
     #[error(transparent)]
     Times(#[from] TimesError),
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Stuck(#[from] Stuck),
     #[error(
         "this replica led, and could not list {0} within {BLIND:?}, as its log tells; it gave the \
          Lease back, since another may be able to"
@@ -106,11 +104,12 @@ pub(super) enum ComponentError {
 }
 
 impl Component {
-    /// Works until it is told to stop, or does not lead any more.
+    /// Works until it is told to stop: in one term as the leader after the other, each of which begins
+    /// with nothing.
     pub(super) async fn run(
         self,
         args: &ComponentArgs,
-        work: impl AsyncFnOnce(Context<'_>) -> Result<(), ComponentError>,
+        work: impl AsyncFn(Context<'_>) -> Result<(), ComponentError>,
     ) -> Result<(), ComponentError> {
         let Self {
             name,
@@ -137,18 +136,18 @@ impl Component {
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-        let clients = seed::clients(&config, &instruments.requests)?;
-        let seed = Seed::new(clients, args.client.budget())
-            .few_at_once()
-            .measured(instruments.seed_budget.clone());
-        let work = async |leadership: Leadership| {
+        let work = async |term: Term| {
+            let clients = seed::clients(&config, &instruments.requests)?;
+            let seed = Seed::new(clients, args.client.budget())
+                .few_at_once()
+                .measured(instruments.seed_budget.clone())
+                .led_by(term.leadership.clone());
             work(Context {
                 config: &config,
                 requests: &instruments.requests,
-                seed: seed.led_by(leadership.clone()),
+                seed,
                 dry_run,
-                leadership,
-                stop: stop.clone(),
+                term,
             })
             .await
         };
@@ -157,35 +156,53 @@ impl Component {
         let serving = tokio::spawn(admin.run(last.clone()));
         let ended = match election {
             Some(election) => {
-                // On a connection of its own: where others have died without a word, a renewal would be
-                // sent on one after the other of those that are kept, until it is too late.
+                // On a connection of its own: a renewal waits for nothing else.
                 let client = seed::client(&config, &instruments.requests)?;
                 let elector = election.elector(client, lease);
-                let leader = instruments.leader.clone();
-                leader.set(false);
                 let checks = &instruments.checks;
                 checks.register("leader-election", elector.check());
-                let work = |leadership| {
-                    leader.set(true);
-                    let working = work(leadership);
-                    async move {
-                        tokio::select! {
-                            done = working => done,
-                            kinds = instruments.watches.blind(BLIND) => {
-                                Err(ComponentError::Blind(kinds.join(", ")))
-                            }
-                        }
-                    }
-                };
-                let ended = elector.lead(stop.clone(), work).await;
-                leader.set(false);
-                ended.map_or_else(|lost| Err(lost.into()), |done| done.unwrap_or(Ok(())))
+                lead(elector, &instruments, &stop, work).await
             }
-            None => work(Leadership::unopposed()).await,
+            None => {
+                let (leadership, stop) = (Leadership::unopposed(), stop.clone());
+                work(Term { leadership, stop }).await
+            }
         };
         last.cancel();
         // The server does not panic; if it did, there is nobody left to tell.
         let _ = serving.await;
         ended
+    }
+}
+
+/// Works in each term as the leader.
+async fn lead(
+    mut elector: Elector,
+    instruments: &Common,
+    stop: &CancellationToken,
+    work: impl AsyncFn(Term) -> Result<(), ComponentError>,
+) -> Result<(), ComponentError> {
+    let leader = &instruments.leader;
+    loop {
+        leader.set(false);
+        let term = async |term| {
+            leader.set(true);
+            tokio::select! {
+                done = work(term) => done,
+                kinds = instruments.watches.blind(BLIND) => {
+                    Err(ComponentError::Blind(kinds.join(", ")))
+                }
+            }
+        };
+        let ended = elector.lead(stop, term).await;
+        leader.set(false);
+        match ended? {
+            Ended::Stopped => return Ok(()),
+            Ended::Done(done) => return done,
+            Ended::Lost(lost) => {
+                leader.lost();
+                tracing::warn!("{lost}");
+            }
+        }
     }
 }

@@ -48,16 +48,17 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         let scale = context.connect(scale.budget(), &instruments.scale_budget)?;
         let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
-            .led_by(context.leadership.clone());
+            .led_by(context.term.leadership.clone());
         let prober = Prober {
             seed: context.seed,
             dry_run: context.dry_run,
             scale,
             checks: Runner::new(exec, checks.feature_gates, instruments.checks.clone()),
             overdue_after: report.overdue_after(),
-            instruments,
+            instruments: instruments.clone(),
         };
-        fleet::run(prober, context.stop).await;
+        fleet::run(prober, context.term.stop).await;
+        instruments.stand_by();
         Ok(())
     };
     component.run(&args.component, work).await

@@ -35,9 +35,10 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
         let weeder = Weeder {
             seed: context.seed,
             dry_run: context.dry_run,
-            instruments,
+            instruments: instruments.clone(),
         };
-        run::run(weeder, context.stop).await;
+        run::run(weeder, context.term.stop).await;
+        instruments.stand_by();
         Ok(())
     };
     component.run(&args.component, work).await

@@ -99,7 +99,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let last = CancellationToken::new();
     let writing = tokio::spawn(writer.run(last.clone()));
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), watched.healths.clone());
-    tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
+    let deletions = tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
     let resources = Resources::default();
     let (needs, needed) = watch::channel(AllNeeds::default());
@@ -108,7 +108,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         resources: resources.clone(),
         reporter: reporter.clone(),
     };
-    tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
+    let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
     let shared = LoopContext {
         evidence: Evidence::new(seed.clone(), &prober.scale, watches.restarts("Secrets")),
@@ -137,8 +137,8 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     };
     fleet.run(stop).await;
     last.cancel();
-    // The writer does not panic; if it did, there is nothing left to write.
-    let _ = writing.await;
+    // None of them panics; if one did, it has ended as well.
+    let _ = tokio::join!(writing, deletions, reviews);
 }
 
 /// Passes the ClusterHealths that others delete on to their writer.

@@ -49,4 +49,10 @@ impl Instruments {
         instruments.health.register(&mut registry);
         (instruments, registry)
     }
+
+    /// What a replica shows that does not lead. What is counted for each loop has ended with it.
+    pub fn stand_by(&self) {
+        self.common.stand_by();
+        self.health.stand_by();
+    }
 }

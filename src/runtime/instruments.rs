@@ -47,4 +47,10 @@ impl Common {
         metrics::register_process(registry);
         (common, budgets)
     }
+
+    /// What a replica shows that does not lead: nothing is watched and no loop runs, as it should be.
+    pub fn stand_by(&self) {
+        self.liveness.clear();
+        self.watches.clear();
+    }
 }

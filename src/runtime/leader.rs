@@ -9,7 +9,7 @@
 mod times;
 mod view;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -40,7 +40,10 @@ const MAX_HOST: usize = 253;
 /// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
 
-/// Tells whether this process leads. Clones are the same.
+/// When a term is over, its work has to end within this: it has nothing left to do but to stop.
+const WORK_ENDS: Duration = Duration::from_secs(10);
+
+/// Tells whether this process leads, in one term: what is lost does not come back. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
 
@@ -58,12 +61,46 @@ impl Leadership {
             None => true,
         }
     }
+
+    /// Waits until the term is known to be over.
+    pub(super) async fn over(&self) {
+        match &self.0 {
+            // The elector may be gone.
+            Some(until) => drop(until.clone().wait_for(Option::is_none).await),
+            None => std::future::pending().await,
+        }
+    }
 }
 
-/// The Lease could not be renewed in time, or somebody else has taken it.
+/// The time from the moment at which a process leads to that at which it does not any more.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// As long as it is held, the process acts.
+    pub leadership: Leadership,
+    /// Ends the work: the term is over, or the process is to end.
+    pub stop: CancellationToken,
+}
+
+/// How it came that a process does not lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended<T> {
+    /// It was stopped before it led.
+    Stopped,
+    /// The work is done.
+    Done(T),
+    /// The Lease is lost, and the work of the term has ended.
+    Lost(Lost),
+}
+
+/// The Lease could not be renewed in time, or another replica has taken it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("leadership was lost: {0}")]
 pub struct Lost(String);
+
+/// The Lease is lost, and the work does not end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; what this replica did as the leader has not ended within {WORK_ENDS:?}")]
+pub struct Stuck(Lost);
 
 /// Why a try to get or renew the Lease came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -129,32 +166,49 @@ impl Elector {
     }
 
     /// Waits until this process leads, then does the work, and gives the Lease back when that is
-    /// done; `None` if it is stopped before it leads. Work that is under way when leadership is lost is dropped.
+    /// done. If the Lease is lost meanwhile, the work is stopped, and its end waited for: whoever stands
+    /// for election again begins with nothing.
     ///
     /// # Errors
     ///
-    /// If leadership is lost.
+    /// If the work does not end then; it is dropped.
     pub async fn lead<F: Future>(
-        mut self,
-        stop: CancellationToken,
-        work: impl FnOnce(Leadership) -> F,
-    ) -> Result<Option<F::Output>, Lost> {
+        &mut self,
+        stop: &CancellationToken,
+        work: impl FnOnce(Term) -> F,
+    ) -> Result<Ended<F::Output>, Stuck> {
+        (self.view, self.until) = (View::default(), watch::Sender::new(None));
         if stop.run_until_cancelled(self.acquire()).await.is_none() {
             // The Lease may have been ours for a moment.
             self.release().await;
-            return Ok(None);
+            return Ok(Ended::Stopped);
         }
-        let leadership = Leadership(Some(self.until.subscribe()));
+        let term = Term {
+            leadership: Leadership(Some(self.until.subscribe())),
+            stop: stop.child_token(),
+        };
+        let stop_work = term.stop.clone();
+        let mut work = pin!(work(term));
         let done = tokio::select! {
             // What is done is done, even if the Lease is lost at the same moment.
             biased;
-            done = work(leadership) => Ok(done),
+            done = &mut work => Ok(done),
             lost = self.keep() => Err(lost),
         };
         self.until.send_replace(None);
-        let done = done?;
-        self.release().await;
-        Ok(Some(done))
+        match done {
+            Ok(done) => {
+                self.release().await;
+                Ok(Ended::Done(done))
+            }
+            Err(lost) => {
+                stop_work.cancel();
+                match timeout(WORK_ENDS, work).await {
+                    Ok(_) => Ok(Ended::Lost(lost)),
+                    Err(_) => Err(Stuck(lost)),
+                }
+            }
+        }
     }
 
     /// Tries until it holds the Lease.

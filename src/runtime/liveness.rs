@@ -18,8 +18,8 @@ const STALE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Liveness(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
 
-/// The liveness of one loop. It is never taken back: a loop that ends before the process counts as one
-/// that hangs.
+/// The liveness of one loop. It is never taken back: a loop that ends before the others counts as one that
+/// hangs.
 #[derive(Debug)]
 pub struct LoopLiveness {
     name: &'static str,
@@ -46,6 +46,11 @@ impl Liveness {
         let beats = self.lock();
         let ages = beats.iter().map(|(name, last)| (*name, last.elapsed()));
         ages.filter(|(_, age)| *age >= STALE).collect()
+    }
+
+    /// There are no loops any more, and there need not be.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Instant>> {

@@ -17,7 +17,7 @@ use std::fmt;
 
 use prometheus_client::{
     encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text},
-    metrics::{MetricType, gauge::Gauge, info::Info},
+    metrics::{MetricType, counter::Counter, gauge::Gauge, info::Info},
     registry::{self, Metric, Unit},
 };
 
@@ -181,12 +181,18 @@ impl<F: Fn() -> Option<f64>> EncodeMetric for Computed<F> {
 
 /// Whether this replica acts.
 #[derive(Clone, Debug)]
-pub struct LeaderMetrics(Gauge);
+pub struct LeaderMetrics {
+    leads: Gauge,
+    lost: Counter,
+}
 
 impl Default for LeaderMetrics {
     /// Without an election, it does.
     fn default() -> Self {
-        let leader = Self(Gauge::default());
+        let leader = Self {
+            leads: Gauge::default(),
+            lost: Counter::default(),
+        };
         leader.set(true);
         leader
     }
@@ -196,11 +202,22 @@ impl LeaderMetrics {
     /// Shows it.
     pub fn register(&self, registry: &mut Registry) {
         let help = "1 if this replica acts, 0 if it stands by";
-        registry.register("leader", &[], help, self.0.clone());
+        registry.register("leader", &[], help, self.leads.clone());
+        registry.register(
+            "leaderships_lost",
+            &[],
+            "How often this process lost the Lease, and stood for election again",
+            self.lost.clone(),
+        );
     }
 
     /// Whether it acts from now on.
     pub fn set(&self, leads: bool) {
-        self.0.set(i64::from(leads));
+        self.leads.set(i64::from(leads));
+    }
+
+    /// The Lease was lost.
+    pub fn lost(&self) {
+        self.lost.inc();
     }
 }

@@ -26,6 +26,11 @@ impl Checks {
         self.lock().insert(name, Box::new(check));
     }
 
+    /// Takes the check of that name away.
+    pub(super) fn remove(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
     /// Adds the check that fails from the moment on at which the process is told to stop.
     pub fn stopped_by(&self, stop: CancellationToken) {
         self.register("shutdown", move || match stop.is_cancelled() {

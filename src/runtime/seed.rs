@@ -452,7 +452,13 @@ impl Seed {
             true => request.as_mut().poll(context).map(Some),
             false => Poll::Ready(None),
         });
-        match answer.await {
+        let answer = tokio::select! {
+            biased;
+            // One that is under way is not waited for.
+            () = self.leadership.over() => None,
+            answer = answer => answer,
+        };
+        match answer {
             Some(Ok(Ok(answer))) => Ok(answer),
             Some(Ok(Err(error))) => Err(error.into()),
             Some(Err(_)) => Err(CallError::Late),

@@ -9,6 +9,7 @@ pub(crate) use self::{
 };
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -38,7 +39,8 @@ const QUIET: Duration = Duration::from_secs(90);
 pub struct Watches {
     restarts: Family<Kind, Counter>,
     checks: Checks,
-    begun: Arc<Mutex<Vec<WatchState>>>,
+    /// By the names of their checks.
+    begun: Arc<Mutex<BTreeMap<&'static str, WatchState>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -149,9 +151,19 @@ impl Watches {
         };
         let asked = watch.clone();
         self.checks.register(check, move || asked.check());
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.push(watch.clone());
+        self.begun().insert(check, watch.clone());
         watch
+    }
+
+    /// There are none any more, and there need not be.
+    pub(super) fn clear(&self) {
+        for (check, _) in std::mem::take(&mut *self.begun()) {
+            self.checks.remove(check);
+        }
+    }
+
+    fn begun(&self) -> MutexGuard<'_, BTreeMap<&'static str, WatchState>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until some kinds have been needed for so long and not been listed.
@@ -172,8 +184,8 @@ impl Watches {
 
     /// The kinds that are needed, since when, and have not been listed.
     fn unlisted(&self) -> Vec<(&'static str, Instant)> {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let unlisted = begun.iter().filter_map(|watch| {
+        let begun = self.begun();
+        let unlisted = begun.values().filter_map(|watch| {
             let state = watch.lock();
             Some((watch.kind, state.needed.filter(|_| !state.listed)?))
         });

@@ -63,6 +63,12 @@ impl WriterMetrics {
         self.writes.get_or_create(&labels).inc();
     }
 
+    /// Nothing is written any more.
+    pub(crate) fn stand_by(&self) {
+        self.writing(0);
+        self.due(0);
+    }
+
     /// So many are under way.
     pub(crate) fn writing(&self, writes: usize) {
         set(&self.writing, writes);

@@ -31,4 +31,11 @@ impl Instruments {
         instruments.writer.register(&mut registry);
         (instruments, registry)
     }
+
+    /// What a replica shows that does not lead.
+    pub fn stand_by(&self) {
+        self.common.stand_by();
+        self.weeder.stand_by();
+        self.writer.stand_by();
+    }
 }

@@ -98,8 +98,7 @@ impl Default for WeederMetrics {
             let reason = reason.as_str();
             drop(metrics.left_alone.get_or_create(&ReasonLabel { reason }));
         }
-        metrics.reported(&[], Sizes::default());
-        metrics.watching([].into_iter());
+        metrics.stand_by();
         metrics
     }
 }
@@ -214,6 +213,13 @@ impl WeederMetrics {
         set(&self.windows, count(|it| it.windows));
         set(&self.looping, sizes.pods);
         set(&self.waiting, sizes.waiting);
+    }
+
+    /// What a weeder shows that does not lead.
+    pub(super) fn stand_by(&self) {
+        self.reported(&[], Sizes::default());
+        self.watching([].into_iter());
+        self.deleting(0);
     }
 
     /// These pods are watched.

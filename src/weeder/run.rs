@@ -71,18 +71,16 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
         seed: seed.clone(),
         reporter: reporter.clone(),
     };
-    tokio::spawn(
-        stop.clone()
-            .run_until_cancelled_owned(reviewer.run(policies)),
-    );
+    let reviews = reviewer.run(policies);
+    let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviews));
     let reports = Reports::new(reporter, in_force);
     let watches = &instruments.common.watches;
     let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
     let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
     weeding.run(policies, stop).await;
     last.cancel();
-    // The writer does not panic; if it did, there is nothing left to write.
-    let _ = writing.await;
+    // Neither of them panics; if one did, it has ended as well.
+    let _ = tokio::join!(writing, reviews);
 }
 
 /// How a deletion ended.

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dependency_watchdog::{
     checks::{FeatureGates, Runner},
     prober::{fleet, instruments::Instruments},
+    runtime::leader::{Elector, Ended, Term, Times},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -89,12 +90,48 @@ impl World {
         self.start_with(seed, scale);
     }
 
+    /// Starts a prober that stands for election, and again after each term, as the command does.
+    pub fn start_led(&mut self) {
+        let [times @ .., retry] = [15, 10, 2].map(Duration::from_secs);
+        let times = Times::new(times[0], times[1], retry).unwrap();
+        let client = self.seed.unlimited().client().clone();
+        let mut elector = Elector::new(client, "garden", "lease", times);
+        self.stop = CancellationToken::new();
+        let [seed, scale] = [(); 2].map(|()| self.seed.counted(&self.instruments.common.requests));
+        let (prober, stop) = (self.prober(seed, scale), self.stop.clone());
+        self.prober = Some(tokio::spawn(async move {
+            loop {
+                let work = |term: Term| {
+                    let prober = fleet::Prober {
+                        seed: prober.seed.clone().led_by(term.leadership.clone()),
+                        scale: prober.scale.clone().led_by(term.leadership),
+                        ..prober.clone()
+                    };
+                    fleet::run(prober, term.stop)
+                };
+                match elector.lead(&stop, work).await.unwrap() {
+                    Ended::Lost(_) => prober.instruments.stand_by(),
+                    Ended::Stopped | Ended::Done(()) => return,
+                }
+            }
+        }));
+    }
+
     fn start_with(
         &mut self,
         seed: dependency_watchdog::runtime::seed::Seed,
         scale: dependency_watchdog::runtime::seed::Seed,
     ) {
         self.stop = CancellationToken::new();
+        let run = fleet::run(self.prober(seed, scale), self.stop.clone());
+        self.prober = Some(tokio::spawn(run));
+    }
+
+    fn prober(
+        &self,
+        seed: dependency_watchdog::runtime::seed::Seed,
+        scale: dependency_watchdog::runtime::seed::Seed,
+    ) -> fleet::Prober {
         let runner = self.runner.clone().unwrap_or_else(|| {
             Runner::new(
                 self.seed.counted(&self.instruments.common.requests),
@@ -102,16 +139,14 @@ impl World {
                 self.instruments.checks.clone(),
             )
         });
-        let prober = fleet::Prober {
+        fleet::Prober {
             dry_run: self.dry_run,
             seed,
             scale,
             checks: runner,
             overdue_after: Duration::from_secs(30 * 60),
             instruments: self.instruments.clone(),
-        };
-        let run = fleet::run(prober, self.stop.clone());
-        self.prober = Some(tokio::spawn(run));
+        }
     }
 
     /// Stops the prober and waits for its end.

@@ -175,9 +175,9 @@ fuzzed!(
                 Response::new(body)
             });
             let begun = Instant::now();
-            let elector = Elector::new(client, "garden", "lease", times);
+            let mut elector = Elector::new(client, "garden", "lease", times);
             let stop = CancellationToken::new();
-            let led = elector.lead(stop.clone(), async |_| ());
+            let led = elector.lead(&stop, async |_| ());
             // Longer than it would take it to find a Lease of 60 s silent.
             let _ = timeout(seconds(90), led).await;
             let written = *written.lock().unwrap();

@@ -63,7 +63,7 @@ pub enum Fault {
     Terminated,
     /// A second operator is started beside the first, without leader election
     SecondOperator,
-    /// Another takes the Lease for 4 s; the operator, which lost it, is started again
+    /// Another takes the Lease for 4 s; the operator, which lost it, stands for election again
     LeaderLost,
     /// The API server of the seed crashes and is started again
     SeedRestart,
@@ -162,7 +162,7 @@ impl Fault {
 
     /// Whether the operator may end by itself.
     pub(crate) fn may_end_the_operator(self) -> bool {
-        matches!(self, Self::LeaderLost | Self::Terminated)
+        self == Self::Terminated
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) const WEEDER: &str = "dwd-weeder";
 const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
 /// The kinds that are installed.
 const KINDS: &str = "clusterrolebindings,clusterroles,customresourcedefinitions,deployments,\
-    networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services";
+    flowschemas,networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services";
 
 pub(crate) fn all() -> Vec<Scenario> {
     let mut all = super::scenarios![

@@ -144,6 +144,25 @@ impl HealthMetrics {
         set(&self.held, count(|it| it.held));
     }
 
+    /// What a prober shows that does not lead.
+    pub fn stand_by(&self) {
+        self.policies.clear();
+        self.clusters.clear();
+        for gauge in [
+            &self.protected,
+            &self.overdue,
+            &self.owed,
+            &self.widespread,
+            &self.held,
+        ] {
+            gauge.set(0);
+        }
+        if let Some(each) = &self.each {
+            each.lock().clear();
+        }
+        self.writer.stand_by();
+    }
+
     /// So many clusters fell silent at once.
     pub(super) fn widespread(&self, clusters: usize) {
         set(&self.widespread, clusters);

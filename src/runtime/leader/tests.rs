@@ -159,21 +159,35 @@ impl<F: Future + Unpin> Future for Frozen<F> {
 struct Replica {
     stop: CancellationToken,
     leadership: Arc<Mutex<Option<Leadership>>>,
+    /// Why it did not lead any more, each time.
+    losses: Arc<Mutex<Vec<String>>>,
     frozen: Arc<AtomicBool>,
     waker: Arc<Mutex<Option<Waker>>>,
-    task: JoinHandle<Result<Option<()>, Lost>>,
+    task: JoinHandle<Result<Ended<()>, Stuck>>,
 }
 
 impl Replica {
     fn start(server: &Server) -> Self {
-        let elector = Elector::new(server.client(), "garden", "lease", times());
+        let mut elector = Elector::new(server.client(), "garden", "lease", times());
         let stop = CancellationToken::new();
         let leadership = Arc::new(Mutex::new(None));
-        let (stopped, given) = (stop.clone(), leadership.clone());
-        let lead = elector.lead(stop.clone(), move |leadership| async move {
-            *given.lock().unwrap() = Some(leadership);
-            stopped.cancelled().await;
-        });
+        let losses = Arc::new(Mutex::new(Vec::new()));
+        let (stopped, given, told) = (stop.clone(), leadership.clone(), losses.clone());
+        let lead = async move {
+            let work = |term: Term| {
+                let given = given.clone();
+                async move {
+                    *given.lock().unwrap() = Some(term.leadership);
+                    term.stop.cancelled().await;
+                }
+            };
+            loop {
+                match elector.lead(&stopped, work).await {
+                    Ok(Ended::Lost(lost)) => told.lock().unwrap().push(lost.0),
+                    ended => return ended,
+                }
+            }
+        };
         let (frozen, waker) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let task = tokio::spawn(Frozen {
             inner: Box::pin(lead),
@@ -183,6 +197,7 @@ impl Replica {
         Self {
             stop,
             leadership,
+            losses,
             frozen,
             waker,
             task,
@@ -192,6 +207,12 @@ impl Replica {
     fn leads(&self) -> bool {
         let leadership = self.leadership.lock().unwrap();
         leadership.as_ref().is_some_and(Leadership::is_held)
+    }
+
+    /// Waits until it has lost the Lease once more, and says why.
+    async fn loses(&self) -> String {
+        until(|| !self.losses.lock().unwrap().is_empty()).await;
+        self.losses.lock().unwrap().remove(0)
     }
 
     fn freeze(&self, frozen: bool) {
@@ -227,7 +248,7 @@ async fn a_clean_end_hands_over_at_once() {
     let server = Server::default();
     let (first, second) = two(&server).await;
     first.stop.cancel();
-    assert_eq!(first.task.await.unwrap(), Ok(Some(())));
+    assert_eq!(first.task.await.unwrap(), Ok(Ended::Done(())));
     let after = until(|| second.leads()).await;
     assert!(after < Duration::from_secs(3), "{after:?}");
     let transitions = server.0.lock().unwrap().lease.clone().unwrap();
@@ -252,8 +273,8 @@ async fn a_leader_that_was_frozen_does_not_lead_when_it_goes_on() {
     until(|| second.leads()).await;
     assert!(!first.leads());
     first.freeze(false);
-    let lost = first.task.await.unwrap().unwrap_err();
-    assert!(lost.0.contains("held up"), "{lost}");
+    let lost = first.loses().await;
+    assert!(lost.contains("held up"), "{lost}");
     assert!(second.leads());
 }
 
@@ -305,10 +326,73 @@ async fn a_leader_that_is_cut_off_stops_before_another_can_lead() {
     server.set(Fate::Failed);
     let after = until(|| !first.leads()).await;
     assert!(after <= Duration::from_secs(11), "{after:?}");
-    let lost = first.task.await.unwrap().unwrap_err();
-    assert!(lost.0.contains("not renewed within 10s"), "{lost}");
+    let lost = first.loses().await;
+    assert!(lost.contains("not renewed within 10s"), "{lost}");
+    assert!(!second.leads());
     server.set(Fate::Served);
+    // The Lease has not run out: it is the first's again.
+    until(|| first.leads()).await;
+    assert!(!second.leads());
+}
+
+/// The process goes on, and stands behind whoever leads. What it was told in its first term is not true
+/// again in another.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_deposed_leads_again_in_a_term_of_its_own() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    let former = first.leadership.lock().unwrap().clone().unwrap();
+    first.freeze(true);
     until(|| second.leads()).await;
+    first.freeze(false);
+    first.loses().await;
+    second.stop.cancel();
+    until(|| first.leads()).await;
+    assert!(!former.is_held());
+    former.over().await;
+}
+
+/// What is asked in one term has no answer in the next.
+#[tokio::test(start_paused = true)]
+async fn a_request_under_way_ends_with_the_term() {
+    let server = Server::default();
+    let (first, _second) = two(&server).await;
+    let leadership = first.leadership.lock().unwrap().clone().unwrap();
+    let silent = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let seed = Seed::unlimited(Client::new(silent, "default")).led_by(leadership);
+    server.set(Fate::Failed);
+    sleep(Duration::from_secs(7)).await;
+    assert!(first.leads());
+    let asked = Instant::now();
+    let request = Request::get("/").body(Vec::new()).unwrap();
+    let answered = seed.call(seed.client().request::<Value>(request)).await;
+    assert!(
+        matches!(answered, Err(CallError::NotLeading)),
+        "{answered:?}"
+    );
+    assert!(asked.elapsed() < Duration::from_secs(4));
+}
+
+/// The next term must not begin beside what is left of this one.
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_end_with_its_term_ends_the_process() {
+    let server = Server::default();
+    let mut elector = Elector::new(server.client(), "garden", "lease", times());
+    let never = CancellationToken::new();
+    let cut_off = server.clone();
+    let lead = elector.lead(&never, async |term: Term| {
+        cut_off.set(Fate::Failed);
+        term.stop.cancelled().await;
+        std::future::pending::<()>().await;
+    });
+    let began = Instant::now();
+    let stuck = lead.await.unwrap_err().to_string();
+    assert!(stuck.contains("has not ended within 10s"), "{stuck}");
+    let after = began.elapsed();
+    let expected = Duration::from_secs(10) + WORK_ENDS;
+    assert!(after <= expected + Duration::from_secs(1), "{after:?}");
 }
 
 /// Of the connections to the seed that are kept, some may be dead: the next try goes over another one.
@@ -346,7 +430,7 @@ async fn whoever_is_stopped_while_it_waits_leaves_the_lease_alone() {
     let (first, second) = two(&server).await;
     let holder = server.holder();
     second.stop.cancel();
-    assert_eq!(second.task.await.unwrap(), Ok(None));
+    assert_eq!(second.task.await.unwrap(), Ok(Ended::Stopped));
     assert_eq!(server.holder(), holder);
     assert!(first.leads());
 }
@@ -365,12 +449,15 @@ async fn who_cannot_show_that_it_holds_the_lease_does_not_lead() {
 #[tokio::test(start_paused = true)]
 async fn who_cannot_read_the_lease_is_not_ready() {
     let server = Server::default();
-    let elector = Elector::new(server.client(), "garden", "lease", times());
+    let mut elector = Elector::new(server.client(), "garden", "lease", times());
     let check = elector.check();
     assert!(check().unwrap_err().contains("yet"));
     // Somebody else leads: that is fine.
     let (_first, second) = two(&server).await;
-    let stands = tokio::spawn(elector.lead(CancellationToken::new(), async |_| ()));
+    let stands = tokio::spawn(async move {
+        let never = CancellationToken::new();
+        elector.lead(&never, async |_| ()).await
+    });
     sleep(Duration::from_secs(5)).await;
     assert_eq!(check(), Ok(()));
     drop(second);
@@ -386,13 +473,14 @@ async fn to_give_the_lease_back_does_not_outlast_the_grace_of_the_pod() {
     let server = Server::default();
     let hour = Duration::from_secs(3_600);
     let times = Times::new(2 * hour, hour, Duration::from_secs(2)).unwrap();
-    let elector = Elector::new(server.client(), "garden", "lease", times);
+    let mut elector = Elector::new(server.client(), "garden", "lease", times);
     let lost = server.clone();
-    let lead = elector.lead(CancellationToken::new(), async |_| {
+    let never = CancellationToken::new();
+    let lead = elector.lead(&never, async |_| {
         lost.set(Fate::AnswerLost);
     });
     let began = Instant::now();
-    assert_eq!(lead.await, Ok(Some(())));
+    assert_eq!(lead.await, Ok(Ended::Done(())));
     assert!(
         began.elapsed() < Duration::from_secs(6),
         "{:?}",

@@ -21,13 +21,18 @@ const FAILOVER: Duration = Duration::from_secs(60);
 /// One that was frozen, or whose seed was away, may find out so late that it does not lead any more.
 const EXCUSED: Duration = Duration::from_secs(45);
 
+/// What the log of one says that does not lead any more.
+const LOST: &str = "leadership was lost";
+
 /// A process of the operator.
 pub(crate) struct Replica {
     operator: Operator,
     name: &'static str,
     port: u16,
     is_frozen: bool,
-    /// Until then it may end for having lost the leadership.
+    /// How often it has lost the leadership.
+    losses: usize,
+    /// Until then it may lose it.
     excused: Instant,
 }
 
@@ -36,7 +41,7 @@ pub(crate) struct Replicas {
     both: [Replica; 2],
     /// What they did that they must not.
     pub(crate) problems: Vec<String>,
-    /// When one ended since it did not lead any more, until somebody takes note of it.
+    /// When one lost the leadership, until somebody takes note of it.
     pub(crate) deposed: Vec<Micros>,
 }
 
@@ -60,6 +65,7 @@ impl Replica {
             name,
             port,
             is_frozen: false,
+            losses: 0,
             excused: Instant::now(),
         })
     }
@@ -124,24 +130,24 @@ impl Replicas {
         self.both.get_mut(leader).context("no leader")
     }
 
-    /// Starts again what has ended. To end without being asked is a problem, unless it was kept from
-    /// renewing the Lease.
+    /// Starts again what has ended. To end without being asked is a problem, and so is to lose the
+    /// leadership, unless it was kept from renewing the Lease.
     pub(crate) fn attend(&mut self) -> Result<()> {
         for replica in &mut self.both {
+            let losses = replica.process().log()?.matches(LOST).count();
+            if losses > replica.losses {
+                replica.losses = losses;
+                match Instant::now() < replica.excused {
+                    true => self.deposed.push(now()),
+                    false => self.problems.push(format!("{}: {LOST}", replica.name)),
+                }
+            }
             if replica.process().is_running() {
                 continue;
             }
             let ended = replica.process().ensure_running();
             let ended = ended.err().map_or(String::new(), |it| it.to_string());
-            let exit = replica.process().last_exit().and_then(|it| it.code());
-            if exit == Some(1)
-                && ended.contains("leadership was lost")
-                && Instant::now() < replica.excused
-            {
-                self.deposed.push(now());
-            } else {
-                self.problems.push(ended);
-            }
+            self.problems.push(ended);
             replica.is_frozen = false;
             replica.process().start()?;
         }

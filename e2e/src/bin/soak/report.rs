@@ -39,10 +39,7 @@ impl Report<'_> {
             ),
             ("dependents scaled to zero", taken),
             ("dependents restored", given),
-            (
-                "processes that lost the leadership and ended",
-                world.deposed,
-            ),
+            ("leaders that lost the leadership", world.deposed),
             (
                 "events left out, since nothing was to be done then",
                 world.left_out,

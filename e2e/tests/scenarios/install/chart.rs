@@ -517,6 +517,7 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             &["podDisruptionBudget.enabled=false"],
             "PodDisruptionBudget",
         ),
+        (&["flowSchema.enabled=false"], "FlowSchema"),
         (&["priorityClass.create=false"], "PriorityClass"),
     ] {
         let all = rendered(&helm, &[]).await?;
