@@ -24,8 +24,8 @@ use futures::{future::BoxFuture, poll};
 use serde_json::{Value, json};
 use support::{
     Call, EVER, Failure, INTERVAL, RUNNING, Read, Stage, World, change_policy, change_shoot,
-    delayed, deselect, doubt, guard, healthy, info, new_guard, outage, protected, put_workload,
-    reach, run, selected, verdict,
+    delayed, deselect, doubt, healthy, info, new_protector, outage, protected, protector,
+    put_workload, reach, run, selected, verdict,
 };
 use tokio::{
     task::yield_now,
@@ -54,7 +54,7 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
         stage.act(Aim::Protect).await;
-        stage.protector = new_guard("a", &reach(stage.seed.unlimited()), None);
+        stage.protector = new_protector("a", &reach(stage.seed.unlimited()), None);
         stage.protector.learn(selected(&stage.settings));
         outage(&mut stage.protector, "silent", EVER);
         stage.follow().await;
@@ -87,7 +87,7 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
             last_action,
             ..ClusterHealthStatus::default()
         };
-        stage.protector = guard(&stage.seed, &stage.settings, Some(&known));
+        stage.protector = protector(&stage.seed, &stage.settings, Some(&known));
         outage(&mut stage.protector, "5 of 5", EVER);
         stage.follow().await;
         let told = |stage: &Stage| {
@@ -594,7 +594,7 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         stage
             .seed
             .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
-        let mut other = new_guard("b", &reach(stage.seed.unlimited()), None);
+        let mut other = new_protector("b", &reach(stage.seed.unlimited()), None);
         other.learn(selected(&stage.settings));
         let begin = Instant::now();
         stage.verdict(Aim::Protect);
@@ -723,7 +723,7 @@ async fn queued(seconds: u64) -> Stage {
     };
     let client = stage.seed.unlimited().client().clone();
     let seed = Seed::new(client, budget);
-    stage.protector = new_guard("a", &reach(seed), None);
+    stage.protector = new_protector("a", &reach(seed), None);
     stage.protector.learn(selected(&stage.settings));
     outage(&mut stage.protector, "", Duration::from_secs(seconds));
     stage.advance(Duration::from_secs(1)).await;
@@ -819,10 +819,10 @@ fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) 
         ..ClusterHealthStatus::default()
     };
     put_workload(&stage.seed, "Deployment", name, "first", 3);
-    let mut guard = new_guard(name, &reach(seed.clone()), Some(&known));
-    guard.learn(selected(&stage.settings));
-    verdict(&mut guard, aim);
-    guard
+    let mut protector = new_protector(name, &reach(seed.clone()), Some(&known));
+    protector.learn(selected(&stage.settings));
+    verdict(&mut protector, aim);
+    protector
 }
 
 /// However many clusters are only looked at.

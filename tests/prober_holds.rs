@@ -11,8 +11,9 @@ use dependency_watchdog::prober::{plan::Aim, protector::ScaleContext};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Stage, World, assert_kept, assert_released,
-    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked, new_guard,
-    policy, protected, reach, run, scale_by_hand, selected, undecodable, unreadable_grace,
+    assert_restored, change_policy, change_shoot, condition, deleting, info, is_marked,
+    new_protector, policy, protected, reach, run, scale_by_hand, selected, undecodable,
+    unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on. A mode of null is
@@ -203,7 +204,7 @@ fn a_dry_run_has_no_way_to_write() {
                 dry_run: true,
                 ..reach(stage.seed.unlimited())
             };
-            stage.protector = new_guard("a", &reach, None);
+            stage.protector = new_protector("a", &reach, None);
             stage.protector.learn(selected(&stage.settings));
             stage.act(aim).await;
             assert_eq!(stage.object("deployments", "first"), before, "{aim:?}");

@@ -24,8 +24,8 @@ use futures::future::join_all;
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
-    Call, Failure, Seed, Stage, deselected, info, new_guard, put_workload, reach, run, selected,
-    verdict,
+    Call, Failure, Seed, Stage, deselected, info, new_protector, put_workload, reach, run,
+    selected, verdict,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -166,27 +166,27 @@ fn a_dependent_that_is_absent_sends_one_discovery() {
 }
 
 /// Clusters that have the same dependent, with what they know of kinds in common.
-fn guards(stage: &Stage) -> Vec<Protector> {
+fn protectors(stage: &Stage) -> Vec<Protector> {
     let reach = reach(stage.seed.unlimited());
     ["a", "b", "c"]
-        .map(|cluster| guard(stage, cluster, &reach))
+        .map(|cluster| protector(stage, cluster, &reach))
         .into()
 }
 
-fn guard(stage: &Stage, cluster: &str, reach: &ScaleContext) -> Protector {
+fn protector(stage: &Stage, cluster: &str, reach: &ScaleContext) -> Protector {
     put_workload(&stage.seed, "Etcd", cluster, "first", 3);
-    let mut guard = new_guard(cluster, reach, None);
-    guard.learn(selected(&stage.settings));
-    guard
+    let mut protector = new_protector(cluster, reach, None);
+    protector.learn(selected(&stage.settings));
+    protector
 }
 
 /// Follows what is under way for that long.
-async fn follow(guards: &mut [Protector], time: Duration) {
-    let follow = async |guard: &mut Protector| {
+async fn follow(protectors: &mut [Protector], time: Duration) {
+    let follow = async |protector: &mut Protector| {
         let end = Instant::now() + time;
-        while timeout_at(end, guard.progress()).await.is_ok() {}
+        while timeout_at(end, protector.progress()).await.is_ok() {}
     };
-    join_all(guards.iter_mut().map(follow)).await;
+    join_all(protectors.iter_mut().map(follow)).await;
 }
 
 /// The flows of many clusters begin at the same moment.
@@ -200,19 +200,19 @@ fn who_asks_together_asks_once(#[case] served: bool) {
             stage.seed.serve_etcds(&[]);
         }
         let release = stage.seed.hold(|call| call.brief() == DISCOVERY);
-        let mut guards = guards(&stage);
-        for guard in &mut guards {
-            verdict(guard, Aim::Protect);
+        let mut protectors = protectors(&stage);
+        for protector in &mut protectors {
+            verdict(protector, Aim::Protect);
         }
         // All of them have begun, and wait.
         let time = Duration::from_secs(5);
-        follow(&mut guards, time).await;
+        follow(&mut protectors, time).await;
         assert_eq!(lookups(&stage.seed), 1);
         release.send(()).unwrap();
-        follow(&mut guards, time).await;
+        follow(&mut protectors, time).await;
         assert_eq!(lookups(&stage.seed), 1);
-        for guard in &guards {
-            let active = guard.machine().protection() == Protection::Active;
+        for protector in &protectors {
+            let active = protector.machine().protection() == Protection::Active;
             assert_eq!(active, served);
         }
     });
@@ -226,25 +226,25 @@ fn who_waits_together_fails_together() {
         let stage = Stage::new(&[info("Etcd", "first", 0)]);
         let discovery = |call: &Call| call.brief() == DISCOVERY;
         stage.seed.fail(Failure::Hang, (0, 1), discovery);
-        let mut guards = guards(&stage);
-        for guard in &mut guards {
-            verdict(guard, Aim::Protect);
+        let mut protectors = protectors(&stage);
+        for protector in &mut protectors {
+            verdict(protector, Aim::Protect);
         }
-        follow(&mut guards, REQUEST_LIMIT + Duration::from_millis(1)).await;
+        follow(&mut protectors, REQUEST_LIMIT + Duration::from_millis(1)).await;
         assert_eq!(lookups(&stage.seed), 1);
-        for guard in &guards {
-            let problems: Vec<_> = guard.machine().debts().problems().collect();
+        for protector in &protectors {
+            let problems: Vec<_> = protector.machine().debts().problems().collect();
             assert_eq!(problems[0].reason, "ScalingFailed");
             assert!(problems[0].message.contains("did not answer"));
         }
         // It is not remembered.
-        for guard in &mut guards {
-            verdict(guard, Aim::Protect);
+        for protector in &mut protectors {
+            verdict(protector, Aim::Protect);
         }
-        follow(&mut guards, Duration::from_secs(5)).await;
+        follow(&mut protectors, Duration::from_secs(5)).await;
         assert_eq!(lookups(&stage.seed), 2);
-        for guard in &guards {
-            assert_eq!(guard.machine().protection(), Protection::Active);
+        for protector in &protectors {
+            assert_eq!(protector.machine().protection(), Protection::Active);
         }
     });
 }
@@ -271,21 +271,21 @@ fn who_has_not_waited_for_a_failure_does_not_fail_by_it() {
             scale: busy,
             ..idle.clone()
         };
-        let mut guards = [guard(&stage, "a", &busy), guard(&stage, "b", &idle)];
-        for guard in &mut guards {
-            verdict(guard, Aim::Protect);
+        let mut protectors = [protector(&stage, "a", &busy), protector(&stage, "b", &idle)];
+        for protector in &mut protectors {
+            verdict(protector, Aim::Protect);
         }
-        let failed = |guard: &Protector| {
-            let mut problems = guard.machine().debts().problems();
+        let failed = |protector: &Protector| {
+            let mut problems = protector.machine().debts().problems();
             problems.any(|it| it.reason == "ScalingFailed")
         };
-        follow(&mut guards, Duration::from_millis(1)).await;
-        assert_eq!(guards.each_ref().map(failed), [false, true]);
+        follow(&mut protectors, Duration::from_millis(1)).await;
+        assert_eq!(protectors.each_ref().map(failed), [false, true]);
         stage.seed.heal();
-        while lookups(&stage.seed) < 2 && !failed(&guards[0]) {
-            follow(&mut guards, Duration::from_millis(1)).await;
+        while lookups(&stage.seed) < 2 && !failed(&protectors[0]) {
+            follow(&mut protectors, Duration::from_millis(1)).await;
         }
-        assert_eq!(guards.each_ref().map(failed), [false, true]);
+        assert_eq!(protectors.each_ref().map(failed), [false, true]);
     });
 }
 

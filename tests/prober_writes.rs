@@ -19,7 +19,7 @@ use dependency_watchdog::{
     },
 };
 use serde_json::{Value, json};
-use support::{Call, Failure, Stage, doubt, guard, info, run};
+use support::{Call, Failure, Stage, doubt, info, protector, run};
 use tokio::time::Instant;
 
 /// The requests of a scale: the kind of the dependent, its resource, and which request of which
@@ -84,7 +84,7 @@ async fn stage_for(target: Target, aim: Aim, case: &str) -> Stage {
             protection: Protection::Active,
             ..Default::default()
         };
-        stage.protector = guard(&stage.seed, &stage.settings, Some(&known));
+        stage.protector = protector(&stage.seed, &stage.settings, Some(&known));
     }
     stage.seed.forget_calls();
     stage

@@ -26,7 +26,7 @@ use dependency_watchdog::{
     restore::{
         Restorer,
         look::{LookError, Scope, View},
-        operator::Sight,
+        operator::OperatorPresence,
         run::Ended,
     },
     status::set_finalizer,
@@ -72,7 +72,7 @@ async fn restore(restorer: &Restorer, scope: &Scope) -> (Vec<String>, Vec<Ended>
     let said = Mutex::new(Vec::new());
     let say = |line: &str| said.lock().unwrap().push(line.to_owned());
     let ended = restorer
-        .restore(view.cases, &CancellationToken::new(), &say)
+        .restore(view.plans, &CancellationToken::new(), &say)
         .await;
     (said.into_inner().unwrap(), ended)
 }
@@ -148,7 +148,7 @@ async fn levels_are_restored_in_order_and_each_is_waited_for() {
     seed.follow("mcm", false);
     let started = Instant::now();
     let view = look(&restorer(&seed), &a()).await;
-    insta::assert_snapshot!(view.cases[0].table());
+    insta::assert_snapshot!(view.plans[0].table());
     let (said, ended) = restore(&restorer(&seed), &a()).await;
     insta::assert_snapshot!(said.join("\n"));
     let order: Vec<String> = seed.writes().into_iter().map(|call| call.name).collect();
@@ -165,7 +165,7 @@ async fn levels_are_restored_in_order_and_each_is_waited_for() {
     assert_eq!(left(&ended), [""; 0]);
     assert_eq!(seed.writes().len(), writes);
     let view = look(&restorer(&seed), &Scope::All).await;
-    assert_eq!((view.cases.len(), view.quiet), (0, 1));
+    assert_eq!((view.plans.len(), view.quiet), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +198,7 @@ async fn what_is_not_owed_is_passed_over_and_told() {
     put_health(&seed, "a", "p", &dependents);
 
     let view = look(&restorer(&seed), &a()).await;
-    insta::assert_snapshot!(view.cases[0].table());
+    insta::assert_snapshot!(view.plans[0].table());
     let (said, ended) = restore(&restorer(&seed), &a()).await;
     insta::assert_snapshot!(sorted(said).join("\n"));
     insta::assert_snapshot!(left(&ended).join("\n"));
@@ -234,7 +234,7 @@ async fn an_unreadable_record_stops_its_own_cluster_alone() {
     }
     put_taken(&seed, "Deployment", "a", "mcm", Some("two"));
     let view = look(&restorer(&seed), &Scope::All).await;
-    insta::assert_snapshot!(view.cases[0].table());
+    insta::assert_snapshot!(view.plans[0].table());
     let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
     insta::assert_snapshot!(left(&ended).join("\n"));
     assert_back(&seed, "b");
@@ -334,7 +334,7 @@ async fn what_gardenlet_decides_about_only_loses_its_marks() {
         it["spec"]["replicas"] = json!(1)
     });
     let view = look(&overruling(&seed), &Scope::All).await;
-    insta::assert_snapshot!(view.cases[0].table());
+    insta::assert_snapshot!(view.plans[0].table());
     let (said, ended) = restore(&overruling(&seed), &Scope::All).await;
     insta::assert_snapshot!(sorted(said).join("\n"));
     assert_eq!(left(&ended), [""; 0]);
@@ -347,14 +347,14 @@ async fn what_gardenlet_decides_about_only_loses_its_marks() {
         assert_eq!(object["spec"]["replicas"], replicas, "{name}");
         assert_eq!(object["metadata"]["annotations"], annotations, "{name}");
     }
-    assert_eq!(look(&restorer(&seed), &Scope::All).await.cases.len(), 0);
+    assert_eq!(look(&restorer(&seed), &Scope::All).await.plans.len(), 0);
 
     // Whether it does has to be known.
     put_down(&seed, "a");
     let clusters = |call: &support::Call| call.resource == "clusters";
     seed.fail(Failure::Status(403), (0, usize::MAX), clusters);
     let view = look(&restorer(&seed), &a()).await;
-    let why = view.cases[0].held_back.as_ref().unwrap();
+    let why = view.plans[0].held_back.as_ref().unwrap();
     assert!(why.contains("you may not get the Cluster a"), "{why}");
     let (_, ended) = restore(&restorer(&seed), &a()).await;
     assert_eq!(left(&ended).len(), 3);
@@ -413,12 +413,15 @@ async fn an_operator_is_alive_that_is_seen_to_renew(
     }
     let started = Instant::now();
     let view = look(&restorer(&seed), &a()).await;
-    let sight = view.operator.as_ref().unwrap();
-    assert!(format!("{sight:?}").starts_with(expected), "{sight:?}");
+    let presence = view.operator.as_ref().unwrap();
+    assert!(
+        format!("{presence:?}").starts_with(expected),
+        "{presence:?}"
+    );
     assert_eq!(started.elapsed(), Duration::from_secs(seconds));
     let gone = expected == "Gone";
-    assert_eq!(view.cases[0].held_back.is_none(), gone);
-    assert_eq!(view.cases[0].workable(), if gone { 3 } else { 0 });
+    assert_eq!(view.plans[0].held_back.is_none(), gone);
+    assert_eq!(view.plans[0].workable(), if gone { 3 } else { 0 });
 }
 
 /// A replica that ends gives its Lease back, and the next one takes it.
@@ -453,8 +456,11 @@ async fn a_lease_that_was_just_given_back_is_watched_too(
     );
     let started = Instant::now();
     let view = look_at_a(&seed).await;
-    let sight = view.operator.unwrap();
-    assert!(format!("{sight:?}").starts_with(expected), "{sight:?}");
+    let presence = view.operator.unwrap();
+    assert!(
+        format!("{presence:?}").starts_with(expected),
+        "{presence:?}"
+    );
     assert_eq!(started.elapsed().as_secs(), seconds);
 }
 
@@ -474,7 +480,7 @@ async fn to_look_changes_nothing() {
     let before = seed.writes().len();
     for restorer in [restorer(&seed), overruling(&seed)] {
         let view = look(&restorer, &Scope::All).await;
-        assert_eq!((view.cases.len(), view.deleting.len()), (1, 1));
+        assert_eq!((view.plans.len(), view.deleting.len()), (1, 1));
     }
     assert_eq!(seed.writes().len(), before);
 }
@@ -491,7 +497,7 @@ async fn what_holds_up_a_level_is_named() {
     let view = look_at_a(&seed).await;
     seed.fail(Failure::Reset, (0, usize::MAX), |call| call.name == "ca");
     let ended = restorer(&seed)
-        .restore(view.cases, &CancellationToken::new(), &|_| ())
+        .restore(view.plans, &CancellationToken::new(), &|_| ())
         .await;
     let left = left(&ended);
     assert_eq!(left.len(), 3, "{left:?}");
@@ -519,7 +525,7 @@ async fn a_record_that_says_nothing_is_no_reason_to_see_nothing(#[case] status: 
     });
     for scope in [a(), Scope::All] {
         let view = look(&restorer(&seed), &scope).await;
-        let workable: usize = view.cases.iter().map(|case| case.workable()).sum();
+        let workable: usize = view.plans.iter().map(|plan| plan.workable()).sum();
         assert_eq!(workable, 3, "{scope:?}");
     }
     let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
@@ -534,7 +540,7 @@ async fn what_is_to_be_pasted_names_the_group() {
     put_taken(&seed, "Etcd", "a", "main", Some("3"));
     annotate(&seed, "etcds", "a", "main", &json!({}));
     put_health(&seed, "a", "p", &[entry("Etcd", "main", 0, Some(3))]);
-    let table = look_at_a(&seed).await.cases[0].table();
+    let table = look_at_a(&seed).await.plans[0].table();
     let command = "scale etcd.v1alpha1.druid.gardener.cloud/main --replicas=3";
     assert!(table.contains(command), "{table}");
 }
@@ -551,7 +557,7 @@ async fn what_cannot_be_scaled_and_was_never_taken_is_passed() {
         entry("Deployment", "kcm", 1, Some(3)),
     ];
     put_health(&seed, "a", "p", &dependents);
-    let table = look_at_a(&seed).await.cases[0].table();
+    let table = look_at_a(&seed).await.plans[0].table();
     assert!(!table.contains("once what is refused"), "{table}");
     restore(&restorer(&seed), &a()).await;
     let replicas = &seed.get("deployments", "a", "kcm").unwrap()["spec"]["replicas"];
@@ -564,7 +570,7 @@ async fn a_long_record_is_told_in_short() {
     let seed = new_seed();
     put_taken(&seed, "Deployment", "a", "x", Some(&"9".repeat(100_000)));
     put_health(&seed, "a", "p", &[entry("Deployment", "x", 0, Some(3))]);
-    let table = look_at_a(&seed).await.cases[0].table();
+    let table = look_at_a(&seed).await.plans[0].table();
     assert!(table.contains("refused") && table.len() < 500, "{table}");
 }
 
@@ -595,7 +601,7 @@ async fn a_cluster_is_held_back_where_a_living_operator_protects_it(
     assert_eq!(seed.writes().is_empty(), held_back);
     if held_back {
         let view = look(&restorer(&seed), &a()).await;
-        insta::assert_snapshot!(view.cases[0].table());
+        insta::assert_snapshot!(view.plans[0].table());
         // It makes no difference to whoever overrules it.
         let (_, ended) = restore(&overruling(&seed), &a()).await;
         assert_eq!(left(&ended), [""; 0]);
@@ -628,14 +634,14 @@ async fn a_lease_that_cannot_be_read_holds_back() {
         call.resource == "leases"
     });
     let view = look(&restorer(&seed), &a()).await;
-    let Some(Sight::Unknown(why)) = view.operator else {
+    let Some(OperatorPresence::Unknown(why)) = view.operator else {
         panic!("{:?}", view.operator);
     };
     assert!(
         why.contains("you may not get the Lease dwd-prober-leader-election"),
         "{why}"
     );
-    assert!(view.cases[0].held_back.is_some());
+    assert!(view.plans[0].held_back.is_some());
 }
 
 /// In an outage that goes on, the operator takes nothing of it again.
@@ -719,7 +725,7 @@ async fn an_interrupted_run_ends_between_two_requests_and_the_next_goes_on() {
         tokio::time::sleep(Duration::from_secs(5)).await;
         stop.cancel();
     };
-    let work = restorer.restore(view.cases, &stop, &|_| ());
+    let work = restorer.restore(view.plans, &stop, &|_| ());
     let (ended, ()) = tokio::join!(work, interrupt);
     assert_eq!(
         left(&ended),
@@ -896,7 +902,7 @@ fn a_seed_that_fails_in_the_middle_is_told_in_time() {
                 let started = Instant::now();
                 if let Ok(view) = restorer(&seed).look(&a(), &|_| ()).await {
                     let ended = restorer(&seed)
-                        .restore(view.cases, &CancellationToken::new(), &|_| ())
+                        .restore(view.plans, &CancellationToken::new(), &|_| ())
                         .await;
                     if left(&ended).is_empty() {
                         assert_back(&seed, "a");
@@ -930,7 +936,7 @@ async fn a_thousand_clusters_are_restored_side_by_side() {
     assert_eq!(*told.lock().unwrap(), ["looking at 1000 clusters"]);
     let started = Instant::now();
     let ended = restorer
-        .restore(view.cases, &CancellationToken::new(), &|_| ())
+        .restore(view.plans, &CancellationToken::new(), &|_| ())
         .await;
     assert_eq!(ended.len(), 1_000);
     assert_eq!(left(&ended).len(), 1_000, "mcm of each");

@@ -22,6 +22,7 @@ pub mod redirect;
 pub mod resolve;
 pub mod run;
 pub mod runner;
+mod running;
 mod setup;
 pub mod spread;
 pub mod tally;

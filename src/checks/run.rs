@@ -1,38 +1,20 @@
 //! The checks of one cluster: when they run, and what they have come to.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::Arc;
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    outcome::Outcome,
-    runner::{Runner, kind},
+    runner::Runner,
+    running::{Running, State},
     setup,
     spread::{Member, SharedSpread, TriggerHold},
     tally::Tally,
 };
 use crate::{
-    api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT},
+    api::{CheckResult, CheckRole, CheckStatus, HealthCheck},
     runtime::timer::until,
-    util::text::clean,
 };
-
-/// First runs are spread over their period, but over no more than this: what hangs on a check waits
-/// for them.
-const SPREAD: Duration = Duration::from_secs(30);
-/// A run may be so much later than its period and its timeout allow, before what the last one has
-/// said counts for nothing any more: it waits for its turn.
-const SLACK: Duration = Duration::from_secs(5);
-/// A command whose timeout is tolerated is told of this often at most.
-const TELL: Duration = Duration::from_secs(3600);
 
 /// The checks of one cluster. They run for as long as this lives.
 pub struct Checks {
@@ -85,31 +67,6 @@ pub struct Tolerated {
     pub message: String,
 }
 
-struct Running {
-    check: HealthCheck,
-    /// Of how it is set up.
-    hash: Arc<str>,
-    state: Arc<Mutex<State>>,
-    _task: AbortOnDropHandle<()>,
-}
-
-struct State {
-    /// Of the policy that asks for it.
-    runner: Runner,
-    /// One of the clusters of the policy that have it.
-    member: Member,
-    tally: Tally,
-    /// It has passed as it is set up. Before that nobody knows whether it can: its port may be wrong,
-    /// or nothing may be let through to it.
-    has_passed: bool,
-    /// Since when it has come to what it has come to.
-    since: Option<Timestamp>,
-    /// Until when it counts for something.
-    fresh_until: Option<Instant>,
-    tolerated: Option<Duration>,
-    told: Option<Instant>,
-}
-
 impl Checks {
     /// None yet, of the cluster of this name, whose control plane is in the namespace of this name.
     ///
@@ -144,10 +101,7 @@ impl Checks {
             self.policy = policy.clone();
             self.runner = self.runner.of(policy);
             for running in &self.running {
-                let mut state = running.lock();
-                state.runner = self.runner.clone();
-                state.member = self.join(&running.hash);
-                state.member.ran(state.tally.is_failing());
+                running.hand_over(self.runner.clone(), self.join(&running.hash));
             }
         }
         if self.checks == *checks {
@@ -160,10 +114,7 @@ impl Checks {
                 .iter()
                 .position(|it| setup::is_same(&it.check, check));
             let running = match known {
-                Some(place) => Running {
-                    check: check.clone(),
-                    ..before.swap_remove(place)
-                },
+                Some(place) => before.swap_remove(place).with(check.clone()),
                 None => self.start(check.clone(), &recalled),
             };
             self.running.push(running);
@@ -192,21 +143,7 @@ impl Checks {
     /// What they have come to, in the order of the policy.
     pub fn statuses(&self) -> Vec<CheckStatus> {
         let now = Instant::now();
-        let status = |running: &Running| {
-            let state = running.lock();
-            CheckStatus {
-                name: running.check.name.clone(),
-                role: Some(running.check.role),
-                r#type: kind(&running.check),
-                hash: Some(running.hash.to_string()),
-                result: state.result(now, running.check.role),
-                since: state.since.map(Time),
-                message: state
-                    .message(now, running.check.role)
-                    .map(|text| clean(&text, MAX_OUTPUT)),
-            }
-        };
-        self.running.iter().map(status).collect()
+        self.running.iter().map(|it| it.status(now)).collect()
     }
 
     /// Why nothing may be scaled up: the first check with the role Gate that does not pass.
@@ -224,7 +161,7 @@ impl Checks {
         let failing: Vec<_> = self.failing(answered, now).collect();
         let acted_on = || failing.iter().filter(|(_, hold)| hold.is_none());
         if let Some((first, _)) = acted_on().next() {
-            let ends = acted_on().filter_map(|(it, _)| it.lock().fresh_until);
+            let ends = acted_on().filter_map(|(it, _)| it.fresh_until());
             return Trigger::Failing {
                 why: first.describe(now),
                 until: ends.max().unwrap_or(now),
@@ -251,9 +188,7 @@ impl Checks {
     pub fn take_tolerated(&mut self) -> Vec<Tolerated> {
         let now = Instant::now();
         let taken = self.running.iter().filter_map(|running| {
-            let mut state = running.lock();
-            let limit = state.tolerated.take()?;
-            state.told = Some(now);
+            let limit = running.take_tolerated(now)?;
             let name = &running.check.name;
             Some(Tolerated {
                 check: name.clone(),
@@ -280,10 +215,7 @@ impl Checks {
     ) -> impl Iterator<Item = (&Running, Option<TriggerHold>)> {
         let triggers = self.of(CheckRole::Trigger).into_iter();
         let failing = triggers.filter(move |it| it.result(now) == CheckResult::Failing);
-        failing.map(move |it| {
-            let period = seconds(it.check.period_seconds);
-            (it, it.lock().member.hold(period, answered))
-        })
+        failing.map(move |it| (it, it.hold(answered)))
     }
 
     fn join(&self, hash: &Arc<str>) -> Member {
@@ -293,28 +225,15 @@ impl Checks {
 
     fn start(&self, check: HealthCheck, recalled: &[CheckStatus]) -> Running {
         let hash: Arc<str> = setup::hash(&check).into();
-        let state = Arc::new(Mutex::new(State {
-            runner: self.runner.clone(),
-            member: self.join(&hash),
-            tally: Tally::new(&check),
-            has_passed: recalled.iter().any(|it| has_passed(it, &hash)),
-            since: None,
-            fresh_until: None,
-            tolerated: None,
-            told: None,
-        }));
-        let runs = repeat(
-            check.clone(),
-            self.cluster.clone(),
-            state.clone(),
-            self.news.clone(),
-        );
-        Running {
+        let has_passed = recalled.iter().any(|it| has_passed(it, &hash));
+        let member = self.join(&hash);
+        let state = State::new(self.runner.clone(), member, Tally::new(&check), has_passed);
+        Running::start(
             check,
             hash,
             state,
-            _task: AbortOnDropHandle::new(tokio::spawn(runs)),
-        }
+            (self.cluster.clone(), self.news.clone()),
+        )
     }
 }
 
@@ -327,121 +246,4 @@ fn has_passed(recalled: &CheckStatus, hash: &str) -> bool {
         CheckResult::Unknown => false,
     };
     told && recalled.hash.as_deref() == Some(hash)
-}
-
-impl Running {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    fn result(&self, now: Instant) -> CheckResult {
-        self.lock().result(now, self.check.role)
-    }
-
-    /// What it has come to, in words.
-    fn describe(&self, now: Instant) -> String {
-        let state = self.lock();
-        let is = match state.result(now, self.check.role) {
-            CheckResult::Passing => "passes",
-            CheckResult::Failing => "fails",
-            CheckResult::Unknown => "tells nothing",
-        };
-        let role = match self.check.role {
-            CheckRole::Observe => "check",
-            CheckRole::Gate => "the Gate",
-            CheckRole::Trigger => "the Trigger",
-        };
-        let name = &self.check.name;
-        match state.message(now, self.check.role) {
-            Some(why) => format!("{role} {name} {is}: {}", clean(&why, MAX_OUTPUT)),
-            None => format!("{role} {name} {is}"),
-        }
-    }
-}
-
-impl State {
-    fn result(&self, now: Instant, role: CheckRole) -> CheckResult {
-        if self.is_stale(now) || self.is_untried(role) {
-            return CheckResult::Unknown;
-        }
-        self.tally.result()
-    }
-
-    fn message(&self, now: Instant, role: CheckRole) -> Option<String> {
-        if self.is_stale(now) {
-            return Some("its next run is overdue".to_owned());
-        }
-        let message = self.tally.message();
-        match message {
-            Some(why) if self.is_untried(role) => Some(format!(
-                "it has not passed since it was set up, so that its failure is taken for no outage: {why}"
-            )),
-            message => message,
-        }
-    }
-
-    /// Whether it fails as a Trigger that may never have been able to pass.
-    fn is_untried(&self, role: CheckRole) -> bool {
-        role == CheckRole::Trigger
-            && !self.has_passed
-            && self.tally.result() == CheckResult::Failing
-    }
-
-    fn is_stale(&self, now: Instant) -> bool {
-        self.fresh_until.is_some_and(|until| until < now)
-    }
-
-    /// Counts a run that has ended just now. Whether there is something to tell.
-    fn count(&mut self, outcome: Outcome, fresh_for: Duration) -> bool {
-        let now = Instant::now();
-        let role = CheckRole::Observe;
-        let before = (self.result(now, role), self.since.is_some());
-        let passed = outcome == Outcome::Success;
-        if let Outcome::Tolerated(limit) = &outcome
-            && self
-                .told
-                .is_none_or(|told| now.duration_since(told) >= TELL)
-        {
-            self.tolerated = Some(*limit);
-        }
-        self.tally.count(outcome);
-        self.member.ran(self.tally.is_failing());
-        self.fresh_until = Some(now + fresh_for);
-        let result = self.tally.result();
-        self.has_passed |= passed && result == CheckResult::Passing;
-        if before != (result, true) {
-            self.since = Some(Timestamp::now());
-        }
-        before != (result, true) || result == CheckResult::Failing || self.tolerated.is_some()
-    }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs a check again and again.
-async fn repeat(
-    check: HealthCheck,
-    cluster: Arc<str>,
-    state: Arc<Mutex<State>>,
-    news: Arc<Notify>,
-) {
-    let period = seconds(check.period_seconds);
-    let fresh_for = period + seconds(check.timeout_seconds) + SLACK;
-    let spread = period.min(SPREAD).mul_f64(fastrand::f64());
-    let mut due = Instant::now() + seconds(check.initial_delay_seconds) + spread;
-    loop {
-        sleep_until(due).await;
-        let runner = lock(&state).runner.clone();
-        let run = runner.run(&cluster, &check).await;
-        due = run.began + period;
-        if lock(&state).count(run.outcome, fresh_for) {
-            news.notify_one();
-        }
-    }
-}
-
-pub(super) fn seconds(number: i32) -> Duration {
-    Duration::from_secs(number.unsigned_abs().into())
 }

@@ -12,7 +12,7 @@ use super::{
     outcome::{Outcome, Said},
     pods,
     resolve::{self, Target},
-    run::seconds,
+    running::seconds,
     tcp,
     tls::Tls,
     turns::Turns,

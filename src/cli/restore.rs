@@ -17,7 +17,7 @@ use crate::{
     restore::{
         Restorer,
         look::{LookError, Scope, View},
-        operator::Sight,
+        operator::OperatorPresence,
         run::Ended,
     },
     runtime::{
@@ -159,9 +159,9 @@ async fn agree(
     loop {
         let shown = preview(&view, overrule);
         say(&shown);
-        let workable: usize = view.cases.iter().map(|case| case.workable()).sum();
+        let workable: usize = view.plans.iter().map(|plan| plan.workable()).sum();
         if dry_run || workable + freeable(&view).len() == 0 {
-            let due = view.cases.iter().any(|case| case.is_due());
+            let due = view.plans.iter().any(|plan| plan.is_due());
             let all_is_back = !due && undecided(&view).is_empty();
             return Ok(Agreed::Nothing { all_is_back });
         }
@@ -184,7 +184,7 @@ async fn agree(
 /// The policies whose finalizer is taken off once nothing is owed any more.
 fn freeable(view: &View) -> &[Arc<str>] {
     match &view.operator {
-        Some(Sight::Gone(_)) => &view.deleting,
+        Some(OperatorPresence::Gone(_)) => &view.deleting,
         _ => &[],
     }
 }
@@ -192,7 +192,7 @@ fn freeable(view: &View) -> &[Arc<str>] {
 /// The policies of which it is not known whether an operator lets them go.
 fn undecided(view: &View) -> &[Arc<str>] {
     match &view.operator {
-        Some(Sight::Unknown(_)) => &view.deleting,
+        Some(OperatorPresence::Unknown(_)) => &view.deleting,
         _ => &[],
     }
 }
@@ -200,7 +200,7 @@ fn undecided(view: &View) -> &[Arc<str>] {
 /// Restores, lets policies go, and tells what came of it.
 async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) -> bool {
     let (free, undecided) = (freeable(&view).to_vec(), undecided(&view).to_vec());
-    let ended = restorer.restore(view.cases, stop, &say).await;
+    let ended = restorer.restore(view.plans, stop, &say).await;
     let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
     let keeps = |policies: Vec<Arc<str>>, why: &str| {
         let told = policies.into_iter();
@@ -230,24 +230,26 @@ async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) ->
 
 /// What is there, and what would be done.
 fn preview(view: &View, overrule: bool) -> String {
-    let mut blocks: Vec<String> = view.cases.iter().map(|case| case.table()).collect();
+    let mut blocks: Vec<String> = view.plans.iter().map(|plan| plan.table()).collect();
     let mut last = String::new();
-    if view.cases.is_empty() {
+    if view.plans.is_empty() {
         last.push_str("nothing is owed to any cluster\n");
-    } else if !view.cases.iter().any(|case| case.is_due()) {
+    } else if !view.plans.iter().any(|plan| plan.is_due()) {
         last.push_str("nothing is owed\n");
     }
     if view.quiet > 0 {
         let quiet = format!("other clusters, owed nothing: {}\n", view.quiet);
         last.push_str(&quiet);
     }
-    if let Some(sight) = &view.operator {
-        last.push_str(&format!("{}\n", sight.words()));
+    if let Some(presence) = &view.operator {
+        last.push_str(&format!("{}\n", presence.words()));
     }
     for policy in &view.deleting {
         let then = match view.operator {
-            Some(Sight::Gone(_)) => "its finalizer is taken off once nothing is owed any more",
-            Some(Sight::Unknown(_)) => "it keeps its finalizer",
+            Some(OperatorPresence::Gone(_)) => {
+                "its finalizer is taken off once nothing is owed any more"
+            }
+            Some(OperatorPresence::Unknown(_)) => "it keeps its finalizer",
             _ => "it is left to the operator, which lets it go once nothing is owed any more",
         };
         last.push_str(&format!("ProbePolicy {policy} is being deleted: {then}\n"));
@@ -328,17 +330,17 @@ mod tests {
     use super::{super::Cli, *};
 
     /// Nothing but a policy that waits to be let go.
-    fn waiting(policy: &str, operator: Sight) -> View {
+    fn waiting(policy: &str, operator: OperatorPresence) -> View {
         View {
-            cases: Vec::new(),
+            plans: Vec::new(),
             quiet: 0,
             operator: Some(operator),
             deleting: vec![policy.into()],
         }
     }
 
-    fn gone() -> Sight {
-        Sight::Gone("nobody".to_owned())
+    fn gone() -> OperatorPresence {
+        OperatorPresence::Gone("nobody".to_owned())
     }
 
     /// What is agreed to if each look finds the next of these policies, and each answer takes this
@@ -383,11 +385,11 @@ mod tests {
 
     #[rstest]
     #[case::gone(gone(), true, true)]
-    #[case::alive(Sight::Alive(String::new()), false, true)]
-    #[case::unknown(Sight::Unknown(String::new()), false, false)]
+    #[case::alive(OperatorPresence::Alive(String::new()), false, true)]
+    #[case::unknown(OperatorPresence::Unknown(String::new()), false, false)]
     #[tokio::test]
     async fn what_cannot_be_told_is_not_all_back(
-        #[case] sight: Sight,
+        #[case] presence: OperatorPresence,
         #[case] asked: bool,
         #[case] all_is_back: bool,
     ) {
@@ -397,7 +399,7 @@ mod tests {
             Ok(true)
         };
         for dry_run in [true, false] {
-            let look = async || Ok(waiting("a", sight.clone()));
+            let look = async || Ok(waiting("a", presence.clone()));
             match agree(look, ask, dry_run, false).await.unwrap() {
                 Agreed::Restore(_) => assert!(asked && !dry_run),
                 Agreed::Nothing { all_is_back: told } => assert_eq!(told, all_is_back),

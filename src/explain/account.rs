@@ -9,8 +9,9 @@ use super::{
     Answers, Refused,
     commands::{Command, Means, commands},
     dependents::{DependentAccount, Wanted},
-    next::{self, Outlook},
+    next,
     operator::{OperatorAccount, PROBER},
+    outlook::{self, Outlook},
     policies::{self, PolicyAccount},
     probing::{Probing, probing},
     record::Record,
@@ -292,7 +293,7 @@ fn state(
             None => State::Unknown,
         },
         (_, Some(Treatment::Done | Treatment::Gone)) => State::Unselected,
-        (_, Some(treatment)) => match next::finding(treatment) {
+        (_, Some(treatment)) => match outlook::finding(treatment) {
             Some(Finding::Skipped { reason, .. }) if *reason == "Unselected" => State::Unselected,
             Some(Finding::Skipped { .. }) => State::Skipped,
             Some(_) => State::Undetermined,

@@ -12,6 +12,7 @@ mod dependents;
 mod near;
 mod next;
 mod operator;
+mod outlook;
 mod policies;
 mod probing;
 mod record;

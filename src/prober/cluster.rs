@@ -59,29 +59,42 @@ pub struct ClusterLoop {
     shared: LoopContext,
     presence: watch::Receiver<ClusterObject>,
     protector: Protector,
-    /// `None` while the cluster is not probed.
-    round: Option<Round>,
-    /// The settings by which it reads, or is about to.
-    followed: Option<Arc<Settings>>,
-    wake: Arc<Notify>,
+    reading: Reading,
     checks: Checks,
-    /// When the newest list of leases that came was asked for.
-    answered: Option<Instant>,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
-    /// What an earlier run has left, until the cluster is observed.
-    recalled: Option<Box<ClusterHealthStatus>>,
     /// The policy that was responsible last.
     policy: Option<Arc<str>>,
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
-    /// It is another, so that it is to be observed anew.
+    seen: Seen,
+    counted: Counted,
+}
+
+/// How the cluster is read.
+#[derive(Default)]
+struct Reading {
+    /// `None` while the cluster is not probed.
+    round: Option<Round>,
+    /// The settings by which it reads, or is about to.
+    settings: Option<Arc<Settings>>,
+    /// Ends a pause of the round.
+    wake: Arc<Notify>,
+    /// What an earlier run has left, until the cluster is observed.
+    recalled: Option<Box<ClusterHealthStatus>>,
+    /// The Cluster is another, so that it is to be observed anew.
     replaced: bool,
-    /// The state of the cluster, as it was last observed.
+    /// When the newest list of leases that came was asked for.
+    answered: Option<Instant>,
+}
+
+/// What was last observed of the cluster beside its leases.
+#[derive(Default)]
+struct Seen {
+    /// Its state.
     view: Option<View>,
     /// What the looks at its providers of metrics have come to.
     providers: Vec<CheckStatus>,
-    counted: Counted,
 }
 
 type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
@@ -108,20 +121,17 @@ impl ClusterLoop {
         Self {
             protector: Protector::new(name.clone(), reach, machine, known),
             checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
-            recalled: known.cloned().map(Box::new),
+            reading: Reading {
+                recalled: known.cloned().map(Box::new),
+                ..Reading::default()
+            },
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
-            replaced: false,
-            view: None,
-            providers: vec![],
+            seen: Seen::default(),
             counted: shared.reach.metrics.observer.cluster(),
             name,
             shared,
             presence,
-            round: None,
-            followed: None,
-            wake: Arc::default(),
-            answered: None,
             overdue_at: None,
         }
     }
@@ -148,7 +158,7 @@ impl ClusterLoop {
                     self.learn_checks();
                 }
                 () = self.checks.changed() => self.learn_checks(),
-                (observer, outcome) = finished(&mut self.round) => {
+                (observer, outcome) = finished(&mut self.reading.round) => {
                     if !self.observed(observer, outcome) {
                         continue;
                     }
@@ -179,8 +189,8 @@ impl ClusterLoop {
             }
             let before = self.uid.replace(assignment.uid.clone());
             if before.is_some() && before != self.uid {
-                self.replaced = true;
-                self.wake.notify_one();
+                self.reading.replaced = true;
+                self.reading.wake.notify_one();
                 // What they have come to is about the other.
                 self.checks.stop();
             }
@@ -199,26 +209,26 @@ impl ClusterLoop {
             _ => self.checks.stop(),
         }
         let Some(settings) = machine.settings().cloned() else {
-            self.round = None;
-            self.recalled = None;
+            self.reading.round = None;
+            self.reading.recalled = None;
             return;
         };
-        if self.round.is_some() {
-            if self.followed.as_ref() != Some(&settings) {
-                self.followed = Some(settings);
+        if self.reading.round.is_some() {
+            if self.reading.settings.as_ref() != Some(&settings) {
+                self.reading.settings = Some(settings);
                 // The round hands its observer back, which then adopts the settings.
-                self.wake.notify_one();
+                self.reading.wake.notify_one();
             }
             return;
         }
-        self.followed = Some(settings.clone());
+        self.reading.settings = Some(settings.clone());
         let sources = self
             .shared
             .evidence
             .of(self.name.clone(), &settings.secret_name);
         let metrics = self.shared.reach.metrics.clone();
         let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
-        let recalled = self.recalled.take();
+        let recalled = self.reading.recalled.take();
         let observer = Observer::new(
             self.shared.origin,
             settings,
@@ -236,26 +246,26 @@ impl ClusterLoop {
 
     fn check_results(&self) -> CheckResults {
         CheckResults {
-            trigger: self.checks.trigger(self.answered),
+            trigger: self.checks.trigger(self.reading.answered),
             gate: self.checks.gate(),
         }
     }
 
     fn next_round(&mut self, mut observer: Box<Observer>) {
         observer.set_protected(self.protector.machine().protection() != Protection::None);
-        if mem::take(&mut self.replaced) {
+        if mem::take(&mut self.reading.replaced) {
             observer.observe_anew();
         }
-        self.view = Some(observer.view());
-        self.providers = observer.providers();
-        self.round = Some(Box::pin(observer.round(self.wake.clone())));
+        self.seen.view = Some(observer.view());
+        self.seen.providers = observer.providers();
+        self.reading.round = Some(Box::pin(observer.round(self.reading.wake.clone())));
     }
 
     /// A round has ended: whether there is anything to report.
     fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) -> bool {
-        self.answered = observer.answered().max(self.answered);
+        self.reading.answered = observer.answered().max(self.reading.answered);
         let Some(settings) = self.protector.machine().settings().cloned() else {
-            self.round = None;
+            self.reading.round = None;
             return false;
         };
         if !observer.follows(&settings) {

@@ -1,8 +1,8 @@
 //! Reads evidence, and reads and writes dependents.
 
 pub mod evidence;
-pub mod facts;
 pub mod metrics;
+pub mod node_lists;
 pub mod observe;
 pub mod perform;
 pub mod rights;

@@ -6,7 +6,7 @@
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
 //!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`attempt`] (by which
 //!   requests), [`debts`] (what is owed).
-//! - [`io`]: [`evidence`] and [`facts`] read, with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
+//! - [`io`]: [`evidence`] and [`node_lists`] read, with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
 //!   [`rights`] asks ahead whether they may.
 //! - [`report`]: from what was found to statuses and events.
 //!
@@ -27,7 +27,7 @@ mod recall;
 pub mod report;
 
 pub use self::{
-    io::{evidence, facts, metrics, observe, perform, rights, scale, secrets},
+    io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},
     judge::{candidates, finding, heartbeat, mono_time, proof, schedule, verdict, watch},
     protect::{attempt, debts, flow, machine, plan, scale_error, treatment},
 };

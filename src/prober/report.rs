@@ -6,13 +6,13 @@
 //! of these say something new, and `widespread` sees what many clusters have in common: plain functions
 //! all. What has just become otherwise is also told as events.
 
-mod book;
 mod changes;
 mod cluster;
 mod events;
 #[cfg(test)]
 mod fixtures;
 mod metrics;
+mod objects;
 mod policy;
 mod recall;
 mod record;

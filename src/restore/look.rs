@@ -7,10 +7,9 @@ use kube::{Api, Resource, api::ListParams, core::DeserializeGuard};
 use serde::de::DeserializeOwned;
 
 use super::{
-    Restorer,
-    case::Case,
-    operator::{self, Sight},
-    words,
+    Restorer, messages,
+    operator::{self, OperatorPresence},
+    plan::Plan,
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
@@ -66,11 +65,11 @@ pub(super) struct KnownPolicy {
 /// What was read.
 pub struct View {
     /// The clusters to which something is owed, or that were asked for by name.
-    pub cases: Vec<Case>,
+    pub plans: Vec<Plan>,
     /// How many others were looked at.
     pub quiet: usize,
     /// What was seen of the operator; `None` if it makes no difference.
-    pub operator: Option<Sight>,
+    pub operator: Option<OperatorPresence>,
     /// The names of policies whose deletion waits for what is owed.
     pub deleting: Vec<Arc<str>>,
 }
@@ -83,10 +82,10 @@ impl Restorer {
     /// If it is not known where to look.
     pub async fn look(&self, scope: &Scope, say: &dyn Fn(&str)) -> Result<View, LookError> {
         let policies = self.policies().await?;
-        let mut cases = self.cases(scope, &policies, say).await?;
-        let looked_at = cases.len();
+        let mut plans = self.plans(scope, &policies, say).await?;
+        let looked_at = plans.len();
         let named = matches!(scope, Scope::Cluster(_));
-        cases.retain(|case| named || case.is_due());
+        plans.retain(|plan| named || plan.is_due());
         let waiting = policies.iter().map(|known| &known.policy);
         let waiting = waiting.filter(|policy| policy.deleting && policy.held);
         let deleting: Vec<_> = match scope {
@@ -94,21 +93,22 @@ impl Restorer {
             Scope::Cluster(_) => Vec::new(),
         };
         let opposed =
-            |case: &Case| !self.overrule && case.workable() > 0 && case.enforced_by.is_some();
-        let operator = if cases.iter().any(opposed) || !deleting.is_empty() {
+            |plan: &Plan| !self.overrule && plan.workable() > 0 && plan.enforced_by.is_some();
+        let operator = if plans.iter().any(opposed) || !deleting.is_empty() {
             say("looking whether an operator renews its Lease, which takes some seconds");
             Some(operator::observe(&self.seed, &self.lease_namespace).await)
         } else {
             None
         };
-        if let Some(sight) = operator.as_ref().filter(|sight| !sight.is_gone()) {
-            for case in cases.iter_mut().filter(|case| opposed(case)) {
-                case.held_back = case.enforced_by.as_ref().map(|policy| held(policy, sight));
+        if let Some(presence) = operator.as_ref().filter(|presence| !presence.is_gone()) {
+            for plan in plans.iter_mut().filter(|plan| opposed(plan)) {
+                let policy = plan.enforced_by.as_ref();
+                plan.held_back = policy.map(|policy| held(policy, presence));
             }
         }
         Ok(View {
-            quiet: looked_at - cases.len(),
-            cases,
+            quiet: looked_at - plans.len(),
+            plans,
             operator,
             deleting,
         })
@@ -131,69 +131,69 @@ impl Restorer {
     }
 
     /// The clusters of this scope, each with its dependents as they are.
-    pub(super) async fn cases(
+    pub(super) async fn plans(
         &self,
         scope: &Scope,
         policies: &[KnownPolicy],
         say: &dyn Fn(&str),
-    ) -> Result<Vec<Case>, LookError> {
-        let cases = match scope {
+    ) -> Result<Vec<Plan>, LookError> {
+        let plans = match scope {
             Scope::Cluster(name) => vec![self.named(name, policies).await?],
             Scope::All => self.all(policies).await?,
         };
-        if cases.len() > AT_ONCE {
-            say(&format!("looking at {} clusters", cases.len()));
+        if plans.len() > AT_ONCE {
+            say(&format!("looking at {} clusters", plans.len()));
         }
-        let looks = cases.into_iter().map(|case| self.look_at(case, policies));
-        let mut cases: Vec<Case> = stream::iter(looks)
+        let looks = plans.into_iter().map(|plan| self.look_at(plan, policies));
+        let mut plans: Vec<Plan> = stream::iter(looks)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        cases.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-        Ok(cases)
+        plans.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        Ok(plans)
     }
 
-    async fn named(&self, name: &str, policies: &[KnownPolicy]) -> Result<Case, LookError> {
+    async fn named(&self, name: &str, policies: &[KnownPolicy]) -> Result<Plan, LookError> {
         let tried = format!("get the ClusterHealth {name}");
         let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(self.scale.client().clone());
         let found = self.scale.call(api.get_opt(name)).await;
-        let found = found.map_err(|error| LookError::Call(words::call(&tried, &error)))?;
+        let found = found.map_err(|error| LookError::Call(messages::call(&tried, &error)))?;
         if let Some(found) = found {
-            return Ok(case(name, found, policies));
+            return Ok(plan_of(name, found, policies));
         }
         let selected = self.selected_by(name, policies).await;
         let selected = selected.map_err(LookError::Call)?;
-        let case = of_policies(name, None, policies, &selected);
-        match case.dependents().is_empty() {
+        let plan = of_policies(name, None, policies, &selected);
+        match plan.dependents().is_empty() {
             true => Err(LookError::NoSuchCluster(name.to_owned())),
-            false => Ok(case),
+            false => Ok(plan),
         }
     }
 
-    async fn all(&self, policies: &[KnownPolicy]) -> Result<Vec<Case>, LookError> {
+    async fn all(&self, policies: &[KnownPolicy]) -> Result<Vec<Plan>, LookError> {
         let healths = self.list::<ClusterHealth>("list clusterhealths").await?;
         let healths = healths.ok_or(LookError::NoRecords)?;
-        let mut cases: Vec<Case> = healths
+        let mut plans: Vec<Plan> = healths
             .into_iter()
             .map(|health| {
                 let name = health.meta().name.clone().unwrap_or_default();
-                case(&name, health, policies)
+                plan_of(&name, health, policies)
             })
             .collect();
-        let known: BTreeSet<_> = cases.iter().map(|case| case.cluster.to_string()).collect();
+        let known: BTreeSet<_> = plans.iter().map(|plan| plan.cluster.to_string()).collect();
         let protected = policies.iter().flat_map(|known| &known.protects);
         let unknown: BTreeSet<&String> = protected.filter(|name| !known.contains(*name)).collect();
         let unknown = unknown.into_iter();
-        cases.extend(unknown.map(|name| of_policies(name, None, policies, &[])));
-        Ok(cases)
+        plans.extend(unknown.map(|name| of_policies(name, None, policies, &[])));
+        Ok(plans)
     }
 
-    async fn look_at(&self, mut case: Case, policies: &[KnownPolicy]) -> Case {
-        let mut scaler = self.scaler(&case.cluster);
+    async fn look_at(&self, mut plan: Plan, policies: &[KnownPolicy]) -> Plan {
+        let mut scaler = self.scaler(&plan.cluster);
         if self.overrule {
             scaler = scaler.overruling();
         }
-        let dependents = case.dependents();
+        let dependents = plan.dependents();
         let seen = dependents.iter().map(async |dependent| {
             let found = scaler.read(&dependent.reference).await;
             (dependent.clone(), found)
@@ -201,20 +201,20 @@ impl Restorer {
         let seen = join_all(seen).await;
         let marked = |found: &Option<Observed>| found.as_ref().is_some_and(|found| found.marked);
         let mut found = seen.iter().map(|(_, found)| found);
-        if case.debts.owes() || found.any(|found| found.as_ref().map_or(true, marked)) {
-            match self.cluster(&case.cluster).await {
-                Ok(Some(cluster)) => judge(&mut case, &cluster, policies),
+        if plan.debts.owes() || found.any(|found| found.as_ref().map_or(true, marked)) {
+            match self.cluster(&plan.cluster).await {
+                Ok(Some(cluster)) => judge(&mut plan, &cluster, policies),
                 // Whoever asks for it by name knows what it is.
                 Ok(None) => {}
                 Err(why) => {
-                    case.held_back = Some(format!(
+                    plan.held_back = Some(format!(
                         "held back: whether its replicas are left to gardenlet is not known: {why}"
                     ));
                 }
             }
         }
-        case.saw(seen);
-        case
+        plan.saw(seen);
+        plan
     }
 
     /// The policies that would select the Cluster of this name.
@@ -238,7 +238,7 @@ impl Restorer {
     async fn cluster(&self, name: &str) -> Result<Option<Cluster>, String> {
         let api: Api<Cluster> = Api::all(self.scale.client().clone());
         let found = self.scale.call(api.get_opt(name)).await;
-        found.map_err(|error| words::call(&format!("get the Cluster {name}"), &error))
+        found.map_err(|error| messages::call(&format!("get the Cluster {name}"), &error))
     }
 
     /// All objects of a kind; `None` if the seed does not serve it.
@@ -253,7 +253,7 @@ impl Restorer {
             let page = match self.seed.call(api.list(&params)).await {
                 Ok(page) => page,
                 Err(error) if error.code() == Some(404) => return Ok(None),
-                Err(error) => return Err(LookError::Call(words::call(tried, &error))),
+                Err(error) => return Err(LookError::Call(messages::call(tried, &error))),
             };
             all.extend(page.items);
             match page.metadata.continue_ {
@@ -265,7 +265,7 @@ impl Restorer {
 }
 
 /// What the Cluster says about what may be done.
-fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
+fn judge(plan: &mut Plan, cluster: &Cluster, policies: &[KnownPolicy]) {
     let eligibility = eligibility(cluster);
     let probed = eligibility == Eligibility::Probed;
     let assignment = Assignment {
@@ -282,27 +282,27 @@ fn judge(case: &mut Case, cluster: &Cluster, policies: &[KnownPolicy]) {
     };
     let treatment = Treatment::new(&ClusterObject::There(Box::new(assignment)), owed);
     if let Treatment::Complete(Aim::Release, Finding::Skipped { message, .. }) = treatment {
-        case.gardenlets = Some(format!("gardenlet decides about its replicas: {message}"));
+        plan.gardenlets = Some(format!("gardenlet decides about its replicas: {message}"));
     }
     let policies = policies.iter().map(|known| &known.policy);
     let selection = select(policies, &cluster.labels());
-    case.enforced_by = selection
+    plan.enforced_by = selection
         .filter(|it| probed && it.hold == PolicyHold::default())
         .map(|it| it.policy.clone());
 }
 
 /// Why a cluster is held back that an operator would scale down again by this policy.
-fn held(policy: &str, sight: &Sight) -> String {
+fn held(policy: &str, presence: &OperatorPresence) -> String {
     format!(
         "held back: the ProbePolicy {policy} protects this cluster, and {}: what is restored now \
          would be scaled down again. It restores by itself once the nodes are heard; to overrule \
          it: --overrule",
-        sight.words()
+        presence.words()
     )
 }
 
 /// What is known of a cluster that has this ClusterHealth.
-fn case(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPolicy]) -> Case {
+fn plan_of(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPolicy]) -> Plan {
     match health.0 {
         // It was created and not written yet, and does not say which policy it is: any may be.
         Ok(health) if says_nothing(health.status.as_ref()) => {
@@ -311,7 +311,7 @@ fn case(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPo
         Ok(health) => of_policies(name, health.status, policies, &[]),
         Err(invalid) => {
             let error: String = invalid.error.chars().take(256).collect();
-            Case {
+            Plan {
                 trouble: Some(format!(
                     "its ClusterHealth cannot be read, so only dependents that policies name are \
                      looked at, and only marks count; delete it once all is as it should be: {error}"
@@ -335,7 +335,7 @@ fn of_policies(
     health: Option<ClusterHealthStatus>,
     policies: &[KnownPolicy],
     selected_by: &[Arc<str>],
-) -> Case {
+) -> Plan {
     let health = health.unwrap_or_default();
     let concerned = policies.iter().filter(|known| {
         let policy = &known.policy.name;
@@ -347,7 +347,7 @@ fn of_policies(
         .filter_map(|known| known.policy.rules.as_ref())
         .flat_map(|rules| rules.template.dependents().iter().cloned())
         .collect();
-    Case::new(name.into(), &health, dependents)
+    Plan::new(name.into(), &health, dependents)
 }
 
 fn names(policies: &[KnownPolicy]) -> Vec<Arc<str>> {

@@ -1,16 +1,16 @@
 //! Putting back by hand what the operator has taken, also when the operator or the policy is gone.
 //!
 //! What is owed is told by the marks on the dependents, where to look by ClusterHealths and policies.
-//! [`case`] holds what is known of one cluster and what would be done there (pure); [`look`] reads it,
+//! [`plan`] holds what is known of one cluster and what would be done there (pure); [`look`] reads it,
 //! and [`operator`] sees whether somebody would take it back at once; [`run`] restores, by the
 //! planner, the writes and the flow of the prober; [`policies`] lets go of policies that wait for it.
 
-pub mod case;
 pub mod look;
+mod messages;
 pub mod operator;
+pub mod plan;
 pub mod policies;
 pub mod run;
-mod words;
 
 use crate::{
     prober::scale::{Resources, Scaler},

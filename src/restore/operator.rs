@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use tokio::time::{Instant, sleep};
 
-use super::words;
+use super::messages;
 use crate::{
     prober::LEASE,
     runtime::{leader::MAX_HOLDER, seed::Seed},
@@ -28,7 +28,7 @@ const MOST_SECONDS: u64 = 60;
 
 /// What was seen of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum OperatorPresence {
     /// None holds the Lease, or none has renewed it while it was watched.
     Gone(String),
     /// One does.
@@ -37,7 +37,7 @@ pub enum Sight {
     Unknown(String),
 }
 
-impl Sight {
+impl OperatorPresence {
     /// Whether no operator acts, as far as can be seen.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone(_))
@@ -52,14 +52,14 @@ impl Sight {
 }
 
 /// Watches the Lease in this namespace until it is renewed, or could be anybody's.
-pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
+pub async fn observe(seed: &Seed, namespace: &str) -> OperatorPresence {
     let leases: Api<Lease> = Api::namespaced(seed.client().clone(), namespace);
     let read = async || match seed.call(leases.get_opt(LEASE)).await {
         Ok(found) => Ok(found.and_then(|lease| lease.spec)),
         Err(error) => {
             let tried = format!("get the Lease {LEASE} in the namespace {namespace}");
-            let why = words::call(&tried, &error);
-            Err(Sight::Unknown(format!(
+            let why = messages::call(&tried, &error);
+            Err(OperatorPresence::Unknown(format!(
                 "whether an operator is alive cannot be told: {why}"
             )))
         }
@@ -67,7 +67,7 @@ pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
     let first = match read().await {
         Ok(Some(first)) => first,
         Ok(None) => {
-            return Sight::Gone(format!(
+            return OperatorPresence::Gone(format!(
                 "no operator is seen: there is no Lease {LEASE} in the namespace {namespace}"
             ));
         }
@@ -82,10 +82,12 @@ pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
         let vacant = holder.is_empty();
         let holder = clean(holder, MAX_HOLDER);
         if vacant && waited >= Duration::from_secs(VACANT_SECONDS) {
-            return Sight::Gone("no operator is seen: nobody holds its Lease".to_owned());
+            return OperatorPresence::Gone(
+                "no operator is seen: nobody holds its Lease".to_owned(),
+            );
         }
         if !vacant && now != first {
-            return Sight::Alive(format!("the operator {holder} is alive"));
+            return OperatorPresence::Alive(format!("the operator {holder} is alive"));
         }
         if !vacant && waited >= Duration::from_secs(length.min(MOST_SECONDS)) {
             let silent = format!(
@@ -93,10 +95,10 @@ pub async fn observe(seed: &Seed, namespace: &str) -> Sight {
                 length.min(MOST_SECONDS)
             );
             return match length > MOST_SECONDS {
-                true => Sight::Unknown(format!(
+                true => OperatorPresence::Unknown(format!(
                     "whether an operator is alive cannot be told: {silent}, and it holds for {length}s"
                 )),
-                false => Sight::Gone(format!("no operator is alive: {silent}")),
+                false => OperatorPresence::Gone(format!("no operator is alive: {silent}")),
             };
         }
         sleep(PAUSE).await;

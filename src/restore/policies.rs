@@ -3,9 +3,9 @@
 
 use super::{
     Restorer,
-    case::Case,
     look::{LookError, Scope},
-    words,
+    messages,
+    plan::Plan,
 };
 use crate::status::{WriteError, set_finalizer};
 
@@ -26,10 +26,10 @@ impl Restorer {
         let mut done = LetGo::default();
         let looked = async {
             let policies = self.policies().await?;
-            let cases = self.cases(&Scope::All, &policies, &|_| ()).await?;
-            Ok::<_, LookError>((policies, cases))
+            let plans = self.plans(&Scope::All, &policies, &|_| ()).await?;
+            Ok::<_, LookError>((policies, plans))
         };
-        let (policies, cases) = match looked.await {
+        let (policies, plans) = match looked.await {
             Ok(looked) => looked,
             Err(error) => {
                 done.left.push(error.to_string());
@@ -39,10 +39,10 @@ impl Restorer {
         let waiting = policies.iter().map(|known| &known.policy);
         for policy in waiting.filter(|policy| policy.deleting && policy.held) {
             let name = &*policy.name;
-            if let Some(case) = cases.iter().find(|case| holds(case, name)) {
+            if let Some(plan) = plans.iter().find(|plan| holds(plan, name)) {
                 done.left.push(format!(
                     "ProbePolicy {name}: keeps its finalizer, since something is owed to {}",
-                    case.cluster
+                    plan.cluster
                 ));
                 continue;
             }
@@ -52,7 +52,7 @@ impl Restorer {
                 Err(error) if error.is_not_found() => done.freed.push(name.to_owned()),
                 Err(error) => {
                     let why = match &error {
-                        WriteError::Call(error) => words::call("patch the ProbePolicy", error),
+                        WriteError::Call(error) => messages::call("patch the ProbePolicy", error),
                         error => error.to_string(),
                     };
                     done.left
@@ -65,6 +65,6 @@ impl Restorer {
 }
 
 /// Whether this policy may have taken what is not back there.
-fn holds(case: &Case, policy: &str) -> bool {
-    case.owes() && case.policy.as_deref().is_none_or(|known| known == policy)
+fn holds(plan: &Plan, policy: &str) -> bool {
+    plan.owes() && plan.policy.as_deref().is_none_or(|known| known == policy)
 }

@@ -10,9 +10,8 @@ use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Restorer,
-    case::{Case, is_back, short},
-    words,
+    Restorer, messages,
+    plan::{Plan, is_back, short},
 };
 use crate::{
     api::DependentRef,
@@ -41,7 +40,7 @@ pub struct Ended {
 
 /// Follows one flow.
 struct Account {
-    case: Case,
+    plan: Plan,
     overrule: bool,
     /// Why each is not back, as long as it is not.
     open: BTreeMap<DependentRef, String>,
@@ -55,34 +54,34 @@ impl Restorer {
     /// seconds. `say` is told of each step.
     pub async fn restore(
         &self,
-        cases: Vec<Case>,
+        plans: Vec<Plan>,
         stop: &CancellationToken,
         say: &dyn Fn(&str),
     ) -> Vec<Ended> {
         // All at once: the budget bounds requests, and most of the time is waiting for pods, of which
         // none has to wait for those of others.
-        let runs = cases.into_iter().map(|case| self.run(case, stop, say));
+        let runs = plans.into_iter().map(|plan| self.run(plan, stop, say));
         let mut ended = join_all(runs).await;
         ended.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         ended
     }
 
-    async fn run(&self, case: Case, stop: &CancellationToken, say: &dyn Fn(&str)) -> Ended {
-        let acts = case.workable() > 0;
+    async fn run(&self, plan: Plan, stop: &CancellationToken, say: &dyn Fn(&str)) -> Ended {
+        let acts = plan.workable() > 0;
         let (events, mut told) = mpsc::unbounded_channel();
-        let aim = case.aim();
+        let aim = plan.aim();
         let overrule = self.overrule && aim == Aim::Restore;
-        let scaler = self.scaler(&case.cluster);
+        let scaler = self.scaler(&plan.cluster);
         let scaler = match overrule {
             true => scaler.overruling(),
             false => scaler,
         };
-        let flow = FlowMachine::new(&case.plan(), overrule);
+        let flow = FlowMachine::new(&plan.flow_plan(), overrule);
         let stopped = stop.cancelled();
         let control = pin!(stopped.map(|()| FlowInput::Finish(Instant::now() + FINISH)));
         // It is not withdrawn for want of anything else.
         let control = control.into_stream().chain(pending());
-        let mut account = Account::new(case, overrule);
+        let mut account = Account::new(plan, overrule);
         if acts {
             let follow = async {
                 while let Some(event) = told.recv().await {
@@ -99,11 +98,11 @@ impl Restorer {
 }
 
 impl Account {
-    fn new(case: Case, overrule: bool) -> Self {
-        let due = case.rows.iter().filter(|row| row.due);
+    fn new(plan: Plan, overrule: bool) -> Self {
+        let due = plan.rows.iter().filter(|row| row.due);
         let open = due.map(|row| {
             let reference = &row.dependent.reference;
-            let why = match (&case.held_back, &row.plan) {
+            let why = match (&plan.held_back, &row.plan) {
                 (_, Err(refusal)) => refusal.clone(),
                 (Some(_), _) => "held back, as said above".to_owned(),
                 (None, Ok(Step::Nothing(_))) => row.words.clone(),
@@ -114,12 +113,12 @@ impl Account {
         Self {
             open: open.collect(),
             ended: Ended {
-                cluster: case.cluster.to_string(),
+                cluster: plan.cluster.to_string(),
                 ..Ended::default()
             },
             overrule,
             stuck: false,
-            case,
+            plan,
         }
     }
 
@@ -137,7 +136,7 @@ impl Account {
             What::Failed(error, _)
                 if self.open.contains_key(reference) || error.is_about_the_attempt() =>
             {
-                self.leave(reference, words::scale(error))
+                self.leave(reference, messages::scale(error))
             }
             What::Waiting(..) | What::Delayed | What::Failed(..) => None,
             What::Interrupted(_) => self.leave(
@@ -160,7 +159,7 @@ impl Account {
                 let open = format!("{told}, and not seen to be up yet");
                 (told, open)
             }
-            Step::DropMarkAndRecord | Step::DropMark if self.case.aim() == Aim::Release => {
+            Step::DropMarkAndRecord | Step::DropMark if self.plan.aim() == Aim::Release => {
                 let told = "mark removed, and left to gardenlet".to_owned();
                 (told.clone(), told)
             }
@@ -190,10 +189,10 @@ impl Account {
             return self.open.remove(reference).map(|_| "is up".to_owned());
         }
         self.open.get(reference)?;
-        let mut rows = self.case.rows.iter();
+        let mut rows = self.plan.rows.iter();
         let number = rows.find(|row| row.dependent.reference == *reference);
         let number = number.and_then(|row| row.number);
-        let why = self.case.left(settled, reference, number);
+        let why = self.plan.left(settled, reference, number);
         self.leave(reference, why)
     }
 
@@ -203,7 +202,7 @@ impl Account {
     }
 
     fn end(mut self) -> Ended {
-        let (cluster, trouble) = (&self.ended.cluster, self.case.trouble.take());
+        let (cluster, trouble) = (&self.ended.cluster, self.plan.trouble.take());
         let stuck = match self.stuck {
             true => ": an earlier level is not complete",
             false => "",

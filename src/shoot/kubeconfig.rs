@@ -12,6 +12,7 @@ use http::Uri;
 
 use file::File;
 
+mod fields;
 mod file;
 mod given;
 

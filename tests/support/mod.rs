@@ -40,8 +40,8 @@ pub use self::{
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{
-        EVER, Stage, delayed, deselected, doubt, guard, healthy, info, new_guard, outage, reach,
-        selected, verdict,
+        EVER, Stage, delayed, deselected, doubt, healthy, info, new_protector, outage, protector,
+        reach, selected, verdict,
     },
     stall::{Case, Stalls, not_taken, one_pod},
     target::{Target, api, check, ended, exit, gone, head, http, runner, tls},

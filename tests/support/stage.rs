@@ -79,11 +79,11 @@ impl Stage {
             put_workload(&seed, text("kind"), "a", text("name"), 3);
         }
         let settings = settings(dependents);
-        let guard = guard(&seed, &settings, None);
+        let protector = protector(&seed, &settings, None);
         Self {
             seed,
             settings,
-            protector: guard,
+            protector,
         }
     }
 
@@ -192,10 +192,14 @@ impl Stage {
 }
 
 /// The protector of the cluster `a`, given what an earlier one has left.
-pub fn guard(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Protector {
-    let mut guard = new_guard("a", &reach(seed.unlimited()), known);
-    guard.learn(selected(settings));
-    guard
+pub fn protector(
+    seed: &Seed,
+    settings: &Settings,
+    known: Option<&ClusterHealthStatus>,
+) -> Protector {
+    let mut protector = new_protector("a", &reach(seed.unlimited()), known);
+    protector.learn(selected(settings));
+    protector
 }
 
 /// How dependents are reached on this seed.
@@ -209,7 +213,7 @@ pub fn reach(scale: Budgeted) -> ScaleContext {
 }
 
 /// A protector that has learnt nothing yet.
-pub fn new_guard(
+pub fn new_protector(
     cluster: &str,
     reach: &ScaleContext,
     known: Option<&ClusterHealthStatus>,
@@ -248,17 +252,17 @@ fn policy(settings: &Settings) -> Selected {
 }
 
 /// A verdict that asks for this, of evidence that does not age within a test.
-pub fn verdict(guard: &mut Protector, aim: Aim) {
+pub fn verdict(protector: &mut Protector, aim: Aim) {
     match aim {
-        Aim::Protect => outage(guard, "", EVER * 1_000),
-        _ => healthy(guard, None),
+        Aim::Protect => outage(protector, "", EVER * 1_000),
+        _ => healthy(protector, None),
     }
 }
 
 /// A Trigger fails for this reason, and counts for so long.
-pub fn outage(guard: &mut Protector, why: &str, valid: Duration) {
+pub fn outage(protector: &mut Protector, why: &str, valid: Duration) {
     unread(
-        guard,
+        protector,
         Trigger::Failing {
             why: why.to_owned(),
             until: Instant::now() + valid,
@@ -267,11 +271,11 @@ pub fn outage(guard: &mut Protector, why: &str, valid: Duration) {
 }
 
 /// There is no evidence.
-pub fn doubt(guard: &mut Protector) {
-    unread(guard, Trigger::None);
+pub fn doubt(protector: &mut Protector) {
+    unread(protector, Trigger::None);
 }
 
-fn unread(guard: &mut Protector, trigger: Trigger) {
+fn unread(protector: &mut Protector, trigger: Trigger) {
     let leases = Leases::Unread {
         reason: "Unreachable",
         message: "",
@@ -281,11 +285,11 @@ fn unread(guard: &mut Protector, trigger: Trigger) {
         trigger,
         gate: None,
     };
-    guard.learn(Input::Leases(leases, checks));
+    protector.learn(Input::Leases(leases, checks));
 }
 
 /// All leases are fresh; a Gate that does not pass may say why.
-pub fn healthy(guard: &mut Protector, gate: Option<&str>) {
+pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
     let conclusion = Conclusion {
         verdict: Verdict::Healthy,
         assessment: assessment(),
@@ -296,7 +300,7 @@ pub fn healthy(guard: &mut Protector, gate: Option<&str>) {
         trigger: Trigger::None,
         gate: gate.map(str::to_owned),
     };
-    guard.learn_verdict(&conclusion, None, checks);
+    protector.learn_verdict(&conclusion, None, checks);
 }
 
 /// Five leases, all fresh.

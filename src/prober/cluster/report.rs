@@ -25,8 +25,8 @@ impl ClusterLoop {
         let (observed, checks) = match machine.treatment() {
             Treatment::Probe(_) | Treatment::LetGo(..) => {
                 let mut checks = self.checks.statuses();
-                checks.extend_from_slice(&self.providers);
-                (self.view.clone(), checks)
+                checks.extend_from_slice(&self.seen.providers);
+                (self.seen.view.clone(), checks)
             }
             _ => (None, vec![]),
         };

@@ -1,5 +1,5 @@
 //! Gets what a verdict needs: the kubeconfig from the seed, leases from the shoot, and through
-//! [`facts`] which of them count.
+//! [`node_lists`] which of them count.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     prober::{
-        facts::{self, Facts, Leisure, Rooms},
+        node_lists::{self, Background, ListPermits, NodeLists},
         secrets::{Named, SecretError, Secrets},
         watch::Request,
     },
@@ -37,7 +37,7 @@ pub(crate) enum EvidenceError {
         "so many clusters are reading lists of Nodes that its turn did not come within {0:?}; it is \
          tried again"
     )]
-    NoRoom(Duration),
+    NoPermit(Duration),
     /// Even a consistent list was older than one seen before.
     #[error("the API server answers with lists of leases that are older than ones seen before")]
     NoLeases,
@@ -53,7 +53,7 @@ impl EvidenceError {
             Self::Secret(error) => error.reason(),
             Self::Connect(error) => error.reason(),
             Self::Shoot(error, _) => error.reason(),
-            Self::NoRoom(_) => "Crowded",
+            Self::NoPermit(_) => "Crowded",
             Self::NoLeases => "LeasesOutdated",
             Self::Machines(..) => "SeedUnreadable",
         }
@@ -115,7 +115,7 @@ impl From<ReadError> for EvidenceError {
 pub struct Evidence {
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
-    rooms: Rooms,
+    permits: ListPermits,
 }
 
 impl Evidence {
@@ -125,7 +125,7 @@ impl Evidence {
         Self {
             secrets: Secrets::new(seed.client().clone(), restarts),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
-            rooms: Rooms::new(seed, urgent),
+            permits: ListPermits::new(seed, urgent),
         }
     }
 
@@ -135,7 +135,7 @@ impl Evidence {
         Sources {
             secret: self.secrets.named(secret),
             shared: self.clone(),
-            facts: facts::Reader::new(self.rooms.clone(), cluster.clone()),
+            facts: node_lists::Reader::new(self.permits.clone(), cluster.clone()),
             cluster,
             link: None,
             took: Duration::ZERO,
@@ -149,7 +149,7 @@ pub(crate) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
-    facts: facts::Reader,
+    facts: node_lists::Reader,
     /// The shoot, and the kubeconfig that it was connected by.
     link: Option<(Shoot, Arc<[u8]>)>,
     /// Duration of the last successful list of leases.
@@ -286,23 +286,27 @@ impl Sources {
     pub(crate) async fn facts(
         &mut self,
         request: Request,
-    ) -> Result<impl Future<Output = Result<Facts, EvidenceError>> + use<>, EvidenceError> {
+    ) -> Result<impl Future<Output = Result<NodeLists, EvidenceError>> + use<>, EvidenceError> {
         let (shoot, reader) = (self.link().await?, self.facts.clone());
         Ok(reader.read(shoot, consistency(request.consistent), request.patience))
     }
 
     /// Reads Nodes and Machines that no verdict waits for, if that is quick.
-    pub(crate) async fn facts_at_leisure(&mut self, consistent: bool) -> Leisure {
-        let _room = match self.facts.leisure() {
-            Ok(room) => room,
-            Err(leisure) => return leisure,
+    pub(crate) async fn facts_in_background(&mut self, consistent: bool) -> Background {
+        let _permit = match self.facts.background_permit() {
+            Ok(permit) => permit,
+            Err(background) => return background,
         };
         let shoot = match self.link().await {
             Ok(shoot) => shoot,
-            Err(error) => return Leisure::Failed(error),
+            Err(error) => return Background::Failed(error),
         };
-        let facts = self.facts.read_at_leisure(&shoot, consistency(consistent));
-        facts.await.map_or_else(Leisure::Failed, Leisure::Read)
+        let facts = self
+            .facts
+            .read_in_background(&shoot, consistency(consistent));
+        facts
+            .await
+            .map_or_else(Background::Failed, Background::Read)
     }
 
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:

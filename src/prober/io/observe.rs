@@ -40,7 +40,7 @@ pub(crate) struct Observer {
     /// Silence is being proven: nothing else is read meanwhile.
     proving: bool,
     contact: Contact,
-    /// When Nodes and Machines may next be read at leisure.
+    /// When Nodes and Machines may next be read in the background.
     facts_due: Instant,
     observation: Observation,
     looks: Looks,

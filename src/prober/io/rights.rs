@@ -52,7 +52,7 @@ pub(crate) struct Reviewer {
 
 /// Which policy is reviewed next.
 #[derive(Default)]
-struct Agenda(BTreeMap<Arc<str>, (Needs, Instant)>);
+struct ReviewQueue(BTreeMap<Arc<str>, (Needs, Instant)>);
 
 impl Needs {
     /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
@@ -99,7 +99,7 @@ fn exec() -> [Right; 3] {
     ]
 }
 
-impl Agenda {
+impl ReviewQueue {
     /// Takes up what the policies need by now: what is new or changed is due.
     fn adopt(&mut self, needs: AllNeeds, now: Instant) {
         self.0.retain(|policy, _| needs.contains_key(policy));
@@ -128,10 +128,10 @@ impl Agenda {
 impl Reviewer {
     /// Reviews each policy that is new or changed, and all of them at intervals.
     pub(crate) async fn run(self, mut needs: watch::Receiver<AllNeeds>) {
-        let mut agenda = Agenda::default();
+        let mut queue = ReviewQueue::default();
         loop {
-            agenda.adopt(needs.borrow_and_update().clone(), Instant::now());
-            let next = agenda.next();
+            queue.adopt(needs.borrow_and_update().clone(), Instant::now());
+            let next = queue.next();
             let due = next.as_ref().map(|(due, ..)| *due);
             tokio::select! {
                 // A change first: it may concern what is due.
@@ -141,7 +141,7 @@ impl Reviewer {
                 },
                 () = until(due) => if let Some((_, policy, needs)) = next {
                     let review = self.review(&policy, &needs).await;
-                    agenda.postpone(&policy, Instant::now() + review.again());
+                    queue.postpone(&policy, Instant::now() + review.again());
                     if let Some(missing) = review.news() {
                         self.reporter.rights(&policy, &needs.uid, missing);
                     }
@@ -202,32 +202,32 @@ mod tests {
         needs.collect()
     }
 
-    fn next(agenda: &Agenda) -> Option<(String, Instant)> {
-        let (due, policy, _) = agenda.next()?;
+    fn next(queue: &ReviewQueue) -> Option<(String, Instant)> {
+        let (due, policy, _) = queue.next()?;
         Some((policy.to_string(), due))
     }
 
     #[test]
     fn what_is_new_or_changed_is_due() {
         let start = Instant::now();
-        let mut agenda = Agenda::default();
-        assert_eq!(next(&agenda), None);
-        agenda.adopt(all(&[("a", 1), ("b", 1)]), start);
-        assert_eq!(next(&agenda), Some(("a".to_owned(), start)));
-        agenda.postpone("a", start + LATER * 2);
-        assert_eq!(next(&agenda), Some(("b".to_owned(), start)));
-        agenda.postpone("b", start + LATER);
+        let mut queue = ReviewQueue::default();
+        assert_eq!(next(&queue), None);
+        queue.adopt(all(&[("a", 1), ("b", 1)]), start);
+        assert_eq!(next(&queue), Some(("a".to_owned(), start)));
+        queue.postpone("a", start + LATER * 2);
+        assert_eq!(next(&queue), Some(("b".to_owned(), start)));
+        queue.postpone("b", start + LATER);
 
         // The same again changes nothing.
-        agenda.adopt(all(&[("a", 1), ("b", 1)]), start);
-        assert_eq!(next(&agenda), Some(("b".to_owned(), start + LATER)));
+        queue.adopt(all(&[("a", 1), ("b", 1)]), start);
+        assert_eq!(next(&queue), Some(("b".to_owned(), start + LATER)));
 
         // A change goes before what is due later; what is gone is forgotten.
         let later = start + LATER / 2;
-        agenda.adopt(all(&[("a", 2), ("b", 1)]), later);
-        assert_eq!(next(&agenda), Some(("a".to_owned(), later)));
-        agenda.adopt(all(&[("b", 1)]), later);
-        assert_eq!(next(&agenda), Some(("b".to_owned(), start + LATER)));
+        queue.adopt(all(&[("a", 2), ("b", 1)]), later);
+        assert_eq!(next(&queue), Some(("a".to_owned(), later)));
+        queue.adopt(all(&[("b", 1)]), later);
+        assert_eq!(next(&queue), Some(("b".to_owned(), start + LATER)));
     }
 
     fn resource(group: &str, plural: &str) -> ApiResource {

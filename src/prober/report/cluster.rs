@@ -11,7 +11,7 @@ use super::{
     events::{
         self,
         dependent::{self, DependentNews, Troubles},
-        sight::Sight,
+        hysteresis::Hysteresis,
     },
     finding::Finding,
     recall::Recalled,
@@ -45,7 +45,7 @@ pub(super) struct Cluster {
     /// They were heard in this run.
     heard: bool,
     /// Whether it can be judged, as it was told.
-    sight: Sight,
+    hysteresis: Hysteresis,
     /// Its state, as it was told.
     state: ToldState,
     /// Its state, as the log has told it.
@@ -64,7 +64,7 @@ impl Cluster {
             new_until: Instant::now() + NEW,
             silent_since: silent_since(status, None, false, Timestamp::now()),
             heard: false,
-            sight: Sight::recorded(status),
+            hysteresis: Hysteresis::recorded(status),
             state: ToldState::recorded(status),
             changes: Changes::new(status.state),
             troubles: Troubles::recorded(status),
@@ -98,7 +98,7 @@ impl Cluster {
         self.recalled.fill_in(&mut report.checks);
         let now = Said::by(report);
         self.log_state(name, &now.status);
-        let event = self.sight.look(&now.status);
+        let event = self.hysteresis.look(&now.status);
         let before = self.record.wanted.as_ref();
         let pending = now.report.finding == Finding::Pending;
         if pending && before.is_none() && self.record.status().reason.is_some() {
@@ -137,7 +137,7 @@ impl Cluster {
     /// A deletion has ended. Returns whether nobody has any use for the cluster.
     pub(super) fn deleted(&mut self, name: &str, result: Result<(), WriteError>) -> bool {
         if result.is_ok() {
-            (self.sight, self.state) = Default::default();
+            (self.hysteresis, self.state) = Default::default();
         }
         self.record.deleted(name, result)
     }

@@ -2,5 +2,5 @@
 
 pub(super) mod cluster;
 pub(super) mod dependent;
+pub(super) mod hysteresis;
 pub(super) mod policy;
-pub(super) mod sight;

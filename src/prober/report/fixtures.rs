@@ -10,8 +10,8 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
     ClusterReport, Known, Reporter,
-    book::Book,
     finding::{Finding, HeldBack},
+    objects::Objects,
     policy::{More, PolicyReport, RIGHTS},
     record::{Said, date},
     status::status,
@@ -209,11 +209,11 @@ impl Reporter {
     /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
     pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
         let (sender, mut changes) = Sender::tapped();
-        let mut book = Book::new(Known::default());
-        book.take_cluster(name, report(Finding::Pending));
+        let mut objects = Objects::new(Known::default());
+        objects.take_cluster(name, report(Finding::Pending));
         let next = move || {
-            changes.try_recv().ok()?(&mut book);
-            Some(if book.news().is_empty() {
+            changes.try_recv().ok()?(&mut objects);
+            Some(if objects.news().is_empty() {
                 "gone"
             } else {
                 "event"

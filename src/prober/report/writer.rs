@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use tokio_util::sync::CancellationToken;
 
-use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, book::Book};
+use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, objects::Objects};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
     runtime::{liveness::Liveness, seed::Seed},
@@ -26,16 +26,16 @@ pub struct Known {
 }
 
 /// Writes ClusterHealths, the statuses of ProbePolicies and their finalizer, and events.
-pub struct Writer(writer::Writer<Book>);
+pub struct Writer(writer::Writer<Objects>);
 
 /// Hands reports to the writer. Never blocks.
 #[derive(Clone, Debug)]
-pub struct Reporter(pub(super) writer::Sender<Book>);
+pub struct Reporter(pub(super) writer::Sender<Objects>);
 
 impl Writer {
     /// A writer for what its reporter is told.
     pub fn new(seed: Seed, known: Known) -> (Self, Reporter) {
-        let (writer, sender) = writer::Writer::new(seed, Book::new(known));
+        let (writer, sender) = writer::Writer::new(seed, Objects::new(known));
         (Self(writer), Reporter(sender))
     }
 
@@ -62,14 +62,15 @@ impl Reporter {
     /// All that is known of this cluster.
     pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
         let name = name.clone();
-        self.0.send(move |book| book.take_cluster(&name, report));
+        self.0
+            .send(move |objects| objects.take_cluster(&name, report));
     }
 
     /// What was done to a dependent of this cluster, or is amiss with it.
     pub fn dependent(&self, cluster: &Arc<str>, news: DependentNews) {
         let cluster = cluster.clone();
         self.0
-            .send(move |book| book.take_dependent(&cluster, &news));
+            .send(move |objects| objects.take_dependent(&cluster, &news));
     }
 
     /// A command that this check of the cluster runs has not ended in time, which the feature gate
@@ -77,37 +78,37 @@ impl Reporter {
     pub fn exec_tolerated(&self, cluster: &Arc<str>, check: String, message: String) {
         let name = cluster.clone();
         self.0
-            .send(move |book| book.take_tolerated(&name, &check, message));
+            .send(move |objects| objects.take_tolerated(&name, &check, message));
     }
 
     /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all
     /// the same, until nobody keeps a record of it any more.
     pub fn cluster_gone(&self, name: &Arc<str>) {
         let name = name.clone();
-        self.0.send(move |book| book.take_gone(&name, false));
+        self.0.send(move |objects| objects.take_gone(&name, false));
     }
 
     /// Nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
     pub fn cluster_unselected(&self, name: &Arc<str>) {
         let name = name.clone();
-        self.0.send(move |book| book.take_gone(&name, true));
+        self.0.send(move |objects| objects.take_gone(&name, true));
     }
 
     /// All policies that there are.
     pub fn policies(&self, policies: Vec<PolicyReport>) {
-        self.0.send(|book| book.take_policies(policies));
+        self.0.send(|objects| objects.take_policies(policies));
     }
 
     /// The rights that the operator lacks for what the policy of this UID needs in an outage.
     pub fn rights(&self, policy: &Arc<str>, uid: &Arc<str>, missing: Vec<String>) {
         let (policy, uid) = (policy.clone(), uid.clone());
         self.0
-            .send(move |book| book.take_rights(&policy, &uid, &missing));
+            .send(move |objects| objects.take_rights(&policy, &uid, &missing));
     }
 
     /// What the watch of ClusterHealths tells: one that somebody deletes is created anew, one with
     /// another owner than its Cluster is given that one.
     pub fn cluster_health(&self, event: Event<PartialObjectMeta<ClusterHealth>>) {
-        self.0.send(|book| book.take_event(event));
+        self.0.send(|objects| objects.take_event(event));
     }
 }

@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::Observer;
 use crate::{
     observer::observation::{Found, Look},
-    prober::facts::Leisure,
+    prober::node_lists::Background,
     runtime::timer::until,
 };
 
-/// Judgement: the shortest time between two tries to read facts at leisure, ...
+/// Judgement: the shortest time between two tries to read facts in the background, ...
 const FACTS_PAUSE: Duration = Duration::from_secs(60);
-/// ... or once to twice this if there was no room.
+/// ... or once to twice this if there was no permit.
 const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
 /// No look begins this shortly before a read of the leases: it would still hold the connection.
@@ -34,7 +34,7 @@ impl Observer {
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
         let now = Instant::now();
         if self.facts_due <= now && self.facts_from(now, due).is_some() {
-            self.facts_at_leisure(due).await;
+            self.facts_in_background(due).await;
         }
         loop {
             while let Some(found) = self.looks.ended().now_or_never() {
@@ -60,7 +60,7 @@ impl Observer {
                 biased;
                 () = sleep_until(due) => return false,
                 found = self.looks.ended() => self.found(found),
-                () = until(facts) => self.facts_at_leisure(due).await,
+                () = until(facts) => self.facts_in_background(due).await,
                 () = until(next.map(|(at, _)| at)) => {
                     if let Some((_, look)) = next {
                         self.look(look, self.looks.apart(look));
@@ -77,15 +77,15 @@ impl Observer {
         (wanted && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
-    async fn facts_at_leisure(&mut self, due: Instant) {
+    async fn facts_in_background(&mut self, due: Instant) {
         let now = Instant::now();
         self.facts_due = now + FACTS_PAUSE;
         let leases = self.watch.leases().names().clone();
         let consistent = self.watch.facts.doubted().is_some();
-        let facts = Box::pin(self.sources.facts_at_leisure(consistent));
+        let facts = Box::pin(self.sources.facts_in_background(consistent));
         match timeout_at(due, facts).await {
-            Ok(Leisure::Read(facts)) => self.learn(&facts, &leases, consistent),
-            Ok(Leisure::Failed(error)) => {
+            Ok(Background::Read(facts)) => self.learn(&facts, &leases, consistent),
+            Ok(Background::Failed(error)) => {
                 self.not_learnt(&error);
                 // Facts that are only doubted are read again later: they still suffice for a
                 // verdict.
@@ -93,11 +93,11 @@ impl Observer {
                     self.watch.facts.need();
                 }
             }
-            Ok(Leisure::NoRoom) => {
+            Ok(Background::NoPermit) => {
                 self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
             }
             // They are read for the next verdict, which reports a failure.
-            Ok(Leisure::Slow) => self.watch.facts.need(),
+            Ok(Background::Slow) => self.watch.facts.need(),
             // There was no time; leases come first.
             Err(_) => {}
         }

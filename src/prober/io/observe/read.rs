@@ -11,9 +11,9 @@ use crate::{
     prober::{
         candidates::Roster,
         evidence::EvidenceError,
-        facts::Facts,
         heartbeat::{LeaseNames, LeaseSnapshot},
         mono_time::{MonoTime, Origin},
+        node_lists::NodeLists,
         schedule::Occasion,
         watch::{Conclusion, Request, Taken},
     },
@@ -146,7 +146,7 @@ impl Observer {
     }
 
     /// Takes in facts; `leases` are the names from before they were read.
-    pub(super) fn learn(&mut self, facts: &Facts, leases: &Arc<LeaseNames>, consistent: bool) {
+    pub(super) fn learn(&mut self, facts: &NodeLists, leases: &Arc<LeaseNames>, consistent: bool) {
         let machines = facts.machines.as_deref();
         let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
         let began = self.origin.moment(facts.began.into_std());
@@ -159,7 +159,7 @@ impl Observer {
 
     /// Nodes that cannot be read for a verdict are not tried again for the state.
     pub(super) fn not_learnt(&mut self, error: &EvidenceError) {
-        if let EvidenceError::Shoot(..) | EvidenceError::NoRoom(_) = error {
+        if let EvidenceError::Shoot(..) | EvidenceError::NoPermit(_) = error {
             self.found(Found::Nodes(Err(error.to_string())));
         }
     }

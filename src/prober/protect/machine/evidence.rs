@@ -135,12 +135,8 @@ impl ClusterMachine {
                 self.scale(Aim::Protect, valid_until, &settings, now);
             }
             (Course::Restore, _) => {
-                self.scale(
-                    Aim::Restore,
-                    now + restore_within(&settings),
-                    &settings,
-                    now,
-                );
+                let valid_until = now + restore_within(&settings);
+                self.scale(Aim::Restore, valid_until, &settings, now);
             }
             (Course::Wait(why), _) => self.wait(why, &settings, now),
             (_, Leases::Judged(conclusion)) => self.doubt(conclusion.verdict, &settings, now),

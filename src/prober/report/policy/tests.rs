@@ -14,7 +14,7 @@ use super::{
     *,
 };
 use crate::{
-    api::DependentStatus,
+    api::{ClusterCounts, DependentStatus, Protection},
     cluster::PolicyHold,
     prober::verdict::{Doubt, Verdict},
     status::conditions::DEGRADED,

@@ -14,20 +14,20 @@ use crate::{
 
 /// What was told last of whether a cluster can be judged.
 #[derive(Debug, Default)]
-pub(in crate::prober::report) struct Sight {
-    /// That it cannot.
-    lost: bool,
+pub(in crate::prober::report) struct Hysteresis {
+    /// It was last reported as one that cannot be judged.
+    undetermined: bool,
     /// The first probe in a row that came to nothing.
     since: Option<Timestamp>,
     /// The last probe before that.
     before: Option<Timestamp>,
 }
 
-impl Sight {
+impl Hysteresis {
     /// As an earlier run has left it.
     pub(in crate::prober::report) fn recorded(status: &ClusterHealthStatus) -> Self {
         Self {
-            lost: Summary::of(status).standing == Standing::Doubtful,
+            undetermined: Summary::of(status).standing == Standing::Doubtful,
             ..Self::default()
         }
     }
@@ -47,9 +47,9 @@ impl Sight {
         let ready = find(&status.conditions, READY);
         let evidence = ready.map_or("", |ready| &ready.message);
         match seen.standing {
-            Standing::Doubtful if self.lost => None,
+            Standing::Doubtful if self.undetermined => None,
             Standing::Doubtful if again || probed == self.before => {
-                self.lost = true;
+                self.undetermined = true;
                 Some(Event::new(
                     &UNDETERMINED,
                     format!("{}: {evidence}", seen.reason),
@@ -61,11 +61,11 @@ impl Sight {
             }
             Standing::Judged => {
                 self.since = None;
-                let found = std::mem::take(&mut self.lost);
+                let found = std::mem::take(&mut self.undetermined);
                 found.then(|| Event::new(&JUDGED, evidence))
             }
             Standing::Skipped => {
-                (self.lost, self.since) = (false, None);
+                (self.undetermined, self.since) = (false, None);
                 None
             }
             Standing::Pending => None,
@@ -116,10 +116,10 @@ mod tests {
         at(second, Finding::Judged(verdict, seen))
     }
 
-    fn told(sight: &mut Sight, reports: &[ClusterReport]) -> Vec<&'static Kind> {
+    fn told(hysteresis: &mut Hysteresis, reports: &[ClusterReport]) -> Vec<&'static Kind> {
         let events = reports
             .iter()
-            .filter_map(|report| sight.look(&said_of(report).status));
+            .filter_map(|report| hysteresis.look(&said_of(report).status));
         events.map(|event| event.kind).collect()
     }
 
@@ -161,7 +161,11 @@ mod tests {
             ),
         ];
         for (case, reports, expected) in cases {
-            assert_eq!(told(&mut Sight::default(), reports), expected, "{case}");
+            assert_eq!(
+                told(&mut Hysteresis::default(), reports),
+                expected,
+                "{case}"
+            );
         }
     }
 
@@ -171,10 +175,13 @@ mod tests {
             let before = ClusterHealthStatus::default();
             fixtures::written(&report, &before, Timestamp::UNIX_EPOCH)
         };
-        let mut sight = Sight::recorded(&status(unread(1)));
-        assert_eq!(told(&mut sight, &[unread(2), unread(3)]), [] as [&Kind; 0]);
-        assert_eq!(told(&mut sight, &[healthy(4)]), [&JUDGED]);
-        let mut sight = Sight::recorded(&status(healthy(1)));
-        assert_eq!(told(&mut sight, &[healthy(2)]), [] as [&Kind; 0]);
+        let mut hysteresis = Hysteresis::recorded(&status(unread(1)));
+        assert_eq!(
+            told(&mut hysteresis, &[unread(2), unread(3)]),
+            [] as [&Kind; 0]
+        );
+        assert_eq!(told(&mut hysteresis, &[healthy(4)]), [&JUDGED]);
+        let mut hysteresis = Hysteresis::recorded(&status(healthy(1)));
+        assert_eq!(told(&mut hysteresis, &[healthy(2)]), [] as [&Kind; 0]);
     }
 }

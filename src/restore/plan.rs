@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::words;
+use super::messages;
 use crate::{
     api::{ClusterHealthStatus, DependentRef, Restore},
     cluster::Dependent,
@@ -21,7 +21,7 @@ const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What is known of one cluster, and what would be done to its dependents.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct Plan {
     /// Its name, which is also that of its namespace.
     pub cluster: Arc<str>,
     /// The policy that its ClusterHealth names as responsible.
@@ -59,7 +59,7 @@ pub struct Row {
     stops: bool,
 }
 
-impl Case {
+impl Plan {
     /// What a ClusterHealth tells of the cluster of this name, and where else to look: dependents
     /// of policies. Nobody insists on any of them: what does not exist is passed over.
     pub fn new(
@@ -96,7 +96,7 @@ impl Case {
     }
 
     /// What is done to its dependents.
-    pub(super) fn plan(&self) -> FlowPlan {
+    pub(super) fn flow_plan(&self) -> FlowPlan {
         FlowPlan {
             aim: self.aim(),
             restore: Restore::Marked,
@@ -149,8 +149,8 @@ impl Case {
                     due: memory.owed || error.may_hide_a_mark(),
                     number: memory.replicas,
                     stops: memory.owed || error.is_about_the_attempt(),
-                    words: format!("refused: {}", words::scale(&error)),
-                    plan: Err(words::scale(&error)),
+                    words: format!("refused: {}", messages::scale(&error)),
+                    plan: Err(messages::scale(&error)),
                     dependent,
                 };
             }

@@ -1,4 +1,4 @@
-//! Reads the facts by which leases count: Machines from the seed, Nodes from the shoot.
+//! Reads the Nodes (from the shoot) and Machines (from the seed) by which leases count.
 //!
 //! A list of Nodes is the largest of all answers, so only a few are read at once over all clusters. A
 //! shoot that hangs is read among others that hang, so that it delays no other shoot.
@@ -36,12 +36,12 @@ const NODE_LISTS: usize = 16;
 const SLOW_NODE_LISTS: usize = 4;
 /// Lists of Nodes at the same time that no verdict waits for. Few, since at the start all clusters
 /// are read, and the memory that this takes is never needed again.
-const LEISURELY_NODE_LISTS: usize = 4;
+const BACKGROUND_NODE_LISTS: usize = 4;
 /// A list that takes longer is slow: one of 5,000 nodes takes a second or two.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// The Nodes and Machines of one cluster.
-pub(crate) struct Facts {
+pub(crate) struct NodeLists {
     /// When the requests began.
     pub(crate) began: Instant,
     pub(crate) nodes: Vec<Node>,
@@ -51,102 +51,104 @@ pub(crate) struct Facts {
 
 /// What the reads of all clusters share. Clones share it too.
 #[derive(Clone)]
-pub(crate) struct Rooms {
+pub(crate) struct ListPermits {
     /// For reads that can wait.
     seed: Seed,
     /// For reads that a scale-down waits for.
     urgent: Seed,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
-    leisurely_node_lists: Arc<Semaphore>,
+    background_node_lists: Arc<Semaphore>,
 }
 
-impl Rooms {
+impl ListPermits {
     pub(crate) fn new(seed: Seed, urgent: &Seed) -> Self {
         Self {
             seed,
             urgent: urgent.urgent(),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
-            leisurely_node_lists: Arc::new(Semaphore::new(LEISURELY_NODE_LISTS)),
+            background_node_lists: Arc::new(Semaphore::new(BACKGROUND_NODE_LISTS)),
         }
     }
 }
 
-/// The result of a read of facts that no verdict waits for.
-pub(crate) enum Leisure {
-    Read(Facts),
+/// The result of a read that no verdict waits for.
+pub(crate) enum Background {
+    Read(NodeLists),
     Failed(EvidenceError),
     /// Other clusters hold all permits.
-    NoRoom,
+    NoPermit,
     /// The list of Nodes takes long, so it is read only for a verdict, under the limit for slow
     /// ones.
     Slow,
 }
 
-/// Reads the facts of one cluster. Clones share its state.
+/// Reads the Nodes and Machines of one cluster. Clones share its state.
 #[derive(Clone)]
 pub(crate) struct Reader {
-    rooms: Rooms,
+    permits: ListPermits,
     cluster: Arc<str>,
     /// The last list of Nodes failed, or took long.
     slow: Arc<AtomicBool>,
 }
 
 impl Reader {
-    pub(crate) fn new(rooms: Rooms, cluster: Arc<str>) -> Self {
+    pub(crate) fn new(permits: ListPermits, cluster: Arc<str>) -> Self {
         Self {
-            rooms,
+            permits,
             cluster,
             slow: Arc::default(),
         }
     }
 
-    /// Reads the facts for a verdict that depends on them. `patience` is the time that the list of
+    /// Reads them for a verdict that depends on them. `patience` is the time that the list of
     /// Nodes may take.
     pub(crate) async fn read(
         self,
         shoot: Shoot,
         consistency: Consistency,
         patience: Duration,
-    ) -> Result<Facts, EvidenceError> {
-        let (began, machines) = self.machines(&self.rooms.urgent, consistency).await?;
+    ) -> Result<NodeLists, EvidenceError> {
+        let (began, machines) = self.machines(&self.permits.urgent, consistency).await?;
         let nodes = self.nodes(&shoot, consistency, patience).await?;
-        Ok(Facts {
+        Ok(NodeLists {
             began,
             nodes,
             machines,
         })
     }
 
-    /// Permits a read at leisure. There is no queue: a cluster that reached its front would have
+    /// Permits a read in the background. There is no queue: a cluster that reached its front would have
     /// hardly any time left until its leases are due.
     ///
     /// # Errors
     ///
     /// If there is no permit, the result to report.
-    pub(crate) fn leisure(&self) -> Result<OwnedSemaphorePermit, Leisure> {
+    pub(crate) fn background_permit(&self) -> Result<OwnedSemaphorePermit, Background> {
         if self.slow.load(Ordering::Relaxed) {
-            return Err(Leisure::Slow);
+            return Err(Background::Slow);
         }
-        let room = self.rooms.leisurely_node_lists.clone();
-        room.try_acquire_owned().map_err(|_| Leisure::NoRoom)
+        let permits = self.permits.background_node_lists.clone();
+        permits
+            .try_acquire_owned()
+            .map_err(|_| Background::NoPermit)
     }
 
-    /// Reads the facts if that is quick. The caller has a permit already, so that no turn on the
+    /// Reads them if that is quick. The caller has a permit already, so that no turn on the
     /// seed is spent on waiting for it.
-    pub(crate) async fn read_at_leisure(
+    pub(crate) async fn read_in_background(
         &self,
         shoot: &Shoot,
         consistency: Consistency,
-    ) -> Result<Facts, EvidenceError> {
-        let (began, machines) = self.machines(&self.rooms.seed, consistency).await?;
-        let _permit = self.rooms.node_lists.acquire().await;
+    ) -> Result<NodeLists, EvidenceError> {
+        let (began, machines) = self.machines(&self.permits.seed, consistency).await?;
+        let _permit = self.permits.node_lists.acquire().await;
         let nodes = shoot.nodes(consistency, SLOW).await;
         if let Err(ReadError::Timeout { .. }) = nodes {
             self.slow.store(true, Ordering::Relaxed);
         }
-        Ok(Facts {
+        Ok(NodeLists {
             began,
             nodes: nodes?,
             machines,
@@ -162,14 +164,14 @@ impl Reader {
         consistency: Consistency,
         patience: Duration,
     ) -> Result<Vec<Node>, EvidenceError> {
-        let (room, limit) = if self.slow.load(Ordering::Relaxed) {
-            (&self.rooms.slow_node_lists, patience)
+        let (permits, limit) = if self.slow.load(Ordering::Relaxed) {
+            (&self.permits.slow_node_lists, patience)
         } else {
-            (&self.rooms.node_lists, patience.min(SLOW))
+            (&self.permits.node_lists, patience.min(SLOW))
         };
-        let _permit = timeout(patience, room.acquire())
+        let _permit = timeout(patience, permits.acquire())
             .await
-            .map_err(|_| EvidenceError::NoRoom(patience))?;
+            .map_err(|_| EvidenceError::NoPermit(patience))?;
         let began = Instant::now();
         let nodes = shoot.nodes(consistency, limit).await;
         let slow = match &nodes {

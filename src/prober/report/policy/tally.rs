@@ -1,0 +1,109 @@
+//! The clusters of one policy, counted and named.
+
+use std::collections::BTreeSet;
+
+use super::{
+    super::summary::{Standing, Summary},
+    More, PolicyReport,
+};
+use crate::{
+    api::{ClusterCounts, Protection},
+    status::policies::Policy,
+};
+
+/// The clusters of one policy, counted, and named with what is said of each.
+pub(super) struct Tally {
+    pub(super) counts: ClusterCounts,
+    pub(super) judged: usize,
+    /// Clusters whose first verdict is due.
+    pub(super) new: usize,
+    pub(super) protected: Vec<String>,
+    /// Protected, but not selected any more.
+    pub(super) kept: Vec<String>,
+    pub(super) overdue: Vec<String>,
+    /// Their dependents could not be scaled.
+    pub(super) troubled: Vec<String>,
+    pub(super) doubtful: Vec<String>,
+    /// The policy waits for them while it is being deleted.
+    pub(super) awaited: Vec<String>,
+}
+
+pub(super) fn tally<'a>(
+    policy: &'a Policy<PolicyReport, More>,
+    cluster: impl Fn(&str) -> Option<Summary<'a>>,
+) -> Tally {
+    let selected: BTreeSet<&str> = policy.report.selected.iter().map(|name| &**name).collect();
+    let known = selected.iter();
+    let known: Vec<_> = known
+        .filter_map(|name| Some((*name, cluster(name)?)))
+        .collect();
+    let (mut kept, mut awaited) = (vec![], vec![]);
+    for name in policy.more.holding.iter().map(|name| &**name) {
+        let seen = cluster(name);
+        awaited.push(format!("{name} ({})", state(seen.as_ref())));
+        kept.extend(
+            seen.filter(|_| !selected.contains(name))
+                .map(|seen| (name, seen)),
+        );
+    }
+    let all = || known.iter().chain(&kept);
+    let names = |is: fn(&Summary<'_>) -> bool| -> Vec<String> {
+        all()
+            .filter(|(_, it)| is(it))
+            .map(|(name, _)| (*name).to_owned())
+            .collect()
+    };
+    let mut protected = names(|it| it.protected);
+    protected.sort_unstable();
+    let are = |standing| {
+        known
+            .iter()
+            .filter(move |(_, it)| it.standing == standing)
+            .count()
+    };
+    let doubtful = named(known.iter(), |it| {
+        (it.standing == Standing::Doubtful).then(|| it.reason.to_owned())
+    });
+    Tally {
+        counts: ClusterCounts {
+            selected: size(selected.len()),
+            probing: size(known.len() - are(Standing::Skipped)),
+            skipped: size(are(Standing::Skipped)),
+            undetermined: size(doubtful.len()),
+            protected: size(protected.len()),
+        },
+        judged: are(Standing::Judged),
+        // The loop of one without a summary is about to start.
+        new: selected.len() - known.len() + are(Standing::Pending),
+        protected,
+        kept: named(kept.iter(), |it| it.protected.then(|| state(Some(it)))),
+        overdue: names(|it| it.overdue),
+        troubled: named(all(), |it| it.trouble.map(str::to_owned)),
+        doubtful,
+        awaited,
+    }
+}
+
+/// The clusters for which there is a reason, each with that.
+fn named<'a>(
+    clusters: impl Iterator<Item = &'a (&'a str, Summary<'a>)>,
+    why: impl Fn(&Summary<'a>) -> Option<String>,
+) -> Vec<String> {
+    let named = clusters.filter_map(|(name, it)| Some(format!("{name} ({})", why(it)?)));
+    named.collect()
+}
+
+fn size(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The state of a cluster that is not let go yet.
+fn state(seen: Option<&Summary<'_>>) -> String {
+    match seen {
+        Some(seen) if seen.protected && seen.protection == Protection::None => {
+            format!("owed, {}", seen.reason)
+        }
+        Some(seen) if seen.protected => format!("{:?}, {}", seen.protection, seen.reason),
+        Some(_) | None => "not looked at yet".to_owned(),
+    }
+}
