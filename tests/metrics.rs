@@ -581,7 +581,8 @@ async fn a_run_of_the_weeder_is_counted_as_it_was() {
     let shown = || Exposition::parse(&registry.render().unwrap());
     let now = shown();
     for (name, labels, expected) in [
-        ("weed_policies", [("state", "watching")].as_slice(), 2.0),
+        ("weed_policies", [("state", "watching")].as_slice(), 1.0),
+        ("weed_policies", &[("state", "dry_run")], 1.0),
         ("weed_policies", &[("state", "suspended")], 1.0),
         ("weed_policies", &[("state", "invalid")], 0.0),
         ("services", &[("state", "ready")], 2.0),

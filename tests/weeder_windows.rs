@@ -298,6 +298,7 @@ async fn with_the_flag_dry_run_every_policy_is_only_told() {
         })
         .await;
     assert_eq!(status["lastWeeds"][0]["dryRun"], true);
+    assert_eq!(condition(&status, "Ready")["reason"], "DryRun");
     garden.pass(30).await;
     assert_eq!(garden.deletions().len(), 0);
     garden.stop().await;

@@ -15,7 +15,7 @@ use super::{
     scopes::PodWatch,
     state::Sizes,
 };
-use crate::runtime::metrics::Registry;
+use crate::{api::Mode, runtime::metrics::Registry};
 
 /// The target is a second, a budget of a few requests per second makes it minutes in a large
 /// recovery, and a back-off of five minutes is what it competes with.
@@ -109,7 +109,7 @@ impl WeederMetrics {
         registry.register(
             "weed_policies",
             &["state"],
-            "WeedPolicies: watching, suspended, invalid, deleting",
+            "WeedPolicies: watching, dry_run, suspended, invalid, deleting",
             self.policies.clone(),
         );
         registry.register(
@@ -203,7 +203,7 @@ impl WeederMetrics {
         ] {
             set(&self.services.get_or_create(&StateLabel { state }), count);
         }
-        for state in ["watching", "suspended", "invalid", "deleting"] {
+        for state in ["watching", "dry_run", "suspended", "invalid", "deleting"] {
             let policies = reports.iter().filter(|report| state_of(report) == state);
             set(
                 &self.policies.get_or_create(&StateLabel { state }),
@@ -300,6 +300,7 @@ fn state_of(report: &WeedReport) -> &'static str {
         it if it.deleting => "deleting",
         it if !it.problems.is_empty() => "invalid",
         it if it.suspend => "suspended",
+        it if it.mode == Mode::DryRun => "dry_run",
         _ => "watching",
     }
 }

@@ -319,7 +319,7 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
     }]);
     stack.run_alone(&alone, "workflow", &workflow).await?;
     stack.is_ready(&alone).await?;
-    dry.says("Ready", "Watching").await?;
+    dry.says("Ready", "DryRun").await?;
 
     stack.crash(&API_SERVER);
     stack.crash(&alone);

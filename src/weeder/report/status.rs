@@ -117,7 +117,14 @@ fn ready(report: &WeedReport) -> Vec<Condition> {
             named(&report.not_ready, services - ready)
         )
     };
-    vec![condition(READY, true, "Watching", message)]
+    match report.mode {
+        Mode::Enforce => vec![condition(READY, true, "Watching", message)],
+        Mode::DryRun => {
+            let message =
+                format!("dry run, by spec.mode or by --dry-run: no pod is deleted; {message}");
+            vec![condition(READY, true, "DryRun", message)]
+        }
+    }
 }
 
 fn weeding(report: &WeedReport) -> Condition {

@@ -75,7 +75,11 @@ fn troubled(reasons: &[&'static str]) -> WeedReport {
 #[case::recovering(recovering(), ["True Watching", "True Recovery", "False AsExpected"])]
 #[case::dry_run(
     WeedReport { mode: Mode::DryRun, ..recovering() },
-    ["True Watching", "True Recovery", "False AsExpected"]
+    ["True DryRun", "True Recovery", "False AsExpected"]
+)]
+#[case::dry_run_and_suspended(
+    WeedReport { mode: Mode::DryRun, ..suspended() },
+    ["True Suspended", "False Suspended", "False AsExpected"]
 )]
 #[case::suspended(suspended(), ["True Suspended", "False Suspended", "False AsExpected"])]
 #[case::not_listed(
