@@ -53,6 +53,9 @@ pub enum Fault {
     SeedAway,
     /// From the write on, the seed answers nothing, for 4 s
     SeedSilent,
+    /// The write is not sent, and nothing comes over any connection to the seed that is open then any
+    /// more, which nobody says; new ones are served
+    SeedConnectionsDead,
     /// From the write on, every connection to the shoot is cut, for 4 s
     ShootAway,
     /// From the write on, the shoot answers nothing, for 4 s
@@ -99,7 +102,8 @@ impl Fault {
             | Self::TooMany
             | Self::Reset
             | Self::Lost
-            | Self::Hang => Course::Answer,
+            | Self::Hang
+            | Self::SeedConnectionsDead => Course::Answer,
             Self::StaleReads
             | Self::StaleStart
             | Self::WatchesLate
@@ -127,7 +131,8 @@ impl Fault {
             | Self::StaleStart
             | Self::Reset
             | Self::Lost
-            | Self::Hang => false,
+            | Self::Hang
+            | Self::SeedConnectionsDead => false,
             Self::Conflict => code == 409,
             Self::ServerError => code == 500,
             Self::Unavailable => code == 503,
@@ -147,7 +152,11 @@ impl Fault {
     /// Whether all that it does is to answer the write badly, so that others can happen in the same
     /// run without changing what it is like.
     pub(crate) fn is_mere_answer(self) -> bool {
-        self.course() == Course::Answer && !matches!(self, Self::CrashBefore | Self::CrashAfter)
+        self.course() == Course::Answer
+            && !matches!(
+                self,
+                Self::CrashBefore | Self::CrashAfter | Self::SeedConnectionsDead
+            )
     }
 
     /// Whether it hits everybody on the seed, so that the run needs one of its own.

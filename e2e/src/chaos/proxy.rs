@@ -24,8 +24,10 @@ use serde_json::json;
 use std::{
     collections::HashMap,
     convert::Infallible,
+    future::pending,
     io,
     net::SocketAddr,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -152,12 +154,26 @@ async fn serve(stream: TcpStream, identity: Identity, server: Arc<Server>) {
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answers);
         connection.await.map_err(anyhow::Error::from)
     };
-    let mut modes = server.script.modes();
+    let (mut modes, mut deaths) = (server.script.modes(), server.script.deaths());
     let fault = server.away();
+    let mut cut = pin!(async {
+        // The script outlives this.
+        let _ = modes.wait_for(|modes| modes.contains(&fault)).await;
+    });
+    let dies = async {
+        match server.side {
+            Side::Seed(_) => drop(deaths.changed().await),
+            Side::Shoot => pending().await,
+        }
+    };
+    let mut served = pin!(served);
     tokio::select! {
+        biased;
         // It is dropped with all that is under way on it.
-        _ = modes.wait_for(|modes| modes.contains(&fault)) => {}
-        ended = served => if let Err(error) = ended {
+        () = &mut cut => {}
+        // It stays open, and nobody says a word.
+        () = dies => cut.await,
+        ended = &mut served => if let Err(error) = ended {
             tracing::debug!("a connection ended: {error:#}");
         },
     }
@@ -224,6 +240,7 @@ impl Server {
                 Err(cut())
             }
             Some(Fault::Reset) => Err(cut()),
+            Some(Fault::SeedConnectionsDead) => pending().await,
             Some(Fault::Conflict) => Ok(refusal(StatusCode::CONFLICT, "Conflict")),
             Some(Fault::ServerError) => {
                 Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"))
@@ -254,7 +271,7 @@ impl Server {
                         Err(cut())
                     }
                     Some(Fault::Lost) => Err(cut()),
-                    Some(Fault::Hang) => std::future::pending().await,
+                    Some(Fault::Hang) => pending().await,
                     _ => forwarded,
                 }
             }

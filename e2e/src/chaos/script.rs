@@ -39,6 +39,8 @@ pub(super) struct Entry {
 pub(super) struct Script {
     state: Mutex<State>,
     modes: watch::Sender<Modes>,
+    /// How often all connections to the seed have died.
+    deaths: watch::Sender<usize>,
     beside: mpsc::UnboundedSender<Fault>,
 }
 
@@ -62,6 +64,7 @@ impl Script {
         let script = Self {
             state: Mutex::new(state),
             modes: watch::Sender::default(),
+            deaths: watch::Sender::default(),
             beside,
         };
         (Arc::new(script), demands)
@@ -75,6 +78,9 @@ impl Script {
     /// The operator writes; this is what goes wrong at it, with its place in the journal.
     pub(super) fn writes(self: &Arc<Self>, says: &str) -> (usize, Option<Fault>) {
         let (place, fault) = self.lock().writes(says);
+        if fault == Some(Fault::SeedConnectionsDead) {
+            self.deaths.send_modify(|deaths| *deaths += 1);
+        }
         if let Some(fault) = fault {
             match fault.course() {
                 Answer => {}
@@ -142,6 +148,11 @@ impl Script {
     /// What lasts, now and from now on.
     pub(super) fn modes(&self) -> watch::Receiver<Modes> {
         self.modes.subscribe()
+    }
+
+    /// How often all connections to the seed have died, of which those that are made later know nothing.
+    pub(super) fn deaths(&self) -> watch::Receiver<usize> {
+        self.deaths.subscribe()
     }
 
     /// Whether this is at work now.
