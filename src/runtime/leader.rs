@@ -6,6 +6,7 @@
 //! not renew for the renew deadline, which is shorter than the Lease: by the time somebody else can
 //! lead it has stopped.
 
+mod term;
 mod times;
 mod view;
 
@@ -23,7 +24,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::times::{Times, TimesError};
+use self::term::WORK_ENDS;
+pub use self::{
+    term::{Ended, Leadership, Lost, Stuck, Term},
+    times::{Times, TimesError},
+};
 use self::{
     times::JITTER,
     view::{Claim, Record, View},
@@ -39,68 +44,6 @@ const MAX_HOST: usize = 253;
 
 /// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
-
-/// When a term is over, its work has to end within this: it has nothing left to do but to stop.
-const WORK_ENDS: Duration = Duration::from_secs(10);
-
-/// Tells whether this process leads, in one term: what is lost does not come back. Clones are the same.
-#[derive(Clone, Debug)]
-pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
-
-impl Leadership {
-    /// Of a process that has no rivals.
-    pub fn unopposed() -> Self {
-        Self(None)
-    }
-
-    /// Whether it leads at this moment. A process that was frozen finds out here that it does not
-    /// any more.
-    pub fn is_held(&self) -> bool {
-        match &self.0 {
-            Some(until) => until.borrow().is_some_and(|until| Instant::now() < until),
-            None => true,
-        }
-    }
-
-    /// Waits until the term is known to be over.
-    pub(super) async fn over(&self) {
-        match &self.0 {
-            // The elector may be gone.
-            Some(until) => drop(until.clone().wait_for(Option::is_none).await),
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// The time from the moment at which a process leads to that at which it does not any more.
-#[derive(Clone, Debug)]
-pub struct Term {
-    /// As long as it is held, the process acts.
-    pub leadership: Leadership,
-    /// Ends the work: the term is over, or the process is to end.
-    pub stop: CancellationToken,
-}
-
-/// How it came that a process does not lead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended<T> {
-    /// It was stopped before it led.
-    Stopped,
-    /// The work is done.
-    Done(T),
-    /// The Lease is lost, and the work of the term has ended.
-    Lost(Lost),
-}
-
-/// The Lease could not be renewed in time, or another replica has taken it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("leadership was lost: {0}")]
-pub struct Lost(String);
-
-/// The Lease is lost, and the work does not end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; what this replica did as the leader has not ended within {WORK_ENDS:?}")]
-pub struct Stuck(Lost);
 
 /// Why a try to get or renew the Lease came to nothing.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! The seed: how it is found, and a budget of requests to it.
 
 mod connections;
+mod error;
 mod kubeconfig;
 mod turns;
 
@@ -9,12 +10,13 @@ use std::{
     task::Poll, time::Duration,
 };
 
-pub use self::connections::Connections;
+pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
 use self::turns::Turns;
+pub use self::{connections::Connections, error::CallError};
 use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Client, Config,
-    client::{AuthError, ClientBuilder, ConfigExt as _},
+    client::{ClientBuilder, ConfigExt as _},
     config::{InferConfigError, KubeConfigOptions, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
@@ -237,100 +239,6 @@ pub struct Seed {
     urgent: bool,
     leadership: Leadership,
     waits: BudgetMetrics,
-}
-
-/// A request that came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The seed refused it.
-    #[error("{}", refusal(.0))]
-    Refused(Box<kube::core::Status>),
-    /// The seed could not be reached, or its answer cannot be read.
-    #[error("{}", with_causes(.0))]
-    Failed(kube::Error),
-    /// It was the request's turn, but no answer came in time.
-    #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
-    Late,
-    /// Another replica may act by now.
-    #[error("this replica does not lead any more")]
-    NotLeading,
-}
-
-/// What the client says of a request that failed, and what it leaves to the causes: why there was no
-/// connection.
-pub(crate) fn with_causes(error: &kube::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(failed) = error.downcast_ref().and_then(plugin) {
-            return failed;
-        }
-        let words = error.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        cause = error.source();
-    }
-    // What cannot be read is quoted, however long it is.
-    clean(&text, MAX_REFUSAL)
-}
-
-/// How the command failed by which a kubeconfig logs in. Neither its environment nor what it printed is
-/// quoted: each may hold a token.
-fn plugin(error: &AuthError) -> Option<String> {
-    let failed = match error {
-        AuthError::AuthExecRun { out, .. } => format!("ended with {}", out.status),
-        AuthError::AuthExecParse(_) => "printed something else than an ExecCredential".to_owned(),
-        _ => return None,
-    };
-    Some(format!(
-        "the command by which the kubeconfig logs in {failed}; run it by hand to see why"
-    ))
-}
-
-/// What the seed says of what it refuses, and what to do. It names the user, who is the prober or the
-/// weeder.
-pub(crate) fn refusal(status: &kube::core::Status) -> String {
-    let remedy = match is_for_lack_of_rights(status) {
-        true => {
-            "; grant it to the operator's ServiceAccount, as manifests/prober/rbac.yaml or \
-             manifests/weeder/rbac.yaml does"
-        }
-        false => "",
-    };
-    format!("{} ({}){remedy}", told(status), status.code)
-}
-
-/// Whether more rights would help: not if a webhook denied it, nor if something before the API server did.
-pub(crate) fn is_for_lack_of_rights(status: &kube::core::Status) -> bool {
-    status.code == 403
-        && status.reason == "Forbidden"
-        && !status.message.starts_with("admission webhook ")
-}
-
-/// What a refusal says, in one line. Where a proxy refuses, it is a page of any length.
-pub(crate) fn told(status: &kube::core::Status) -> String {
-    clean(&status.message, MAX_REFUSAL)
-}
-
-impl From<kube::Error> for CallError {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::Refused(status),
-            error => Self::Failed(error),
-        }
-    }
-}
-
-impl CallError {
-    /// The HTTP status, if the seed gave one.
-    pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Refused(status) => Some(status.code),
-            Self::Failed(_) | Self::Late | Self::NotLeading => None,
-        }
-    }
 }
 
 impl Seed {

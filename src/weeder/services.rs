@@ -3,6 +3,8 @@
 //! A service is ready if an endpoint of any of its slices is. A list takes effect as a whole, so
 //! that a service whose slices come one after the other in it is not taken for one that was away.
 
+mod names;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -13,24 +15,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher::Event;
 use tokio::time::Instant;
 
+pub use self::names::ServiceNames;
 use super::{
     news::{Opening, Pair},
-    slice::{EndpointSlice, SERVICE_LABEL},
+    slice::EndpointSlice,
 };
-
-/// The longest label selector that is sent, in bytes: on its way a longer request line may be
-/// refused.
-const MAX_SELECTOR: usize = 8 * 1024;
-
-/// The services whose slices are watched.
-///
-/// Two are equal only if the watch need not be started anew: names that were dropped and taken up
-/// again have been forgotten meanwhile.
-#[derive(Clone, Debug, Default)]
-pub struct ServiceNames {
-    names: Arc<BTreeSet<Arc<str>>>,
-    revision: u64,
-}
 
 /// The services that are known, by namespace and name.
 #[derive(Debug, Default)]
@@ -77,37 +66,6 @@ struct Slice {
     ready: bool,
     unchanged_since: Option<Timestamp>,
 }
-
-impl ServiceNames {
-    /// Whether there are none, so that nothing is to be watched.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// The names.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.names.iter()
-    }
-
-    /// The label selector to watch their slices by. Where it would be too long it selects the slices
-    /// of all services; those of others are passed over.
-    pub fn label_selector(&self) -> String {
-        let names: Vec<&str> = self.names.iter().map(|name| &**name).collect();
-        let selector = format!("{SERVICE_LABEL} in ({})", names.join(","));
-        if selector.len() > MAX_SELECTOR {
-            return SERVICE_LABEL.to_owned();
-        }
-        selector
-    }
-}
-
-impl PartialEq for ServiceNames {
-    fn eq(&self, other: &Self) -> bool {
-        self.revision == other.revision
-    }
-}
-
-impl Eq for ServiceNames {}
 
 impl Services {
     /// The services that are watched.

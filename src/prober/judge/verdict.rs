@@ -1,22 +1,23 @@
 //! The verdict on the leases: outage, healthy, or undetermined.
 
 mod onset;
+mod seen;
+mod thresholds;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::onset::Renewal;
+pub use self::thresholds::Thresholds;
+use self::{
+    seen::{Pulse, Seen, cut},
+    thresholds::is_share,
+};
 use crate::prober::{
-    candidates::{Exclusion, Place, Roster, Standing},
-    heartbeat::{Heartbeat, Heartbeats},
+    candidates::{Exclusion, Roster, Standing},
+    heartbeat::Heartbeats,
     mono_time::MonoTime,
     proof::{self, Proof},
 };
 
-/// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
-/// down before kube-controller-manager reacts.
-const EXPIRY_FRACTION: f64 = 0.75;
-/// However short the grace, a kubelet that misses fewer renewals than this is not silent.
-const RENEWALS_MISSED: u32 = 3;
 /// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
 /// is rounded, ...
 const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
@@ -25,70 +26,6 @@ const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
 const SIGN_OF_WRITES: Duration = Duration::from_secs(2);
 /// Judgement: a kubelet that renews within this many periods is merely late, not suspect.
 const SUSPICION_PERIODS: f64 = 1.3;
-
-/// The policy's thresholds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Thresholds {
-    /// kube-controller-manager's node-monitor-grace-period.
-    pub grace: Duration,
-    /// The share of expired leases that is an outage, in (0, 1].
-    pub fraction: f64,
-    /// The share below which the expired leases of a protected cluster must fall to be no outage any more,
-    /// in (0, fraction].
-    pub recovery: f64,
-    /// How many expired leases are the least with which an outage begins.
-    pub minimum: u32,
-}
-
-impl Thresholds {
-    /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
-    /// not before the grace, so that the lease is renewed too slowly to be judged.
-    pub fn expiry(&self, period: Duration) -> Option<Duration> {
-        let expiry = self
-            .grace
-            .mul_f64(EXPIRY_FRACTION)
-            .max(period * RENEWALS_MISSED);
-        (expiry < self.grace).then_some(expiry)
-    }
-
-    /// Whether so many expired leases of `all` are an outage.
-    pub fn reached(&self, some: usize, all: usize) -> bool {
-        some >= self.minimum as usize && self.fraction_reached(some, all)
-    }
-
-    fn fraction_reached(&self, some: usize, all: usize) -> bool {
-        is_share(some, all, self.fraction)
-    }
-
-    /// How many expired leases of `all` are the least that keep a protected cluster from being restored.
-    pub fn unrecovered(&self, all: usize) -> usize {
-        least_share(all, self.recovery)
-    }
-
-    /// The smallest number of `all` that is an outage; it may be more than there are.
-    fn needed(&self, all: usize) -> usize {
-        least_share(all, self.fraction).max(self.minimum as usize)
-    }
-
-    /// An outage that has begun lasts while the fraction is silent, however few these are.
-    fn of(&self, protected: bool) -> Self {
-        let minimum = if protected { 0 } else { self.minimum };
-        Self { minimum, ..*self }
-    }
-}
-
-fn is_share(some: usize, all: usize, share: f64) -> bool {
-    all > 0 && some as f64 / all as f64 >= share
-}
-
-/// The smallest number of `all` that is this share.
-fn least_share(all: usize, share: f64) -> usize {
-    let estimate = (share * all as f64).ceil() as usize;
-    // The product is rounded, the quotient decides.
-    (estimate.saturating_sub(1)..=all)
-        .find(|some| is_share(*some, all, share))
-        .unwrap_or(all)
-}
 
 /// What one read of the leases shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -190,15 +127,6 @@ pub enum Doubt {
     /// No lease counts, which does not end an outage; or none counts although there are nodes, so
     /// that the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
     NoCandidates,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pulse {
-    Fresh,
-    Expired,
-    /// Within its bounds, it may be either.
-    Expiring,
-    Unknown,
 }
 
 impl Assessment {
@@ -387,107 +315,6 @@ impl Silence {
             median: at.since(*renewed.get(renewed.len() / 2)?),
             longest: at.since(*renewed.first()?),
         })
-    }
-}
-
-/// One lease at the time of an assessment.
-struct Seen<'a> {
-    beat: &'a Heartbeat,
-    expiry: Option<Duration>,
-    pulse: Pulse,
-    standing: Standing,
-    zone: Option<u16>,
-}
-
-impl<'a> Seen<'a> {
-    fn new(
-        beat: &'a Heartbeat,
-        place: Place,
-        thresholds: &Thresholds,
-        protected: bool,
-        at: MonoTime,
-    ) -> Self {
-        let expiry = thresholds.expiry(beat.period());
-        let pulse = pulse(beat, expiry, at);
-        let standing = if protected && pulse == Pulse::Fresh {
-            place.standing.when_fresh_and_protected()
-        } else {
-            place.standing
-        };
-        Self {
-            beat,
-            expiry,
-            pulse,
-            standing,
-            zone: place.zone,
-        }
-    }
-
-    /// Whether it does not count, and is fresh, which is evidence against an outage that begins.
-    fn is_evidence(&self, protected: bool) -> bool {
-        let Standing::Excluded(why) = self.standing else {
-            return false;
-        };
-        let fresh = match why {
-            // A new lease was fresh a short time ago, when it came.
-            Exclusion::NotReadYet => self.pulse != Pulse::Expired,
-            _ => self.pulse == Pulse::Fresh,
-        };
-        fresh && why.is_evidence_if_fresh() && !protected
-    }
-
-    /// Whether it has been silent since before that moment.
-    fn silent_before(&self, moment: Option<MonoTime>) -> bool {
-        self.pulse == Pulse::Expired
-            && self
-                .beat
-                .renewed()
-                .zip(moment)
-                .is_some_and(|(window, moment)| window.latest < moment)
-    }
-}
-
-/// Before which moment the leases must have fallen silent that are no part of an outage.
-fn cut<'a, I: Iterator<Item = Seen<'a>>>(
-    seen: impl Fn() -> I,
-    thresholds: &Thresholds,
-    protected: bool,
-    at: MonoTime,
-) -> Option<MonoTime> {
-    let long_ago = at - onset::spread(thresholds);
-    // Mostly nothing is: then all fell silent together that did.
-    if !seen().any(|it| it.standing == Standing::Counts && it.silent_before(Some(long_ago))) {
-        return None;
-    }
-    let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
-    for seen in seen() {
-        if let Standing::Excluded(_) = seen.standing {
-            evidence += usize::from(seen.is_evidence(protected));
-        } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
-            renewals.push(Renewal {
-                at: window.latest,
-                expired: seen.pulse == Pulse::Expired,
-            });
-        } else {
-            unknown += 1;
-        }
-    }
-    let begun = onset::earliest(&mut renewals, unknown, evidence, thresholds);
-    // Whatever falls silent next does not do so together with what has been silent for longer.
-    Some(begun.unwrap_or(long_ago))
-}
-
-fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {
-    let (Some(window), Some(expiry)) = (beat.renewed(), expiry) else {
-        return Pulse::Unknown;
-    };
-    if window.latest + expiry <= at {
-        return Pulse::Expired;
-    }
-    match window.earliest {
-        Some(earliest) if earliest + expiry > at => Pulse::Fresh,
-        Some(_) => Pulse::Expiring,
-        None => Pulse::Unknown,
     }
 }
 

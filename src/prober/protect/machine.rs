@@ -6,6 +6,7 @@
 mod evidence;
 mod flows;
 mod objects;
+mod told;
 
 use std::{
     hash::{Hash, Hasher},
@@ -17,7 +18,10 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use self::flows::{Flows, SELDOM, Wanted};
+use self::{
+    flows::{Flows, SELDOM, Wanted},
+    told::Told,
+};
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
     checks::Trigger,
@@ -155,18 +159,6 @@ struct Start {
     act_from: Instant,
     /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
     at_once: bool,
-}
-
-/// What people are told, which decides nothing but whether a Trigger was acted on.
-#[derive(Clone, Debug)]
-struct Told {
-    finding: Finding,
-    held_back: Option<HeldBack>,
-    probed: Option<Timestamp>,
-    /// Since when the dependents are scaled down, or not all back.
-    protected_since: Option<Since>,
-    /// When the outage began that the leases show, or have shown.
-    silent_since: Option<Timestamp>,
 }
 
 impl ClusterMachine {

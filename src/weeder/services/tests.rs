@@ -3,6 +3,7 @@ use serde_json::json;
 use std::time::Duration;
 
 use super::*;
+use crate::weeder::slice::SERVICE_LABEL;
 
 fn slice(name: &str, service: &str, version: u32, ready: bool) -> EndpointSlice {
     serde_json::from_value(json!({

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::*;
+use super::{onset::Renewal, *};
 use crate::{
     gardener::Machine,
     prober::{

@@ -24,7 +24,7 @@ use crate::{
         proof::Proof,
         treatment::Treatment,
         verdict::Verdict,
-        watch::{Ask, Conclusion},
+        watch::Ask,
     },
     util::now::Now,
 };
@@ -94,15 +94,10 @@ impl ClusterMachine {
             return;
         };
         self.told.probed = Some(now.wall);
-        if let Leases::Judged(Conclusion { assessment, .. }) = leases {
-            let protected = self.flows.protection() != Protection::None;
-            let known = self.told.silent_since;
-            let age = assessment.onset.map(|onset| assessment.at.since(onset));
-            self.told.silent_since = match age {
-                Some(age) => known.or_else(|| now.wall.checked_sub(age).ok()),
-                // Another leader may have seen it begin.
-                None => known.filter(|_| protected),
-            };
+        if let Leases::Judged(conclusion) = leases {
+            let is_protected = self.flows.protection() != Protection::None;
+            self.told
+                .note_onset(&conclusion.assessment, is_protected, now);
         }
         let now = now.mono;
         if let Treatment::Hibernate(..) = self.treatment {
@@ -161,9 +156,7 @@ impl ClusterMachine {
                 let next = self.flows.extend(Aim::Protect, until);
                 self.follow(next);
             }
-            Course::Triggered(why, until) => {
-                self.triggered(why, until, leases, &settings, now);
-            }
+            Course::Triggered(why, until) => self.triggered(why, until, leases, &settings, now),
             course => {
                 if was_triggered {
                     self.told.finding = leases;

@@ -1,0 +1,124 @@
+//! One lease at the time of an assessment.
+
+use std::time::Duration;
+
+use super::{
+    Thresholds,
+    onset::{self, Renewal},
+};
+use crate::prober::{
+    candidates::{Exclusion, Place, Standing},
+    heartbeat::Heartbeat,
+    mono_time::MonoTime,
+};
+
+/// What is known of its age.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pulse {
+    Fresh,
+    Expired,
+    /// Within its bounds, it may be either.
+    Expiring,
+    Unknown,
+}
+
+/// One lease at the time of an assessment.
+pub(super) struct Seen<'a> {
+    pub(super) beat: &'a Heartbeat,
+    pub(super) expiry: Option<Duration>,
+    pub(super) pulse: Pulse,
+    pub(super) standing: Standing,
+    pub(super) zone: Option<u16>,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn new(
+        beat: &'a Heartbeat,
+        place: Place,
+        thresholds: &Thresholds,
+        protected: bool,
+        at: MonoTime,
+    ) -> Self {
+        let expiry = thresholds.expiry(beat.period());
+        let pulse = pulse(beat, expiry, at);
+        let standing = if protected && pulse == Pulse::Fresh {
+            place.standing.when_fresh_and_protected()
+        } else {
+            place.standing
+        };
+        Self {
+            beat,
+            expiry,
+            pulse,
+            standing,
+            zone: place.zone,
+        }
+    }
+
+    /// Whether it does not count, and is fresh, which is evidence against an outage that begins.
+    pub(super) fn is_evidence(&self, protected: bool) -> bool {
+        let Standing::Excluded(why) = self.standing else {
+            return false;
+        };
+        let fresh = match why {
+            // A new lease was fresh a short time ago, when it came.
+            Exclusion::NotReadYet => self.pulse != Pulse::Expired,
+            _ => self.pulse == Pulse::Fresh,
+        };
+        fresh && why.is_evidence_if_fresh() && !protected
+    }
+
+    /// Whether it has been silent since before that moment.
+    pub(super) fn silent_before(&self, moment: Option<MonoTime>) -> bool {
+        self.pulse == Pulse::Expired
+            && self
+                .beat
+                .renewed()
+                .zip(moment)
+                .is_some_and(|(window, moment)| window.latest < moment)
+    }
+}
+
+/// Before which moment the leases must have fallen silent that are no part of an outage.
+pub(super) fn cut<'a, I: Iterator<Item = Seen<'a>>>(
+    seen: impl Fn() -> I,
+    thresholds: &Thresholds,
+    protected: bool,
+    at: MonoTime,
+) -> Option<MonoTime> {
+    let long_ago = at - onset::spread(thresholds);
+    // Mostly nothing is: then all fell silent together that did.
+    if !seen().any(|it| it.standing == Standing::Counts && it.silent_before(Some(long_ago))) {
+        return None;
+    }
+    let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
+    for seen in seen() {
+        if let Standing::Excluded(_) = seen.standing {
+            evidence += usize::from(seen.is_evidence(protected));
+        } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
+            renewals.push(Renewal {
+                at: window.latest,
+                expired: seen.pulse == Pulse::Expired,
+            });
+        } else {
+            unknown += 1;
+        }
+    }
+    let begun = onset::earliest(&mut renewals, unknown, evidence, thresholds);
+    // Whatever falls silent next does not do so together with what has been silent for longer.
+    Some(begun.unwrap_or(long_ago))
+}
+
+fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {
+    let (Some(window), Some(expiry)) = (beat.renewed(), expiry) else {
+        return Pulse::Unknown;
+    };
+    if window.latest + expiry <= at {
+        return Pulse::Expired;
+    }
+    match window.earliest {
+        Some(earliest) if earliest + expiry > at => Pulse::Fresh,
+        Some(_) => Pulse::Expiring,
+        None => Pulse::Unknown,
+    }
+}

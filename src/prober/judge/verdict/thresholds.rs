@@ -1,0 +1,72 @@
+//! What makes silent leases an outage, and what ends one.
+
+use std::time::Duration;
+
+/// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
+/// down before kube-controller-manager reacts.
+const EXPIRY_FRACTION: f64 = 0.75;
+/// However short the grace, a kubelet that misses fewer renewals than this is not silent.
+const RENEWALS_MISSED: u32 = 3;
+/// The policy's thresholds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// kube-controller-manager's node-monitor-grace-period.
+    pub grace: Duration,
+    /// The share of expired leases that is an outage, in (0, 1].
+    pub fraction: f64,
+    /// The share below which the expired leases of a protected cluster must fall to be no outage any more,
+    /// in (0, fraction].
+    pub recovery: f64,
+    /// How many expired leases are the least with which an outage begins.
+    pub minimum: u32,
+}
+
+impl Thresholds {
+    /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
+    /// not before the grace, so that the lease is renewed too slowly to be judged.
+    pub fn expiry(&self, period: Duration) -> Option<Duration> {
+        let expiry = self
+            .grace
+            .mul_f64(EXPIRY_FRACTION)
+            .max(period * RENEWALS_MISSED);
+        (expiry < self.grace).then_some(expiry)
+    }
+
+    /// Whether so many expired leases of `all` are an outage.
+    pub fn reached(&self, some: usize, all: usize) -> bool {
+        some >= self.minimum as usize && self.fraction_reached(some, all)
+    }
+
+    pub(super) fn fraction_reached(&self, some: usize, all: usize) -> bool {
+        is_share(some, all, self.fraction)
+    }
+
+    /// How many expired leases of `all` are the least that keep a protected cluster from being restored.
+    pub fn unrecovered(&self, all: usize) -> usize {
+        least_share(all, self.recovery)
+    }
+
+    /// The smallest number of `all` that is an outage; it may be more than there are.
+    pub(super) fn needed(&self, all: usize) -> usize {
+        least_share(all, self.fraction).max(self.minimum as usize)
+    }
+
+    /// An outage that has begun lasts while the fraction is silent, however few these are.
+    pub(super) fn of(&self, protected: bool) -> Self {
+        let minimum = if protected { 0 } else { self.minimum };
+        Self { minimum, ..*self }
+    }
+}
+
+pub(super) fn is_share(some: usize, all: usize, share: f64) -> bool {
+    all > 0 && some as f64 / all as f64 >= share
+}
+
+/// The smallest number of `all` that is this share.
+pub(super) fn least_share(all: usize, share: f64) -> usize {
+    let estimate = (share * all as f64).ceil() as usize;
+    // The product is rounded, the quotient decides.
+    (estimate.saturating_sub(1)..=all)
+        .find(|some| is_share(*some, all, share))
+        .unwrap_or(all)
+}
