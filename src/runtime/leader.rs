@@ -240,7 +240,7 @@ impl Elector {
     }
 
     async fn claim(&mut self) -> Result<(), TryError> {
-        let found = self.answered(self.leases.get_opt(&self.name)).await?;
+        let found = self.answered(4, self.leases.get_opt(&self.name)).await?;
         let record = found
             .as_ref()
             .map(|lease| Record::of(lease, self.times.lease));
@@ -283,7 +283,7 @@ impl Elector {
             let mut lease = Lease::default();
             lease.metadata.name = Some(self.name.to_string());
             lease.spec = Some(spec);
-            return self.answered(self.leases.create(&params, &lease)).await;
+            return self.answered(2, self.leases.create(&params, &lease)).await;
         };
         // Without it the write would not be refused.
         if lease.metadata.resource_version.is_none() {
@@ -291,16 +291,18 @@ impl Elector {
         }
         lease.spec = Some(spec);
         let replaced = self.leases.replace(&self.name, &params, &lease);
-        self.answered(replaced).await
+        self.answered(2, replaced).await
     }
 
-    /// One that is not answered may have been sent over a dead connection, which ends with it. Three
-    /// such tries have room before the deadline.
+    /// A read that is not answered may have been sent over a dead connection, which ends with it: two such
+    /// reads leave time for a third. A write goes over the connection that has just answered, and may wait
+    /// for a slow etcd.
     async fn answered<T>(
         &self,
+        share: u32,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, TryError> {
-        let limit = self.times.renew_deadline / 4;
+        let limit = self.times.renew_deadline / share;
         match timeout(limit, request).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(TryError::Late(limit)),
@@ -310,7 +312,7 @@ impl Elector {
     /// Gives the Lease back, so that nobody has to wait for its end.
     async fn release(&mut self) {
         let released = async {
-            let found = self.answered(self.leases.get_opt(&self.name)).await?;
+            let found = self.answered(4, self.leases.get_opt(&self.name)).await?;
             let Some(lease) = found else { return Ok(()) };
             if Record::of(&lease, self.times.lease).holder != self.identity {
                 return Ok(());

@@ -124,8 +124,10 @@ impl Weeding {
     }
 
     async fn run(mut self, policies: WatchState, stop: CancellationToken) {
-        let mut policies = watch_policies(&self.seed, self.dry_run, policies);
-        let mut namespaces = watch_namespaces(&self.seed, self.namespaces.clone());
+        // A list is large, and not to be asked for twice.
+        let lists = self.seed.clone().leisurely();
+        let mut policies = watch_policies(&lists, self.dry_run, policies);
+        let mut namespaces = watch_namespaces(&lists, self.namespaces.clone());
         loop {
             self.liveness.beat();
             self.follow_up();
@@ -183,7 +185,8 @@ impl Weeding {
         self.tell_news();
         let names = self.state.service_names();
         if *names != self.slices.names {
-            self.slices.restart(&self.seed, names.clone());
+            self.slices
+                .restart(&self.seed.clone().leisurely(), names.clone());
         }
         let wanted = self.state.pod_watches();
         if self.pods.want(wanted) {

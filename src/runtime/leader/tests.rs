@@ -32,6 +32,8 @@ enum Fate {
     Served,
     /// It takes so many seconds there, and as many back.
     Slow(u64),
+    /// It takes so many seconds there alone.
+    Late(u64),
     Failed,
     /// It is carried out, but the answer is lost.
     AnswerLost,
@@ -78,7 +80,7 @@ impl Server {
         let method = request.method().clone();
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let pause = match fate {
-            Fate::Slow(seconds) => Duration::from_secs(seconds),
+            Fate::Slow(seconds) | Fate::Late(seconds) => Duration::from_secs(seconds),
             _ => Duration::from_millis(5),
         };
         sleep(pause).await;
@@ -89,7 +91,9 @@ impl Server {
             return Ok(answer(200, &json!({})));
         }
         let (code, answered) = self.carry_out(&method, &body);
-        sleep(pause).await;
+        if !matches!(fate, Fate::Late(_)) {
+            sleep(pause).await;
+        }
         if matches!(fate, Fate::AnswerLost) {
             std::future::pending::<()>().await;
         }
@@ -405,6 +409,23 @@ async fn two_requests_that_are_never_answered_cost_no_leadership() {
     // The second does not ask meanwhile.
     second.freeze(true);
     for _ in 0..200 {
+        sleep(Duration::from_millis(100)).await;
+        assert!(first.leads());
+    }
+    assert!(server.0.lock().unwrap().fates.is_empty());
+}
+
+/// Each write takes 3 s of the 10 s, as where etcd is slow to write.
+#[tokio::test(start_paused = true)]
+async fn slow_writes_cost_no_leadership() {
+    let server = Server::default();
+    let (first, second) = two(&server).await;
+    second.freeze(true);
+    // Whatever it has just sent is over.
+    sleep(Duration::from_millis(100)).await;
+    let slow = [Fate::Served, Fate::Late(3)].repeat(10);
+    server.0.lock().unwrap().fates.extend(slow);
+    for _ in 0..600 {
         sleep(Duration::from_millis(100)).await;
         assert!(first.leads());
     }
