@@ -175,6 +175,7 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         zones: vec![],
         silence: None,
         onset: None,
+        scattered: false,
         needed: 3,
         unrecovered: 3,
         period: Duration::from_secs(10),

@@ -226,6 +226,8 @@ impl ClusterLoop {
             .shared
             .evidence
             .of(self.name.clone(), &settings.secret_name);
+        let is_protected = machine.protection() != Protection::None;
+        let silent_since = machine.silent_since().filter(|_| is_protected);
         let metrics = self.shared.reach.metrics.clone();
         let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
         let recalled = self.reading.recalled.take();
@@ -235,6 +237,7 @@ impl ClusterLoop {
             (sources, looks),
             metrics,
             recalled.as_deref(),
+            silent_since,
         );
         self.next_round(Box::new(observer));
     }

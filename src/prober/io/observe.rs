@@ -5,6 +5,7 @@ mod read;
 
 use std::{mem, pin::pin, sync::Arc, time::Duration};
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::Notify,
     time::{Instant, timeout},
@@ -76,19 +77,26 @@ pub(crate) enum Outcome {
 
 impl Observer {
     /// Starts watching by these settings; `recalled` is what an earlier run has left in the
-    /// ClusterHealth.
+    /// ClusterHealth, and `silent_since` when the outage began of one that is protected.
     pub(crate) fn new(
         origin: Origin,
         settings: Arc<Settings>,
         (sources, looks): (Sources, Looks),
         metrics: Arc<ProberMetrics>,
         recalled: Option<&ClusterHealthStatus>,
+        silent_since: Option<Timestamp>,
     ) -> Self {
         let observer = settings.observer.clone();
         let (now, draw) = (Instant::now(), fastrand::f64());
+        let mut watch = Watch::new(rules(&settings));
+        if let Some(since) = silent_since {
+            let age = Timestamp::now().duration_since(since);
+            let age = Duration::try_from(age).unwrap_or_default();
+            watch.recall_onset(origin.moment(now.into_std()) - age);
+        }
         Self {
             origin,
-            watch: Watch::new(rules(&settings)),
+            watch,
             settings,
             sources,
             metrics,

@@ -55,6 +55,8 @@ pub struct Assessment {
     /// When the first of the expired leases was last renewed, at the latest; of a conclusion, when the
     /// outage began, if it is one or was one.
     pub onset: Option<MonoTime>,
+    /// The expired leases are not certain to have fallen silent together.
+    pub scattered: bool,
     /// How many expired leases are an outage.
     pub needed: usize,
     /// How many of a protected cluster keep it from being restored.
@@ -152,7 +154,11 @@ impl Assessment {
             let places = leases.iter().zip(roster.places(leases.names()));
             places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
         };
-        let onset = onset.or_else(|| cut(seen, thresholds, protected, at));
+        let (onset, together) = match onset {
+            Some(_) => (onset, true),
+            None => cut(seen, thresholds, protected, at),
+        };
+        assessment.scattered = !together;
         // In the order of the roster, and those in no known zone last.
         let names = roster.zones().iter().cloned().map(Some).chain([None]);
         let mut zones: Vec<ZoneCount> = names
@@ -231,18 +237,15 @@ impl Assessment {
     }
 
     /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
-    /// excluded if something is wrong: their Machines were not found, all nodes are to be replaced for a
-    /// condition, or all have been silent for long.
+    /// excluded if something is wrong: their Machines were not found, or all nodes are to be
+    /// replaced for a condition.
     pub fn is_blind(&self) -> bool {
-        let excluded = |why| self.excluded.contains_key(&why);
         self.candidates == 0
-            && [
-                Exclusion::NoMachine,
-                Exclusion::PoolCondition,
-                Exclusion::LongSilent,
-            ]
-            .into_iter()
-            .any(excluded)
+            && (self.excludes(Exclusion::NoMachine) || self.excludes(Exclusion::PoolCondition))
+    }
+
+    fn excludes(&self, why: Exclusion) -> bool {
+        self.excluded.contains_key(&why)
     }
 
     /// Whether it is known that the seed does not serve Machines, so that their phases do not
@@ -268,15 +271,14 @@ impl Assessment {
         let thresholds = &thresholds.of(self.protected);
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
-            let blind = if self.protected {
-                self.machines != Some(0)
-            } else {
-                self.is_blind()
-            };
-            return if blind {
-                Verdict::Undetermined(Doubt::NoCandidates)
-            } else {
-                Verdict::Healthy
+            return match self.protected {
+                true if self.machines == Some(0) => Verdict::Healthy,
+                true => Verdict::Undetermined(Doubt::NoCandidates),
+                false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),
+                false if self.excludes(Exclusion::LongSilent) => {
+                    Verdict::Undetermined(Doubt::TooFewSilent)
+                }
+                false => Verdict::Healthy,
             };
         }
         let silent = expired + self.unknown;
@@ -299,6 +301,9 @@ impl Assessment {
                 }
                 _ => Doubt::UnknownLeases,
             });
+        }
+        if self.scattered {
+            return Verdict::Undetermined(Doubt::UnknownLeases);
         }
         match proof.standing(self.at, self.period) {
             proof::Standing::Proven => Verdict::Outage,

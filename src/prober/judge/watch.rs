@@ -92,6 +92,8 @@ pub struct Watch {
     protected: bool,
     /// When the outage began that has been seen and is not over, by its first lease's last renewal.
     onset: Option<MonoTime>,
+    /// The same, as another process has left it: by the clocks on two walls.
+    recalled: Option<MonoTime>,
     assessment: Option<Assessment>,
     last: Option<LastRead>,
     failures: u32,
@@ -109,6 +111,7 @@ impl Watch {
             proof: Proof::default(),
             protected: false,
             onset: None,
+            recalled: None,
             assessment: None,
             last: None,
             failures: 0,
@@ -182,6 +185,25 @@ impl Watch {
         });
     }
 
+    /// Takes up when the outage began of a cluster that is protected, as another process has left it.
+    pub fn recall_onset(&mut self, onset: MonoTime) {
+        self.recalled = Some(onset);
+    }
+
+    /// Clocks may be wrong, so it counts only if a lease was last renewed at about that time.
+    fn adopt_recalled(&mut self) {
+        let Some(recalled) = self.recalled.take().filter(|_| self.protected) else {
+            return;
+        };
+        let renewed = self.leases.iter().filter_map(|(_, beat)| beat.renewed());
+        let grace = self.rules.thresholds.grace;
+        let onset = renewed
+            .map(|window| window.latest)
+            .filter(|at| at.since(recalled).max(recalled.since(*at)) <= grace)
+            .min();
+        self.onset = self.onset.or(onset);
+    }
+
     /// Takes in a list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
         let Intake::Taken {
@@ -198,6 +220,7 @@ impl Watch {
         if names_changed {
             self.facts.compare(self.leases.names());
         }
+        self.adopt_recalled();
         let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
         let suspect_before = self.suspect();
         self.last = Some(LastRead {

@@ -86,6 +86,9 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
              nodeLeaseRecoveryFraction)",
             seen.unrecovered
         ),
+        Verdict::Undetermined(Doubt::TooFewSilent) if all == 0 => {
+            "all nodes fell silent, one by one, which is no evidence of a network".to_owned()
+        }
         Verdict::Undetermined(Doubt::TooFewSilent) => format!(
             "{of_all}, but fewer than {needed} silent nodes are no evidence of a network (the policy's \
              minimumSilentNodes)"

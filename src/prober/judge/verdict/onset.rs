@@ -29,38 +29,35 @@ pub(super) fn spread(thresholds: &Thresholds) -> Duration {
     TOGETHER.max(thresholds.grace * GRACES)
 }
 
-/// The first moment from which enough leases fell silent together to be an outage among those that were not
-/// silent before; if there is none yet, the first one from which they could, and `None` if they could not.
+/// The first moment from which enough leases certainly fell silent together to be an outage among those that
+/// were not silent before; if it need not be certain, the first one from which they may have, or could.
 ///
 /// `unknown` leases count whose renewal is not known, and `evidence` is the number of those that are fresh and
-/// do not count.
+/// do not count. The renewals are in order.
 pub(super) fn earliest(
-    renewals: &mut [Renewal],
+    renewals: &[Renewal],
     unknown: usize,
     evidence: usize,
     thresholds: &Thresholds,
+    certain: bool,
 ) -> Option<MonoTime> {
     let spread = spread(thresholds);
-    renewals.sort_unstable();
     let all = renewals.len() + unknown + evidence;
-    let first = |certain: bool| {
-        let unknown = if certain { 0 } else { unknown };
-        let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
-        let counted = renewals.iter().filter(|it| it.expired || !certain);
-        let mut later = counted.map(|it| it.at).peekable();
-        // The renewals from one moment on that are together, and the number of silent leases before it.
-        let mut together = VecDeque::new();
-        let mut before = 0;
-        silent.enumerate().find_map(|(index, from)| {
-            while let Some(next) = later.next_if(|next| next.since(from) <= spread) {
-                together.push_back(next);
-            }
-            while together.pop_front_if(|first| *first < from).is_some() {
-                before = index;
-            }
-            let reached = thresholds.reached(together.len() + unknown, all - before);
-            reached.then_some(from)
-        })
-    };
-    first(true).or_else(|| first(false))
+    let unknown = if certain { 0 } else { unknown };
+    let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
+    let counted = renewals.iter().filter(|it| it.expired || !certain);
+    let mut later = counted.map(|it| it.at).peekable();
+    // The renewals from one moment on that are together, and the number of silent leases before it.
+    let mut together = VecDeque::new();
+    let mut before = 0;
+    silent.enumerate().find_map(|(index, from)| {
+        while let Some(next) = later.next_if(|next| next.since(from) <= spread) {
+            together.push_back(next);
+        }
+        while together.pop_front_if(|first| *first < from).is_some() {
+            before = index;
+        }
+        let reached = thresholds.reached(together.len() + unknown, all - before);
+        reached.then_some(from)
+    })
 }

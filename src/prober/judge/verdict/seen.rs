@@ -79,17 +79,18 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Before which moment the leases must have fallen silent that are no part of an outage.
+/// Before which moment the leases must have fallen silent that are no part of an outage, and whether it is
+/// certain that enough of the others did so together, if they are enough.
 pub(super) fn cut<'a, I: Iterator<Item = Seen<'a>>>(
     seen: impl Fn() -> I,
     thresholds: &Thresholds,
     protected: bool,
     at: MonoTime,
-) -> Option<MonoTime> {
+) -> (Option<MonoTime>, bool) {
     let long_ago = at - onset::spread(thresholds);
     // Mostly nothing is: then all fell silent together that did.
     if !seen().any(|it| it.standing == Standing::Counts && it.silent_before(Some(long_ago))) {
-        return None;
+        return (None, true);
     }
     let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
     for seen in seen() {
@@ -104,9 +105,22 @@ pub(super) fn cut<'a, I: Iterator<Item = Seen<'a>>>(
             unknown += 1;
         }
     }
-    let begun = onset::earliest(&mut renewals, unknown, evidence, thresholds);
+    renewals.sort_unstable();
+    let earliest = |of, certain| onset::earliest(&renewals, unknown, evidence, of, certain);
+    if protected {
+        // What keeps it so is silent since the outage, unless the leases show otherwise.
+        let share = thresholds.recovery;
+        let lasts = Thresholds {
+            fraction: share,
+            ..*thresholds
+        };
+        return (earliest(&lasts, true), true);
+    }
+    if let Some(begun) = earliest(thresholds, true) {
+        return (Some(begun), true);
+    }
     // Whatever falls silent next does not do so together with what has been silent for longer.
-    Some(begun.unwrap_or(long_ago))
+    (earliest(thresholds, false).or(Some(long_ago)), false)
 }
 
 fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {

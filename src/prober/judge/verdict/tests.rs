@@ -219,6 +219,7 @@ fn without_candidates(
         zones: vec![],
         silence: None,
         onset: None,
+        scattered: false,
         needed: 0,
         unrecovered: 0,
         period: Duration::ZERO,
@@ -488,12 +489,17 @@ fn what_is_protected_recovers_at_a_share_of_its_own(
 
 /// Leases that were last renewed so many seconds ago.
 fn renewed(ages: impl IntoIterator<Item = i64>) -> (Heartbeats, Roster) {
+    leases_of(ages.into_iter().map(Some))
+}
+
+/// As that; of some it is not known.
+fn leases_of(ages: impl IntoIterator<Item = Option<i64>>) -> (Heartbeats, Roster) {
     let leases = ages.into_iter().enumerate().map(|(index, age)| Lease {
         name: format!("n{index}").into(),
         uid: "u".into(),
         resource_version: 7,
-        renew_time: Some(RenewTime::from_micros((NOW - age) * 1_000_000)),
-        stamp: Some(NOW - age),
+        renew_time: age.map(|age| RenewTime::from_micros((NOW - age) * 1_000_000)),
+        stamp: age.map(|age| NOW - age),
         duration_seconds: Some(40),
     });
     let leases: Vec<Lease> = leases.collect();
@@ -530,7 +536,7 @@ const HOUR: i64 = 3_600;
 #[case::one_each_thirty_seconds((0..60).map(|n| 40 + 30 * n).collect(), 40, 31, HEALTHY, None)]
 #[case::until_few_are_left((0..81).map(|n| 40 + 30 * n).collect(), 19, 49, OUTAGE, Some(970))]
 #[case::the_last_of_those_that_died_one_by_one([vec![2 * HOUR, HOUR], vec![60]].concat(), 0, 2, doubt(Doubt::TooFewSilent), None)]
-#[case::all_died_one_by_one(vec![3 * HOUR, 2 * HOUR, HOUR], 0, 3, doubt(Doubt::NoCandidates), None)]
+#[case::all_died_one_by_one(vec![3 * HOUR, 2 * HOUR, HOUR], 0, 3, doubt(Doubt::TooFewSilent), None)]
 #[case::within_fifteen_minutes([vec![930, 40]].concat(), 0, 0, OUTAGE, Some(930))]
 #[case::not_within_fifteen_minutes([vec![941, 40]].concat(), 0, 1, doubt(Doubt::TooFewSilent), None)]
 fn what_died_long_before_is_no_part_of_an_outage(
@@ -562,6 +568,37 @@ fn what_died_long_before_is_no_part_of_an_outage(
     }
 }
 
+/// Leases of which it cannot be said do not make those that died one by one an outage.
+#[test]
+fn unknown_leases_leave_open_whether_others_fell_silent_together() {
+    let dead = (0..70).map(|n| Some(40 + 30 * n));
+    let (beats, roster) = leases_of(dead.chain([None; 30]));
+    let thresholds = thresholds(0.6);
+    let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+    let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+    assert_eq!(verdict, doubt(Doubt::UnknownLeases), "{seen:?}");
+}
+
+/// A leader that has not seen the outage begin restores nothing while so many are silent.
+#[rstest]
+#[case::fewer_than_began_it([vec![2 * HOUR; 55], vec![1; 45]].concat(), 0.2, doubt(Doubt::Recovering))]
+#[case::others_than_began_it([vec![3 * HOUR; 40], vec![HOUR; 30], vec![1; 30]].concat(), 0.6, OUTAGE)]
+#[case::few([vec![2 * HOUR; 19], vec![1; 81]].concat(), 0.2, HEALTHY)]
+fn an_outage_whose_beginning_nobody_knows_lasts(
+    #[case] ages: Vec<i64>,
+    #[case] recovery: f64,
+    #[case] expected: Verdict,
+) {
+    let (beats, roster) = renewed(ages);
+    let thresholds = Thresholds {
+        recovery,
+        ..thresholds(0.6)
+    };
+    let seen = Assessment::new(&beats, &roster, &thresholds, true, None, at(NOW));
+    let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
+    assert_eq!(verdict, expected, "{seen:?}");
+}
+
 /// By one rule after the other, over all moments: from which of them on enough leases fell silent?
 fn onset_by_the_rule(renewals: &[Renewal], evidence: usize, of: &Thresholds) -> Option<MonoTime> {
     let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
@@ -589,8 +626,9 @@ proptest! {
         let fresh = std::iter::repeat_n(Renewal { at: at(NOW - 1), expired: false }, fresh);
         let mut renewals: Vec<Renewal> = silent.chain(fresh).collect();
         let expected = onset_by_the_rule(&renewals, evidence, &of);
-        let cut = onset::earliest(&mut renewals, 0, evidence, &of);
-        let cut = cut.unwrap_or(at(NOW) - onset::spread(&of));
+        renewals.sort_unstable();
+        let first = |certain| onset::earliest(&renewals, 0, evidence, &of, certain);
+        let cut = first(true).or_else(|| first(false)).unwrap_or(at(NOW) - onset::spread(&of));
         let counts = |it: &&Renewal| !it.expired || it.at >= cut;
         let counted = renewals.iter().filter(counts);
         let expired = counted.clone().filter(|it| it.expired).count();

@@ -537,10 +537,13 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     let onset = outage.assessment.onset.unwrap();
     assert!((seconds(onset) - start).abs() < 3.0, "{onset:?}");
     shoot.watch.set_protected(true);
+    let when = when + 1_800.0;
     let back = |now: f64| [100, 100, 100, HOUR, now as i64, now as i64];
     let mut heir = Shoot::new(RULES);
     heir.names.clone_from(&shoot.names);
     heir.watch.set_protected(true);
+    // Its clock is another one.
+    heir.watch.recall_onset(onset + Duration::from_secs(20));
     heir.revision = 20_000;
     for shoot in [&mut shoot, &mut heir] {
         let recovered = shoot.probe_each(when + 5.0, &back(when + 5.0));
