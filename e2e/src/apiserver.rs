@@ -180,7 +180,12 @@ impl ApiServer {
     /// The kubeconfig of a user as a file.
     pub fn kubeconfig_file_of(&self, user: &str) -> Result<PathBuf> {
         let path = self.directory.join(format!("kubeconfig-{user}.yaml"));
-        fs::write(&path, self.kubeconfig_of(user)?.to_string())?;
+        let text = self.kubeconfig_of(user)?.to_string();
+        // Somebody may be reading it.
+        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            return Ok(path);
+        }
+        fs::write(&path, text)?;
         Ok(path)
     }
 
