@@ -174,7 +174,6 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         counter_evidence: 0,
         zones: vec![],
         silence: None,
-        onset: None,
         scattered: false,
         needed: 3,
         unrecovered: 3,

@@ -380,6 +380,7 @@ fn conclusion(verdict: Verdict) -> Conclusion {
             ..Assessment::default()
         },
         provable: None,
+        onset: None,
         act: Some(match verdict {
             Verdict::Outage => Ask::Protect,
             Verdict::Healthy | Verdict::Undetermined(_) => Ask::Restore,

@@ -294,6 +294,7 @@ pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
         verdict: Verdict::Healthy,
         assessment: assessment(),
         provable: None,
+        onset: None,
         act: Some(Ask::Restore),
     };
     let checks = CheckResults {

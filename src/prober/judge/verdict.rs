@@ -52,9 +52,6 @@ pub struct Assessment {
     pub zones: Vec<ZoneCount>,
     /// For how long the expired leases have been silent; `None` while none is expired.
     pub silence: Option<Silence>,
-    /// When the first of the expired leases was last renewed, at the latest; of a conclusion, when the
-    /// outage began, if it is one or was one.
-    pub onset: Option<MonoTime>,
     /// The expired leases are not certain to have fallen silent together.
     pub scattered: bool,
     /// How many expired leases are an outage.
@@ -143,6 +140,31 @@ impl Assessment {
         at: MonoTime,
     ) -> Self {
         let thresholds = &thresholds.of(protected);
+        let seen = || {
+            let places = leases.iter().zip(roster.places(leases.names()));
+            places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
+        };
+        let counted = Self::count(seen(), roster, thresholds, protected, onset, at);
+        let is_long = |it: Silence| it.longest > onset::spread(thresholds);
+        if onset.is_some() || !counted.silence.is_some_and(is_long) {
+            return counted;
+        }
+        let (onset, together) = cut(seen(), thresholds, protected, at);
+        Self {
+            scattered: !together,
+            ..Self::count(seen(), roster, thresholds, protected, onset, at)
+        }
+    }
+
+    /// Counts these leases.
+    fn count<'a>(
+        leases: impl Iterator<Item = Seen<'a>>,
+        roster: &Roster,
+        thresholds: &Thresholds,
+        protected: bool,
+        onset: Option<MonoTime>,
+        at: MonoTime,
+    ) -> Self {
         let mut assessment = Self {
             at,
             roster: roster.is_read(),
@@ -150,15 +172,6 @@ impl Assessment {
             protected,
             ..Self::default()
         };
-        let seen = || {
-            let places = leases.iter().zip(roster.places(leases.names()));
-            places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
-        };
-        let (onset, together) = match onset {
-            Some(_) => (onset, true),
-            None => cut(seen, thresholds, protected, at),
-        };
-        assessment.scattered = !together;
         // In the order of the roster, and those in no known zone last.
         let names = roster.zones().iter().cloned().map(Some).chain([None]);
         let mut zones: Vec<ZoneCount> = names
@@ -167,9 +180,9 @@ impl Assessment {
                 ..ZoneCount::default()
             })
             .collect();
-        let mut judged = Vec::with_capacity(leases.names().len());
+        let mut judged = Vec::with_capacity(leases.size_hint().0);
         let mut silences = vec![];
-        for seen in seen() {
+        for seen in leases {
             let (pulse, expiry) = (seen.pulse, seen.expiry);
             let renewed = seen.beat.renewed();
             assessment.silent += usize::from(pulse != Pulse::Fresh);
@@ -216,7 +229,6 @@ impl Assessment {
             assessment.zones = zones;
         }
         silences.sort_unstable();
-        assessment.onset = silences.first().copied();
         assessment.silence = Silence::of(&silences, at);
         assessment.needed = thresholds.needed(assessment.weighed());
         assessment.unrecovered = thresholds.unrecovered(assessment.weighed());

@@ -80,6 +80,8 @@ pub struct Conclusion {
     pub provable: Option<MonoTime>,
     /// What to do, if enough verdicts in a row agree.
     pub act: Option<Ask>,
+    /// When the outage began that has been seen and is not over, by its first lease's last renewal.
+    pub onset: Option<MonoTime>,
 }
 
 /// One cluster's evidence.
@@ -90,7 +92,7 @@ pub struct Watch {
     pub(in crate::prober) facts: NodeFacts,
     proof: Proof,
     protected: bool,
-    /// When the outage began that has been seen and is not over, by its first lease's last renewal.
+    /// As [`Conclusion::onset`].
     onset: Option<MonoTime>,
     /// The same, as another process has left it: by the clocks on two walls.
     recalled: Option<MonoTime>,
@@ -281,7 +283,7 @@ impl Watch {
 
     /// Judges the last read and counts the verdict towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
-        let mut assessment = self.assessment.clone()?;
+        let assessment = self.assessment.clone()?;
         let verdict = match assessment.verdict(&self.rules.thresholds, &self.proof) {
             Verdict::Outage if self.facts.are_outdated(&assessment, &self.proof) => {
                 Verdict::Undetermined(Doubt::FactsOutdated)
@@ -290,7 +292,9 @@ impl Watch {
         };
         let act = match verdict {
             Verdict::Outage => {
-                self.onset = self.onset.or(assessment.onset);
+                let silence = assessment.silence;
+                let first = silence.map(|it| assessment.at - it.longest);
+                self.onset = self.onset.or(first);
                 self.outages = self.outages.saturating_add(1);
                 self.recoveries = 0;
                 (self.outages >= self.rules.failure_threshold).then_some(Ask::Protect)
@@ -303,7 +307,6 @@ impl Watch {
             }
             Verdict::Undetermined(_) => None,
         };
-        assessment.onset = self.onset;
         let is_outage = verdict == Verdict::Outage;
         if let Some(last) = &mut self.last
             && let ReadOutcome::Read { counting, .. } = &mut last.outcome
@@ -317,6 +320,7 @@ impl Watch {
             assessment,
             provable,
             act,
+            onset: self.onset,
         })
     }
 

@@ -79,21 +79,17 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Before which moment the leases must have fallen silent that are no part of an outage, and whether it is
-/// certain that enough of the others did so together, if they are enough.
-pub(super) fn cut<'a, I: Iterator<Item = Seen<'a>>>(
-    seen: impl Fn() -> I,
+/// Before which moment the leases must have fallen silent that are no part of an outage, where some have
+/// been silent for too long to be part of every one; and whether it is certain that enough of the others
+/// fell silent together, if they are enough.
+pub(super) fn cut<'a>(
+    leases: impl Iterator<Item = Seen<'a>>,
     thresholds: &Thresholds,
     protected: bool,
     at: MonoTime,
 ) -> (Option<MonoTime>, bool) {
-    let long_ago = at - onset::spread(thresholds);
-    // Mostly nothing is: then all fell silent together that did.
-    if !seen().any(|it| it.standing == Standing::Counts && it.silent_before(Some(long_ago))) {
-        return (None, true);
-    }
     let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
-    for seen in seen() {
+    for seen in leases {
         if let Standing::Excluded(_) = seen.standing {
             evidence += usize::from(seen.is_evidence(protected));
         } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
@@ -109,9 +105,8 @@ pub(super) fn cut<'a, I: Iterator<Item = Seen<'a>>>(
     let earliest = |of, certain| onset::earliest(&renewals, unknown, evidence, of, certain);
     if protected {
         // What keeps it so is silent since the outage, unless the leases show otherwise.
-        let share = thresholds.recovery;
         let lasts = Thresholds {
-            fraction: share,
+            fraction: thresholds.recovery,
             ..*thresholds
         };
         return (earliest(&lasts, true), true);
@@ -120,7 +115,8 @@ pub(super) fn cut<'a, I: Iterator<Item = Seen<'a>>>(
         return (Some(begun), true);
     }
     // Whatever falls silent next does not do so together with what has been silent for longer.
-    (earliest(thresholds, false).or(Some(long_ago)), false)
+    let long_ago = at - onset::spread(thresholds);
+    (Some(earliest(thresholds, false).unwrap_or(long_ago)), false)
 }
 
 fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {

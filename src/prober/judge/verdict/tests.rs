@@ -218,7 +218,6 @@ fn without_candidates(
         counter_evidence,
         zones: vec![],
         silence: None,
-        onset: None,
         scattered: false,
         needed: 0,
         unrecovered: 0,
@@ -558,13 +557,18 @@ fn what_died_long_before_is_no_part_of_an_outage(
     assert_eq!((verdict, long.unwrap_or(0)), (expected, before), "{seen:?}");
     if verdict == Verdict::Outage {
         // A stamp is rounded to a second.
-        let since = at(NOW).since(seen.onset.unwrap()).as_secs_f64();
+        let longest = seen.silence.unwrap().longest;
+        let since = longest.as_secs_f64();
         assert!((since / age.unwrap() as f64 - 1.0).abs() < 0.02, "{since}");
         assert!(seen.suspect());
         // What has begun goes on while those are silent that fell silent in it.
-        let again = Assessment::new(&beats, &roster, &thresholds, true, seen.onset, at(NOW));
+        let onset = Some(at(NOW) - longest);
+        let again = Assessment::new(&beats, &roster, &thresholds, true, onset, at(NOW));
         assert_eq!(again.verdict(&thresholds, &Watched::Long.proof()), verdict);
-        assert_eq!((again.onset, &again.excluded), (seen.onset, &seen.excluded));
+        assert_eq!(
+            (again.silence, &again.excluded),
+            (seen.silence, &seen.excluded)
+        );
     }
 }
 

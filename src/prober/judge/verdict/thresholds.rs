@@ -7,6 +7,7 @@ use std::time::Duration;
 const EXPIRY_FRACTION: f64 = 0.75;
 /// However short the grace, a kubelet that misses fewer renewals than this is not silent.
 const RENEWALS_MISSED: u32 = 3;
+
 /// The policy's thresholds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
@@ -58,12 +59,13 @@ impl Thresholds {
     }
 }
 
+/// Whether so many of `all` are at least this share of them.
 pub(super) fn is_share(some: usize, all: usize, share: f64) -> bool {
     all > 0 && some as f64 / all as f64 >= share
 }
 
 /// The smallest number of `all` that is this share.
-pub(super) fn least_share(all: usize, share: f64) -> usize {
+fn least_share(all: usize, share: f64) -> usize {
     let estimate = (share * all as f64).ceil() as usize;
     // The product is rounded, the quotient decides.
     (estimate.saturating_sub(1)..=all)

@@ -534,7 +534,7 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     assert_eq!((conclusion.assessment.candidates, long), (3, Some(&3)));
     // Then these fall silent as well, and one of them comes back.
     let (when, outage) = shoot.probe_each_until(Verdict::Outage, start + 15.0, &dead(HOUR));
-    let onset = outage.assessment.onset.unwrap();
+    let onset = outage.onset.unwrap();
     assert!((seconds(onset) - start).abs() < 3.0, "{onset:?}");
     shoot.watch.set_protected(true);
     let when = when + 1_800.0;
@@ -552,5 +552,5 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     }
     shoot.watch.set_protected(false);
     let over = shoot.probe_each(when + 15.0, &back(when + 15.0));
-    assert_eq!(over.assessment.onset, None);
+    assert_eq!(over.onset, None);
 }

@@ -96,8 +96,7 @@ impl ClusterMachine {
         self.told.probed = Some(now.wall);
         if let Leases::Judged(conclusion) = leases {
             let is_protected = self.flows.protection() != Protection::None;
-            self.told
-                .note_onset(&conclusion.assessment, is_protected, now);
+            self.told.note_onset(conclusion, is_protected, now);
         }
         let now = now.mono;
         if let Treatment::Hibernate(..) = self.treatment {
