@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use kube::Client;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -77,7 +78,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let watches = &instruments.common.watches;
     let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
     let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
-    weeding.run(policies, stop).await;
+    weeding.run(seed.client(), policies, stop).await;
     last.cancel();
     // Neither of them panics; if one did, it has ended as well.
     let _ = tokio::join!(writing, reviews);
@@ -112,7 +113,10 @@ impl Weeding {
             dry_run,
             state: State::default(),
             namespaces: watches.begin("Namespaces", "watch-namespaces"),
-            slices: Slices::new(watches.begin_idle("EndpointSlices", "watch-endpointslices")),
+            slices: Slices::new(
+                seed.client().clone(),
+                watches.begin_idle("EndpointSlices", "watch-endpointslices"),
+            ),
             pods: PodWatches::new(seed.client().clone(), watches.restarts("Pods")),
             turn: None,
             deletions: FuturesUnordered::new(),
@@ -123,11 +127,10 @@ impl Weeding {
         }
     }
 
-    async fn run(mut self, policies: WatchState, stop: CancellationToken) {
-        // A list is large, and not to be asked for twice.
-        let lists = self.seed.clone().leisurely();
-        let mut policies = watch_policies(&lists, self.dry_run, policies);
-        let mut namespaces = watch_namespaces(&lists, self.namespaces.clone());
+    /// Watches by a client whose requests are not urgent: lists are large, and not to be asked for twice.
+    async fn run(mut self, lists: &Client, policies: WatchState, stop: CancellationToken) {
+        let mut policies = watch_policies(lists, self.dry_run, policies);
+        let mut namespaces = watch_namespaces(lists, self.namespaces.clone());
         loop {
             self.liveness.beat();
             self.follow_up();
@@ -185,8 +188,7 @@ impl Weeding {
         self.tell_news();
         let names = self.state.service_names();
         if *names != self.slices.names {
-            self.slices
-                .restart(&self.seed.clone().leisurely(), names.clone());
+            self.slices.restart(names.clone());
         }
         let wanted = self.state.pod_watches();
         if self.pods.want(wanted) {

@@ -4,7 +4,7 @@
 use futures::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, ResourceExt as _,
+    Api, Client, ResourceExt as _,
     core::PartialObjectMeta,
     runtime::{
         WatchStreamExt as _,
@@ -14,13 +14,11 @@ use kube::{
 use tokio::time::Instant;
 
 use super::{policy::Stored, services::ServiceNames, slice::EndpointSlice};
-use crate::runtime::{
-    seed::Seed,
-    watches::{WATCH_SECONDS, WatchState, events},
-};
+use crate::runtime::watches::{WATCH_SECONDS, WatchState, events};
 
 /// The watch of the slices of the services that are named.
 pub(super) struct Slices {
+    client: Client,
     pub(super) names: ServiceNames,
     events: Option<BoxStream<'static, Event<EndpointSlice>>>,
     /// When they were begun.
@@ -30,8 +28,9 @@ pub(super) struct Slices {
 
 impl Slices {
     /// None yet: no service is named.
-    pub(super) fn new(state: WatchState) -> Self {
+    pub(super) fn new(client: Client, state: WatchState) -> Self {
         Self {
+            client,
             names: ServiceNames::default(),
             events: None,
             began: None,
@@ -39,10 +38,10 @@ impl Slices {
         }
     }
 
-    pub(super) fn restart(&mut self, seed: &Seed, names: ServiceNames) {
+    pub(super) fn restart(&mut self, names: ServiceNames) {
         self.state.needed(!names.is_empty());
         self.events = (!names.is_empty()).then(|| {
-            let api: Api<EndpointSlice> = Api::all(seed.client().clone());
+            let api: Api<EndpointSlice> = Api::all(self.client.clone());
             let config = watch_config().labels(&names.label_selector());
             events(watcher(api, config), self.state.clone()).boxed()
         });
@@ -60,11 +59,11 @@ fn watch_config() -> watcher::Config {
 }
 
 pub(super) fn watch_policies(
-    seed: &Seed,
+    client: &Client,
     dry_run: bool,
     state: WatchState,
 ) -> impl Stream<Item = Event<Stored>> + Unpin + use<> {
-    let api: Api<Stored> = Api::all(seed.client().clone());
+    let api: Api<Stored> = Api::all(client.clone());
     let stream = watcher(api, watch_config()).modify(move |stored| {
         if let Ok(policy) = &mut stored.policy.0 {
             policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
@@ -75,10 +74,10 @@ pub(super) fn watch_policies(
 
 /// Of namespaces labels and the deletion timestamp count.
 pub(super) fn watch_namespaces(
-    seed: &Seed,
+    client: &Client,
     state: WatchState,
 ) -> impl Stream<Item = Event<PartialObjectMeta<Namespace>>> + Unpin + use<> {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(seed.client().clone());
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
     let stream = watcher(api, watch_config()).modify(|namespace| {
         namespace.managed_fields_mut().clear();
         namespace.annotations_mut().clear();
