@@ -73,10 +73,20 @@ impl Context<'_> {
         budget: Budget,
         waits: &BudgetMetrics,
     ) -> Result<Seed, ClientError> {
-        let clients = seed::clients(self.config, self.requests)?;
-        let seed = Seed::new(clients, budget).measured(waits.clone());
-        Ok(seed.led_by(self.term.leadership.clone()))
+        let leadership = &self.term.leadership;
+        connect(self.config, self.requests, (budget, waits), leadership)
     }
+}
+
+/// The seed over connections of its own, within this budget, as long as this is held.
+fn connect(
+    config: &kube::Config,
+    requests: &RequestMetrics,
+    (budget, waits): (Budget, &BudgetMetrics),
+    leadership: &Leadership,
+) -> Result<Seed, ClientError> {
+    let seed = Seed::new(seed::clients(config, requests)?, budget).measured(waits.clone());
+    Ok(seed.led_by(leadership.clone()))
 }
 
 /// Why a component does not run.
@@ -137,15 +147,13 @@ impl Component {
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
         let work = async |term: Term| {
-            let clients = seed::clients(&config, &instruments.requests)?;
-            let seed = Seed::new(clients, args.client.budget())
-                .few_at_once()
-                .measured(instruments.seed_budget.clone())
-                .led_by(term.leadership.clone());
+            let requests = &instruments.requests;
+            let budget = (args.client.budget(), &instruments.seed_budget);
+            let seed = connect(&config, requests, budget, &term.leadership)?;
             work(Context {
                 config: &config,
-                requests: &instruments.requests,
-                seed,
+                requests,
+                seed: seed.few_at_once(),
                 dry_run,
                 term,
             })

@@ -24,14 +24,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::term::WORK_ENDS;
+use self::{
+    term::WORK_ENDS,
+    times::JITTER,
+    view::{Claim, Record, View},
+};
 pub use self::{
     term::{Ended, Leadership, Lost, Stuck, Term},
     times::{Times, TimesError},
-};
-use self::{
-    times::JITTER,
-    view::{Claim, Record, View},
 };
 use super::seed::{CallError, FIELD_MANAGER};
 use crate::util::text::clean;
@@ -240,7 +240,7 @@ impl Elector {
     }
 
     async fn claim(&mut self) -> Result<(), TryError> {
-        let found = self.answered(4, self.leases.get_opt(&self.name)).await?;
+        let found = self.read().await?;
         let record = found
             .as_ref()
             .map(|lease| Record::of(lease, self.times.lease));
@@ -283,7 +283,8 @@ impl Elector {
             let mut lease = Lease::default();
             lease.metadata.name = Some(self.name.to_string());
             lease.spec = Some(spec);
-            return self.answered(2, self.leases.create(&params, &lease)).await;
+            let created = self.leases.create(&params, &lease);
+            return answered(self.times.write_limit(), created).await;
         };
         // Without it the write would not be refused.
         if lease.metadata.resource_version.is_none() {
@@ -291,28 +292,18 @@ impl Elector {
         }
         lease.spec = Some(spec);
         let replaced = self.leases.replace(&self.name, &params, &lease);
-        self.answered(2, replaced).await
+        answered(self.times.write_limit(), replaced).await
     }
 
-    /// A read that is not answered may have been sent over a dead connection, which ends with it: two such
-    /// reads leave time for a third. A write goes over the connection that has just answered, and may wait
-    /// for a slow etcd.
-    async fn answered<T>(
-        &self,
-        share: u32,
-        request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, TryError> {
-        let limit = self.times.renew_deadline / share;
-        match timeout(limit, request).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(TryError::Late(limit)),
-        }
+    async fn read(&self) -> Result<Option<Lease>, TryError> {
+        let found = self.leases.get_opt(&self.name);
+        answered(self.times.read_limit(), found).await
     }
 
     /// Gives the Lease back, so that nobody has to wait for its end.
     async fn release(&mut self) {
         let released = async {
-            let found = self.answered(4, self.leases.get_opt(&self.name)).await?;
+            let found = self.read().await?;
             let Some(lease) = found else { return Ok(()) };
             if Record::of(&lease, self.times.lease).holder != self.identity {
                 return Ok(());
@@ -331,6 +322,17 @@ impl Elector {
             Ok(Err(error)) => tracing::warn!(lease = &*self.name, %error, "kept the Lease"),
             Err(_) => tracing::warn!(lease = &*self.name, "kept the Lease: no answer"),
         }
+    }
+}
+
+/// The answer, if it comes within this time.
+async fn answered<T>(
+    limit: Duration,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, TryError> {
+    match timeout(limit, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(TryError::Late(limit)),
     }
 }
 

@@ -76,4 +76,16 @@ impl Times {
             retry,
         })
     }
+
+    /// How long a read of the Lease may take. One that is not answered may have been sent over a dead
+    /// connection, which ends with it: two such reads leave time for a third.
+    pub(super) fn read_limit(self) -> Duration {
+        self.renew_deadline / 4
+    }
+
+    /// How long a write may take. It goes over the connection that has just answered, and may wait for a
+    /// slow etcd.
+    pub(super) fn write_limit(self) -> Duration {
+        self.renew_deadline / 2
+    }
 }

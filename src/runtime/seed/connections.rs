@@ -168,7 +168,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let copy = copy(&request).filter(|_| self.urgent);
+        let copy = self.urgent.then(|| copy(&request)).flatten();
         let (pool, number) = self.newest();
         let first = pool.oneshot(request);
         let Some(copy) = copy else {
