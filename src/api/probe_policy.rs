@@ -393,16 +393,16 @@ fn check_jitter(factor: &f64, _: &()) -> garde::Result {
 }
 
 fn check_recovery(failure: f64) -> impl FnOnce(&Option<f64>, &()) -> garde::Result {
-    move |recovery, context| match recovery {
-        Some(recovery) => {
-            check_fraction(recovery, context)?;
-            // A failure fraction that is none is told on its own.
-            match *recovery > failure {
-                true => Err(garde::Error::new(RECOVERY_MESSAGE)),
-                false => Ok(()),
-            }
+    move |recovery, context| {
+        let Some(recovery) = recovery else {
+            return Ok(());
+        };
+        check_fraction(recovery, context)?;
+        // What is wrong with the failure fraction itself is told of that field.
+        if *recovery > failure {
+            return Err(garde::Error::new(RECOVERY_MESSAGE));
         }
-        None => Ok(()),
+        Ok(())
     }
 }
 

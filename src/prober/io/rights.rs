@@ -13,8 +13,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
-    prober::report::Reporter,
-    prober::{plan::Family, scale::Resources},
+    prober::{plan::Family, report::Reporter, scale::Resources},
     runtime::{
         rights::{Review, Right},
         seed::Seed,

@@ -17,7 +17,7 @@ use crate::{
 /// Judgement: the shortest time between two tries to read facts in the background, ...
 const FACTS_PAUSE: Duration = Duration::from_secs(60);
 /// ... or once to twice this if there was no permit.
-const ROOM_PAUSE: Duration = Duration::from_secs(2);
+const PERMIT_PAUSE: Duration = Duration::from_secs(2);
 
 /// No look begins this shortly before a read of the leases: it would still hold the connection.
 const LOOK: Duration = Duration::from_millis(250);
@@ -94,7 +94,7 @@ impl Observer {
                 }
             }
             Ok(Background::NoPermit) => {
-                self.facts_due = now + ROOM_PAUSE.mul_f64(1.0 + fastrand::f64());
+                self.facts_due = now + PERMIT_PAUSE.mul_f64(1.0 + fastrand::f64());
             }
             // They are read for the next verdict, which reports a failure.
             Ok(Background::Slow) => self.watch.facts.need(),
