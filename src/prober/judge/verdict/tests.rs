@@ -57,32 +57,43 @@ impl Leases {
         let kinds = kinds.iter().flat_map(|(count, renewed, duration)| {
             std::iter::repeat_n((*renewed, *duration), *count)
         });
-        let leases: Vec<Lease> = kinds
-            .enumerate()
-            .map(|(index, (renewed, duration))| Lease {
-                name: format!("n{index}").into(),
-                uid: "u".into(),
-                resource_version: 7,
-                renew_time: renewed.map(|seconds| RenewTime::from_micros(seconds * 1_000_000)),
-                stamp: renewed,
-                duration_seconds: Some(duration),
-            })
-            .collect();
-        let mut beats = Heartbeats::default();
-        beats.observe(&LeaseSnapshot {
-            started: at(NOW),
-            finished: at(NOW),
-            date: Some(NOW),
-            consistent: true,
-            resource_version: 9,
-            leases: &leases,
-        });
-        let nodes = leases.iter().map(|lease| Node {
-            name: lease.name.clone(),
-            ..Node::default()
-        });
-        (beats, nodes.collect())
+        read(kinds)
     }
+
+    fn assess(self, thresholds: &Thresholds, protected: bool) -> Assessment {
+        let (beats, nodes) = self.read();
+        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+        Assessment::new(&beats, &roster, thresholds, protected, None, at(NOW))
+    }
+}
+
+/// Leases that were last renewed then, if that is known, and last for so many seconds.
+fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Heartbeats, Vec<Node>) {
+    let leases: Vec<Lease> = leases
+        .enumerate()
+        .map(|(index, (renewed, duration))| Lease {
+            name: format!("n{index}").into(),
+            uid: "u".into(),
+            resource_version: 7,
+            renew_time: renewed.map(|seconds| RenewTime::from_micros(seconds * 1_000_000)),
+            stamp: renewed,
+            duration_seconds: Some(duration),
+        })
+        .collect();
+    let mut beats = Heartbeats::default();
+    beats.observe(&LeaseSnapshot {
+        started: at(NOW),
+        finished: at(NOW),
+        date: Some(NOW),
+        consistent: true,
+        resource_version: 9,
+        leases: &leases,
+    });
+    let nodes = leases.iter().map(|lease| Node {
+        name: lease.name.clone(),
+        ..Node::default()
+    });
+    (beats, nodes.collect())
 }
 
 fn machine(node: &str, phase: &str) -> Machine {
@@ -169,10 +180,8 @@ fn verdicts(
         fresh,
         slow,
     };
-    let (beats, nodes) = leases.read();
-    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let thresholds = thresholds(fraction);
-    let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
+    let seen = leases.assess(&thresholds, protected);
     assert_eq!(
         (seen.candidates, seen.expired, seen.unknown, seen.too_slow),
         (
@@ -437,14 +446,12 @@ fn an_outage_begins_with_a_minimum(
         fresh,
         slow: 0,
     };
-    let (beats, nodes) = leases.read();
-    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let thresholds = Thresholds {
         minimum,
         ..thresholds(0.6)
     };
     let verdict = |protected| {
-        let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
+        let seen = leases.assess(&thresholds, protected);
         seen.verdict(&thresholds, &Watched::Long.proof())
     };
     assert_eq!(verdict(false), expected);
@@ -472,14 +479,12 @@ fn what_is_protected_recovers_at_a_share_of_its_own(
         fresh,
         slow: 0,
     };
-    let (beats, nodes) = leases.read();
-    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     let thresholds = Thresholds {
         recovery: 0.3,
         ..thresholds(0.6)
     };
     for (is_protected, expected) in [(true, protected), (false, unprotected)] {
-        let seen = Assessment::new(&beats, &roster, &thresholds, is_protected, None, at(NOW));
+        let seen = leases.assess(&thresholds, is_protected);
         assert_eq!(seen.unrecovered, 3);
         let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
         assert_eq!(verdict, expected, "protected: {is_protected}");
@@ -493,29 +498,7 @@ fn renewed(ages: impl IntoIterator<Item = i64>) -> (Heartbeats, Roster) {
 
 /// As that; of some it is not known.
 fn leases_of(ages: impl IntoIterator<Item = Option<i64>>) -> (Heartbeats, Roster) {
-    let leases = ages.into_iter().enumerate().map(|(index, age)| Lease {
-        name: format!("n{index}").into(),
-        uid: "u".into(),
-        resource_version: 7,
-        renew_time: age.map(|age| RenewTime::from_micros((NOW - age) * 1_000_000)),
-        stamp: age.map(|age| NOW - age),
-        duration_seconds: Some(40),
-    });
-    let leases: Vec<Lease> = leases.collect();
-    let mut beats = Heartbeats::default();
-    beats.observe(&LeaseSnapshot {
-        started: at(NOW),
-        finished: at(NOW),
-        date: Some(NOW),
-        consistent: true,
-        resource_version: 9,
-        leases: &leases,
-    });
-    let nodes = leases.iter().map(|lease| Node {
-        name: lease.name.clone(),
-        ..Node::default()
-    });
-    let nodes: Vec<Node> = nodes.collect();
+    let (beats, nodes) = read(ages.into_iter().map(|age| (age.map(|age| NOW - age), 40)));
     let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
     (beats, roster)
 }
@@ -688,10 +671,8 @@ proptest! {
         fraction in 0.01..=1.0_f64)
     {
         let leases = Leases { expired, unknown, fresh, slow: 0 };
-        let (beats, nodes) = leases.read();
-        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
         let thresholds = thresholds(fraction);
-        let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+        let seen = leases.assess(&thresholds, false);
         let enough = thresholds.reached(expired, expired + unknown + fresh);
         prop_assert_eq!(seen.suspect(), enough);
         if enough {
