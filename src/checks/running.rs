@@ -29,7 +29,7 @@ const SPREAD: Duration = Duration::from_secs(30);
 /// A run may be so much later than its period and its timeout allow, before what the last one has
 /// said counts for nothing any more: it waits for its turn.
 const SLACK: Duration = Duration::from_secs(5);
-/// A command whose timeout is tolerated is told of this often at most.
+/// That the timeout of a command is tolerated is told once in this time at most.
 const TELL: Duration = Duration::from_secs(3600);
 
 /// A check, and the task that runs it.
@@ -48,8 +48,8 @@ pub(super) struct State {
     /// One of the clusters of the policy that have it.
     member: Member,
     tally: Tally,
-    /// It has passed as it is set up. Before that nobody knows whether it can: its port may be wrong,
-    /// or nothing may be let through to it.
+    /// It has passed with its present settings. Until then it may be unable to: its port may be wrong, or a
+    /// NetworkPolicy may block it.
     has_passed: bool,
     /// Since when it has come to what it has come to.
     since: Option<Timestamp>,
