@@ -104,7 +104,7 @@ recorded := health_writer prober_holds prober_fleet prober_flows prober_letting_
 
 .PHONY: recordings
 recordings: need-cargo ## Record the requests and messages of scripted runs anew: tests/snapshots/acts and words
-	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace $(addprefix --test ,$(recorded)) -- $(ARGS)
+	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(addprefix --test ,$(recorded)) -- $(ARGS)
 
 .PHONY: crds
 crds: build ## Generate the files in crds/ from the types

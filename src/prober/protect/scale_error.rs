@@ -10,6 +10,8 @@ pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 
 /// The reason of an error that says that a dependent does not exist.
 pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
+/// The reason of what somebody else undoes again and again.
+pub(crate) const CONTENDED: &str = "Contended";
 /// The reason of an error that says that a right is missing.
 pub(crate) const SCALING_FORBIDDEN: &str = "ScalingForbidden";
 /// That of one that says that others were faster.
@@ -93,6 +95,7 @@ impl ScaleError {
         match self {
             Self::Refused(Refusal::Missing) => DEPENDENT_MISSING,
             Self::Refused(Refusal::UnreadableRecord(_)) => "RecordUnreadable",
+            Self::Refused(Refusal::Contended) => CONTENDED,
             Self::UnknownKind(_) => "KindUnknown",
             Self::ClusterScoped
             | Self::Refused(Refusal::NotScalable)
