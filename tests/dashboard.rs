@@ -217,12 +217,14 @@ fn panels_are_laid_out_without_overlap() {
     }
 }
 
-/// A ConfigMap by which the sidecar of Grafana's chart finds it.
+/// A ConfigMap in which the sidecar of Grafana's chart finds it, and that of Gardener's Plutono.
 #[test]
-fn a_config_map_brings_the_dashboard_to_grafana() {
+fn a_config_map_brings_the_dashboard_to_grafana_and_plutono() {
     let kustomization = yaml(&format!("{MONITORING}/kustomization.yaml"));
     let generated = &kustomization["configMapGenerator"][0];
-    assert_eq!(generated["options"]["labels"]["grafana_dashboard"], "1");
+    let labels = &generated["options"]["labels"];
+    assert_eq!(labels["grafana_dashboard"], "1");
+    assert_eq!(labels["dashboard.monitoring.gardener.cloud/seed"], "true");
     let file = generated["files"][0].as_str().unwrap();
     let (_, path) = file.split_once('=').unwrap();
     assert_eq!(path, FILE);
