@@ -89,14 +89,14 @@ fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at o
 
 .PHONY: lint
 lint: need-cargo ## Check format, lints, documentation, licences and sources, workflows, and that the book builds
+	hack/words.sh
+	hack/tool.sh actionlint -shellcheck= -pyflakes=
+	hack/book.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" \
 		$(CARGO) doc $(LOCKED) --workspace --no-deps --lib --examples
 	hack/cargo-deny.sh --locked check licenses bans sources
-	hack/tool.sh actionlint -shellcheck= -pyflakes=
-	hack/words.sh
-	hack/book.sh
 
 .PHONY: format
 format: need-cargo ## Format the code

@@ -10,9 +10,9 @@ later='docs/(benchmarks|concepts|invariants|migration|untrusted-input|commands/r
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# Without the addresses of links, and without code.
+# Without headings, to which others link, without the addresses of links, and without code.
 git ls-files README.md CONTRIBUTING.md 'docs/*.md' 'charts/*.md' | grep -Ev "^($generated|$later)$" | xargs awk '
-  { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
+  !/^#/ { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
 # A word, as an extended regular expression, and what is better.
 while IFS=: read -r word better; do
   grep -Ei ": .*\b($word)\b" "$scratch/text" | sed "s|$| → $better|" >>"$scratch/found" || true
