@@ -96,16 +96,6 @@ async fn machines_fail(failure: Failure) {
         .fail(failure, (0, usize::MAX), |it| it.resource == "machines");
     world.start();
     let case = format!("{failure:?}");
-    if failure == Failure::Status(404) {
-        let told = |status: &serde_json::Value| {
-            let message = status["message"].as_str().unwrap_or_default();
-            message.contains("does not serve Machines")
-        };
-        let status = world.health_where("a", "it is said", told).await;
-        assert_eq!(status["reason"], "Healthy");
-        assert_eq!(status["leases"]["candidates"], 4);
-        return;
-    }
     let status = world.reason("a", "SeedUnreadable").await;
     assert_blind(&status, "SeedUnreadable", &case);
     let message = status["message"].as_str().unwrap();
@@ -116,6 +106,39 @@ async fn machines_fail(failure: Failure) {
     world.seed.heal();
     world.reason("a", "Healthy").await;
     assert_eq!(world.seed.writes().len(), 0, "{case}");
+}
+
+/// Only the seed itself knows that it does not serve them: that a path is not found may be the word of a proxy.
+#[tokio::test]
+async fn machines_are_not_served_if_the_groups_lack_them() {
+    let mut world = World::new(&["a"]).await;
+    world.seed.serve_machines(&[]);
+    world.start();
+    let told = |status: &serde_json::Value| {
+        let message = status["message"].as_str().unwrap_or_default();
+        message.contains("does not serve Machines")
+    };
+    let status = world.health_where("a", "it is said", told).await;
+    assert_eq!(status["reason"], "Healthy");
+    assert_eq!(status["leases"]["candidates"], 4);
+}
+
+#[test]
+fn machines_that_are_not_found_while_the_groups_cannot_be_read() {
+    for failure in Failure::ALL {
+        run(groups_fail(failure));
+    }
+}
+
+async fn groups_fail(failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    world.seed.serve_machines(&[]);
+    world
+        .seed
+        .fail(failure, (0, usize::MAX), |it| it.resource == "/apis");
+    world.start();
+    let status = world.reason("a", "SeedUnreadable").await;
+    assert_blind(&status, "SeedUnreadable", &format!("{failure:?}"));
 }
 
 /// A Cluster may be created in the same second as its Machines.
