@@ -356,7 +356,8 @@ async fn unexplained(read: Read, failure: Failure, silent: i64) {
     assert_eq!(world.shoot("a").count(Read::Version), 0, "{failure:?}");
 }
 
-/// 429 is answered by patience: what the server asks for, else ten seconds.
+/// 429 is answered by patience: what the server asks for, else ten seconds. Nodes that are put off put off no
+/// leases.
 #[test]
 fn an_overloaded_server_is_left_alone() {
     for read in [Read::Cached, Read::Nodes] {
@@ -377,14 +378,42 @@ async fn overloaded(read: Read, failure: Failure, wait: Duration) {
     world.start();
     world.reason("a", "TooManyRequests").await;
     world.shoot("a").heal();
-    let before = world.shoot("a").reads();
-    let throttled_at = before.last().unwrap().0;
-    world.more_reads("a", Read::Cached, 1).await;
-    let waited = world.shoot("a").reads()[before.len()].0 - throttled_at;
+    let of = |read| {
+        let reads = world.shoot("a").reads().into_iter();
+        let of = reads.filter(|it| it.1 == read).map(|it| it.0);
+        of.collect::<Vec<_>>()
+    };
+    let throttled_at = *of(read).last().unwrap();
+    world.more_reads("a", read, 1).await;
+    let waited = *of(read).last().unwrap() - throttled_at;
+    // Without suspicion they are read beside the leases.
+    let late = if read == Read::Nodes { INTERVAL } else { STEP };
     assert!(
-        wait <= waited && waited <= wait + STEP,
+        wait <= waited && waited <= wait + late,
         "{read:?} {failure:?}: {waited:?}"
     );
+    if read == Read::Nodes {
+        for gap in of(Read::Cached).windows(2) {
+            assert!(gap[1] - gap[0] <= INTERVAL + STEP, "{gap:?}");
+        }
+    }
+}
+
+/// A consistent list of Nodes is what an API server refuses first when all kubelets come back.
+#[tokio::test]
+async fn nodes_that_are_refused_delay_no_proof() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(0);
+    world.shoot("a").fail(Read::Nodes, Failure::RetryAfter(5));
+    world.reason("a", "TooManyRequests").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [1, 2, 3]);
+    let nodes = world.shoot("a").count(Read::Nodes);
+    world.shoot("a").heal();
+    world.clock.pass(Duration::from_secs(6)).await;
+    assert_eq!(world.shoot("a").count(Read::Nodes), nodes + 1);
+    assert_eq!(world.replicas("a"), [0, 0, 0], "proven long before");
 }
 
 #[tokio::test]

@@ -176,10 +176,16 @@ impl Roster {
 
     /// Whether Nodes and Machines were read after each of these leases had come.
     pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
-        Arc::ptr_eq(&self.names, leases)
-            || leases
-                .iter()
-                .all(|name| self.names.position(name).is_some())
+        let unread = Standing::Excluded(Exclusion::NotReadYet);
+        self.read && self.places(leases).all(|place| place.standing != unread)
+    }
+
+    /// Forgets the node of the lease of this name, which has been created anew.
+    pub(crate) fn forget(&mut self, lease: &str) {
+        let place = self.names.position(lease);
+        if let Some(place) = place.and_then(|place| self.places.get_mut(place)) {
+            *place = Place::excluded(Exclusion::NotReadYet);
+        }
     }
 
     /// Whether each of these leases counts, and where its node is, in their order.
@@ -449,6 +455,11 @@ mod tests {
         assert_eq!(standings(&roster, &since), expected);
         assert!(roster.covers(&before) && roster.covers(&names(&["a", "c"])));
         assert!(!roster.covers(&since));
+        let mut roster = roster;
+        roster.forget("b");
+        roster.forget("unknown");
+        assert_eq!(standing_in(&roster, "b"), not_read_yet);
+        assert!(!roster.covers(&before));
         assert_eq!(standings(&Roster::default(), &since), [COUNTS; 4]);
     }
 

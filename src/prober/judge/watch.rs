@@ -146,7 +146,13 @@ impl Watch {
             };
         };
         let seen = self.assessment.as_ref();
-        self.rules.pace.next(last, seen, &self.proof, draw)
+        let next = self.rules.pace.next(last, seen, &self.proof, draw);
+        match (self.facts.put_off(), last.outcome) {
+            (Some(until), ReadOutcome::Read { .. }) if self.suspect() => {
+                next.or_sooner(until, Occasion::Retry, last.finished)
+            }
+            _ => next,
+        }
     }
 
     /// Settings for the next read.
@@ -210,16 +216,22 @@ impl Watch {
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
         let Intake::Taken {
             names_changed,
-            forgot,
+            rolled_back,
+            recreated,
         } = self.leases.observe(snapshot)
         else {
             return Taken::ReadAgain;
         };
-        if forgot {
+        self.failures = 0;
+        if rolled_back {
             self.proof = Proof::default();
-            self.facts.forget(snapshot.started);
+            self.facts.forget_all(snapshot.started);
         }
-        if names_changed {
+        let changed = names_changed || !recreated.is_empty();
+        for name in recreated {
+            self.facts.forget(name, snapshot.started);
+        }
+        if changed {
             self.facts.compare(self.leases.names());
         }
         self.adopt_recalled();
@@ -249,7 +261,6 @@ impl Watch {
         if facts_first {
             return Taken::NeedsFacts;
         }
-        self.failures = 0;
         Taken::Ready
     }
 
@@ -257,20 +268,15 @@ impl Watch {
     /// set if no cache answered.
     pub fn learn(&mut self, roster: Roster, read: MonoTime, consistent: bool) {
         self.facts.learn(roster, read, self.leases.names());
-        self.failures = 0;
         self.assessment = self.last.map(|last| self.assess(last.started));
         self.facts.doubt(self.assessment.as_ref(), consistent);
     }
 
-    /// Nodes or Machines could not be read, so that there is no verdict.
-    pub(crate) fn facts_failed(&mut self, finished: MonoTime) {
-        if let Some(last) = &mut self.last {
-            self.failures = self.failures.saturating_add(1);
-            last.finished = finished;
-            last.outcome = ReadOutcome::Failed {
-                in_a_row: self.failures,
-            };
-        }
+    /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;
+    /// the leases are read on, since a proof allows no gap.
+    pub fn facts_failed(&mut self, finished: MonoTime, throttled: Option<Option<Duration>>) {
+        self.facts
+            .failed(finished, throttled, self.rules.pace.interval);
     }
 
     /// Whether the leases were read so long ago that they must be read again before a verdict.

@@ -49,10 +49,11 @@ fn consistent(snapshot: LeaseSnapshot<'_>) -> LeaseSnapshot<'_> {
 
 const TAKEN: Intake = taken(false, false);
 
-const fn taken(names_changed: bool, forgot: bool) -> Intake {
+const fn taken(names_changed: bool, rolled_back: bool) -> Intake {
     Intake::Taken {
         names_changed,
-        forgot,
+        rolled_back,
+        recreated: vec![],
     }
 }
 
@@ -135,10 +136,12 @@ fn a_new_uid_is_another_lease() {
         uid: "v".into(),
         ..lease(7, None)
     };
-    assert_eq!(
-        beats.observe(&snapshot(20.0, 7, &[reborn])),
-        taken(false, true)
-    );
+    let expected = Intake::Taken {
+        names_changed: false,
+        rolled_back: false,
+        recreated: vec!["n".into()],
+    };
+    assert_eq!(beats.observe(&snapshot(20.0, 7, &[reborn])), expected);
 }
 
 #[test]
