@@ -184,6 +184,7 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         roster: true,
         machines: Some(candidates),
         protected: false,
+        slow: None,
     }
 }
 

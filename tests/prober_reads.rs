@@ -399,6 +399,32 @@ async fn overloaded(read: Read, failure: Failure, wait: Duration) {
     }
 }
 
+/// A suspect's list must come within a third of a renewal period, so such a cluster could not be protected.
+#[tokio::test]
+async fn lists_of_leases_that_take_too_long_for_a_proof_are_told_of() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let told = |status: &serde_json::Value| {
+        let message = status["message"].as_str().unwrap_or_default();
+        message.contains("the last lists of leases took too long, 4.")
+    };
+    world.shoot("a").slow(Read::Cached, Duration::from_secs(4));
+    world.more_reads("a", Read::Cached, 2).await;
+    assert!(!told(&world.health("a")), "it may have been a hiccup");
+    let status = world.health_where("a", "it is told", told).await;
+    assert_eq!(status["reason"], "Healthy");
+    let ready = condition(&status, "Ready")["message"].as_str().unwrap();
+    assert!(
+        ready.contains("within a third of a renewal period, 3.3 s"),
+        "{ready}"
+    );
+    world.shoot("a").slow(Read::Cached, Duration::ZERO);
+    let status = world
+        .health_where("a", "it is over", |status| !told(status))
+        .await;
+    assert_eq!(status["reason"], "Healthy");
+}
+
 /// A consistent list of Nodes is what an API server refuses first when all kubelets come back.
 #[tokio::test]
 async fn nodes_that_are_refused_delay_no_proof() {

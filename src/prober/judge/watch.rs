@@ -21,6 +21,9 @@ use crate::prober::{
 /// not acted on.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Judgement: after so many lists of leases in a row that took too long for a proof it is reported.
+const SLOW_LISTS: u32 = 3;
+
 /// The policy's rules for the watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
@@ -99,6 +102,8 @@ pub struct Watch {
     assessment: Option<Assessment>,
     last: Option<LastRead>,
     failures: u32,
+    /// Lists of leases in a row that took longer than a read of a suspect may.
+    slow: u32,
     outages: u32,
     recoveries: u32,
 }
@@ -117,6 +122,7 @@ impl Watch {
             assessment: None,
             last: None,
             failures: 0,
+            slow: 0,
             outages: 0,
             recoveries: 0,
         }
@@ -245,7 +251,15 @@ impl Watch {
                 counting: false,
             },
         });
-        let seen = self.assess(snapshot.started);
+        let mut seen = self.assess(snapshot.started);
+        let took = snapshot.finished.since(snapshot.started);
+        let is_slow = took > self.rules.pace.spacing(&seen) && !seen.period.is_zero();
+        self.slow = if is_slow {
+            self.slow.saturating_add(1)
+        } else {
+            0
+        };
+        seen.slow = self.slow();
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
         let source = if snapshot.consistent {
             Source::Consistent
@@ -341,7 +355,7 @@ impl Watch {
     }
 
     fn assess(&self, at: MonoTime) -> Assessment {
-        Assessment::new(
+        let seen = Assessment::new(
             &self.leases,
             &self.facts.roster,
             &self.rules.thresholds,
@@ -349,7 +363,17 @@ impl Watch {
             // What is known of a renewal may become more exact.
             self.onset.map(|onset| onset - self.rules.thresholds.grace),
             at,
-        )
+        );
+        Assessment {
+            slow: self.slow(),
+            ..seen
+        }
+    }
+
+    /// How long the last list took, if the last ones took too long.
+    fn slow(&self) -> Option<Duration> {
+        let last = self.last.filter(|_| self.slow >= SLOW_LISTS)?;
+        Some(last.finished.since(last.started))
     }
 }
 

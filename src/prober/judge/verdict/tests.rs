@@ -237,6 +237,7 @@ fn without_candidates(
         roster: true,
         machines,
         protected,
+        slow: None,
     };
     let proof = Watched::Long.proof();
     assert_eq!(seen.verdict(&thresholds(0.6), &proof), expected);
