@@ -106,6 +106,7 @@ impl Desk {
             held: false,
             generation: 1,
             problems: vec![],
+            warnings: vec![],
             selected: vec!["a".into()],
             kept: vec![],
             lost: BTreeMap::new(),
