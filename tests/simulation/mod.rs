@@ -52,6 +52,8 @@ pub(crate) struct Scenario {
     pub(crate) cache_ages: Vec<f64>,
     /// Each API server's clock against the true time, in seconds.
     pub(crate) server_skews: Vec<f64>,
+    /// Whether the operator reads from the first of them alone, as over a connection that is kept.
+    pub(crate) pinned: bool,
     pub(crate) failure_threshold: u32,
     /// Seconds that it takes to read Nodes and Machines.
     pub(crate) facts_take: f64,
@@ -340,7 +342,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             continue;
         }
         resumed.get_or_insert(now);
-        let server = rng.usize(0..scenario.cache_ages.len());
+        let server = match scenario.pinned {
+            true => 0,
+            false => rng.usize(0..scenario.cache_ages.len()),
+        };
         let mut consistent = request.consistent;
         let mut taken = operator.read(&world, now, answered, server, consistent);
         if taken == Taken::ReadAgain {

@@ -265,6 +265,8 @@ impl Heartbeats {
             .zip(clock)
             .and_then(|(stamp, clock)| clock.window_of(stamp));
         let window = seen.narrowed_by(stamped);
+        // One that contradicts what was seen is of another server's clock: drift must not let it agree later.
+        let stamp = stamp.filter(|_| stamped.is_some_and(|stamped| seen.meets(stamped)));
 
         // What we saw is too coarse to notice that a node's clock has stepped.
         let implied = stamped
@@ -321,15 +323,21 @@ impl Heartbeat {
 }
 
 impl Window {
+    /// Whether both can be true.
+    fn meets(self, other: Self) -> bool {
+        self.earliest.max(other.earliest) <= Some(self.latest.min(other.latest))
+    }
+
     /// The common part of both, or this one alone where they contradict each other.
     fn narrowed_by(self, other: Option<Window>) -> Window {
         let Some(other) = other else { return self };
-        let earliest = self.earliest.max(other.earliest);
-        let latest = self.latest.min(other.latest);
-        if earliest.is_some_and(|earliest| earliest > latest) {
+        if !self.meets(other) {
             return self;
         }
-        Window { earliest, latest }
+        Window {
+            earliest: self.earliest.max(other.earliest),
+            latest: self.latest.min(other.latest),
+        }
     }
 }
 

@@ -144,6 +144,20 @@ fn a_new_uid_is_another_lease() {
     assert_eq!(beats.observe(&snapshot(20.0, 7, &[reborn])), expected);
 }
 
+/// The server that wrote it has another clock than the one that is read, and drift widens what it may mean.
+#[test]
+fn a_stamp_that_contradicts_what_was_seen_is_never_used() {
+    let mut beats = Heartbeats::default();
+    let leases = [lease(5, 1)];
+    beats.observe(&consistent(snapshot(10.005, 5, &leases)));
+    let renewed = [lease(7, 9)];
+    for second in 13..60 {
+        beats.observe(&consistent(snapshot(f64::from(second), 7, &renewed)));
+        let seen = (Some(at(10.005)), at(13.0));
+        assert_eq!(window(&beats), seen, "at {second}");
+    }
+}
+
 #[test]
 fn names_come_and_go() {
     let mut beats = Heartbeats::default();
