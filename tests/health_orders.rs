@@ -350,6 +350,7 @@ fn known(policy: &DynamicObject, selected: bool) -> PolicyReport {
         held: finalizers.any(|it| it == FINALIZER),
         generation: 1,
         problems: vec![],
+        warnings: vec![],
         selected: selected.then(|| "a".into()).into_iter().collect(),
         kept: vec![],
         lost: BTreeMap::new(),

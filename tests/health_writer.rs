@@ -106,6 +106,7 @@ impl Desk {
             held: false,
             generation: 1,
             problems: vec![],
+            warnings: vec![],
             selected: vec!["a".into()],
             kept: vec![],
             lost: BTreeMap::new(),
@@ -184,6 +185,7 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         roster: true,
         machines: Some(candidates),
         protected: false,
+        slow: None,
     }
 }
 

@@ -11,10 +11,11 @@ mod support;
 
 use std::time::Duration;
 
+use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_back, assert_kept,
-    change_policy, condition, deselect, first_write, protected, put_cluster, put_workload,
+    change_policy, condition, deselect, first_write, protected, put_cluster, put_workload, run,
     scale_by_hand, truncate,
 };
 
@@ -45,6 +46,40 @@ async fn a_loop_that_ended_by_a_defect_is_started_again() {
     world.shoot("a").renew();
     world.protection("a", "None").await;
     assert_back(&world);
+}
+
+/// Whether or not it is known that anything is owed.
+#[test]
+fn a_record_that_is_mended_by_hand_is_taken_up_by_the_next_verdict() {
+    let record = |world: &World, record: &str| {
+        world.seed.change("deployments", "a", "mcm", |object| {
+            object["spec"]["replicas"] = json!(0);
+            object["metadata"]["annotations"] = json!({MARK: "", RECORD: record});
+        });
+    };
+    for (known, seconds) in [(false, 21), (false, 26), (true, 21)] {
+        run(async move {
+            let mut world = match known {
+                true => protected().await,
+                false => World::new(&["a"]).await,
+            };
+            record(&world, "many");
+            match known {
+                true => world.shoot("a").renew(),
+                false => world.start(),
+            }
+            let unreadable = |status: &Value| {
+                let message = status["message"].as_str().unwrap_or_default();
+                message.contains("\"many\", not a whole number above 0")
+            };
+            world.health_where("a", "it is told", unreadable).await;
+            world.clock.pass(Duration::from_secs(seconds)).await;
+            assert_eq!(world.replicas("a")[1], 0);
+            record(&world, "2");
+            world.clock.pass(Duration::from_secs(15)).await;
+            assert_back(&world);
+        });
+    }
 }
 
 /// What it has left tells nothing: a mark may be there all the same.

@@ -11,8 +11,8 @@ mod simulation;
 use dependency_watchdog::prober::schedule::Occasion;
 use proptest::prelude::*;
 use simulation::{
-    Fault, FaultKind, Findings, HORIZON, MOST_LATENCY, MOST_READ, MOST_STRETCH, OPERATOR_STARTS,
-    Scenario, run,
+    Fault, FaultKind, Findings, HORIZON, Joins, MOST_LATENCY, MOST_READ, MOST_STRETCH,
+    OPERATOR_STARTS, Scenario, run,
 };
 
 /// The most that a stamp and a `Date`, each rounded down to a second, leave open.
@@ -76,14 +76,17 @@ prop_compose! {
         server_skews in prop_oneof![
             2 => Just(vec![0.0; 3]),
             1 => prop::collection::vec(0.0..1.0_f64, 3),
+            1 => prop::collection::vec(-30.0..30.0_f64, 3),
         ],
+        pinned in any::<bool>(),
         failure_threshold in prop_oneof![Just(1), 2_u32..4],
         facts_take in prop_oneof![Just(0.0), 0.0..25.0_f64],
     ) -> Scenario {
         Scenario {
             seed, nodes, lease_seconds, grace, fraction, interval, skews, stamps, cache_ages,
-            server_skews, failure_threshold, facts_take,
-            joins: false,
+            server_skews, pinned, failure_threshold, facts_take,
+            joins: None,
+            facts_refused: None,
             faults: Vec::new(),
         }
     }
@@ -109,6 +112,12 @@ proptest! {
                     >= outage.expiry - SLACK - scenario.skew(),
                 "outage declared at {:.1}s, yet the fraction was silent for {:.2}s only, expiry {:.2}s",
                 outage.at, outage.truly_silent_for, outage.expiry,
+            );
+            // Whatever the clocks of several servers say, what was watched is true.
+            prop_assert!(
+                outage.truly_silent_for >= 1.5 * outage.period - SLACK,
+                "outage declared at {:.1}s, yet the fraction was silent for {:.2}s only, period {:.2}s",
+                outage.at, outage.truly_silent_for, outage.period,
             );
         }
     }
@@ -154,17 +163,22 @@ proptest! {
     /// An outage that lasts is acted on at its deadline, or 1.5 periods after the last failed read,
     /// and a second later for each further verdict that the policy asks for. Nodes and Machines are
     /// read in the meantime; those that were read shortly before a failed read are read again within a
-    /// period after it. Leases that come meanwhile delay nothing, unless they are enough to end the
-    /// outage.
+    /// period after it. Leases that come meanwhile, or are created anew, delay nothing, unless they are enough to
+    /// end the outage; nor do Nodes that are refused, once they are not.
     #[test]
     fn every_lasting_outage_is_acted_on_in_time(scenario in shoots(), cut_at in 60.0..120.0_f64,
-        joins in any::<bool>(),
+        joins in prop::option::of(prop_oneof![Just(Joins::Name), Just(Joins::Uid)]),
+        refused in prop::option::of((0.0..60.0_f64, 1.0..20.0_f64, 1.0..30.0_f64)),
         hiccup in prop::option::of((0.0..80.0_f64, 0.5..20.0_f64)))
     {
         let mut scenario = scenario;
         scenario.nodes = scenario.nodes.max(2);
         let all = scenario.nodes as f64;
-        scenario.joins = joins && all / (all + 1.0) >= scenario.fraction;
+        scenario.joins = joins.filter(|_| all / (all + 1.0) >= scenario.fraction);
+        scenario.facts_refused = refused.map(|(after, length, wait)| {
+            let from = cut_at + after;
+            (from..from + length, wait)
+        });
         scenario.faults = (0..8)
             .map(|node| Fault { kind: FaultKind::Cut(node), from: cut_at, until: f64::MAX })
             .collect();
@@ -174,7 +188,7 @@ proptest! {
             scenario.faults.push(Fault { kind: FaultKind::ReadsLost, from, until: from + length });
         }
         let findings = run(&scenario);
-        let Findings { deadline: Some(deadline), .. } = &findings else {
+        let Findings { deadline: Some(deadline), .. } = findings else {
             // Leases that are renewed too slowly for the grace are never judged.
             prop_assert!(findings.outages().next().is_none());
             return Ok(());
@@ -189,7 +203,10 @@ proptest! {
         let period = f64::from(scenario.lease_seconds) / 4.0;
         // Nodes that are under way when the silence begins to be watched are read once more.
         let facts = (2.0 * scenario.facts_take - 0.5 * period).max(0.0);
-        let slack = unknown + counting + facts + SLACK + scenario.skew();
+        // Those that are refused are asked for again after the pause, and nothing else is put off.
+        let refused = scenario.facts_refused.as_ref();
+        let deadline = deadline.max(refused.map_or(0.0, |(time, wait)| time.end + wait));
+        let slack = unknown + counting + facts + SLACK;
         prop_assert!(
             acted.is_some_and(|acted| acted <= deadline + slack),
             "deadline {deadline:.2}s, acted {acted:?}",

@@ -96,16 +96,6 @@ async fn machines_fail(failure: Failure) {
         .fail(failure, (0, usize::MAX), |it| it.resource == "machines");
     world.start();
     let case = format!("{failure:?}");
-    if failure == Failure::Status(404) {
-        let told = |status: &serde_json::Value| {
-            let message = status["message"].as_str().unwrap_or_default();
-            message.contains("does not serve Machines")
-        };
-        let status = world.health_where("a", "it is said", told).await;
-        assert_eq!(status["reason"], "Healthy");
-        assert_eq!(status["leases"]["candidates"], 4);
-        return;
-    }
     let status = world.reason("a", "SeedUnreadable").await;
     assert_blind(&status, "SeedUnreadable", &case);
     let message = status["message"].as_str().unwrap();
@@ -116,6 +106,39 @@ async fn machines_fail(failure: Failure) {
     world.seed.heal();
     world.reason("a", "Healthy").await;
     assert_eq!(world.seed.writes().len(), 0, "{case}");
+}
+
+/// Only the seed itself knows that it does not serve them: that a path is not found may be the word of a proxy.
+#[tokio::test]
+async fn machines_are_not_served_if_the_groups_lack_them() {
+    let mut world = World::new(&["a"]).await;
+    world.seed.serve_machines(&[]);
+    world.start();
+    let told = |status: &serde_json::Value| {
+        let message = status["message"].as_str().unwrap_or_default();
+        message.contains("does not serve Machines")
+    };
+    let status = world.health_where("a", "it is said", told).await;
+    assert_eq!(status["reason"], "Healthy");
+    assert_eq!(status["leases"]["candidates"], 4);
+}
+
+#[test]
+fn machines_that_are_not_found_while_the_groups_cannot_be_read() {
+    for failure in Failure::ALL {
+        run(groups_fail(failure));
+    }
+}
+
+async fn groups_fail(failure: Failure) {
+    let mut world = World::new(&["a"]).await;
+    world.seed.serve_machines(&[]);
+    world
+        .seed
+        .fail(failure, (0, usize::MAX), |it| it.resource == "/apis");
+    world.start();
+    let status = world.reason("a", "SeedUnreadable").await;
+    assert_blind(&status, "SeedUnreadable", &format!("{failure:?}"));
 }
 
 /// A Cluster may be created in the same second as its Machines.
@@ -333,7 +356,8 @@ async fn unexplained(read: Read, failure: Failure, silent: i64) {
     assert_eq!(world.shoot("a").count(Read::Version), 0, "{failure:?}");
 }
 
-/// 429 is answered by patience: what the server asks for, else ten seconds.
+/// 429 is answered by patience: what the server asks for, else ten seconds. Nodes that are put off put off no
+/// leases.
 #[test]
 fn an_overloaded_server_is_left_alone() {
     for read in [Read::Cached, Read::Nodes] {
@@ -354,14 +378,68 @@ async fn overloaded(read: Read, failure: Failure, wait: Duration) {
     world.start();
     world.reason("a", "TooManyRequests").await;
     world.shoot("a").heal();
-    let before = world.shoot("a").reads();
-    let throttled_at = before.last().unwrap().0;
-    world.more_reads("a", Read::Cached, 1).await;
-    let waited = world.shoot("a").reads()[before.len()].0 - throttled_at;
+    let of = |read| {
+        let reads = world.shoot("a").reads().into_iter();
+        let of = reads.filter(|it| it.1 == read).map(|it| it.0);
+        of.collect::<Vec<_>>()
+    };
+    let throttled_at = *of(read).last().unwrap();
+    world.more_reads("a", read, 1).await;
+    let waited = *of(read).last().unwrap() - throttled_at;
+    // Without suspicion they are read beside the leases.
+    let late = if read == Read::Nodes { INTERVAL } else { STEP };
     assert!(
-        wait <= waited && waited <= wait + STEP,
+        wait <= waited && waited <= wait + late,
         "{read:?} {failure:?}: {waited:?}"
     );
+    if read == Read::Nodes {
+        for gap in of(Read::Cached).windows(2) {
+            assert!(gap[1] - gap[0] <= INTERVAL + STEP, "{gap:?}");
+        }
+    }
+}
+
+/// A suspect's list must come within a third of a renewal period, so such a cluster could not be protected.
+#[tokio::test]
+async fn lists_of_leases_that_take_too_long_for_a_proof_are_told_of() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    let told = |status: &serde_json::Value| {
+        let message = status["message"].as_str().unwrap_or_default();
+        message.contains("the last lists of leases took too long, 4.")
+    };
+    world.shoot("a").slow(Read::Cached, Duration::from_secs(4));
+    world.more_reads("a", Read::Cached, 2).await;
+    assert!(!told(&world.health("a")), "it may have been a hiccup");
+    let status = world.health_where("a", "it is told", told).await;
+    assert_eq!(status["reason"], "Healthy");
+    let ready = condition(&status, "Ready")["message"].as_str().unwrap();
+    assert!(
+        ready.contains("within a third of a renewal period, 3.3 s"),
+        "{ready}"
+    );
+    world.shoot("a").slow(Read::Cached, Duration::ZERO);
+    let status = world
+        .health_where("a", "it is over", |status| !told(status))
+        .await;
+    assert_eq!(status["reason"], "Healthy");
+}
+
+/// A consistent list of Nodes is what an API server refuses first when all kubelets come back.
+#[tokio::test]
+async fn nodes_that_are_refused_delay_no_proof() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(0);
+    world.shoot("a").fail(Read::Nodes, Failure::RetryAfter(5));
+    world.reason("a", "TooManyRequests").await;
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("a"), [1, 2, 3]);
+    let nodes = world.shoot("a").count(Read::Nodes);
+    world.shoot("a").heal();
+    world.clock.pass(Duration::from_secs(6)).await;
+    assert_eq!(world.shoot("a").count(Read::Nodes), nodes + 1);
+    assert_eq!(world.replicas("a"), [0, 0, 0], "proven long before");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// What is validated, and how that is told.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Exit codes: 0 nothing to object, 1 problems were found, 2 a file could not \
+    after_help = "Exit codes: 0 no problem, 1 problems were found, 2 a file could not \
                         be read or the command was not understood."
 )]
 pub struct CheckArgs {
@@ -43,7 +43,7 @@ enum Output {
     /// One line a problem, as compilers write them
     #[default]
     Text,
-    /// One object with problems, omitted, checked and passedOver
+    /// One object with problems, omitted, warnings, checked and passedOver
     Json,
 }
 
@@ -114,6 +114,9 @@ fn write(report: &Report, how: Output, output: &mut impl Write) -> io::Result<()
             for problem in &report.problems {
                 writeln!(output, "{problem}")?;
             }
+            for warning in &report.warnings {
+                writeln!(output, "{warning} (a warning)")?;
+            }
             writeln!(output, "{}", Summary(report))?;
         }
         Output::Json => {
@@ -138,9 +141,13 @@ impl fmt::Display for Summary<'_> {
             (count, 0) => plural(count, "problem", "problems"),
             (count, omitted) => format!("{count} problems and {omitted} more"),
         };
+        let warnings = match report.warnings.len() {
+            0 => String::new(),
+            count => format!(", {}", plural(count, "warning", "warnings")),
+        };
         write!(
             f,
-            "{} checked, {problems}; {} of other kinds passed over",
+            "{} checked, {problems}{warnings}; {} of other kinds passed over",
             plural(report.checked, "policy", "policies"),
             plural(report.passed_over, "document", "documents"),
         )
@@ -227,6 +234,33 @@ spec:
         assert!(
             output
                 .ends_with("1 policy checked, 1 problem; 0 documents of other kinds passed over\n")
+        );
+    }
+
+    #[test]
+    fn what_the_probe_needs_is_warned_of_and_no_problem() {
+        let policy = include_str!("../../docs/examples/probe-policy.yaml");
+        let policy = policy.replacen("name: kube-controller-manager", "name: kube-apiserver", 1);
+        let args = arguments(&[Path::new("-")], Output::Text);
+        let (ended, output, _) = outcome(&args, &policy);
+        assert_eq!(ended, Ended::Good, "{output}");
+        let lines: Vec<&str> = output.lines().collect();
+        assert_eq!(lines.len(), 2, "{output}");
+        let field = "spec.dependentResourceInfos[0].ref.name: the probe needs kube-apiserver";
+        assert!(
+            lines[0].starts_with("stdin:") && lines[0].contains(field),
+            "{output}"
+        );
+        assert!(lines[0].ends_with("(a warning)"), "{output}");
+        assert!(
+            lines[1].starts_with("1 policy checked, no problem, 1 warning; "),
+            "{output}"
+        );
+        let (_, output, _) = outcome(&arguments(&[Path::new("-")], Output::Json), &policy);
+        let report: serde_json::Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(
+            (&report["problems"], report["warnings"][0]["line"].is_u64()),
+            (&serde_json::json!([]), true)
         );
     }
 

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
 use super::settings::{Template, TemplateError};
-use crate::api::{FINALIZER, LabelSelector, Mode, ProbePolicy};
+use crate::api::{FINALIZER, LabelSelector, Mode, ProbePolicy, needed_by_probe};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
 /// ends up in a condition.
@@ -148,6 +148,15 @@ impl Policy {
         &self.problems
     }
 
+    /// What may be a mistake in a valid policy.
+    pub fn warnings(&self) -> Vec<String> {
+        let rules = self.rules.iter();
+        let dependents = rules.flat_map(|rules| rules.template.dependents().iter());
+        dependents
+            .filter_map(|dependent| needed_by_probe(&dependent.reference.name))
+            .collect()
+    }
+
     /// The rules, if the policy selects a cluster with these labels.
     fn selecting(&self, labels: &BTreeMap<String, String>) -> Option<&Rules> {
         let rules = self.rules.as_ref().filter(|_| !self.deleting)?;
@@ -252,6 +261,19 @@ mod tests {
         let policies =
             policies.map(|(name, priority, created)| policy(name, priority, created, |_| ()));
         assert_eq!(chosen(&policies), expected);
+    }
+
+    #[rstest]
+    #[case::as_usual("kube-controller-manager", 0)]
+    #[case::answers("kube-apiserver", 1)]
+    #[case::stores("etcd-main", 1)]
+    #[case::renews("gardener-resource-manager", 1)]
+    fn what_the_probe_needs_is_warned_of(#[case] dependent: &str, #[case] warnings: usize) {
+        let policy = policy("a", 0, NEW, |it| {
+            it["spec"]["dependentResourceInfos"][0]["ref"]["name"] = json!(dependent);
+        });
+        assert_eq!(policy.problems(), &[] as &[String]);
+        assert_eq!(policy.warnings().len(), warnings);
     }
 
     #[test]

@@ -236,6 +236,7 @@ impl Fleet {
                 held: policy.held,
                 generation: policy.generation,
                 problems: policy.problems().to_vec(),
+                warnings: policy.warnings(),
                 selected: view.selected,
                 kept: view.kept,
                 lost: view.lost,

@@ -15,6 +15,7 @@ const KIND: &str = "NodeList";
 /// The labels and the annotation that are read.
 const WORKER_POOL: &str = "worker.gardener.cloud/pool";
 const ZONE: &str = "topology.kubernetes.io/zone";
+const EXCLUDE_DISRUPTION: &str = "node.kubernetes.io/exclude-disruption";
 const NOT_MANAGED_BY_MCM: &str = "node.machine.sapcloud.io/not-managed-by-mcm";
 
 /// So many conditions of a node are kept; with those of a problem detector it has some twenty.
@@ -29,6 +30,9 @@ pub struct Node {
     pub worker_pool: Option<String>,
     /// Label `topology.kubernetes.io/zone`, for telling where the silent nodes are.
     pub zone: Option<String>,
+    /// Label `node.kubernetes.io/exclude-disruption` is there, whatever its value: kube-controller-manager
+    /// does not count this node when it decides whether a zone is disrupted.
+    pub exclude_disruption: bool,
     /// Annotation `node.machine.sapcloud.io/not-managed-by-mcm` is there, whatever its value: the
     /// machine-controller-manager leaves this node alone.
     pub not_managed_by_mcm: bool,
@@ -79,6 +83,8 @@ struct RawLabels<'a> {
     worker_pool: Text<'a>,
     #[serde(borrow, rename = "topology.kubernetes.io/zone", default)]
     zone: Text<'a>,
+    #[serde(rename = "node.kubernetes.io/exclude-disruption")]
+    exclude_disruption: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +118,7 @@ impl RawNode<'_> {
             name: meta.name.as_str().unwrap_or_default(),
             worker_pool: labels.worker_pool.as_str().unwrap_or_default().into(),
             zone: labels.zone.as_str().unwrap_or_default().into(),
+            exclude_disruption: labels.exclude_disruption.is_some(),
             not_managed_by_mcm: annotations.is_some_and(|a| a.not_managed_by_mcm.is_some()),
             conditions: self.status.0.unwrap_or_default().conditions.0,
         };
@@ -125,6 +132,7 @@ struct Said<'a> {
     name: &'a str,
     worker_pool: Cow<'a, str>,
     zone: Cow<'a, str>,
+    exclude_disruption: bool,
     not_managed_by_mcm: bool,
     conditions: Conditions,
 }
@@ -140,6 +148,7 @@ impl Said<'_> {
             name,
             worker_pool: non_empty(self.worker_pool),
             zone: non_empty(self.zone),
+            exclude_disruption: self.exclude_disruption,
             not_managed_by_mcm: self.not_managed_by_mcm,
             true_conditions: self.conditions.true_types,
             in_place_update: self.conditions.in_place_update,
@@ -206,6 +215,7 @@ mod tests {
                     "kubernetes.io/hostname": "ip-10-250-0-1",
                     "worker.gardener.cloud/pool": "worker",
                     "topology.kubernetes.io/zone": "eu-west-1a",
+                    "node.kubernetes.io/exclude-disruption": "",
                 },
                 "annotations": {"node.machine.sapcloud.io/not-managed-by-mcm": ""},
                 "managedFields": [{"fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {}}}}}],
@@ -227,6 +237,7 @@ mod tests {
             [Node {
                 worker_pool: Some("worker".into()),
                 zone: Some("eu-west-1a".into()),
+                exclude_disruption: true,
                 not_managed_by_mcm: true,
                 true_conditions: vec!["DiskPressure".into(), "Ready".into()],
                 ..named("shoot--a--b-worker-z1-5d7f9-abcde")

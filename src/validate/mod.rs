@@ -44,6 +44,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How many more there are.
     pub omitted: usize,
+    /// What the API server accepts, and may be a mistake all the same: the first 10,000.
+    pub warnings: Vec<Problem>,
     /// How many objects were validated.
     pub checked: usize,
     /// How many documents and items of lists are of other kinds.
@@ -164,14 +166,18 @@ impl Checker {
                 ),
             }
         }
-        let object = format!("{}/{}", quotable(kind), quotable(name));
-        let problems = found.0.into_iter().map(|finding| Problem {
+        let named = format!("{}/{}", quotable(kind), quotable(name));
+        let problem = |finding: Finding| Problem {
             file: file.to_owned(),
             place: finding.place,
-            object: Some(object.clone()),
+            object: Some(named.clone()),
             field: Some(finding.field).filter(|it| !it.is_empty()),
             message: finding.message,
-        });
+        };
+        let room = MAX_REPORTED.saturating_sub(self.report.warnings.len());
+        let warnings = object::warnings(object).take(room);
+        self.report.warnings.extend(warnings.map(problem));
+        let problems = found.0.into_iter().map(problem);
         problems.for_each(|problem| self.add(problem));
     }
 

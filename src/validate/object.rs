@@ -1,8 +1,8 @@
 //! What makes a document an object of this group: its kind, its version, its name.
 
-use super::{Found, quoted, rules::Rules};
+use super::{Finding, Found, quoted, rules::Rules};
 use crate::{
-    api::{GROUP, KEY_MESSAGE, VALUE_MESSAGE, is_label_key, is_label_value},
+    api::{GROUP, KEY_MESSAGE, VALUE_MESSAGE, is_label_key, is_label_value, needed_by_probe},
     yaml::{Node, Value},
 };
 
@@ -73,6 +73,22 @@ pub(super) fn validate(kinds: &[Rules], object: &Node, found: &mut Found) -> boo
     metadata(object, found);
     rules.validate(object, found);
     true
+}
+
+/// What is allowed in an object of this group, and may be a mistake: the probe itself needs what a policy
+/// scales to zero.
+pub(super) fn warnings(object: &Node) -> impl Iterator<Item = Finding> {
+    let spec = object.get("spec");
+    let dependents = spec.and_then(|spec| spec.get("dependentResourceInfos"));
+    let dependents = dependents.map_or(&[][..], Node::items).iter().enumerate();
+    dependents.filter_map(|(index, dependent)| {
+        let name = dependent.get("ref")?.get("name")?;
+        Some(Finding {
+            place: name.place,
+            field: format!("spec.dependentResourceInfos[{index}].ref.name"),
+            message: needed_by_probe(name.text()?)?,
+        })
+    })
 }
 
 /// Whether a document says that it is of this group.

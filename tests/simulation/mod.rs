@@ -52,12 +52,23 @@ pub(crate) struct Scenario {
     pub(crate) cache_ages: Vec<f64>,
     /// Each API server's clock against the true time, in seconds.
     pub(crate) server_skews: Vec<f64>,
+    /// Whether the operator reads from the first of them alone, as over a connection that is kept.
+    pub(crate) pinned: bool,
     pub(crate) failure_threshold: u32,
     /// Seconds that it takes to read Nodes and Machines.
     pub(crate) facts_take: f64,
-    /// Each second a lease comes whose name is new, and goes again.
-    pub(crate) joins: bool,
+    /// A lease that is new each second, if there is one.
+    pub(crate) joins: Option<Joins>,
+    /// While Nodes and Machines are refused, and for how long the server asks to wait each time.
+    pub(crate) facts_refused: Option<(std::ops::Range<f64>, f64)>,
     pub(crate) faults: Vec<Fault>,
+}
+
+/// What is new of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Joins {
+    Name,
+    Uid,
 }
 
 #[derive(Clone, Debug)]
@@ -281,6 +292,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut restarts = scenario.restarts().into_iter().peekable();
     // When a read of Nodes and Machines that is under way began, and the leases that there were then.
     let mut facts: Option<(f64, Arc<LeaseNames>)> = None;
+    let mut put_off = 0.0;
     loop {
         let next = operator.watch.next(moment(now), rng.f64());
         let due = seconds(next.at).max(now);
@@ -298,7 +310,16 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         }
         now = due;
         let mut request = operator.watch.request();
-        let learnt = facts.take_if(|_| ended.is_some());
+        let mut learnt = facts.take_if(|_| ended.is_some());
+        let refused = scenario.facts_refused.as_ref();
+        if let Some((_, wait)) = refused.filter(|(time, _)| learnt.is_some() && time.contains(&now))
+        {
+            let wait = Duration::from_secs_f64(*wait);
+            let at = moment(now);
+            operator.watch.facts_failed(at, Some(Some(wait)));
+            put_off = now + wait.as_secs_f64();
+            learnt = None;
+        }
         if let Some((began, leases)) = &learnt {
             let roster = roster(scenario, leases);
             operator.watch.learn(roster, moment(*began), true);
@@ -321,7 +342,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             continue;
         }
         resumed.get_or_insert(now);
-        let server = rng.usize(0..scenario.cache_ages.len());
+        let server = match scenario.pinned {
+            true => 0,
+            false => rng.usize(0..scenario.cache_ages.len()),
+        };
         let mut consistent = request.consistent;
         let mut taken = operator.read(&world, now, answered, server, consistent);
         if taken == Taken::ReadAgain {
@@ -346,7 +370,9 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         });
         now = answered;
         if taken == Taken::NeedsFacts && learnt.is_none() {
-            facts.get_or_insert_with(|| (answered, operator.watch.leases().names().clone()));
+            if now >= put_off {
+                facts.get_or_insert_with(|| (answered, operator.watch.leases().names().clone()));
+            }
         } else {
             facts = None;
             operator.conclude(&world, now, &mut findings, &interruptions);
@@ -411,7 +437,7 @@ impl<'a> Operator<'a> {
     }
 
     fn needed(&self) -> usize {
-        let all = self.scenario.nodes + usize::from(self.scenario.joins);
+        let all = self.scenario.nodes + usize::from(self.scenario.joins.is_some());
         (1..=all)
             .find(|some| self.thresholds().reached(*some, all))
             .unwrap_or(all)

@@ -3,7 +3,7 @@
 use dependency_watchdog::shoot::{Lease, RenewTime};
 use fastrand::Rng;
 
-use super::{FaultKind, HORIZON, MOST_LATENCY, MOST_STRETCH, Scenario, WRITER_PERIOD, name};
+use super::{FaultKind, HORIZON, Joins, MOST_LATENCY, MOST_STRETCH, Scenario, WRITER_PERIOD, name};
 
 #[derive(Clone, Debug)]
 pub(super) struct Written {
@@ -124,11 +124,15 @@ impl<'a> World<'a> {
     }
 
     pub(super) fn leases(&self, state: &State, at: f64) -> Vec<Lease> {
-        let joined = self.scenario.joins.then(|| {
+        let joined = self.scenario.joins.map(|joins| {
+            let (name, uid) = match joins {
+                Joins::Name => (format!("joined-{at:.0}"), "joined".to_owned()),
+                Joins::Uid => ("joined".to_owned(), format!("joined-{at:.0}")),
+            };
             let stamp = self.scenario.server_clock(0, at.floor()).floor() as i64;
             Lease {
-                name: format!("joined-{at:.0}").into(),
-                uid: "joined".into(),
+                name: name.into(),
+                uid: (*uid).into(),
                 resource_version: state.revision,
                 renew_time: Some(RenewTime::from_micros(stamp * 1_000_000)),
                 stamp: self.scenario.stamps.then_some(stamp),

@@ -107,17 +107,16 @@ pub(super) fn not_found(name: &str) -> Outcome {
     Outcome::Json(code, body)
 }
 
-/// The groups that are served: this one in these versions, if there are any, and another.
-pub(super) fn groups(name: &str, versions: &[&str]) -> Value {
+/// The groups that are served: those of these that have versions, and another.
+pub(super) fn groups(served: &[(&str, &[&str])]) -> Value {
     let group = |name: &str, versions: &[&str]| {
         let version = |version: &&str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
         let versions: Vec<Value> = versions.iter().map(version).collect();
         json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
     };
+    let served = served.iter().filter(|(_, versions)| !versions.is_empty());
     let mut groups = vec![group("apps", &["v1"])];
-    if !versions.is_empty() {
-        groups.push(group(name, versions));
-    }
+    groups.extend(served.map(|(name, versions)| group(name, versions)));
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 

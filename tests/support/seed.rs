@@ -66,6 +66,8 @@ const RESOURCES: [(&str, &str, &str); 13] = [
 
 /// The group of the kind whose versions come and go.
 const DRUID: &str = "druid.gardener.cloud";
+/// The group of the kind that a seed without Gardener lacks.
+const MACHINES: &str = "machine.sapcloud.io";
 
 /// What the operator tells, which is taken and not kept.
 const EVENTS: &str = "events";
@@ -231,6 +233,8 @@ struct State {
     stuck: BTreeSet<String>,
     /// The versions of Etcds that are served.
     etcds: Vec<&'static str>,
+    /// Those of Machines.
+    machines: Vec<&'static str>,
     /// Those of them that lack the scale subresource.
     without_scale: Vec<&'static str>,
     /// The cache of lists of these kinds is older than all their objects.
@@ -266,6 +270,7 @@ impl Seed {
         };
         seed.lock().revision = 100;
         seed.serve_etcds(&["v1alpha1"]);
+        seed.serve_machines(&["v1alpha1"]);
         seed
     }
 
@@ -335,6 +340,11 @@ impl Seed {
     /// From now on Etcds are served in these versions, and in no other.
     pub fn serve_etcds(&self, versions: &[&'static str]) {
         self.lock().etcds = versions.to_vec();
+    }
+
+    /// From now on Machines are served in these versions, and in no other.
+    pub fn serve_machines(&self, versions: &[&'static str]) {
+        self.lock().machines = versions.to_vec();
     }
 
     /// From now on Etcds cannot be scaled in these versions.
@@ -590,7 +600,11 @@ impl State {
     }
 
     fn serves(&self, api_version: &str) -> bool {
-        etcd_version(api_version).is_none_or(|version| self.etcds.contains(&version))
+        match api_version.split_once('/') {
+            Some((DRUID, version)) => self.etcds.contains(&version),
+            Some((MACHINES, version)) => self.machines.contains(&version),
+            _ => true,
+        }
     }
 
     fn scales(&self, api_version: &str) -> bool {
@@ -619,7 +633,8 @@ impl State {
             _ => (&*call.resource, ""),
         };
         if call.resource == "/apis" {
-            return Outcome::Json(200, groups(DRUID, &self.etcds));
+            let served = [(DRUID, &*self.etcds), (MACHINES, &*self.machines)];
+            return Outcome::Json(200, groups(&served));
         }
         if call.resource.starts_with("/apis/druid.gardener.cloud/") {
             let scale = self.scales(&call.api_version);

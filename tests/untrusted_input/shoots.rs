@@ -62,7 +62,8 @@ pub(crate) fn nodes() -> Value {
             {
                 "metadata": {
                     "name": "a", "uid": "u",
-                    "labels": {"worker.gardener.cloud/pool": "w", "topology.kubernetes.io/zone": "z"},
+                    "labels": {"worker.gardener.cloud/pool": "w", "topology.kubernetes.io/zone": "z",
+                        "node.kubernetes.io/exclude-disruption": ""},
                     "annotations": {"node.machine.sapcloud.io/not-managed-by-mcm": "", "x": "y"},
                 },
                 "status": {"conditions": [
@@ -160,6 +161,7 @@ fn lenient_node(item: &Value) -> Option<Node> {
         name: name.into(),
         worker_pool: label("worker.gardener.cloud/pool"),
         zone: label("topology.kubernetes.io/zone"),
+        exclude_disruption: !meta["labels"]["node.kubernetes.io/exclude-disruption"].is_null(),
         not_managed_by_mcm: !managed.is_null(),
         true_conditions: types.filter(|it| !it.is_empty()).collect(),
         in_place_update: conditions.iter().any(|it| {
@@ -191,6 +193,9 @@ fn full_node(node: &core::Node) -> Option<Node> {
         name: name.as_deref().filter(|it| !it.is_empty())?.into(),
         worker_pool: label("worker.gardener.cloud/pool"),
         zone: label("topology.kubernetes.io/zone"),
+        exclude_disruption: labels
+            .as_ref()
+            .is_some_and(|it| it.contains_key("node.kubernetes.io/exclude-disruption")),
         not_managed_by_mcm: annotations
             .as_ref()
             .is_some_and(|it| it.contains_key("node.machine.sapcloud.io/not-managed-by-mcm")),

@@ -24,7 +24,7 @@ use crate::{
 const FIRST_READS: usize = 32;
 
 /// Why there is no evidence. Each message names the object and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum EvidenceError {
     #[error(transparent)]
     Secret(#[from] SecretError),

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use kube::{Api, api::ListParams};
+use kube::{Api, Resource as _, api::ListParams};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout},
@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     gardener::Machine,
     prober::evidence::EvidenceError,
-    runtime::seed::Seed,
+    runtime::seed::{CallError, Seed},
     shoot::{Consistency, Node, ReadError, Shoot},
     util::text::clean,
 };
@@ -201,7 +201,13 @@ impl Reader {
         let answer = seed.call_at_turn(machines.list(&params)).await;
         let list = match answer {
             Ok(list) => list,
-            Err(failed) if failed.code() == Some(404) => return Ok((began, None)),
+            Err(failed) if failed.code() == Some(404) => {
+                let lacks = lacks_machines(seed).await;
+                return match lacks.map_err(|failed| error(failed.to_string()))? {
+                    true => Ok((began, None)),
+                    false => Err(error(failed.to_string())),
+                };
+            }
             Err(failed) => return Err(error(failed.to_string())),
         };
         // Any object with items decodes as a list. One without Machines would exclude all nodes: a
@@ -214,4 +220,13 @@ impl Reader {
         }
         Ok((began, Some(list.items)))
     }
+}
+
+/// Whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
+/// the word of a proxy; without Machines all nodes would count, and a rolling update be an outage.
+async fn lacks_machines(seed: &Seed) -> Result<bool, CallError> {
+    let groups = seed.call_at_turn(seed.client().list_api_groups()).await?;
+    let machines = Machine::group(&());
+    let mut names = groups.groups.iter().map(|group| &group.name);
+    Ok(!groups.groups.is_empty() && names.all(|name| *name != machines))
 }

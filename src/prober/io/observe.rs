@@ -41,6 +41,8 @@ pub(crate) struct Observer {
     /// Silence is being proven: nothing else is read meanwhile.
     proving: bool,
     contact: Contact,
+    /// Why Nodes and Machines could not be read, if that is the last that is known of them.
+    unread_facts: Option<EvidenceError>,
     /// When Nodes and Machines may next be read in the background.
     facts_due: Instant,
     observation: Observation,
@@ -103,6 +105,7 @@ impl Observer {
             at_once: true,
             proving: false,
             contact: Contact::default(),
+            unread_facts: None,
             facts_due: now,
             observation: Observation::new(observer, recalled, now, draw),
             looks,

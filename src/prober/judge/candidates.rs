@@ -23,6 +23,8 @@ pub enum Exclusion {
     MachineFailed,
     /// Its Machine is `Terminating`.
     MachineTerminating,
+    /// The node is labelled `node.kubernetes.io/exclude-disruption`, by which people leave it out.
+    ExcludedByLabel,
     /// The node is annotated as not managed by machine-controller-manager.
     NotManaged,
     /// A condition that makes machine-controller-manager replace the node is True.
@@ -45,6 +47,9 @@ impl Exclusion {
             Self::NoMachine => "without a Machine",
             Self::MachineFailed => "with a Failed Machine",
             Self::MachineTerminating => "with a Terminating Machine",
+            Self::ExcludedByLabel => {
+                "labelled node.kubernetes.io/exclude-disruption, so not protected"
+            }
             Self::NotManaged => "not managed by machine-controller-manager",
             Self::PoolCondition => "with a condition of their worker pool's list",
             Self::InPlaceUpdate => "in an in-place update",
@@ -54,8 +59,8 @@ impl Exclusion {
     }
 
     /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a
-    /// Machine, or not managed by machine-controller-manager, may have another network than the
-    /// candidates.
+    /// Machine, not managed by machine-controller-manager, or excluded by their label may have another
+    /// network than the candidates.
     pub fn is_evidence_if_fresh(self) -> bool {
         match self {
             Self::MachineFailed
@@ -63,7 +68,11 @@ impl Exclusion {
             | Self::PoolCondition
             | Self::InPlaceUpdate
             | Self::NotReadYet => true,
-            Self::NoNode | Self::NoMachine | Self::NotManaged | Self::LongSilent => false,
+            Self::NoNode
+            | Self::NoMachine
+            | Self::ExcludedByLabel
+            | Self::NotManaged
+            | Self::LongSilent => false,
         }
     }
 }
@@ -176,10 +185,16 @@ impl Roster {
 
     /// Whether Nodes and Machines were read after each of these leases had come.
     pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
-        Arc::ptr_eq(&self.names, leases)
-            || leases
-                .iter()
-                .all(|name| self.names.position(name).is_some())
+        let unread = Standing::Excluded(Exclusion::NotReadYet);
+        self.read && self.places(leases).all(|place| place.standing != unread)
+    }
+
+    /// Forgets the node of the lease of this name, which has been created anew.
+    pub(crate) fn forget(&mut self, lease: &str) {
+        let place = self.names.position(lease);
+        if let Some(place) = place.and_then(|place| self.places.get_mut(place)) {
+            *place = Place::excluded(Exclusion::NotReadYet);
+        }
     }
 
     /// Whether each of these leases counts, and where its node is, in their order.
@@ -243,6 +258,9 @@ fn standing(
     machine_of: Option<&HashMap<&str, Standing>>,
     pools: &PoolConditions,
 ) -> Standing {
+    if node.exclude_disruption {
+        return Standing::Excluded(Exclusion::ExcludedByLabel);
+    }
     if node.not_managed_by_mcm {
         return Standing::Excluded(Exclusion::NotManaged);
     }
@@ -290,6 +308,13 @@ mod tests {
     fn unmanaged(node: Node) -> Node {
         Node {
             not_managed_by_mcm: true,
+            ..node
+        }
+    }
+
+    fn labelled(node: Node) -> Node {
+        Node {
+            exclude_disruption: true,
             ..node
         }
     }
@@ -361,6 +386,8 @@ mod tests {
         None,
         excluded(Exclusion::NotManaged)
     )]
+    #[case::labelled(labelled(node("n")), of(&["Running"]), excluded(Exclusion::ExcludedByLabel))]
+    #[case::labelled_before_all(labelled(unmanaged(node("n"))), of(&[]), excluded(Exclusion::ExcludedByLabel))]
     #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
     #[case::updating_and_machines_not_served(
         updating(node("n")),
@@ -418,6 +445,7 @@ mod tests {
     #[case::no_machine(node("n"), of(&[]), excluded(Exclusion::NoMachine))]
     #[case::no_node(node("m"), of(&["Running"]), excluded(Exclusion::NoNode))]
     #[case::unmanaged(unmanaged(node("n")), of(&["Failed"]), excluded(Exclusion::NotManaged))]
+    #[case::labelled(labelled(node("n")), of(&["Running"]), excluded(Exclusion::ExcludedByLabel))]
     #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
     #[case::condition(ill(None, &["DiskPressure"]), None, excluded(Exclusion::PoolCondition))]
     fn a_fresh_lease_of_a_protected_cluster_counts_whatever_the_phase(
@@ -449,6 +477,11 @@ mod tests {
         assert_eq!(standings(&roster, &since), expected);
         assert!(roster.covers(&before) && roster.covers(&names(&["a", "c"])));
         assert!(!roster.covers(&since));
+        let mut roster = roster;
+        roster.forget("b");
+        roster.forget("unknown");
+        assert_eq!(standing_in(&roster, "b"), not_read_yet);
+        assert!(!roster.covers(&before));
         assert_eq!(standings(&Roster::default(), &since), [COUNTS; 4]);
     }
 

@@ -50,7 +50,7 @@ pub struct LeaseSnapshot<'a> {
 }
 
 /// The use of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Intake {
     /// A cache older than one seen before answered: nothing was learnt, read again consistently.
     Stale,
@@ -58,9 +58,11 @@ pub enum Intake {
     Taken {
         /// Leases came or went.
         names_changed: bool,
-        /// What had been seen of some lease had to be forgotten (its UID is new, or the whole list
-        /// is older than one seen: a restored etcd), so no proof may rest on earlier reads.
-        forgot: bool,
+        /// The whole list is older than one seen, as of a restored etcd, so all that was seen had to be
+        /// forgotten, and no proof may rest on earlier reads.
+        rolled_back: bool,
+        /// Leases whose UID is new: what was seen of them had to be forgotten.
+        recreated: Vec<Box<str>>,
     },
 }
 
@@ -118,7 +120,7 @@ impl Heartbeats {
         self.newest = snapshot.resource_version;
 
         let trusted_date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
-        let mut forgot = rolled_back;
+        let mut recreated = vec![];
         let names = self.names.clone();
         let mut before = names.iter().zip(mem::take(&mut self.beats)).peekable();
         let mut beats: Vec<Heartbeat> = Vec::with_capacity(in_order.len());
@@ -139,7 +141,9 @@ impl Heartbeats {
             last = Some(&lease.name);
             let known = known.filter(|known| {
                 let same = known.uid == lease.uid;
-                forgot |= !same;
+                if !same {
+                    recreated.push(lease.name.clone());
+                }
                 same
             });
             beats.push(self.sight(known, lease, trusted_date, snapshot));
@@ -155,7 +159,8 @@ impl Heartbeats {
         }
         Intake::Taken {
             names_changed,
-            forgot,
+            rolled_back,
+            recreated,
         }
     }
 
@@ -260,6 +265,8 @@ impl Heartbeats {
             .zip(clock)
             .and_then(|(stamp, clock)| clock.window_of(stamp));
         let window = seen.narrowed_by(stamped);
+        // One that contradicts what was seen is of another server's clock: drift must not let it agree later.
+        let stamp = stamp.filter(|_| stamped.is_some_and(|stamped| seen.meets(stamped)));
 
         // What we saw is too coarse to notice that a node's clock has stepped.
         let implied = stamped
@@ -316,15 +323,21 @@ impl Heartbeat {
 }
 
 impl Window {
+    /// Whether both can be true.
+    fn meets(self, other: Self) -> bool {
+        self.earliest.max(other.earliest) <= Some(self.latest.min(other.latest))
+    }
+
     /// The common part of both, or this one alone where they contradict each other.
     fn narrowed_by(self, other: Option<Window>) -> Window {
         let Some(other) = other else { return self };
-        let earliest = self.earliest.max(other.earliest);
-        let latest = self.latest.min(other.latest);
-        if earliest.is_some_and(|earliest| earliest > latest) {
+        if !self.meets(other) {
             return self;
         }
-        Window { earliest, latest }
+        Window {
+            earliest: self.earliest.max(other.earliest),
+            latest: self.latest.min(other.latest),
+        }
     }
 }
 

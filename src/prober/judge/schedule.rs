@@ -96,17 +96,13 @@ impl Pace {
         };
         let suspect_at = seen.and_then(|seen| seen.suspect_at);
         match last.outcome {
-            ReadOutcome::Throttled(wait) => {
-                let wait = wait.unwrap_or(THROTTLED);
-                Next {
-                    at: finished + wait.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER),
-                    occasion: Occasion::Retry,
-                }
-            }
+            ReadOutcome::Throttled(wait) => Next {
+                at: finished + throttled_for(wait),
+                occasion: Occasion::Retry,
+            },
             ReadOutcome::Failed { in_a_row } => match suspect_at {
                 Some(moment) if moment <= finished => {
-                    let doublings = in_a_row.saturating_sub(1).min(MOST_DOUBLINGS);
-                    let retry = finished + RETRY * 2_u32.pow(doublings);
+                    let retry = finished + retry_after(in_a_row);
                     regular.or_sooner(retry, Occasion::Retry, finished)
                 }
                 Some(moment) => regular.or_sooner(moment, Occasion::Suspicion, finished),
@@ -182,8 +178,19 @@ impl Pace {
     }
 }
 
+/// The pause after so many failures in a row.
+pub(super) fn retry_after(in_a_row: u32) -> Duration {
+    RETRY * 2_u32.pow(in_a_row.saturating_sub(1).min(MOST_DOUBLINGS))
+}
+
+/// The pause that a server gets that asked for less load, perhaps for how long.
+pub(super) fn throttled_for(wait: Option<Duration>) -> Duration {
+    wait.unwrap_or(THROTTLED)
+        .clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
+}
+
 impl Next {
-    fn or_sooner(self, at: MonoTime, occasion: Occasion, not_before: MonoTime) -> Self {
+    pub(super) fn or_sooner(self, at: MonoTime, occasion: Occasion, not_before: MonoTime) -> Self {
         let at = at.max(not_before);
         if at < self.at {
             Self { at, occasion }

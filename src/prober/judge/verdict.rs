@@ -72,6 +72,8 @@ pub struct Assessment {
     pub machines: Option<usize>,
     /// Whether the cluster is protected.
     pub protected: bool,
+    /// How long the last list of leases took, if that is too long for a proof, time after time.
+    pub slow: Option<Duration>,
 }
 
 /// For how long expired leases have been silent, at the least: their ages are known within bounds.

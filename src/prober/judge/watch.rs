@@ -21,6 +21,9 @@ use crate::prober::{
 /// not acted on.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// Judgement: after so many lists of leases in a row that took too long for a proof it is reported.
+const SLOW_LISTS: u32 = 3;
+
 /// The policy's rules for the watch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
@@ -99,6 +102,8 @@ pub struct Watch {
     assessment: Option<Assessment>,
     last: Option<LastRead>,
     failures: u32,
+    /// Lists of leases in a row that took longer than a read of a suspect may.
+    slow: u32,
     outages: u32,
     recoveries: u32,
 }
@@ -117,6 +122,7 @@ impl Watch {
             assessment: None,
             last: None,
             failures: 0,
+            slow: 0,
             outages: 0,
             recoveries: 0,
         }
@@ -146,7 +152,13 @@ impl Watch {
             };
         };
         let seen = self.assessment.as_ref();
-        self.rules.pace.next(last, seen, &self.proof, draw)
+        let next = self.rules.pace.next(last, seen, &self.proof, draw);
+        match (self.facts.put_off(), last.outcome) {
+            (Some(until), ReadOutcome::Read { .. }) if self.suspect() => {
+                next.or_sooner(until, Occasion::Retry, last.finished)
+            }
+            _ => next,
+        }
     }
 
     /// Settings for the next read.
@@ -210,16 +222,22 @@ impl Watch {
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
         let Intake::Taken {
             names_changed,
-            forgot,
+            rolled_back,
+            recreated,
         } = self.leases.observe(snapshot)
         else {
             return Taken::ReadAgain;
         };
-        if forgot {
+        self.failures = 0;
+        if rolled_back {
             self.proof = Proof::default();
-            self.facts.forget(snapshot.started);
+            self.facts.forget_all(snapshot.started);
         }
-        if names_changed {
+        let changed = names_changed || !recreated.is_empty();
+        for name in recreated {
+            self.facts.forget(name, snapshot.started);
+        }
+        if changed {
             self.facts.compare(self.leases.names());
         }
         self.adopt_recalled();
@@ -233,7 +251,15 @@ impl Watch {
                 counting: false,
             },
         });
-        let seen = self.assess(snapshot.started);
+        let mut seen = self.assess(snapshot.started);
+        let took = snapshot.finished.since(snapshot.started);
+        let is_slow = took > self.rules.pace.spacing(&seen) && !seen.period.is_zero();
+        self.slow = if is_slow {
+            self.slow.saturating_add(1)
+        } else {
+            0
+        };
+        seen.slow = self.slow();
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
         let source = if snapshot.consistent {
             Source::Consistent
@@ -249,7 +275,6 @@ impl Watch {
         if facts_first {
             return Taken::NeedsFacts;
         }
-        self.failures = 0;
         Taken::Ready
     }
 
@@ -257,20 +282,15 @@ impl Watch {
     /// set if no cache answered.
     pub fn learn(&mut self, roster: Roster, read: MonoTime, consistent: bool) {
         self.facts.learn(roster, read, self.leases.names());
-        self.failures = 0;
         self.assessment = self.last.map(|last| self.assess(last.started));
         self.facts.doubt(self.assessment.as_ref(), consistent);
     }
 
-    /// Nodes or Machines could not be read, so that there is no verdict.
-    pub(crate) fn facts_failed(&mut self, finished: MonoTime) {
-        if let Some(last) = &mut self.last {
-            self.failures = self.failures.saturating_add(1);
-            last.finished = finished;
-            last.outcome = ReadOutcome::Failed {
-                in_a_row: self.failures,
-            };
-        }
+    /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;
+    /// the leases are read on, since a proof allows no gap.
+    pub fn facts_failed(&mut self, finished: MonoTime, throttled: Option<Option<Duration>>) {
+        self.facts
+            .failed(finished, throttled, self.rules.pace.interval);
     }
 
     /// Whether the leases were read so long ago that they must be read again before a verdict.
@@ -335,7 +355,7 @@ impl Watch {
     }
 
     fn assess(&self, at: MonoTime) -> Assessment {
-        Assessment::new(
+        let seen = Assessment::new(
             &self.leases,
             &self.facts.roster,
             &self.rules.thresholds,
@@ -343,7 +363,17 @@ impl Watch {
             // What is known of a renewal may become more exact.
             self.onset.map(|onset| onset - self.rules.thresholds.grace),
             at,
-        )
+        );
+        Assessment {
+            slow: self.slow(),
+            ..seen
+        }
+    }
+
+    /// How long the last list took, if the last ones took too long.
+    fn slow(&self) -> Option<Duration> {
+        let last = self.last.filter(|_| self.slow >= SLOW_LISTS)?;
+        Some(last.finished.since(last.started))
     }
 }
 

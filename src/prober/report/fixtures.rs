@@ -155,6 +155,7 @@ pub(super) fn selecting(names: &[&str]) -> PolicyReport {
         held: false,
         generation: 1,
         problems: vec![],
+        warnings: vec![],
         selected: names.iter().copied().map(Arc::from).collect(),
         kept: vec![],
         lost: BTreeMap::new(),

@@ -37,6 +37,8 @@ const DRY_RUN: &str = "DryRun";
 const FIRST: &str = "Reconciling";
 /// Reason of Ready while clusters are to be probed and none can be judged.
 const NOTHING_JUDGED: &str = "NothingJudged";
+/// Reason of Degraded if the probe itself needs what the policy scales.
+const NEEDED_BY_PROBE: &str = "NeededByProbe";
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
 pub(super) const LETTING_GO: &str = "LettingGo";
 
@@ -57,6 +59,8 @@ pub struct PolicyReport {
     pub generation: i64,
     /// What is wrong with it.
     pub problems: Vec<String>,
+    /// What may be a mistake in it.
+    pub warnings: Vec<String>,
     /// The clusters to which it applies.
     pub selected: Vec<Arc<str>>,
     /// The clusters that no policy selects any more, this one having been the last, and that are
@@ -109,11 +113,7 @@ pub(super) fn status<'a>(
         false => ready(report, &tally, before),
     };
     wanted.push(protecting(report.hold, &tally));
-    wanted.push(degraded(
-        report.hold,
-        &tally,
-        policy.more.lacking.as_deref(),
-    ));
+    wanted.push(degraded(report, &tally, policy.more.lacking.as_deref()));
     wanted.push(conflicted(report));
     let affected = widespread.filter(|spread| {
         let mut clusters = report.selected.iter().chain(&policy.more.holding);
@@ -243,8 +243,8 @@ fn protecting(hold: PolicyHold, tally: &Tally) -> Condition {
 /// without its controllers for too long, then those that stay so since the policy holds back, then one
 /// whose dependents are not where they should be, then what could not be protected if it had to be:
 /// all of them, or one.
-fn degraded(hold: PolicyHold, tally: &Tally, lacking: Option<&str>) -> Condition {
-    let mut parts = vec![];
+fn degraded(policy: &PolicyReport, tally: &Tally, lacking: Option<&str>) -> Condition {
+    let (hold, mut parts) = (policy.hold, vec![]);
     let names = examples(&tally.overdue);
     if let many @ 1.. = tally.overdue.len() {
         let message = format!("{many} clusters have been protected for too long: {names}");
@@ -261,6 +261,8 @@ fn degraded(hold: PolicyHold, tally: &Tally, lacking: Option<&str>) -> Condition
         parts.push(("ScalingTrouble", message));
     }
     parts.extend(lacking.map(|message| (RIGHTS_MISSING, message.to_owned())));
+    let warnings = policy.warnings.iter();
+    parts.extend(warnings.map(|warning| (NEEDED_BY_PROBE, warning.clone())));
     let (probing, names) = (tally.counts.probing, examples(&tally.doubtful));
     if let many @ 1.. = tally.doubtful.len() {
         let message = format!("{many} of {probing} clusters cannot be judged: {names}");

@@ -104,8 +104,11 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
     let expired = |it: &ClusterHealthStatus| it.leases.as_ref().is_some_and(|it| it.expired > 0);
     let leases = |it: &Said| {
         let leases = it.report.finding.leases();
-        let lacks = matches!(leases, Finding::Judged(_, seen) if seen.lacks_machines());
-        (reason(leases), lacks)
+        let remarks = match leases {
+            Finding::Judged(_, seen) => (seen.lacks_machines(), seen.slow.is_some()),
+            _ => (false, false),
+        };
+        (reason(leases), remarks)
     };
     a.reason != b.reason
         || a.leases.is_some() != b.leases.is_some()

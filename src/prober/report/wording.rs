@@ -1,12 +1,17 @@
 //! What a ClusterHealth says for people: what was seen, what was done, and what comes next.
 
+use std::time::Duration;
+
 use super::{
     ClusterReport,
     finding::{Finding, HeldBack, reason},
 };
 use crate::{
     api::{Mode, Protection, is_outage},
-    prober::verdict::{Assessment, Doubt, Verdict, ZoneCount},
+    prober::{
+        proof::READS_PER_PERIOD,
+        verdict::{Assessment, Doubt, Verdict, ZoneCount},
+    },
     status::conditions::listed,
 };
 
@@ -36,9 +41,20 @@ pub fn evidence(finding: &Finding) -> String {
                     format!("{fresh} of these are fresh, which is evidence against an outage")
                 }),
                 seen.lacks_machines().then(|| lacks.to_owned()),
+                seen.slow.map(|took| slow(took, seen.period)),
             ])
         }
     }
+}
+
+/// The lists of leases take so long that an outage could hardly be proven.
+fn slow(took: Duration, period: Duration) -> String {
+    format!(
+        "the last lists of leases took too long, {:.1} s this one: to prove an outage each must come within a \
+         third of a renewal period, {:.1} s; see the load of the API server and the network to it",
+        took.as_secs_f64(),
+        (period / READS_PER_PERIOD).as_secs_f64(),
+    )
 }
 
 /// The parts of a message that there are, joined.

@@ -6,7 +6,7 @@
 
 use super::super::list::DecodeError;
 use super::super::wire::{Fields, Malformed, entry, meta};
-use super::{Conditions, NOT_MANAGED_BY_MCM, Node, Said, WORKER_POOL, ZONE};
+use super::{Conditions, EXCLUDE_DISRUPTION, NOT_MANAGED_BY_MCM, Node, Said, WORKER_POOL, ZONE};
 
 /// `core/v1.Node`.
 mod field {
@@ -56,6 +56,7 @@ impl<'a> Said<'a> {
                     } else if key == ZONE.as_bytes() {
                         self.zone = String::from_utf8_lossy(value);
                     }
+                    self.exclude_disruption |= key == EXCLUDE_DISRUPTION.as_bytes();
                 }
                 meta::ANNOTATIONS => {
                     let (key, _) = entry(value.bytes()?)?;

@@ -27,6 +27,11 @@ const VERSION_LIMIT: Duration = Duration::from_secs(1);
 impl Observer {
     pub(super) async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
         if self.leases().await? == Taken::NeedsFacts {
+            if self.watch.facts.are_put_off(self.now())
+                && let Some(error) = self.unread_facts.clone()
+            {
+                return Err(error);
+            }
             self.facts().await?;
             // Leases must be fresh to act on. A consistent list is always taken in.
             if self.watch.is_outlived(self.now()) {
@@ -95,7 +100,6 @@ impl Observer {
     }
 
     async fn facts(&mut self) -> Result<(), EvidenceError> {
-        let started = self.now();
         let leases = self.watch.leases().names().clone();
         let mut request = self.watch.request();
         // Another cached list cannot settle what a cached list left in doubt.
@@ -109,11 +113,6 @@ impl Observer {
             Ok(None) => {}
             Err(error) => {
                 self.not_learnt(&error);
-                let finished = self.now();
-                match error.throttled() {
-                    Some(wait) => self.watch.throttled(started, finished, wait),
-                    None => self.watch.facts_failed(finished),
-                }
                 return Err(error);
             }
         }
@@ -151,14 +150,18 @@ impl Observer {
         let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
         let began = self.origin.moment(facts.began.into_std());
         self.watch.learn(roster, began, consistent);
+        self.unread_facts = None;
         if let Some(pause) = self.watch.facts.doubted() {
             self.facts_due = Instant::now() + pause;
         }
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
     }
 
-    /// Nodes that cannot be read for a verdict are not tried again for the state.
+    /// Puts facts off that could not be read. Nodes that cannot be read for a verdict are not tried again
+    /// for the state.
     pub(super) fn not_learnt(&mut self, error: &EvidenceError) {
+        self.watch.facts_failed(self.now(), error.throttled());
+        self.unread_facts = Some(error.clone());
         if let EvidenceError::Shoot(..) | EvidenceError::NoPermit(_) = error {
             self.found(Found::Nodes(Err(error.to_string())));
         }

@@ -49,10 +49,11 @@ fn consistent(snapshot: LeaseSnapshot<'_>) -> LeaseSnapshot<'_> {
 
 const TAKEN: Intake = taken(false, false);
 
-const fn taken(names_changed: bool, forgot: bool) -> Intake {
+const fn taken(names_changed: bool, rolled_back: bool) -> Intake {
     Intake::Taken {
         names_changed,
-        forgot,
+        rolled_back,
+        recreated: vec![],
     }
 }
 
@@ -135,10 +136,26 @@ fn a_new_uid_is_another_lease() {
         uid: "v".into(),
         ..lease(7, None)
     };
-    assert_eq!(
-        beats.observe(&snapshot(20.0, 7, &[reborn])),
-        taken(false, true)
-    );
+    let expected = Intake::Taken {
+        names_changed: false,
+        rolled_back: false,
+        recreated: vec!["n".into()],
+    };
+    assert_eq!(beats.observe(&snapshot(20.0, 7, &[reborn])), expected);
+}
+
+/// The server that wrote it has another clock than the one that is read, and drift widens what it may mean.
+#[test]
+fn a_stamp_that_contradicts_what_was_seen_is_never_used() {
+    let mut beats = Heartbeats::default();
+    let leases = [lease(5, 1)];
+    beats.observe(&consistent(snapshot(10.005, 5, &leases)));
+    let renewed = [lease(7, 9)];
+    for second in 13..60 {
+        beats.observe(&consistent(snapshot(f64::from(second), 7, &renewed)));
+        let seen = (Some(at(10.005)), at(13.0));
+        assert_eq!(window(&beats), seen, "at {second}");
+    }
 }
 
 #[test]

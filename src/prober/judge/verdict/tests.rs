@@ -237,6 +237,7 @@ fn without_candidates(
         roster: true,
         machines,
         protected,
+        slow: None,
     };
     let proof = Watched::Long.proof();
     assert_eq!(seen.verdict(&thresholds(0.6), &proof), expected);
@@ -255,6 +256,7 @@ fn without_candidates(
 // They may have another network.
 #[case::without_a_machine("no Machine", 7, OUTAGE)]
 #[case::unmanaged("unmanaged", 7, OUTAGE)]
+#[case::labelled("label", 7, OUTAGE)]
 #[case::orphans("no Node", 7, OUTAGE)]
 fn fresh_leases_that_do_not_count_are_evidence(
     #[case] which: &str,
@@ -276,6 +278,7 @@ fn fresh_leases_that_do_not_count_are_evidence(
                 "condition" => node.true_conditions = vec!["DiskPressure".into()],
                 "update" => node.in_place_update = true,
                 "unmanaged" => node.not_managed_by_mcm = true,
+                "label" => node.exclude_disruption = true,
                 "no Machine" => continue,
                 other => phase = other,
             }

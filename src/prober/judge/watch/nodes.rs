@@ -1,12 +1,13 @@
 //! What is known of Nodes and Machines, and when they have to be read again.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::prober::{
     candidates::{Exclusion, Roster},
     heartbeat::LeaseNames,
     mono_time::MonoTime,
     proof::Proof,
+    schedule::{retry_after, throttled_for},
     verdict::Assessment,
 };
 
@@ -29,9 +30,15 @@ pub(in crate::prober) struct NodeFacts {
     wanted: Wanted,
     /// Leases came since the facts were read.
     lack_leases: bool,
-    /// When a lease was last forgotten: facts from before may be those of another node.
+    /// When all leases were last forgotten: facts from before may be those of other nodes.
     forgot: Option<MonoTime>,
+    /// Leases that were created anew under their names, and when that was read: facts from before may be
+    /// those of another node.
+    recreated: BTreeMap<Box<str>, MonoTime>,
     doubted: Option<Duration>,
+    /// When they may be read again that could not be read, and how often in a row they could not.
+    put_off: Option<MonoTime>,
+    failures: u32,
 }
 
 /// Whether facts have to be read again whatever their age.
@@ -71,14 +78,47 @@ impl NodeFacts {
         self.doubted
     }
 
-    /// What was seen of a lease was forgotten by a read that started then.
-    pub(super) fn forget(&mut self, started: MonoTime) {
+    /// Until when they are not to be read since they could not be read.
+    pub(super) fn put_off(&self) -> Option<MonoTime> {
+        self.put_off
+    }
+
+    /// Whether they could not be read so shortly before that they are not to be read again yet.
+    pub(in crate::prober) fn are_put_off(&self, now: MonoTime) -> bool {
+        self.put_off.is_some_and(|until| now < until)
+    }
+
+    /// They could not be read; `throttled` if the server asked for less load, perhaps for how long.
+    pub(super) fn failed(
+        &mut self,
+        finished: MonoTime,
+        throttled: Option<Option<Duration>>,
+        longest: Duration,
+    ) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = match throttled {
+            Some(wait) => throttled_for(wait),
+            None => retry_after(self.failures).min(longest),
+        };
+        self.put_off = Some(finished + pause);
+    }
+
+    /// What was seen of all leases was forgotten by a read that started then.
+    pub(super) fn forget_all(&mut self, started: MonoTime) {
         self.want();
         self.forgot = Some(started);
     }
 
+    /// The lease of this name is another one since a read that started then.
+    pub(super) fn forget(&mut self, name: Box<str>, started: MonoTime) {
+        self.roster.forget(&name);
+        self.recreated.insert(name, started);
+    }
+
     /// These are the leases now.
     pub(super) fn compare(&mut self, leases: &Arc<LeaseNames>) {
+        self.recreated
+            .retain(|name, _| leases.position(name).is_some());
         self.lack_leases = !self.roster.covers(leases);
     }
 
@@ -117,6 +157,12 @@ impl NodeFacts {
     pub(super) fn learn(&mut self, roster: Roster, read: MonoTime, leases: &Arc<LeaseNames>) {
         self.roster = roster;
         self.read = Some(read);
+        self.put_off = None;
+        self.failures = 0;
+        self.recreated.retain(|_, started| read < *started);
+        for name in self.recreated.keys() {
+            self.roster.forget(name);
+        }
         self.wanted = match self.forgot {
             Some(forgot) if read < forgot => Wanted::ToDecide,
             _ => Wanted::No,

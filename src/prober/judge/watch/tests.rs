@@ -43,6 +43,8 @@ fn seconds(moment: MonoTime) -> f64 {
 struct Shoot {
     watch: Watch,
     names: Vec<&'static str>,
+    /// The lease `a` has been created anew so often.
+    recreated: u64,
     /// Rises with every read, for somebody always writes.
     revision: u64,
     facts_read: usize,
@@ -53,6 +55,7 @@ impl Shoot {
         Self {
             watch: Watch::new(rules),
             names: vec!["a", "b", "c"],
+            recreated: 0,
             revision: 10_000,
             facts_read: 0,
         }
@@ -72,7 +75,10 @@ impl Shoot {
             .zip(renewed)
             .map(|(name, renewed)| Lease {
                 name: (*name).into(),
-                uid: "u".into(),
+                uid: match *name {
+                    "a" => (*self.recreated.to_string()).into(),
+                    _ => "u".into(),
+                },
                 resource_version: *renewed as u64,
                 renew_time: Some(RenewTime::from_micros(renewed * 1_000_000)),
                 stamp: Some(*renewed),
@@ -332,9 +338,9 @@ fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     assert!(!shoot.watch.facts.are_wanted());
 }
 
-/// Its Node may be another.
+/// The Nodes may be others.
 #[test]
-fn a_lease_that_is_new_under_its_name_has_nodes_read_again() {
+fn leases_of_a_restored_etcd_have_nodes_read_again() {
     let mut shoot = Shoot::new(RULES);
     shoot.list(105.0, 100);
     shoot.learn(105.0);
@@ -482,22 +488,80 @@ fn leases_that_were_read_long_ago_are_read_again_even_if_they_were_fresh() {
     assert!(shoot.watch.is_outlived(at(104.0)));
 }
 
-#[test]
-fn unreadable_nodes_are_asked_for_ever_more_seldom() {
+/// The leases are read all the while, and as soon as the Nodes are known an outage is acted on.
+#[rstest]
+#[case::unreadable(None, &[0.0, 1.0, 3.0, 7.0, 15.0, 25.0])]
+#[case::overloaded(Some(None), &[0.0, 10.0, 20.0])]
+#[case::overloaded_for(Some(Some(Duration::from_secs(25))), &[0.0, 25.0])]
+fn nodes_that_cannot_be_read_are_put_off_and_no_lease_is(
+    #[case] throttled: Option<Option<Duration>>,
+    #[case] expected: &[f64],
+) {
+    const FIRST: f64 = 120.0;
     let mut shoot = Shoot::new(RULES);
     shoot.probe(100.0, 99);
-    shoot.names.push("d");
-    let mut now = 120.0;
-    for pause in [1.0, 2.0, 4.0, 8.0] {
+    let (mut now, mut asked) = (FIRST, vec![]);
+    while now < FIRST + 29.0 {
         assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
-        shoot.watch.facts_failed(at(now));
-        assert_eq!(shoot.due(now), now + pause);
-        now += pause;
+        if !shoot.watch.facts.are_put_off(at(now)) {
+            asked.push((now - FIRST).round());
+            shoot.watch.facts_failed(at(now), throttled);
+        }
+        let due = shoot.due(now);
+        assert!(due - now <= 3.4, "leases at {now} and {due}");
+        now = due;
     }
-    assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+    assert_eq!(asked, expected);
+    shoot.list(now, 99);
     shoot.learn(now);
+    assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);
+    assert!(!shoot.watch.facts.are_put_off(at(now)));
+    shoot.list(now, 99);
     shoot.watch.failed(at(now), at(now));
-    assert_eq!(shoot.due(now), now + 1.0);
+    assert_eq!(shoot.due(now), now + 1.0, "that is counted apart");
+}
+
+/// A node that registers again and again under its name tells nothing about the others.
+#[test]
+fn a_lease_that_is_created_anew_costs_no_proof_of_the_others() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.names.push("d");
+    shoot.probe(105.0, 100);
+    let mut now = shoot.due(105.0);
+    while now < 200.0 {
+        shoot.recreated += 1;
+        let anew = (now as i64).max(100);
+        if shoot.list_each(now, &[anew, 100, 100, 100]) == Taken::NeedsFacts {
+            shoot.learn(now);
+        }
+        if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {
+            break;
+        }
+        now = shoot.due(now);
+    }
+    assert!((130.0..=132.1).contains(&now), "{now}");
+    assert!(shoot.facts_read <= 2, "{}", shoot.facts_read);
+}
+
+/// Its Node may be another: until that is known it is no candidate, and if it is fresh it is evidence.
+#[test]
+fn the_node_of_a_lease_that_is_created_anew_is_read_when_there_is_time() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    shoot.learn(100.0);
+    shoot.recreated = 1;
+    let seen = shoot.probe(110.0, 109).assessment;
+    let unread = seen.excluded.get(&Exclusion::NotReadYet);
+    assert_eq!(
+        (seen.candidates, unread, seen.counter_evidence),
+        (2, Some(&1), 1)
+    );
+    assert!(shoot.watch.facts.are_wanted());
+    shoot.learn(109.0);
+    assert!(shoot.watch.facts.are_wanted(), "they were asked for before");
+    shoot.learn(111.0);
+    assert!(!shoot.watch.facts.are_wanted());
+    assert_eq!(shoot.probe(120.0, 119).assessment.candidates, 3);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::{
         debts::Debts,
         flow::{Ending, FlowEvent, FlowPlan, What},
         plan::{Aim, Purpose},
+        scale_error::RECORD_UNREADABLE,
     },
 };
 
@@ -336,6 +337,11 @@ impl Flows {
         }
     }
 
+    fn is_record_unreadable(&self) -> bool {
+        let mut problems = self.debts.problems();
+        problems.any(|problem| problem.reason == RECORD_UNREADABLE)
+    }
+
     /// How long a flow like the one that has ended is put off if nothing is known to be left to do, or
     /// to be feasible.
     fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
@@ -345,6 +351,9 @@ impl Flows {
             // Verdicts come every few seconds, and somebody has to mend this first. What comes after
             // it is not down yet, whatever the interval.
             (Aim::Protect, Ending::Refused) => Some(interval.min(AGAIN)),
+            // A record that cannot be read stands beside a mark: something is owed, and whoever corrects
+            // it waits for that.
+            (Aim::Restore, Ending::Refused) if self.is_record_unreadable() => None,
             // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
             // a healthy cluster's dependents from being looked at.
             (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)

@@ -259,6 +259,22 @@ fn a_policy_that_is_held_back_is_ready_and_says_so(
     assert_eq!(readiness(&written(&invalid, vec![])), "False Invalid");
 }
 
+/// What the policy asks for is done all the same.
+#[test]
+fn a_policy_that_scales_what_the_probe_needs_is_ready_and_degraded() {
+    let policy = PolicyReport {
+        warnings: vec!["the probe needs etcd-main".to_owned()],
+        ..policy(1)
+    };
+    let status = written(&policy, vec![healthy()]);
+    assert_eq!(readiness(&status), "True Probing");
+    let degraded = condition(&status, DEGRADED).unwrap();
+    assert_eq!(
+        (&*degraded.reason, &*degraded.message),
+        (NEEDED_BY_PROBE, "the probe needs etcd-main")
+    );
+}
+
 /// Also of clusters that it still selects.
 #[rstest]
 #[case::suspended(SUSPENDED)]
