@@ -36,6 +36,8 @@ pub fn is_outage(reason: &str) -> bool {
 
 /// Most entries of [`ClusterHealthStatus::unhealthy_nodes`].
 pub const MAX_UNHEALTHY_NODES: usize = 32;
+/// So many of the last protections are listed.
+pub const MAX_RECENT_PROTECTIONS: usize = 8;
 /// Most characters of [`CheckStatus::message`].
 pub const MAX_OUTPUT: usize = 512;
 
@@ -410,6 +412,12 @@ pub struct ClusterHealthStatus {
     /// protected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protected_since: Option<Time>,
+
+    /// When the last protections began, of those within an hour of the last one. After several within an
+    /// hour a restore waits until the leases have been fresh for a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_RECENT_PROTECTIONS))]
+    pub recent_protections: Vec<Time>,
 
     /// What was last done to the dependents, and why. It stays when the protection is over.
     #[serde(skip_serializing_if = "Option::is_none")]

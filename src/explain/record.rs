@@ -13,7 +13,7 @@ use crate::{
         CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
         UnhealthyNode,
     },
-    prober::report::{HELD_BACK, WIDESPREAD},
+    prober::report::{FLAPPING, HELD_BACK, WIDESPREAD},
     status::REFRESH,
 };
 
@@ -139,7 +139,7 @@ impl Record {
             last_probe_time: status.last_probe_time.clone(),
             // One that is not probed has no time that would be refreshed.
             stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
-            held_back: matches!(protecting, Some(HELD_BACK | WIDESPREAD)),
+            held_back: matches!(protecting, Some(HELD_BACK | WIDESPREAD | FLAPPING)),
             widespread: protecting == Some(WIDESPREAD),
             last_action: status.last_action.clone(),
             policy: status.policy.clone(),

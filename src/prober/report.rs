@@ -37,7 +37,7 @@ pub use self::{
 use super::debts::Problem;
 use super::finding;
 pub use super::finding::{
-    Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason,
+    FLAPPING, Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason,
 };
 use crate::{
     api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
@@ -66,6 +66,8 @@ pub struct ClusterReport {
     pub protected_since: Option<Timestamp>,
     /// When the outage began, by the last renewal of the first silent lease.
     pub silent_since: Option<Timestamp>,
+    /// When the last protections began.
+    pub recent_protections: Vec<Timestamp>,
     /// Whether they are for so long that somebody must look.
     pub overdue: bool,
     /// Whether each dependent has been looked at, so that no mark can be unknown.

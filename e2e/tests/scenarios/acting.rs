@@ -4,8 +4,8 @@ use super::{
     Scenario,
     prober::{COUNTS, all_are_restored, patched, watched},
     steps::{
-        CA, KCM, MCM, are, becomes, deployment, is, is_degraded, is_looked_at, is_sound, owed,
-        plain, recorded, requests, says, staffed, taken, writes,
+        CA, KCM, MCM, are, back, becomes, deployment, is, is_degraded, is_looked_at, is_sound,
+        owed, plain, recorded, requests, says, staffed, taken, writes,
     },
 };
 use anyhow::{Context as _, Result, ensure};
@@ -61,10 +61,10 @@ async fn e2e_what_a_human_put_to_zero_stays_there_unless_any_is_restored(env: En
     marked.restore_all();
     any.restore_all();
     marked.is_protected(Protection::None).await?;
-    are(&marked, [plain(2), plain(0), recorded(0, "4")]).await?;
+    are(&marked, [back(2), plain(0), recorded(0, "4")]).await?;
     ensure!(patched(&marked)? == [KCM, KCM], "{:?}", patched(&marked)?);
     any.is_protected(Protection::None).await?;
-    are(&any, [plain(2), plain(1), plain(4)]).await
+    are(&any, [back(2), plain(1), recorded(4, "4")]).await
 }
 
 /// Waits until the operator has read the dependent of this name once.
@@ -93,7 +93,7 @@ async fn e2e_replicas_changed_during_an_outage_are_those_restored(env: Env) -> R
 
     shoot.restore_all();
     shoot.is_protected(Protection::None).await?;
-    are(&shoot, [plain(5), plain(3), plain(1)]).await?;
+    are(&shoot, [back(5), back(3), back(1)]).await?;
     shoot.dependent(KCM).is_ready(5).await
 }
 
@@ -123,7 +123,7 @@ async fn e2e_ignore_scaling_takes_a_dependent_out_of_our_hands(env: Env) -> Resu
 
     shoot.restore_all();
     shoot.is_protected(Protection::None).await?;
-    are(&shoot, [recorded(2, "2"), plain(3), plain(1)]).await?;
+    are(&shoot, [recorded(2, "2"), plain(3), back(1)]).await?;
     ensure!(
         writes(&shoot)?.iter().all(|write| write.name != MCM),
         "{MCM} was written"
@@ -184,7 +184,7 @@ async fn e2e_a_delay_is_waited_only_where_there_is_something_to_scale(env: Env) 
 
     shoot.restore_all();
     shoot.is_protected(Protection::None).await?;
-    are(&shoot, [plain(2), plain(0), plain(1)]).await
+    are(&shoot, [back(2), plain(0), back(1)]).await
 }
 
 async fn e2e_pods_that_neither_go_nor_come_hold_up_a_level_for_its_timeout(env: Env) -> Result<()> {
@@ -253,7 +253,7 @@ async fn e2e_a_recovery_overtakes_a_scale_down(env: Env) -> Result<()> {
     };
     shoot.reports(half, begun).await?;
     shoot.restore_all();
-    becomes(&shoot, KCM, plain(2)).await?;
+    becomes(&shoot, KCM, back(2)).await?;
     shoot.control_plane.resume_pods();
     let status = shoot.is_protected(Protection::None).await?;
     ensure!(owed(&status).is_empty(), "{status:?}");

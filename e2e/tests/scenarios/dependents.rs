@@ -4,8 +4,8 @@ use super::{
     Scenario,
     prober::{COUNTS, all_are_restored, watched},
     steps::{
-        CA, KCM, MCM, are, becomes, deployment, is, is_degraded, is_looked_at, is_sound, owed,
-        plain, says, staffed, taken, writes,
+        CA, KCM, MCM, are, back, becomes, deployment, is, is_degraded, is_looked_at, is_sound,
+        owed, plain, says, staffed, taken, writes,
     },
 };
 use anyhow::{Result, ensure};
@@ -138,18 +138,18 @@ async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Re
     is(&shoot, KCM, taken(2)).await?;
 
     shoot.restore_all();
-    etcd.becomes(3, None).await?;
+    etcd.becomes(3, Some("3")).await?;
     is_looked_at(&shoot, Etcd::NAME, LOOKS).await?;
     is(&shoot, KCM, taken(2)).await?;
     etcd.has(3).await?;
     shoot.is_protected(Protection::None).await?;
-    is(&shoot, KCM, plain(2)).await?;
+    is(&shoot, KCM, back(2)).await?;
 
     let writes = writes(&shoot)?;
     let resources: Vec<&str> = writes.iter().map(|write| &*write.resource).collect();
     let (etcds, scale, deployments) = ("etcds", "etcds/scale", "deployments");
     ensure!(
-        resources == [etcds, scale, deployments, scale, etcds, deployments],
+        resources == [etcds, scale, deployments, scale, deployments],
         "{resources:?}"
     );
     Ok(())
@@ -389,8 +389,8 @@ async fn e2e_a_missing_dependent_is_passed_if_it_is_optional(env: Env) -> Result
     required.is_protected(Protection::None).await?;
     all_are_restored(&required).await?;
     optional.is_protected(Protection::None).await?;
-    is(&optional, KCM, plain(2)).await?;
-    is(&optional, CA, plain(1)).await?;
+    is(&optional, KCM, back(2)).await?;
+    is(&optional, CA, back(1)).await?;
     ensure!(
         writes(&optional)?.iter().all(|write| write.name != MCM),
         "{MCM} does not exist, and was written"
@@ -412,7 +412,7 @@ async fn e2e_an_unreadable_record_holds_up_later_levels_until_it_is_mended(env: 
     ensure!(status.protection == Protection::Restoring, "{status:?}");
     says(&status, &[MCM, RECORD, "\"three\"", "correct it"])?;
     ensure!(owed(&status).contains(&MCM), "{status:?}");
-    is(&shoot, CA, plain(1)).await?;
+    is(&shoot, CA, back(1)).await?;
     is_looked_at(&shoot, MCM, LOOKS).await?;
     is(&shoot, KCM, taken(2)).await?;
     ensure!(shoot.dependent(MCM).replicas().await? == 0);

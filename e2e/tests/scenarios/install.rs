@@ -372,7 +372,10 @@ async fn monitoring_is_for_this_namespace(
             found == Some(text)
         };
         ensure!(has("/metadata/namespace", namespace), "{object}");
-        ensure!(has("/metadata/labels/prometheus", "seed"), "{object}");
+        // Gardener's Prometheus looks for it, and its Plutono for another one on the dashboard.
+        let plutono = "/metadata/labels/dashboard.monitoring.gardener.cloud~1seed";
+        let is_found = has("/metadata/labels/prometheus", "seed") || has(plutono, "true");
+        ensure!(is_found, "{object}");
     }
     Ok(())
 }

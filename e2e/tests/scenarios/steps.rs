@@ -51,6 +51,14 @@ pub(super) fn plain(replicas: i32) -> State {
     }
 }
 
+/// Given back so many replicas, and marked for now.
+pub(super) fn back(replicas: i32) -> State {
+    State {
+        replicas,
+        ..taken(replicas)
+    }
+}
+
 /// With so many replicas, and a record, which alone is no mark.
 pub(super) fn recorded(replicas: i32, record: &str) -> State {
     State {

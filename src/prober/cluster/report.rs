@@ -58,6 +58,7 @@ impl ClusterLoop {
             protection: machine.protection(),
             protected_since: protected.map(|since| since.stamp),
             silent_since: machine.silent_since(),
+            recent_protections: machine.recent_protections(),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
             last_action: self.protector.last_action().cloned(),

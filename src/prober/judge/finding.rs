@@ -1,6 +1,6 @@
 //! What was found of a cluster, and why it is not acted on yet.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use crate::{
     api::{CheckRole, OUTAGE, TRIGGER_FAILED},
@@ -11,6 +11,8 @@ use crate::{
 pub const HELD_BACK: &str = "HeldBack";
 /// The same, since a Trigger fails in many clusters.
 pub const WIDESPREAD: &str = "Widespread";
+/// A restore waits, since there have been several within an hour.
+pub const FLAPPING: &str = "Flapping";
 
 /// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
 /// is of a type that is not known.
@@ -65,6 +67,13 @@ impl Finding {
 pub enum HeldBack {
     /// For this reason.
     By(&'static str),
+    /// It was protected again and again, so that its leases must have been fresh for a while.
+    Flapping {
+        /// How often within an hour.
+        times: usize,
+        /// For how long.
+        fresh: Duration,
+    },
     /// A check with this role does not pass, so that nothing is restored.
     Check {
         /// Gate or Trigger.
@@ -88,6 +97,7 @@ impl HeldBack {
             Self::Trigger {
                 widespread: true, ..
             } => WIDESPREAD,
+            Self::Flapping { .. } => FLAPPING,
             Self::Trigger { .. } | Self::By(_) | Self::Check { .. } => HELD_BACK,
         }
     }
@@ -98,6 +108,11 @@ impl fmt::Display for HeldBack {
         match self {
             Self::By(why) => f.write_str(why),
             Self::Trigger { why, .. } => f.write_str(why),
+            Self::Flapping { times, fresh } => write!(
+                f,
+                "it was protected {times} times within an hour, so it is restored once its leases have \
+                 been fresh for {fresh:?}"
+            ),
             Self::Check { role, why } => {
                 write!(
                     f,

@@ -69,6 +69,9 @@ struct Evidence {
     asked: Option<Ask>,
     /// Until when it counts that the Cluster was read anew, and is one that is probed.
     confirmed: Option<Instant>,
+    /// Since when the leases have been fresh, and each check has passed, as far as is known: doubt does not
+    /// end it.
+    fresh_since: Option<Instant>,
     /// How many reads in a row an API server that is being hibernated has not answered, and since
     /// when.
     unanswered: Option<(u32, Instant)>,
@@ -123,6 +126,11 @@ impl ClusterMachine {
                 held_back: None,
                 probed: None,
                 protected_since,
+                protections: known
+                    .iter()
+                    .flat_map(|known| &known.recent_protections)
+                    .map(|began| Since::of(began.0, now))
+                    .collect(),
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
             },
             effects: Vec::new(),
@@ -218,6 +226,12 @@ impl ClusterMachine {
         since.filter(|_| self.treatment.settings().is_some())
     }
 
+    /// When the last protections began, of those within an hour of the last one.
+    pub fn recent_protections(&self) -> Vec<Timestamp> {
+        let began = self.told.protections.iter();
+        began.map(|since| since.stamp).collect()
+    }
+
     /// Whether something is owed, or being scaled.
     pub fn is_engaged(&self) -> bool {
         self.flows.is_engaged()
@@ -248,9 +262,16 @@ impl ClusterMachine {
     }
 
     fn note_protection(&mut self, now: Now) {
-        self.told.protected_since = match self.flows.protection() {
-            Protection::None => None,
-            _ => self.told.protected_since.or(Some(now.into())),
+        self.told.protected_since = match (self.flows.protection(), self.told.protected_since) {
+            (Protection::None, _) => None,
+            (_, Some(since)) => Some(since),
+            (protection, None) => {
+                // One that was back and is at zero again was not protected anew.
+                if protection != Protection::Restoring {
+                    self.told.note_another_protection(now);
+                }
+                Some(now.into())
+            }
         };
     }
 
@@ -330,6 +351,7 @@ impl Hash for ClusterMachine {
         (dry_run, flows, evidence, start, give_up_at, is_ending).hash(state);
         matches!(told.finding, Finding::Triggered { .. }).hash(state);
         matches!(told.held_back, Some(HeldBack::Trigger { .. })).hash(state);
+        told.protections.len().hash(state);
     }
 }
 

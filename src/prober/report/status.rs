@@ -56,6 +56,12 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
         conditions: wanted(report, reason, &evidence, &message),
         message: Some(conditions::bounded(&message)),
         protected_since: report.protected_since.map(Time),
+        recent_protections: report
+            .recent_protections
+            .iter()
+            .copied()
+            .map(Time)
+            .collect(),
         silent_since: report.silent_since.map(Time),
         last_action: report.last_action.clone(),
         last_probe_time: report.probed.map(Time),

@@ -24,6 +24,8 @@ pub(super) struct Summary<'a> {
     pub(super) protected: bool,
     /// The number of dependents that are owed their replicas.
     pub(super) owed: usize,
+    /// Whether any is, or keeps its mark.
+    pub(super) marked: bool,
     /// Whether each dependent has been looked at in this run.
     pub(super) looked_at: bool,
     /// Whether it has been protected for too long.
@@ -76,6 +78,7 @@ impl<'a> Summary<'a> {
             protection: status.protection,
             protected: status.protection != Protection::None || owed > 0,
             owed,
+            marked: owed > 0 || status.dependents.iter().any(|it| it.keeps_mark),
             looked_at: false,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
             held: find(&status.conditions, PROTECTING)

@@ -25,7 +25,10 @@ pub(crate) fn moves(history: &[Version]) -> (usize, usize) {
     let steps = pairs(history).filter_map(|(before, now)| Some((before?, now)));
     steps.fold((0, 0), |(taken, given), (before, now)| {
         let is_taken = before.replicas > 0 && now.replicas == 0 && now.marked;
-        let is_given = before.marked && before.replicas == 0 && now.replicas > 0 && !now.marked;
+        let is_given = before.marked
+            && before.replicas == 0
+            && now.replicas > 0
+            && before.record == Some(now.replicas);
         (taken + usize::from(is_taken), given + usize::from(is_given))
     })
 }
@@ -56,12 +59,12 @@ fn step(before: &Version, now: &Version, truth: &Truth) -> Option<&'static str> 
             Some("no-evidence: scaled down without an outage, or by no policy that does so")
         }
         (1.., 0) => None,
-        // Somebody else has given it these, and left the mark.
-        (0, 1..) if now.marked => (!counted()).then_some("newer-count-wins: nobody has set this"),
         (0, to @ 1..) if before.marked && before.record == Some(to) => {
-            let allowed = truth.may_be_given_back(shoot, at);
+            // Somebody else may have given it as many, and left the mark.
+            let allowed = truth.may_be_given_back(shoot, at) || now.marked && counted();
             (!allowed).then_some("no-evidence: restored in an outage, or by a policy that is held")
         }
+        (0, 1..) if now.marked => (!counted()).then_some("newer-count-wins: nobody has set this"),
         (0, 1..) => (!counted()).then_some("restored-exactly: not what was recorded or set"),
         (from @ 1.., to @ 1..) if from != to && !counted() => {
             Some("newer-count-wins: neither to zero nor from zero, and set by nobody")
@@ -75,6 +78,8 @@ fn step(before: &Version, now: &Version, truth: &Truth) -> Option<&'static str> 
             let dropped = truth.may_write(now.seen);
             (!dropped).then_some("policy-in-force: a mark dropped by a policy that is held")
         }
+        // One that somebody has set under the mark that is kept after a restore.
+        (_, to @ 1..) if now.marked && before.marked && now.record == Some(to) => None,
         _ if now.marked && before.marked && now.record != before.record => {
             Some("recorded-exactly: another record, and nothing scaled")
         }
@@ -148,6 +153,9 @@ mod tests {
             // As it should be.
             (one(90, 2, None), one(140, 0, Some(2)), None),
             (one(140, 0, Some(2)), one(205, 2, None), None),
+            (one(140, 0, Some(2)), one(205, 2, Some(2)), None),
+            (one(205, 2, Some(2)), one(265, 2, None), None),
+            (one(210, 5, Some(2)), one(215, 5, Some(5)), None),
             (one(140, 0, Some(2)), one(150, 3, Some(2)), None),
             (one(150, 3, Some(2)), one(151, 0, Some(3)), None),
             (one(150, 3, Some(2)), one(220, 3, None), None),
@@ -184,6 +192,11 @@ mod tests {
             ),
             (one(440, 2, None), one(530, 0, Some(2)), Some("no-evidence")),
             (one(140, 0, Some(2)), one(160, 2, None), Some("no-evidence")),
+            (
+                one(140, 0, Some(2)),
+                one(160, 2, Some(2)),
+                Some("no-evidence"),
+            ),
             (one(490, 0, Some(2)), one(530, 2, None), Some("no-evidence")),
             (
                 one(140, 0, Some(2)),

@@ -93,6 +93,7 @@ impl ClusterMachine {
             let is_protected = self.flows.protection() != Protection::None;
             self.told.note_onset(conclusion, is_protected, now);
         }
+        let flapping = self.told.flapping(now);
         let now = now.mono;
         if let Treatment::Hibernate(..) = self.treatment {
             return self.read_of_a_hibernating(leases, &settings, now);
@@ -120,10 +121,17 @@ impl ClusterMachine {
         self.told.held_back = None;
         match (course, leases) {
             (Course::Protect, Leases::Judged(conclusion)) => {
+                self.evidence.fresh_since = None;
                 let valid_until = now + Proof::length(conclusion.assessment.period);
                 self.scale(Aim::Protect, valid_until, &settings, now);
             }
             (Course::Restore, _) => {
+                if let Some((times, fresh)) = flapping
+                    && self.is_damped()
+                    && now < *self.evidence.fresh_since.get_or_insert(now) + fresh
+                {
+                    return self.wait(HeldBack::Flapping { times, fresh }, &settings, now);
+                }
                 let valid_until = now + restore_within(&settings);
                 self.scale(Aim::Restore, valid_until, &settings, now);
             }
@@ -176,6 +184,7 @@ impl ClusterMachine {
     ) {
         let leases = Box::new(leases);
         self.told.finding = Finding::Triggered { why, leases };
+        self.evidence.fresh_since = None;
         match until {
             Ok(until) => {
                 self.told.held_back = None;
@@ -210,6 +219,13 @@ impl ClusterMachine {
             valid_until,
         };
         self.want(wanted, now);
+    }
+
+    /// Whether a restore that follows many others waits; one that has begun goes on.
+    fn is_damped(&self) -> bool {
+        let protection = self.flows.protection();
+        let is_down = matches!(protection, Protection::Active | Protection::ScalingDown);
+        is_down && matches!(self.treatment, Treatment::Probe(_))
     }
 
     /// Whether what the evidence asks for may be done now; if not, notes why.
@@ -291,6 +307,7 @@ impl ClusterMachine {
     /// The verdict does not suffice.
     fn doubt(&mut self, verdict: Verdict, settings: &Settings, now: Instant) {
         if verdict == Verdict::Outage {
+            self.evidence.fresh_since = None;
             self.flows.debts.reset_delays();
         }
         self.do_nothing(settings, now);

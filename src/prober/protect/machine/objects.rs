@@ -131,6 +131,7 @@ impl ClusterMachine {
     /// It is not probed any more.
     fn rest(&mut self, finding: &Finding) {
         self.evidence.asked = None;
+        self.evidence.fresh_since = None;
         self.start.at_once = false;
         self.told.finding = finding.clone();
     }

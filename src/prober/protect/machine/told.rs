@@ -1,8 +1,11 @@
 //! What people are told of a cluster.
 
+use std::time::Duration;
+
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
+    api::MAX_RECENT_PROTECTIONS,
     prober::{
         finding::{Finding, HeldBack},
         watch::Conclusion,
@@ -18,11 +21,39 @@ pub(super) struct Told {
     pub(super) probed: Option<Timestamp>,
     /// Since when the dependents are scaled down, or not all back.
     pub(super) protected_since: Option<Since>,
+    /// When the last protections began.
+    pub(super) protections: Vec<Since>,
     /// When the outage began that the leases show, or have shown; whoever reads them anew begins with it.
     pub(super) silent_since: Option<Timestamp>,
 }
 
+/// Protections are counted over so long.
+const AN_HOUR: Duration = Duration::from_secs(3600);
+/// For how many seconds the leases must have been fresh before the second, third ... is ended.
+const FRESH: [u64; 4] = [15, 30, 60, 120];
+
 impl Told {
+    /// Takes up that a protection begins.
+    pub(super) fn note_another_protection(&mut self, now: Now) {
+        self.protections
+            .retain(|since| since.elapsed(now) < AN_HOUR);
+        let surplus = (self.protections.len() + 1).saturating_sub(MAX_RECENT_PROTECTIONS);
+        self.protections.drain(..surplus);
+        self.protections.push(now.into());
+    }
+
+    /// How often protections began within the last hour, and for how long the leases must have been fresh
+    /// before this one is ended, if at all.
+    pub(super) fn flapping(&self, now: Now) -> Option<(usize, Duration)> {
+        let protections = self.protections.iter();
+        let times = protections
+            .filter(|since| since.elapsed(now) < AN_HOUR)
+            .count();
+        let place = times.checked_sub(2)?.min(FRESH.len() - 1);
+        FRESH
+            .get(place)
+            .map(|seconds| (times, Duration::from_secs(*seconds)))
+    }
     /// Takes up when the outage began that the leases show, if they show one.
     pub(super) fn note_onset(&mut self, conclusion: &Conclusion, is_protected: bool, now: Now) {
         let known = self.silent_since;

@@ -66,7 +66,8 @@ impl Content for Objects {
             let deleting = policy.report.deleting;
             let clusters = of_policies.remove(&*policy.report.name).unwrap_or_default();
             let holding = clusters.iter();
-            let holding = holding.filter(|(.., it)| it.protected || deleting && !it.looked_at);
+            let holding =
+                holding.filter(|(.., it)| it.protected || it.marked || deleting && !it.looked_at);
             let mut holding: BTreeSet<_> = holding.map(|(name, ..)| (*name).clone()).collect();
             if deleting {
                 // A loop that has not reported yet has not looked.
