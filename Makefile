@@ -1,4 +1,4 @@
-# The commands of this repository; `make` alone lists them. They need Rust, Go, git and GNU make.
+# The commands of this repository; `make` alone lists them. They need Linux, Rust, Go, a C compiler, git and GNU make.
 #
 # All that runs in development (tests, test bed, demo) is built as one workspace with one profile
 # and one set of features, development dependencies included: Cargo would otherwise compile the
@@ -88,7 +88,10 @@ fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at o
 	PROPTEST_CASES=$(or $(CASES),5000) $(CARGO) test $(LOCKED) --workspace --lib -- $(or $(ARGS),$(parsers))
 
 .PHONY: lint
-lint: need-cargo ## Check format, lints, documentation, licences and sources
+lint: need-cargo ## Check format, lints, documentation, licences and sources, workflows, and that the book builds
+	hack/words.sh
+	hack/tool.sh actionlint -shellcheck= -pyflakes=
+	hack/book.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" \
@@ -104,7 +107,7 @@ recorded := health_writer prober_holds prober_fleet prober_flows prober_letting_
 
 .PHONY: recordings
 recordings: need-cargo ## Record the requests and messages of scripted runs anew: tests/snapshots/acts and words
-	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace $(addprefix --test ,$(recorded)) -- $(ARGS)
+	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(addprefix --test ,$(recorded)) -- $(ARGS)
 
 .PHONY: crds
 crds: build ## Generate the files in crds/ from the types
@@ -130,6 +133,14 @@ check-chart: e2e ## Test the chart: what it renders, refuses, installs and leave
 docs: need-cargo ## Generate docs/flags.md, docs/api.md and the tables of docs/metrics.md from the code
 	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test reference
 	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test metrics every_metric_is_described
+
+.PHONY: book
+book: ## Build the documentation as a book: target/book/index.html
+	@hack/book.sh
+
+.PHONY: recording
+recording: ## Record docs/demo.svg, the picture of the demo in the README, anew
+	@hack/record-demo.py docs/demo.svg $(MAKE) --silent demo
 
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool

@@ -87,6 +87,15 @@ fn its_version_is_that_of_the_operator() {
 #[test]
 fn the_image_has_the_version_of_the_operator() {
     assert_eq!(values()["image"]["tag"], "");
+    assert_eq!(
+        values()["prometheusRule"]["runbookUrl"],
+        "https://dependency-watchdog.example.com/alerts.html"
+    );
+    for file in ["base", "monitoring"] {
+        let text = read(&format!("manifests/{file}/kustomization.yaml"));
+        let version = format!("app.kubernetes.io/version: {}\n", env!("CARGO_PKG_VERSION"));
+        assert!(text.contains(&version), "{file}");
+    }
     for file in [
         "manifests/base/kustomization.yaml",
         "manifests/examples/gitops/argocd/application.yaml",
@@ -140,8 +149,8 @@ fn each_flag_is_a_setting_and_has_the_same_name_in_its_description() {
 /// A row for each value that may be set, by name.
 fn rows(prefix: &str, schema: &Value, default: Option<&Value>, rows: &mut Vec<String>) {
     for (name, part) in schema["properties"].as_object().unwrap() {
-        // A parent chart's, of which nothing is read here.
-        if prefix.is_empty() && ["enabled", "global"].contains(&&**name) {
+        // Those of a parent chart, and of gardenlet.
+        if prefix.is_empty() && ["enabled", "gardener", "global"].contains(&&**name) {
             continue;
         }
         let full = format!("{prefix}{name}");

@@ -19,7 +19,7 @@ use dependency_watchdog::{
 };
 use serde_json::{Value, json};
 use support::{
-    Activity, Call, Clock, DEPENDENTS, Failure, LONG, Seed, World, assert_restored, change_policy,
+    Activity, Call, Clock, DEPENDENTS, Failure, LONG, Seed, World, assert_back, change_policy,
     change_shoot, protected, run, scale_by_hand,
 };
 use tokio_util::sync::CancellationToken;
@@ -140,7 +140,7 @@ async fn an_outage_is_told_once_on_all_that_it_concerns() {
     }
     let before = world.seed.events().len();
     recover(&world).await;
-    assert_restored(&world);
+    assert_back(&world);
     let both: Vec<(&str, Vec<&str>)> = OUTAGE
         .iter()
         .zip(RECOVERY)
@@ -271,7 +271,7 @@ async fn writes_of_an_outage(failure: Option<Failure>) -> (Vec<(String, Duration
     world.shoot("a").silence(100);
     world.protection("a", "Active").await;
     recover(&world).await;
-    assert_restored(&world);
+    assert_back(&world);
     let elapsed = world.clock.elapsed() - begin;
     let writes = world.seed.calls().into_iter();
     let writes = writes.filter(|call| call.method != "GET");

@@ -18,8 +18,8 @@ use dependency_watchdog::{
         debts::Debts,
         flow::What,
         plan::{
-            Aim, Family, IGNORE, MARK, Memory, Observed, RECORD, Record, Refusal, Settled, Step,
-            Write, levels, step,
+            Aim, Family, IGNORE, MARK, Memory, Observed, Purpose, RECORD, Record, Refusal, Settled,
+            Step, Write, levels, step,
         },
     },
     util::text::parse_bool,
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 /// The status code of a refused precondition.
 const CONFLICT: u16 = 409;
 /// More looks than a run without interference needs.
-const LOOKS: usize = 6;
+const LOOKS: usize = 8;
 
 /// A dependent on the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +63,7 @@ enum Between {
 #[derive(Clone, Debug)]
 struct Episode {
     aim: Aim,
+    keep_marks: bool,
     between: Vec<Between>,
     /// Whether the next run is another process, and if so whether it finds ClusterHealth.
     restart: Option<bool>,
@@ -187,7 +188,7 @@ impl World {
     fn play(&mut self, episodes: Vec<Episode>) {
         for episode in episodes {
             self.between = episode.between.into_iter();
-            let cut = self.run(episode.aim);
+            let cut = self.run(episode.aim, episode.keep_marks);
             let crashed = matches!(cut, Err(Cut::Crashed));
             if let Some(with_health) = episode.restart.or(crashed.then_some(true)) {
                 self.debts = match with_health {
@@ -201,11 +202,21 @@ impl World {
     }
 
     /// One flow, up to the point where there is nothing to do.
-    fn run(&mut self, aim: Aim) -> Result<(), Cut> {
+    fn run(&mut self, aim: Aim, keep_marks: bool) -> Result<(), Cut> {
         let dependent = dependent("d", 0, 0);
+        let purpose = Purpose {
+            aim,
+            restore: self.restore,
+            keep_marks,
+        };
         for _ in 0..LOOKS {
-            let (step, found) = self.act(aim)?;
+            let (step, found) = self.act(purpose)?;
             match step {
+                // It is restored again.
+                Step::Nothing(Settled::ZeroedAgain) => {
+                    let what = What::Settled(Settled::ZeroedAgain, Some(found));
+                    self.debts.note(&dependent, &what, false, Instant::now());
+                }
                 Step::Nothing(settled) => {
                     let what = What::Settled(settled, Some(found));
                     self.debts.note(&dependent, &what, false, Instant::now());
@@ -225,15 +236,14 @@ impl World {
             .note(&dependent("d", 0, 0), &what, false, Instant::now());
     }
 
-    fn act(&mut self, aim: Aim) -> Result<(Step, Observed), Cut> {
+    fn act(&mut self, purpose: Purpose) -> Result<(Step, Observed), Cut> {
         let mut attempt = Attempt::new(false);
         loop {
             match attempt.turn() {
                 Turn::Read => {
                     let found = self.read()?;
                     let memory = self.memory();
-                    let step = step(aim, false, self.restore, Some(&found), memory)
-                        .map_err(Cut::Refused)?;
+                    let step = step(purpose, false, Some(&found), memory).map_err(Cut::Refused)?;
                     attempt.decide(step, Some(found));
                 }
                 Turn::Write(write) => {
@@ -327,7 +337,13 @@ fn restores() -> impl Strategy<Value = Restore> {
 }
 
 fn memories() -> impl Strategy<Value = Memory> {
-    (any::<bool>(), prop::option::of(0..5)).prop_map(|(owed, replicas)| Memory { owed, replicas })
+    (any::<bool>(), any::<bool>(), prop::option::of(0..5)).prop_map(
+        |(owed, keeps_mark, replicas)| Memory {
+            owed,
+            keeps_mark,
+            replicas,
+        },
+    )
 }
 
 /// Objects as the operator first meets them; the Go tool leaves records everywhere.
@@ -363,7 +379,9 @@ fn any_objects() -> impl Strategy<Value = Object> {
 fn episodes(between: impl Strategy<Value = Between>) -> impl Strategy<Value = Vec<Episode>> {
     let restart = prop::option::weighted(0.3, any::<bool>());
     let between = prop::collection::vec(between, 0..12);
-    let episode = (aims(), between, restart).prop_map(|(aim, between, restart)| Episode {
+    let episode = (aims(), any::<bool>(), between, restart);
+    let episode = episode.prop_map(|(aim, keep_marks, between, restart)| Episode {
+        keep_marks,
         aim,
         between,
         restart,
@@ -419,14 +437,22 @@ proptest! {
     #[test]
     fn a_step_is_needed_once(object in any_objects(), aim in aims(), restore in restores()) {
         let mut world = World::new(object, restore);
-        let first = world.act(aim);
+        let purpose = Purpose { aim, restore, keep_marks: true };
+        let first = world.act(purpose);
         let Ok((step, found)) = first else {
             prop_assert!(matches!(first, Err(Cut::Refused(Refusal::UnreadableRecord(_)))));
             return Ok(());
         };
         world.note(step, found);
-        let before = world.object.clone();
-        let (second, _) = world.act(aim).expect("it was possible before");
+        let mut before = world.object.clone();
+        let (mut second, found) = world.act(purpose).expect("it was possible before");
+        // What nobody had recorded is recorded once it is back.
+        if let (Step::ScaleUp { to }, Step::Record { replicas }) = (step, second) {
+            prop_assert_eq!(to, replicas);
+            world.note(second, found);
+            before = world.object.clone();
+            (second, _) = world.act(purpose).expect("it was possible before");
+        }
         prop_assert!(matches!(second, Step::Nothing(_) | Step::Wait), "{step:?}, then {second:?}");
         prop_assert_eq!(world.object, before);
     }
@@ -444,7 +470,7 @@ proptest! {
         let restore = if before > 0 { restore } else { Restore::Marked };
         let mut world = World::new(object, restore);
         world.play(episodes);
-        world.run(Aim::Restore).expect("nobody interferes");
+        world.run(Aim::Restore, false).expect("nobody interferes");
         prop_assert_eq!(world.object.replicas, before);
         prop_assert!(!world.object.marked());
         prop_assert!(!world.debts.owes());
@@ -456,7 +482,7 @@ proptest! {
     fn no_change_by_others_is_lost(object in unmarked(), episodes in episodes(faults_and_users())) {
         let mut world = World::new(object, Restore::Marked);
         world.play(episodes);
-        world.run(Aim::Restore).expect("nobody interferes any more");
+        world.run(Aim::Restore, false).expect("nobody interferes any more");
         prop_assert!(
             world.expected.0.contains(&world.object.replicas),
             "{:?}, expected {:?}", world.object, world.expected,
@@ -469,7 +495,7 @@ proptest! {
     fn the_record_is_the_newest_number(object in unmarked(), episodes in episodes(faults_and_users())) {
         let mut world = World::new(object, Restore::Marked);
         world.play(episodes);
-        world.run(Aim::Protect).expect("nobody interferes any more");
+        world.run(Aim::Protect, false).expect("nobody interferes any more");
         prop_assert_eq!(world.object.replicas, 0);
         let record = match (world.object.marked(), world.object.record()) {
             (true, Record::Replicas(replicas)) => replicas,
@@ -488,7 +514,8 @@ proptest! {
     ) {
         object.annotations.insert(IGNORE.to_owned(), "true".to_owned());
         let found = object.observed();
-        let step = step(aim, false, restore, Some(&found), memory).expect("no refusal");
+        let purpose = Purpose { restore, ..Purpose::of(aim) };
+        let step = step(purpose, false, Some(&found), memory).expect("no refusal");
         let mut after = object.clone();
         for write in step.writes(&found) {
             prop_assert!(after.apply(&write).is_ok());
@@ -502,7 +529,7 @@ proptest! {
     fn only_marked_dependents_are_restored(mut object in any_objects(), memory in memories()) {
         object.annotations.remove(MARK);
         let found = object.observed();
-        let step = step(Aim::Restore, false, Restore::Marked, Some(&found), memory)
+        let step = step(Purpose::of(Aim::Restore), false, Some(&found), memory)
             .expect("no refusal");
         prop_assert!(matches!(step, Step::Nothing(_) | Step::Wait));
         if object.replicas == 0 {

@@ -25,9 +25,9 @@ use dependency_watchdog::{
 };
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, DOWN, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, api, assert_kept,
-    assert_restored, change_policy, change_shoot, condition, deselect, ended, exit, first_write,
-    gone, http, is_marked, put_cluster, run, runner, scale_by_hand,
+    DEPENDENTS, DOWN, Failure, INTERVAL, LONG, RUNNING, Read, Target, World, api, assert_back,
+    assert_kept, change_policy, change_shoot, condition, deselect, ended, exit, first_write, gone,
+    http, is_marked, put_cluster, run, runner, scale_by_hand,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -158,7 +158,7 @@ fn a_gate_that_does_not_pass_holds_a_restore_back_and_delays_no_protection() {
             );
             patient.answers(200);
             world.protection("a", "None").await;
-            assert_restored(&world);
+            assert_back(&world);
         });
     }
 }
@@ -181,7 +181,7 @@ fn a_check_that_cannot_be_made_holds_a_restore_back_and_takes_nothing() {
             // The policy is told otherwise.
             ask(&world, &[unable("Observe")]);
             world.protection("a", "None").await;
-            assert_restored(&world);
+            assert_back(&world);
         });
     }
 }
@@ -206,7 +206,7 @@ async fn a_gate_that_fails_in_the_middle_of_a_restore_holds_back_the_rest() {
     assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
     patient.answers(200);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// The seconds from the first healthy verdict after a protection to the first write. In the middle of its
@@ -263,7 +263,7 @@ async fn what_somebody_else_pays_is_seen_while_a_gate_fails() {
         scale_by_hand(&world, name, replicas, true);
     }
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// What nobody took need not be given back, and is not asked for again and again.
@@ -298,7 +298,7 @@ async fn marks_are_found_although_a_gate_fails() {
     assert_eq!(world.replicas("a"), [1, 0, 3]);
     patient.answers(200);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_trigger_that_fails_protects_and_one_that_passes_restores() {
             assert_kept(&world);
             patient.answers(200);
             world.protection("a", "None").await;
-            assert_restored(&world);
+            assert_back(&world);
             assert_eq!(world.health("a")["reason"], "Healthy");
         });
     }
@@ -407,7 +407,7 @@ async fn a_trigger_counts_also_while_the_leases_cannot_be_read() {
     assert_kept(&world);
     world.shoot("a").heal();
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// What keeps the check from passing may keep everything else from being reached, too.
@@ -694,7 +694,7 @@ async fn a_hold_that_begins_in_the_middle_of_a_scale_down_stops_it() {
     }
     commands.fail_in(&[]);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// One whose loop has ended fails no more. With three the others are too few to be held.
@@ -738,7 +738,7 @@ async fn a_trigger_and_the_leases_are_both_heard() {
     assert_kept(&world);
     patient.answers(200);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 #[tokio::test]
@@ -757,7 +757,7 @@ async fn a_trigger_that_passes_stops_a_scale_down_and_restores() {
     assert_eq!(world.replicas("a"), [0, 2, 3]);
     patient.answers(200);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
     let taken: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
     assert_eq!(taken, ["kcm", "kcm"]);
 }
@@ -865,7 +865,7 @@ async fn a_cluster_that_is_let_go_waits_for_its_trigger() {
     patient.answers(200);
     let let_go = || world.health("a").is_null().then_some(());
     world.clock.until("it is let go", let_go).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// Whether a Trigger still fails is not known before it has been run.
@@ -889,7 +889,7 @@ async fn a_restart_forgets_no_trigger() {
     )
     .await;
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 #[tokio::test]
@@ -897,7 +897,7 @@ async fn a_trigger_that_is_taken_out_of_the_policy_counts_no_more() {
     let (world, _patient) = triggered().await;
     ask(&world, &[]);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
     assert_eq!(world.health("a")["checks"], Value::Null);
 }
 
@@ -927,7 +927,7 @@ fn checks_keep_no_cluster_that_goes_to_sleep_or_loses_its_workers() {
                 world.protection("a", "Active").await;
                 change_shoot(&world, |shoot| shoot["spec"][field] = value.clone());
                 world.protection("a", "None").await;
-                assert_restored(&world);
+                assert_back(&world);
             });
         }
     }

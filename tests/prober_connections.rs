@@ -12,7 +12,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Failure, INTERVAL, RUNNING, Read, World, assert_restored, first_write, policy, run};
+use support::{Failure, INTERVAL, RUNNING, Read, World, assert_back, first_write, policy, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// That of [`policy`].
@@ -163,7 +163,7 @@ async fn where_nobody_writes_another_connection_is_made() {
     world.reason("a", "NoWrites").await;
     world.reason("a", "Healthy").await;
     assert_eq!(world.shoot("a").connections(), 2);
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// Where nobody writes wherever it leads, not every read has a connection of its own.

@@ -107,10 +107,11 @@ async fn many_clusters_are_let_go_at_once() {
     world.seed.forget_calls();
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    // Each dependent is read, written and seen back; each record is written on the way, and deleted.
-    assert_eq!(asked(true, "deployments"), 3 * MANY);
-    assert!(asked(false, "deployments") <= 3 * 3 * MANY);
-    assert!(asked(true, "clusterhealths") <= 5 * MANY);
+    // Each dependent is read, scaled, rid of its mark and seen back; each record is written on the way,
+    // and deleted.
+    assert_eq!(asked(true, "deployments"), 2 * 3 * MANY);
+    assert!(asked(false, "deployments") <= 4 * 3 * MANY);
+    assert!(asked(true, "clusterhealths") <= 7 * MANY);
     assert!(asked(true, "probepolicies") <= 12);
     for name in &names {
         assert_eq!(world.replicas(name), RUNNING);

@@ -14,9 +14,9 @@ use std::time::Duration;
 use dependency_watchdog::prober::plan::{IGNORE, MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
-    Call, Failure, INTERVAL, LONG, Read, World, assert_kept, assert_released, assert_restored,
-    change_policy, change_shoot, condition, deleting, deselect, is_marked, policy, protected,
-    put_workload, run, scale_by_hand, truncate, unreadable_grace,
+    Call, Failure, INTERVAL, LONG, Read, World, assert_back, assert_kept, assert_released,
+    assert_restored, change_policy, change_shoot, condition, deleting, deselect, is_marked, policy,
+    protected, put_workload, run, scale_by_hand, truncate, unreadable_grace,
 };
 
 type Change = fn(&mut Value);
@@ -134,7 +134,8 @@ fn a_cluster_that_loses_its_workers_or_goes_to_sleep_is_restored() {
             assert_restored(&world);
             assert_eq!(status["lastAction"]["action"], "Restored");
             let order: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
-            assert_eq!(order, ["ca", "mcm", "kcm"]);
+            // Nothing is waited for with the marks, where nobody scales it down for us any more.
+            assert_eq!(order, ["ca", "ca", "mcm", "mcm", "kcm", "kcm"]);
         });
     }
 }
@@ -184,10 +185,13 @@ fn a_cluster_is_let_go_when_it_is_healthy() {
             assert_eq!(world.replicas("a"), [0, 2, 0]);
 
             world.shoot("a").renew();
-            let status = world.protection("a", "None").await;
+            world.protection("a", "None").await;
+            assert_back(&world);
+            // It is let go with its marks.
+            let let_go = |status: &Value| status["reason"] == reason;
+            let status = world.health_where("a", "it is let go", let_go).await;
             assert_restored(&world);
             assert_eq!(status["skipped"], reason);
-            assert_eq!(status["reason"], reason);
 
             world.seed.forget_calls();
             world.shoot("a").silence(100);
@@ -242,7 +246,7 @@ fn a_restart_forgets_no_mark_of_a_cluster_that_is_let_go() {
                 assert_eq!(world.health("a")["protection"], "Active");
                 world.shoot("a").renew();
                 world.clock.pass(LONG).await;
-                assert_restored(&world);
+                assert_back(&world);
             });
         }
     }
@@ -341,7 +345,7 @@ async fn a_cluster_that_is_probed_again_is_protected_again() {
     assert_kept(&world);
     world.shoot("a").renew();
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 #[tokio::test]
@@ -400,7 +404,7 @@ async fn a_cluster_whose_policy_is_gone_waits_for_another() {
     truncate(&mut heir);
     world.seed.put(&heir);
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// The operator died between a write and its report, and the policy went meanwhile: the record does
@@ -425,7 +429,7 @@ fn a_mark_that_no_record_knows_of_is_found() {
             world.start();
             world.clock.pass(LONG).await;
             if restored {
-                assert_restored(&world);
+                assert_back(&world);
             } else {
                 assert_kept(&world);
                 assert_eq!(world.health("a")["protection"], "Active");
@@ -879,7 +883,7 @@ async fn what_has_no_scale_keeps_nothing_down_while_other_versions_cannot_be_loo
     world.clock.pass(LONG).await;
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// Its Cluster is gone as well: no policy has a say any more.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_kept, assert_restored,
+    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_back, assert_kept,
     change_policy, condition, deselect, first_write, protected, put_cluster, put_workload, run,
     scale_by_hand, truncate,
 };
@@ -45,7 +45,7 @@ async fn a_loop_that_ended_by_a_defect_is_started_again() {
     end_by_a_defect(&world).await;
     world.shoot("a").renew();
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// Whether or not it is known that anything is owed.
@@ -77,7 +77,7 @@ fn a_record_that_is_mended_by_hand_is_taken_up_by_the_next_verdict() {
             assert_eq!(world.replicas("a")[1], 0);
             record(&world, "2");
             world.clock.pass(Duration::from_secs(15)).await;
-            assert_restored(&world);
+            assert_back(&world);
         });
     }
 }
@@ -92,7 +92,7 @@ async fn a_loop_is_started_again_although_its_record_cannot_be_read() {
     });
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// A second loop of the cluster would work against the first.
@@ -110,7 +110,7 @@ async fn a_loop_that_ended_by_a_defect_is_started_again_once() {
     world.clock.pass(Duration::from_secs(15)).await;
     world.seed.follow("ca", true);
     world.clock.pass(LONG * 2).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// It wrote, and could not tell.
@@ -128,7 +128,7 @@ async fn what_a_flow_took_that_ended_by_a_defect_is_not_forgotten() {
     world.clock.settle().await;
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_cluster_that_is_created_anew_inherits_what_is_owed() {
     world.clock.pass(INTERVAL).await;
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn a_cluster_that_is_created_anew_after_a_second_is_restored() {
     world.seed.put(&cluster);
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
-    assert_restored(&world);
+    assert_back(&world);
 }
 
 /// It was of one that was gone when the operator started.
@@ -292,7 +292,7 @@ async fn a_policy_that_is_deleted_looks_for_marks_although_the_records_are_gone(
             .then_some(())
     };
     world.clock.until("the policy is gone", gone).await;
-    assert_restored(&world);
+    assert_back(&world);
     let record = || {
         world
             .seed
@@ -358,6 +358,6 @@ async fn a_prober_that_is_deposed_ends_its_term_and_begins_another_with_nothing(
     assert_eq!(world.replicas("a"), [0; 3]);
     world.shoot("a").renew();
     world.protection("a", "None").await;
-    assert_restored(&world);
+    assert_back(&world);
     world.stop().await;
 }

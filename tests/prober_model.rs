@@ -43,6 +43,7 @@ const NONE: Budget = Budget {
     ends: 0,
     freezes: 0,
     people: 0,
+    deploys: 0,
     policies: 0,
     lives: 0,
     rollbacks: 0,
@@ -130,6 +131,24 @@ fn writes_arrive_late(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case::much(&ONE, Budget { turns: 2, people: 2, ..NONE })]
 fn people_interfere(#[case] parts: &[Part], #[case] budget: Budget) {
     holds("people interfere", bounds(parts, budget));
+}
+
+/// gardenlet reads a dependent's replicas, and writes them later.
+#[rstest]
+#[case::one(&ONE, Budget { turns: 1, deploys: 2, ..NONE })]
+#[case::two(&TWO, Budget { turns: 1, deploys: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::crashed(&ONE, Budget { turns: 1, deploys: 1, ends: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::turning(&TWO, Budget { turns: 3, deploys: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::failing(&ONE, Budget { turns: 1, deploys: 2, faults: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::with_policies(&ONE, Budget { turns: 1, deploys: 1, policies: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::with_late_writes(&ONE, Budget { turns: 1, deploys: 1, late: 1, ..NONE })]
+fn gardenlet_deploys(#[case] parts: &[Part], #[case] budget: Budget) {
+    holds("gardenlet deploys", bounds(parts, budget));
 }
 
 /// Policies are suspended, put into DryRun, deleted, and applied again.
@@ -265,6 +284,7 @@ fn all_at_once(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case(Flaw::DisregardsPeople, Budget { turns: 1, people: 1, ..NONE }, "newer-count-wins")]
 #[case(Flaw::ForgetsTheRecord, Budget { turns: 1, ..NONE }, "no-count-lost")]
 #[case(Flaw::RestoresOne, Budget { turns: 1, ..NONE }, "restored-exactly")]
+#[case(Flaw::DropsMarksAtOnce, Budget { turns: 1, deploys: 1, ..NONE }, "all-restored")]
 #[case(Flaw::TrustsItsRecord, Budget { turns: 1, ends: 1, ..NONE }, "all-restored")]
 #[case(Flaw::KeepsMarks, Budget { lives: 1, ..NONE }, "let-go")]
 #[case(Flaw::BuriesAtOnce, Budget { lives: 1, ..NONE }, "let-go")]

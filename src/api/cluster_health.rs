@@ -315,6 +315,11 @@ pub struct DependentStatus {
     #[serde(default)]
     pub owed: bool,
 
+    /// Whether it was given its replicas back and carries the operator's mark for now, by which a zero that somebody decided
+    /// on before it was restored is told from one that is meant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_mark: bool,
+
     /// Its place in the order of a scale-up: the lowest level comes first.
     #[schemars(range(min = 0))]
     pub level: i32,

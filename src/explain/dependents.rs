@@ -8,8 +8,11 @@ use super::{Asked, SetBy};
 use crate::{
     api::{DependentRef, DependentStatus, Restore},
     cluster::Dependent,
-    prober::plan::{Aim, Memory, Observed, Record, Refusal, Settled, Step, step},
+    prober::plan::{Aim, Memory, Observed, Purpose, Record, Refusal, Settled, Step, step},
 };
+
+const KEEPS_MARK: &str =
+    "it is back; its mark is taken off when all dependents have been back for a minute";
 
 /// Where a dependent is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -93,6 +96,7 @@ impl Wanted<'_> {
         let recorded = self.recorded.iter().find(|it| it.r#ref == *reference);
         let memory = Memory {
             owed: recorded.is_some_and(|it| it.owed),
+            keeps_mark: recorded.is_some_and(|it| it.keeps_mark),
             replicas: recorded.and_then(|it| it.recorded_replicas),
         };
         let account = DependentAccount {
@@ -139,13 +143,18 @@ impl Wanted<'_> {
         found: Option<&Observed>,
         memory: Memory,
     ) -> (DependentState, String) {
-        let step = match step(self.aim, optional, self.restore, found, memory) {
+        let purpose = Purpose {
+            aim: self.aim,
+            restore: self.restore,
+            keep_marks: true,
+        };
+        let step = match step(purpose, optional, found, memory) {
             Ok(step) => step,
             Err(refusal) => return refused(&refusal),
         };
         let marked = found.is_some_and(|found| found.marked);
         let (state, message) = match step {
-            Step::ScaleDown { .. } if marked => (
+            Step::ScaleDown { .. } if marked && !memory.keeps_mark => (
                 DependentState::ScaledUpByOthers,
                 self.unless_held("somebody else scaled it up; it is scaled to zero again"),
             ),
@@ -158,11 +167,10 @@ impl Wanted<'_> {
                 DependentState::AtZero,
                 format!("it carries no mark; the policy says `restore: Any`, so it is scaled to {to}"),
             ),
+            Step::Record { .. } => (DependentState::Up, KEEPS_MARK.to_owned()),
             Step::DropMarkAndRecord => (
-                DependentState::ScaledUpByOthers,
-                "it carries the mark, and somebody else scaled it up: the mark is taken off, and the \
-                 replicas stay"
-                    .to_owned(),
+                DependentState::Up,
+                "it carries the mark, which is taken off; the replicas stay".to_owned(),
             ),
             Step::DropMark if found.is_some_and(|found| found.ignored) => (
                 DependentState::Ignored,
@@ -208,6 +216,18 @@ impl Wanted<'_> {
             Settled::Ignored { at_zero: false } => (
                 DependentState::Ignored,
                 "it says ignore-scaling: it is left alone, also in an outage".to_owned(),
+            ),
+            Settled::Up if found.is_some_and(|found| found.marked) => {
+                (DependentState::Up, KEEPS_MARK.to_owned())
+            }
+            Settled::Seen { marked: true } if memory.keeps_mark && replicas > 0 => {
+                (DependentState::Up, KEEPS_MARK.to_owned())
+            }
+            Settled::ZeroedAgain => (
+                DependentState::Down,
+                self.unless_held(
+                    "somebody scaled it to zero just after it was restored; it is restored again",
+                ),
             ),
             Settled::Down | Settled::Seen { marked: true } if replicas == 0 => {
                 (DependentState::Down, nothing)
@@ -257,6 +277,7 @@ fn refused(refusal: &Refusal) -> (DependentState, String) {
         Refusal::Missing => DependentState::Missing,
         Refusal::UnreadableRecord(_) => DependentState::RecordUnreadable,
         Refusal::NotScalable => DependentState::Unread,
+        Refusal::Contended => DependentState::Down,
     };
     (state, refusal.to_string())
 }
@@ -270,7 +291,7 @@ fn record(found: &Observed) -> Option<i32> {
 
 /// What a restore would give back.
 fn owed(found: Option<&Observed>, memory: Memory) -> Option<i32> {
-    match step(Aim::Restore, true, Restore::Marked, found, memory) {
+    match step(Purpose::of(Aim::Restore), true, found, memory) {
         Ok(Step::ScaleUp { to }) => Some(to),
         // Whatever is written in the annotation or missing, this is the last that is known.
         Ok(Step::Wait | Step::Nothing(Settled::NotOurs)) | Err(_) => {

@@ -12,6 +12,8 @@ use crate::{
     util::now::Now,
 };
 
+const SCALED_BACK: &str = "scaled back";
+
 /// What an earlier run has told is kept up to this length: one run may follow another many times.
 const MAX_EARLIER: usize = 1_024;
 
@@ -67,7 +69,7 @@ impl ActionLog {
         now: Now,
     ) {
         self.acted(aim, step, &event.dependent.reference.name, why, now);
-        if let Some(deed) = Deed::of(step, found) {
+        if let Some(deed) = Deed::of(aim, step, found) {
             self.tell(event, deed, why);
         }
     }
@@ -76,6 +78,15 @@ impl ActionLog {
     /// ended before.
     pub(super) fn found_down(&mut self, name: &str, why: &str, now: Now) {
         self.set(Action::ScaledDown, "found scaled to zero", name, why, now);
+    }
+
+    /// Takes down that this dependent, which was owed its replicas, was found to have them.
+    pub(super) fn found_up(&mut self, name: &str, why: &str, now: Now) {
+        let mut restored = self.clauses.iter().filter(|(did, _)| *did == SCALED_BACK);
+        if !restored.any(|(_, names)| names.iter().any(|known| known == name)) {
+            let did = "found scaled up, and left so";
+            self.set(Action::Restored, did, name, why, now);
+        }
     }
 
     /// Takes down what is to be told of the dependent of this event.
@@ -91,11 +102,8 @@ impl ActionLog {
     fn acted(&mut self, aim: Aim, step: Step, name: &str, why: &str, now: Now) {
         let (action, did) = match (aim, step) {
             (_, Step::ScaleDown { .. }) => (Action::ScaledDown, "scaled to zero"),
-            (_, Step::ScaleUp { .. }) => (Action::Restored, "scaled back"),
-            (Aim::Restore, Step::DropMarkAndRecord) => (
-                Action::Restored,
-                "found scaled up by somebody else, and left so",
-            ),
+            (_, Step::ScaleUp { .. }) => (Action::Restored, SCALED_BACK),
+            (_, Step::Record { .. }) | (Aim::Restore, Step::DropMarkAndRecord) => return,
             _ => (
                 Action::Released,
                 "mark removed and replicas left as they are",

@@ -4,6 +4,7 @@ mod reaction;
 
 use std::sync::Arc;
 
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     task::JoinHandle,
@@ -15,6 +16,7 @@ use super::{
     action_log::ActionLog,
     debts::Problem,
     flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
+    io::confirm::is_probed,
     log,
     machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Noted},
     metrics::{Flowing, ProberMetrics, Protecting},
@@ -50,6 +52,8 @@ pub struct Protector {
     machine: ClusterMachine,
     actions: ActionLog,
     flow: Option<Running>,
+    /// Reads the Cluster anew.
+    confirming: Option<BoxFuture<'static, bool>>,
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
     reaction: Reaction,
@@ -86,6 +90,7 @@ impl Protector {
             cluster,
             actions: ActionLog::recall(known, protected),
             flow: None,
+            confirming: None,
             protecting: protected.then(|| reach.metrics.protect()),
             reaction: Reaction::default(),
             reach,
@@ -159,8 +164,11 @@ impl Protector {
     pub async fn progress(&mut self) {
         let due = self.machine.due();
         let Some(running) = &mut self.flow else {
-            until(due).await;
-            return self.learn(Input::Time);
+            let input = tokio::select! {
+                is_probed = answer(&mut self.confirming) => Input::Confirmed(is_probed),
+                () = until(due) => Input::Time,
+            };
+            return self.learn(input);
         };
         tokio::select! {
             biased;
@@ -235,6 +243,12 @@ impl Protector {
                     self.reaction.withdrawn();
                     FlowInput::Withdraw
                 }
+                Effect::Confirm => {
+                    let (seed, cluster) = (self.reach.scale.urgent(), self.cluster.clone());
+                    let read = async move { is_probed(&seed, &cluster).await };
+                    self.confirming.get_or_insert_with(|| read.boxed());
+                    continue;
+                }
                 Effect::Tell(_) => continue,
                 Effect::Finish => FlowInput::Finish(Instant::now() + FINISH),
             };
@@ -259,11 +273,11 @@ impl Protector {
             false => scaler,
         };
         let owes = self.machine.debts().owes();
-        self.reaction.begins(plan.aim == Aim::Protect, owes);
+        self.reaction.begins(plan.purpose.aim == Aim::Protect, owes);
         let flow = FlowMachine::new(plan, false);
         let told = futures::stream::poll_fn(move |context| told.poll_recv(context));
         self.flow = Some(Running {
-            aim: plan.aim,
+            aim: plan.purpose.aim,
             why: plan.why.clone(),
             control,
             task: tokio::spawn(perform(flow, scaler, told, sender)),
@@ -309,10 +323,30 @@ impl Protector {
         if is_down && noted.owed_before.is_none() {
             self.actions.found_down(&dependent.name, why, now);
         }
+        // The mark may fall at once.
+        let is_up = match &event.what {
+            What::Settled(Settled::Up, Some(found)) => found.marked,
+            What::Waiting(Aim::Restore, Some(found)) => found.marked,
+            What::Did(Step::DropMarkAndRecord, _) => aim == Aim::Restore,
+            _ => false,
+        };
+        if is_up && noted.owed_before.is_some() {
+            self.actions.found_up(&dependent.name, why, now);
+        }
         let reason = before.as_ref().map(|before| before.reason);
         if let Some(problem) = problem.as_ref().filter(|it| reason != Some(it.reason)) {
             self.actions
                 .tell(event, Deed::Trouble(problem.clone()), why);
         }
     }
+}
+
+/// The answer to this question, once.
+async fn answer<T>(question: &mut Option<BoxFuture<'static, T>>) -> T {
+    let Some(asked) = question else {
+        return std::future::pending().await;
+    };
+    let answer = asked.await;
+    *question = None;
+    answer
 }

@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::messages;
 use crate::{
-    api::{ClusterHealthStatus, DependentRef, Restore},
+    api::{ClusterHealthStatus, DependentRef},
     cluster::Dependent,
     prober::{
         debts::Debts,
         flow::{FlowPlan, What},
-        plan::{self, Aim, Memory, Observed, Record, Settled, Step},
+        plan::{self, Aim, Memory, Observed, Purpose, Record, Settled, Step},
         scale::ScaleError,
     },
 };
@@ -98,8 +98,7 @@ impl Plan {
     /// What is done to its dependents.
     pub(super) fn flow_plan(&self) -> FlowPlan {
         FlowPlan {
-            aim: self.aim(),
-            restore: Restore::Marked,
+            purpose: Purpose::of(self.aim()),
             tasks: self.debts.tasks(self.aim()),
             valid_until: Instant::now() + A_YEAR,
             urgent: false,
@@ -162,7 +161,7 @@ impl Plan {
         }
         let memory = self.memory(reference);
         let aim = self.aim();
-        let plan = plan::step(aim, true, Restore::Marked, found.as_ref(), memory);
+        let plan = plan::step(Purpose::of(aim), true, found.as_ref(), memory);
         let plan = plan.map_err(|refusal| refusal.to_string());
         let back = match &plan {
             Ok(Step::Nothing(settled)) => is_back(*settled),
@@ -183,7 +182,7 @@ impl Plan {
                     "left, and its mark removed".to_owned()
                 }
                 Ok(Step::DropMarkAndRecord) => {
-                    "kept, and its mark removed: somebody has scaled it up".to_owned()
+                    "kept, and its mark removed: it has been scaled up".to_owned()
                 }
                 Ok(Step::DropMark) => {
                     let why = "left, and its mark removed: it says ignore-scaling";
@@ -193,7 +192,7 @@ impl Plan {
                 Ok(Step::Nothing(settled)) if due => self.left(*settled, reference, number),
                 Ok(Step::Nothing(settled)) => passed_over(*settled).to_owned(),
                 // Nothing is taken here.
-                Ok(Step::ScaleDown { .. }) => String::new(),
+                Ok(Step::ScaleDown { .. } | Step::Record { .. }) => String::new(),
                 Err(refusal) => format!("refused: {refusal}"),
             },
             stops: plan.is_err() && memory.owed,
@@ -294,7 +293,7 @@ pub(super) fn is_back(settled: Settled) -> bool {
         Settled::Up | Settled::Missing | Settled::Ignored { at_zero: false } => true,
         // gardenlet decides about what is released; the others are not asked for here.
         Settled::Released | Settled::Down | Settled::Seen { .. } => true,
-        Settled::NotOurs | Settled::Ignored { at_zero: true } => false,
+        Settled::NotOurs | Settled::ZeroedAgain | Settled::Ignored { at_zero: true } => false,
     }
 }
 
@@ -318,6 +317,7 @@ fn passed_over(settled: Settled) -> &'static str {
         Settled::Ignored { .. } => "passed over: it says ignore-scaling",
         Settled::NotOurs => "passed over: no mark, so somebody else's zero",
         Settled::Released => "left",
+        Settled::ZeroedAgain => "scaled to zero again just after it was restored; run this again",
         Settled::Up | Settled::Down | Settled::Seen { .. } => "as it should be",
     }
 }

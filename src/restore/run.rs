@@ -163,6 +163,8 @@ impl Account {
                 let told = "mark removed, and left to gardenlet".to_owned();
                 (told.clone(), told)
             }
+            // It is waited for by now.
+            Step::DropMarkAndRecord if self.ended.restored.contains(reference) => return None,
             Step::DropMarkAndRecord => {
                 let told = "mark removed, replicas kept".to_owned();
                 (told.clone(), told)
@@ -171,7 +173,9 @@ impl Account {
                 let told = "mark removed, left as it is: it says ignore-scaling".to_owned();
                 (told.clone(), told)
             }
-            Step::ScaleDown { .. } | Step::Wait | Step::Nothing(_) => return None,
+            Step::ScaleDown { .. } | Step::Record { .. } | Step::Wait | Step::Nothing(_) => {
+                return None;
+            }
         };
         if self.overrule && step != Step::DropMark {
             self.ended.ignored.insert(reference.clone());

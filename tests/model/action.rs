@@ -80,6 +80,10 @@ pub(crate) enum Action {
     Ignore(usize, bool),
     Delete(usize),
     Create(usize),
+    /// gardenlet reads a dependent, to deploy it later with the replicas that it finds right now.
+    Decide(usize),
+    /// It writes them, whatever has happened since.
+    Deploy,
     /// The controller of a dependent brings about what is wanted.
     Follow(usize),
     SetPolicy(Policy),
@@ -112,6 +116,8 @@ pub(crate) enum Action {
     Check(usize),
     /// What it insists on is due.
     Resume(usize),
+    /// It reads the Cluster past every cache.
+    Confirm(usize),
     /// It writes the ClusterHealth.
     Report(usize),
     /// Its next request for a dependent, and what becomes of that.

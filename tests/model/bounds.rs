@@ -50,6 +50,8 @@ pub(crate) struct Budget {
     pub(crate) freezes: u8,
     /// A person or an HPA writes a dependent.
     pub(crate) people: u8,
+    /// gardenlet reads the replicas of a dependent, and writes them later.
+    pub(crate) deploys: u8,
     /// Somebody changes the policy.
     pub(crate) policies: u8,
     /// The Cluster is deleted, hibernated, loses its workers, is gone, or comes back.

@@ -54,6 +54,7 @@ impl World {
         like: (Life, Shoot),
     ) -> Result<(), String> {
         let mut calm = self.calm(state, policy, like);
+        self.apply(&mut calm, &Action::Deploy)?;
         self.round(&mut calm)?;
         let mut way = Vec::new();
         for _ in 0..ROUNDS {
@@ -134,7 +135,10 @@ impl World {
         if state.operators.first().is_some_and(due) {
             self.apply(state, &Action::Resume(0))?;
         }
-        if state.operators.first().is_some_and(|it| it.is_probing()) {
+        if state.operators.first().is_some_and(|it| it.asks()) {
+            self.apply(state, &Action::Confirm(0))?;
+            self.apply(state, &Action::Probe(0, false))?;
+        } else if state.operators.first().is_some_and(|it| it.is_probing()) {
             self.apply(state, &Action::Probe(0, true))?;
         }
         Ok(())

@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(super) stored: Stored,
     pub(super) backup: Option<Box<Stored>>,
     pub(super) late: Vec<Late>,
+    /// The replicas that gardenlet is about to write, and to which dependent. It does so within the minute.
+    pub(super) decided: Option<(usize, i32)>,
     pub(super) operators: Vec<Rc<Operator>>,
     pub(super) shoot: Shoot,
     pub(super) policy: Policy,
@@ -221,6 +223,7 @@ impl World {
             life: lived,
             shoot: leases,
             late: given_up,
+            decided,
             ..
         } = &mut *state;
         match *action {
@@ -258,6 +261,26 @@ impl World {
                 let mut object = Object::new(bounds.parts[index].replicas);
                 object.created = 1;
                 stored.objects[index] = Some(object);
+            }
+            Action::Decide(index) => {
+                budget.deploys -= 1;
+                let object = stored.objects[index].as_ref();
+                let replicas = match object {
+                    Some(object) if object.marked => object.replicas,
+                    _ => bounds.parts[index].replicas,
+                };
+                *decided = Some((index, replicas));
+            }
+            Action::Deploy => {
+                if let Some((index, replicas)) = decided.take()
+                    && let Some(object) = &mut stored.objects[index]
+                {
+                    object.replicas = replicas;
+                    if !bounds.slow {
+                        object.present = replicas;
+                    }
+                    stored.wanted[index].deployed(replicas);
+                }
             }
             Action::Follow(index) => {
                 let object = stored.objects[index].as_mut().expect("it is there");
@@ -332,6 +355,10 @@ impl World {
             }
             Action::Check(at) => Rc::make_mut(&mut operators[at]).check(*leases, bounds),
             Action::Resume(at) => Rc::make_mut(&mut operators[at]).resume(bounds),
+            Action::Confirm(at) => {
+                let is_probed = *lived == Life::Probed;
+                Rc::make_mut(&mut operators[at]).confirm(is_probed, bounds);
+            }
             Action::Report(at) => stored.saved = Some(Rc::new(operators[at].report())),
             Action::Request(at, index, fate) => self.request(state, at, index, fate, false)?,
             Action::GiveUp(at, index) => {
@@ -363,6 +390,7 @@ impl Model for World {
             },
             backup: None,
             late: vec![],
+            decided: None,
             operators: vec![Rc::new(Operator::start(
                 None,
                 (Policy::Enforce, Life::Probed),
@@ -416,6 +444,7 @@ impl Model for World {
             | Action::See(_)
             | Action::Check(_)
             | Action::Resume(_)
+            | Action::Confirm(_)
             | Action::Report(_)
             | Action::GiveUp(..) => format!("operator: {action:?}"),
             _ => format!("{action:?}"),

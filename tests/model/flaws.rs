@@ -46,6 +46,8 @@ pub(crate) enum Flaw {
     ReleasesTheRecord,
     /// The policy's initialDelay is not waited for.
     ActsAtOnce,
+    /// The mark of what is restored falls as soon as it is up.
+    DropsMarksAtOnce,
     /// After a restart only what the record lists as owed is restored.
     TrustsItsRecord,
 }
@@ -59,6 +61,7 @@ impl Flaw {
                 | Self::BelievesForEver
                 | Self::WaitsForNothing
                 | Self::KeepsMarks
+                | Self::DropsMarksAtOnce
         )
     }
 
@@ -88,6 +91,7 @@ impl Flaw {
                 if patch["spec"]["replicas"].as_i64() > Some(0) =>
             {
                 remove(patch, "", "spec");
+                patch["metadata"]["annotations"] = json!({MARK: null, RECORD: null});
             }
             (Self::ReleasesTheRecord, Write::Object(patch)) => {
                 if let Some(annotations) = patch.pointer_mut("/metadata/annotations")

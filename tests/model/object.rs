@@ -19,6 +19,8 @@ pub(crate) struct Object {
     pub(crate) present: i32,
     /// How often it was created anew.
     pub(crate) created: u8,
+    /// How often it was scaled up from zero.
+    returns: u8,
 }
 
 /// Why a write is refused.
@@ -56,14 +58,15 @@ impl Object {
             replicas,
             present: replicas,
             created: 0,
+            returns: 0,
         }
     }
 
-    /// It stands for the content: a write is accepted if the object is as it was read. A real server
-    /// also refuses what was decided before a change there and back, after which the same would be
-    /// decided again.
+    /// It stands for the content, and for how often that was given back: a write is accepted if the object
+    /// is as it was read. A real server also refuses what was decided before any other change there and
+    /// back, after which the same would be decided again.
     pub(crate) fn version(&self) -> String {
-        self.to_string()
+        format!("{self}, returned {} times", self.returns)
     }
 
     pub(crate) fn observed(&self, family: Family) -> Observed {
@@ -113,6 +116,7 @@ impl Object {
 
     fn set_replicas(&mut self, patch: &Value) {
         if let Some(replicas) = patch["spec"]["replicas"].as_i64() {
+            self.returns += u8::from(self.replicas == 0 && replicas > 0);
             self.replicas = i32::try_from(replicas).expect("a number of replicas");
         }
     }

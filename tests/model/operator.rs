@@ -69,6 +69,8 @@ pub(crate) struct Operator {
     probing: (Option<Instant>, bool),
     /// How many of those delays have passed.
     delays: u32,
+    /// It wants the Cluster read past every cache.
+    asks: bool,
     /// The Cluster has been gone for so long that it does not come back.
     buried: bool,
     /// So much time has passed since it started, or gave a write up, that none of those arrives any more.
@@ -123,6 +125,7 @@ impl Operator {
             checks: (false, false),
             probing: (None, false),
             delays: 0,
+            asks: false,
             buried: false,
             aged: false,
             deposed: false,
@@ -261,6 +264,17 @@ impl Operator {
         }
     }
 
+    /// Whether it wants the Cluster read past every cache.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// Learns what the Cluster is.
+    pub(crate) fn confirm(&mut self, is_probed: bool, bounds: &Bounds) {
+        self.asks = false;
+        self.learn(Input::Confirmed(is_probed), bounds);
+    }
+
     /// Whether the checks have come to something that it does not know.
     pub(crate) fn may_check(&self, shoot: Shoot) -> bool {
         let has_checks = matches!(
@@ -336,7 +350,10 @@ impl Operator {
         let input = match effect {
             Effect::Start(mut plan) => {
                 if bounds.flaw == Flaw::RestoresUnmarked {
-                    plan.restore = Restore::Any;
+                    plan.purpose.restore = Restore::Any;
+                }
+                if bounds.flaw == Flaw::DropsMarksAtOnce {
+                    plan.purpose.keep_marks = false;
                 }
                 let keeps = bounds.flaw == Flaw::KeepsMarks;
                 if !keeps || !matches!(self.machine.treatment(), Treatment::Complete(..)) {
@@ -346,6 +363,10 @@ impl Operator {
             }
             // A flow is valid until it is frozen.
             Effect::Extend(_) => return,
+            Effect::Confirm => {
+                self.asks = true;
+                return;
+            }
             Effect::Withdraw => FlowInput::Withdraw,
             Effect::Finish => FlowInput::Finish(moment(true) + EVER),
             Effect::Tell(_) => return,

@@ -25,6 +25,9 @@ impl World {
                 actions.push(Action::Create(index));
                 continue;
             };
+            if budget.deploys > 0 && state.decided.is_none() {
+                actions.push(Action::Decide(index));
+            }
             if object.present != object.replicas {
                 actions.push(Action::Follow(index));
             }
@@ -70,6 +73,9 @@ impl World {
         } else if budget.outages > 0 {
             actions.push(Action::Away(true));
         }
+        if state.decided.is_some() {
+            actions.push(Action::Deploy);
+        }
         for place in 0..state.late.len() {
             actions.extend([Action::Arrive(place), Action::Vanish(place)]);
         }
@@ -98,15 +104,21 @@ impl World {
                 actions.push(Action::See(at));
             }
             if operator.is_probing() {
-                actions.extend([Action::Probe(at, false), Action::Probe(at, true)]);
+                actions.push(Action::Probe(at, false));
+                if state.decided.is_none() {
+                    actions.push(Action::Probe(at, true));
+                }
             }
             if operator.may_check(state.shoot) {
                 actions.push(Action::Check(at));
             }
             // What is due so late comes when whatever was given up has arrived, or never will.
             let is_due = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
-            if operator.due().is_some_and(is_due) {
+            if operator.due().is_some_and(is_due) && state.decided.is_none() {
                 actions.push(Action::Resume(at));
+            }
+            if operator.asks() && !state.away {
+                actions.push(Action::Confirm(at));
             }
             // What goes with its Cluster is not written anew.
             if !state.away && state.life != Life::Gone {

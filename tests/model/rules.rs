@@ -48,6 +48,11 @@ impl Wanted {
         self.taken = None;
     }
 
+    /// gardenlet has deployed it with so many, which it had read before.
+    pub(crate) fn deployed(&mut self, replicas: i32) {
+        self.taken = self.taken.filter(|_| replicas == 0);
+    }
+
     /// Somebody has removed the mark.
     pub(crate) fn unmarked(&mut self, object: &Object) {
         if object.replicas == 0 {

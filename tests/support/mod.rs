@@ -33,7 +33,7 @@ pub use self::{
     garden::{Garden, app, looping, put_namespace, put_pod, put_slice, weed_policy},
     openmetrics::Exposition,
     protection::{
-        DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_kept, assert_released,
+        DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_back, assert_kept, assert_released,
         assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,
         protected, scale_by_hand, truncate, undecodable, unreadable_grace,
     },

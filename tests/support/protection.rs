@@ -94,6 +94,14 @@ pub fn is_marked(world: &World) -> [bool; 3] {
     annotations(world, MARK).map(|mark| mark.is_some())
 }
 
+/// Restored; what is back may keep its mark for now.
+pub fn assert_back(world: &World) {
+    assert_eq!(world.replicas("a"), RUNNING, "{}", world.health("a"));
+    for (recorded, replicas) in annotations(world, RECORD).into_iter().zip(RUNNING) {
+        assert!(recorded.is_none_or(|recorded| recorded == replicas.to_string()));
+    }
+}
+
 /// Restored, without anything of ours left behind.
 pub fn assert_restored(world: &World) {
     assert_eq!(world.replicas("a"), RUNNING, "{}", world.health("a"));

@@ -87,7 +87,7 @@ impl Stage {
         }
     }
 
-    /// Acts on a verdict, and follows the flow to its end.
+    /// Acts on a verdict, and follows the flow to its end, and for an hour.
     pub async fn act(&mut self, aim: Aim) {
         self.verdict(aim);
         self.follow().await;
@@ -158,9 +158,14 @@ impl Stage {
         let object = self.object(resource, name);
         assert_eq!(object["spec"]["replicas"], 3, "{case}");
         let annotations = &object["metadata"]["annotations"];
-        assert_eq!(annotations[MARK], Value::Null, "{case}");
-        assert_eq!(annotations[RECORD], Value::Null, "{case}");
-        assert!(!self.entry(name).owed, "{case}");
+        let entry = self.entry(name);
+        let kept = |what: &str| match entry.keeps_mark {
+            true => json!(what),
+            false => Value::Null,
+        };
+        assert_eq!(annotations[MARK], kept(""), "{case}");
+        assert_eq!(annotations[RECORD], kept("3"), "{case}");
+        assert!(!entry.owed, "{case}");
     }
 
     /// Follows the flow until there is a problem, or the dependents are down.

@@ -1,10 +1,12 @@
-{{/* The components that are enabled, each with its values and its name. */}}
+{{/* The components that are enabled, each with its values, its name and that of its ServiceAccount. */}}
 {{- define "dwd.components" -}}
 {{- $enabled := list }}
 {{- range $component := list "prober" "weeder" }}
 {{- $values := get $.Values $component }}
 {{- if $values.enabled }}
-{{- $enabled = append $enabled (dict "component" $component "name" (printf "dwd-%s" $component) "values" $values) }}
+{{- $name := printf "dwd-%s" $component }}
+{{- $account := $values.serviceAccount.name | default $name }}
+{{- $enabled = append $enabled (dict "component" $component "name" $name "account" $account "values" $values) }}
 {{- end }}
 {{- end }}
 {{- toJson (dict "items" $enabled) }}
@@ -14,10 +16,20 @@
 {{- .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
-{{/* What each object has. Selectors ask for none but the name, and the component beside it. */}}
+{{/* The labels of each object. Selectors ask for none but the name, and the component in addition. */}}
 {{- define "dwd.labels" -}}
+{{ include "dwd.templateLabels" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The labels of pods. */}}
+{{- define "dwd.templateLabels" -}}
 app.kubernetes.io/name: dependency-watchdog
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: dependency-watchdog
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
@@ -29,6 +41,7 @@ app.kubernetes.io/component: {{ .component }}
 
 {{- define "dwd.image" -}}
 {{- $image := .Values.image }}
+{{- with $image.registry | default (.Values.global).imageRegistry }}{{ . }}/{{ end }}
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
@@ -36,7 +49,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
-{{/* Empty if there is none: a name that there is not would keep every pod from being made. */}}
+{{/* Empty if there is none: a name that does not exist would keep every pod from being made. */}}
 {{- define "dwd.priorityClass" -}}
 {{- $class := .Values.priorityClass }}
 {{- $class.name | default (ternary "dependency-watchdog" "" $class.create) }}

@@ -179,8 +179,8 @@ async fn e2e_the_commands_of_documents_do_what_they_say(env: Env) -> Result<()> 
 }
 
 async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
-    let mut readme = desk.opens("README.md")?;
-    readme.rest().await?;
+    let mut first = desk.opens("docs/first-policy.md")?;
+    first.rest().await?;
     shoot.is_found("Healthy").await?;
     let mode = ["get", "pp", "shoots", "-o", "jsonpath={.spec.mode}"];
     let mode = desk.seed.kubectl().run(&mode).await?;
@@ -197,6 +197,8 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
         "docs/status.md",
         "docs/observer.md",
         "docs/checks.md",
+        "docs/compatibility.md",
+        "docs/troubleshooting.md",
     ] {
         desk.opens(name)?.rest().await?;
     }

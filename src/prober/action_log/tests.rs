@@ -34,14 +34,12 @@ fn each_dependent_is_told_of_once_and_by_what_was_done() {
     let message = "found scaled to zero: kcm; scaled to zero: mcm, ca; 5 of 5";
     assert_eq!(told(&actions), (ScaledDown, message));
     actions.acted(Aim::Restore, UP, "ca", "0 of 5", Now::read());
-    actions.acted(
-        Aim::Restore,
-        Step::DropMarkAndRecord,
-        "mcm",
-        "0 of 5",
-        Now::read(),
-    );
-    let message = "scaled back: ca; found scaled up by somebody else, and left so: mcm; 0 of 5";
+    for name in ["mcm", "ca"] {
+        actions.found_up(name, "0 of 5", Now::read());
+        let falls = Step::DropMarkAndRecord;
+        actions.acted(Aim::Restore, falls, name, "0 of 5", Now::read());
+    }
+    let message = "scaled back: ca; found scaled up, and left so: mcm; 0 of 5";
     assert_eq!(told(&actions), (Restored, message));
 }
 

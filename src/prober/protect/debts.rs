@@ -1,5 +1,6 @@
 //! What one cluster's dependents are owed, and what is known of them.
 
+mod entry;
 mod given_up;
 mod owed;
 mod problem;
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 
 pub use self::problem::Problem;
 use self::{
-    given_up::Unscalable,
+    entry::Entry,
     owed::{after, begin, settle},
     problem::left_behind,
 };
@@ -47,30 +48,6 @@ enum Doubt {
     Until(Instant),
 }
 
-#[derive(Clone, Debug, PartialEq, Hash)]
-struct Entry {
-    dependent: Dependent,
-    memory: Memory,
-    problem: Option<Problem>,
-    /// A policy asks for it to be handled.
-    asked: bool,
-    /// The policy that applies names it, asked for or not: nobody asks for any while the cluster is let
-    /// go.
-    named: bool,
-    /// It has been seen, so that a mark on it is known of: the process before may have ended
-    /// between a write and its report, and what was given up may come about later.
-    looked_at: bool,
-    /// When it was found scaled up by somebody else and taken down again.
-    contended: Vec<Instant>,
-    /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
-    waiting: Option<(Aim, Instant)>,
-    /// Since when the `initialDelay` of the restore under way has been running. It is not recalled after a
-    /// restart.
-    delayed: Option<Instant>,
-    /// It is not asked for, and cannot be scaled.
-    unscalable: Option<Unscalable>,
-}
-
 impl Debts {
     /// What an earlier run of the operator has left behind.
     pub fn recall(status: &ClusterHealthStatus) -> Self {
@@ -89,6 +66,7 @@ impl Debts {
             let entry = Entry {
                 memory: Memory {
                     owed: known.owed,
+                    keeps_mark: known.keeps_mark,
                     replicas: known.recorded_replicas,
                 },
                 ..Entry::new(dependent)
@@ -115,7 +93,8 @@ impl Debts {
             self.entries.insert(dependent.reference.clone(), entry);
         }
         for (reference, mut entry) in before {
-            if entry.memory.owed || !entry.looked_at || entry.is_given_up() {
+            let marked = entry.memory.owed || entry.memory.keeps_mark;
+            if marked || !entry.looked_at || entry.is_given_up() {
                 entry.asked = false;
                 // Nobody insists on it any more.
                 entry.dependent.optional = true;
@@ -153,11 +132,25 @@ impl Debts {
         if self.doubt().is_some_and(|until| now >= until) {
             self.doubt = None;
         }
+        for entry in self.entries.values_mut() {
+            entry.forget_contention(now);
+        }
     }
 
     /// Whether any dependent is owed its replicas.
     pub fn owes(&self) -> bool {
         self.entries.values().any(|entry| entry.memory.owed)
+    }
+
+    /// Whether any dependent that was given back keeps its mark for now.
+    pub fn keeps_marks(&self) -> bool {
+        self.entries.values().any(|entry| entry.memory.keeps_mark)
+    }
+
+    /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
+    pub fn is_disputed(&self) -> bool {
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.disputed && !entry.is_contended())
     }
 
     /// Whether this one is, and how many, if that is known.
@@ -174,7 +167,7 @@ impl Debts {
             .filter(|entry| entry.asked || aim != Aim::Protect)
             .map(|entry| {
                 let mut dependent = entry.dependent.clone();
-                if entry.is_passed_by() {
+                if entry.is_passed_by() || entry.is_contended() {
                     dependent.up.level = u32::MAX;
                 }
                 let waiting = entry.waiting.filter(|(of, _)| *of == aim);
@@ -183,6 +176,7 @@ impl Debts {
                     memory: entry.memory,
                     waited: waiting.map(|(_, since)| since),
                     delayed: entry.delayed,
+                    contended: entry.is_contended(),
                 }
             })
             .collect()
@@ -261,9 +255,10 @@ impl Debts {
             | What::Interrupted(_) => entry.delayed,
             What::Did(..) | What::Settled(..) | What::Waiting(..) | What::Late(_) => None,
         };
+        let kept_mark = entry.memory.keeps_mark;
         match what {
             What::Did(step, found) => {
-                if taken_again(*step, found.as_ref()) {
+                if taken_again(*step, found.as_ref()) && !kept_mark {
                     entry.contended.push(now);
                 }
                 entry.problem = entry.contention(now);
@@ -276,6 +271,11 @@ impl Debts {
                     _ => left_behind(*settled, found.as_ref(), entry.memory, &entry.dependent),
                 };
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
+                // A zero of ours may still come about, which nobody else has decided on.
+                if entry.memory.keeps_mark && !kept_mark && !counts {
+                    entry.memory.owed = true;
+                    entry.memory.keeps_mark = false;
+                }
             }
             What::Late(timeout) => {
                 let is_protected = matches!(entry.waiting, Some((Aim::Protect, _)));
@@ -306,6 +306,19 @@ impl Debts {
             }
             What::Waiting(..) | What::Delayed => {}
         }
+        // One of ours that may still come about is nobody else's.
+        if let What::Settled(..) = what
+            && counts
+            && kept_mark
+            && entry.memory.owed
+            && !entry.memory.keeps_mark
+        {
+            entry.zeroed.push(now);
+            entry.disputed = true;
+        }
+        if let (What::Did(Step::ScaleUp { .. }, _), _) | (_, false) = (what, entry.memory.owed) {
+            entry.disputed = false;
+        }
         if entry.is_forgettable() {
             self.entries.remove(reference);
         }
@@ -319,34 +332,12 @@ impl Debts {
                 r#ref: entry.dependent.reference.clone(),
                 recorded_replicas: entry.memory.replicas,
                 owed: entry.memory.owed,
+                keeps_mark: entry.memory.keeps_mark,
                 level: i32::try_from(entry.dependent.up.level).unwrap_or(i32::MAX),
                 initial_delay: written(entry.dependent.up.initial_delay),
                 timeout: written(entry.dependent.up.timeout),
             })
             .collect()
-    }
-}
-
-impl Entry {
-    fn new(dependent: Dependent) -> Self {
-        Self {
-            dependent,
-            memory: Memory::default(),
-            problem: None,
-            asked: false,
-            named: false,
-            looked_at: false,
-            contended: Vec::new(),
-            waiting: None,
-            delayed: None,
-            unscalable: None,
-        }
-    }
-
-    /// Whether nobody has any use for it: no policy asks for it, nothing is owed to it, and there is
-    /// nothing to tell.
-    fn is_forgettable(&self) -> bool {
-        !self.asked && self.looked_at && !self.memory.owed && self.problem.is_none()
     }
 }
 

@@ -16,11 +16,10 @@ use tokio::time::Instant;
 
 use self::dependent::DependentFlow;
 use crate::{
-    api::Restore,
     cluster::Dependent,
     prober::{
         attempt::Begun,
-        plan::{self, Aim, Memory, Observed, Settled, Step, Write},
+        plan::{self, Aim, Memory, Observed, Purpose, Settled, Step, Write},
         scale_error::ScaleError,
     },
 };
@@ -29,9 +28,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowPlan {
     /// What is wanted of them.
-    pub aim: Aim,
-    /// What a scale-up touches.
-    pub restore: Restore,
+    pub purpose: Purpose,
     /// The dependents.
     pub tasks: Vec<Task>,
     /// Until when the evidence for it counts: nothing is begun after that without newer.
@@ -54,6 +51,8 @@ pub struct Task {
     pub waited: Option<Instant>,
     /// Since when the delay of its restore has been running, if a flow before has begun it.
     pub delayed: Option<Instant>,
+    /// Somebody scales it to zero each time it is restored.
+    pub contended: bool,
 }
 
 /// Something that a flow did or met.
@@ -204,14 +203,12 @@ impl FlowMachine {
     pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
         for task in &plan.tasks {
-            let level = levels.entry(plan::level(&task.dependent, plan.aim));
-            let what = (plan.aim, plan.restore);
-            level
-                .or_default()
-                .push(DependentFlow::new(task, what, overruling));
+            let level = levels.entry(plan::level(&task.dependent, plan.purpose.aim));
+            let dependent = DependentFlow::new(task, plan.purpose, overruling);
+            level.or_default().push(dependent);
         }
         Self {
-            aim: plan.aim,
+            aim: plan.purpose.aim,
             valid_until: plan.valid_until,
             stop: None,
             level: Vec::new(),

@@ -5,6 +5,8 @@
 
 mod evidence;
 mod flows;
+mod hibernation;
+mod input;
 mod objects;
 mod told;
 
@@ -18,109 +20,26 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
+pub use self::input::{CheckResults, Effect, Input, Leases, Noted, Server};
 use self::{
     flows::{Flows, SELDOM, Wanted},
     told::Told,
 };
 use crate::{
     api::{ClusterHealthStatus, Mode, Protection},
-    checks::Trigger,
     cluster::{Dependent, Settings},
     prober::{
-        debts::{Debts, Problem},
+        debts::Debts,
         finding::{Finding, HeldBack},
-        flow::{Ending, FlowEvent, FlowPlan},
+        flow::{Ending, FlowEvent},
         treatment::{ClusterObject, Treatment},
-        watch::{Ask, Conclusion},
+        watch::Ask,
     },
     util::{now::Now, since::Since},
 };
 
-/// Something that the cluster's loop has learnt.
-#[derive(Debug)]
-pub enum Input<'a> {
-    /// What the index says of the cluster and its policy, at first and whenever it changes.
-    Objects(ClusterObject),
-    /// The leases were read, or could not be, by the settings that are in force; and what the checks have
-    /// come to by then.
-    Leases(Leases<'a>, CheckResults),
-    /// The checks have come to something else, or are others.
-    Checks(CheckResults),
-    /// The flow has done something, or met it.
-    Flow(&'a FlowEvent),
-    /// The flow has ended.
-    FlowEnded(Ending),
-    /// The flow has ended by a defect: nobody knows what it wrote last.
-    FlowLost,
-    /// It is [time](ClusterMachine::due).
-    Time,
-    /// The process is to end.
-    ShutDown,
-}
-
-/// What a read of the leases has come to.
-#[derive(Clone, Copy, Debug)]
-pub enum Leases<'a> {
-    /// They were judged.
-    Judged(&'a Conclusion),
-    /// They were not.
-    Unread {
-        /// Why, in CamelCase.
-        reason: &'static str,
-        /// Why: names the object and the remedy.
-        message: &'a str,
-        /// What the API server did about it.
-        server: Server,
-    },
-}
-
-/// Whether an API server from which no evidence came is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// It answered, if with nothing usable.
-    Answers,
-    /// It does not answer, or not as one that is up does.
-    Silent,
-    /// It could not be asked.
-    Unasked,
-}
-
-/// What the checks of a cluster have come to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckResults {
-    /// Those with the role Trigger.
-    pub trigger: Trigger,
-    /// Why the first Gate that does not pass does not.
-    pub gate: Option<String>,
-}
-
-/// Something that is to be done about the flow, before anything else is learnt.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Begin this one; there is none under way.
-    Start(Box<FlowPlan>),
-    /// The one under way may go on until then.
-    Extend(Instant),
-    /// The one under way is to end between two requests.
-    Withdraw,
-    /// The one under way is to end, though not in the midst of a step.
-    Finish,
-    /// Tell what the flow did to a dependent has changed about it.
-    Tell(Box<Noted>),
-}
-
-/// What was known of a dependent before the flow did something to it, or met it, and what is known now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Noted {
-    /// Why it was not where it should be.
-    pub problem_before: Option<Problem>,
-    /// Why it is not.
-    pub problem: Option<Problem>,
-    /// How many replicas it was owed, if any and if that was known.
-    pub owed_before: Option<Option<i32>>,
-    /// How many it is owed.
-    pub owed: Option<Option<i32>>,
-}
+/// What was read of the Cluster, past every cache, counts for so long.
+const CONFIRMED: Duration = Duration::from_secs(30);
 
 /// One cluster.
 #[derive(Clone, Debug)]
@@ -148,6 +67,8 @@ pub struct ClusterMachine {
 struct Evidence {
     /// What the last read of the leases asks for.
     asked: Option<Ask>,
+    /// Until when it counts that the Cluster was read anew, and is one that is probed.
+    confirmed: Option<Instant>,
     /// How many reads in a row an API server that is being hibernated has not answered, and since
     /// when.
     unanswered: Option<(u32, Instant)>,
@@ -217,7 +138,13 @@ impl ClusterMachine {
     #[must_use]
     pub fn step(&mut self, input: Input<'_>, now: Now) -> Vec<Effect> {
         match input {
-            Input::Objects(presence) => self.presence = presence,
+            Input::Objects(presence) => {
+                self.presence = presence;
+                self.evidence.confirmed = None;
+            }
+            Input::Confirmed(is_probed) => {
+                self.evidence.confirmed = is_probed.then(|| now.mono + CONFIRMED);
+            }
             Input::Leases(leases, checks) => self.read(leases, checks, now),
             Input::Checks(checks) => self.checked(checks, now.mono),
             Input::Flow(event) => self.note(event, now.mono),
@@ -371,7 +298,7 @@ impl ClusterMachine {
             return;
         };
         if let Effect::Start(plan) = &mut effect {
-            plan.why = self.why(plan.aim);
+            plan.why = self.why(plan.purpose.aim);
         }
         self.effects.push(effect);
     }

@@ -35,6 +35,29 @@ pub enum Aim {
     Look,
 }
 
+/// What is wanted of the dependents, in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Purpose {
+    /// What they are to be.
+    pub aim: Aim,
+    /// What a scale-up touches.
+    pub restore: Restore,
+    /// What is restored keeps its mark for now: whoever read it at zero just before, and writes that
+    /// later, puts a zero under the mark, which is seen to be nobody's decision.
+    pub keep_marks: bool,
+}
+
+impl Purpose {
+    /// Of what is marked alone, and without keeping a mark.
+    pub fn of(aim: Aim) -> Self {
+        Self {
+            aim,
+            restore: Restore::Marked,
+            keep_marks: false,
+        }
+    }
+}
+
 /// How an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
@@ -125,12 +148,17 @@ pub enum Step {
         /// The number to record.
         from: i32,
     },
-    /// Scale up, then remove mark and record.
+    /// Scale up, and leave the mark for now.
     ScaleUp {
         /// The number to restore.
         to: i32,
     },
-    /// Another client scaled it up: keep the replicas, remove mark and record.
+    /// It was scaled to another number under its mark: record that one.
+    Record {
+        /// The number to record.
+        replicas: i32,
+    },
+    /// It is back: keep the replicas, remove mark and record.
     DropMarkAndRecord,
     /// It is to be ignored, or left to gardenlet: remove the mark, keep record and replicas.
     DropMark,
@@ -146,6 +174,7 @@ impl fmt::Display for Step {
         match self {
             Self::ScaleDown { from } => write!(f, "scale down from {from}"),
             Self::ScaleUp { to } => write!(f, "scale up to {to}"),
+            Self::Record { replicas } => write!(f, "record {replicas}"),
             Self::DropMarkAndRecord => f.write_str("drop mark and record"),
             Self::DropMark => f.write_str("drop the mark"),
             Self::Wait => f.write_str("wait"),
@@ -170,6 +199,8 @@ pub enum Settled {
     NotOurs,
     /// It has the replicas that its user wants.
     Up,
+    /// It was back, and somebody has scaled it to zero under the mark that it had kept.
+    ZeroedAgain,
     /// It carries no mark, and its replicas are somebody else's business.
     Released,
     /// It was only looked at.
@@ -198,6 +229,13 @@ pub enum Refusal {
          have the last known number restored"
     )]
     UnreadableRecord(String),
+    /// Somebody scales it to zero each time it is back.
+    #[error(
+        "somebody else scaled it to zero again each time it was restored, so that it is left so for now: \
+         find out by whom, then scale it up by hand, or set its annotation {IGNORE}=true to have it left \
+         alone"
+    )]
+    Contended,
 }
 
 /// What is remembered of a dependent beside its annotations.
@@ -205,18 +243,20 @@ pub enum Refusal {
 pub struct Memory {
     /// It was scaled down by us and has not been seen back since.
     pub owed: bool,
+    /// It was given its replicas back, and carries the mark for now.
+    pub keeps_mark: bool,
     /// The number found when it was scaled down.
     pub replicas: Option<i32>,
 }
 
 /// Decides one dependent's step; `found` is `None` if it does not exist.
 pub fn step(
-    aim: Aim,
+    purpose: Purpose,
     optional: bool,
-    restore: Restore,
     found: Option<&Observed>,
     memory: Memory,
 ) -> Result<Step, Refusal> {
+    let aim = purpose.aim;
     let Some(found) = found else {
         let may_be_gone = match aim {
             Aim::Protect => optional,
@@ -249,7 +289,7 @@ pub fn step(
     }
     match aim {
         Aim::Protect => Ok(step_down(found)),
-        Aim::Restore => step_up(restore, found, memory),
+        Aim::Restore => step_up(purpose, found, memory),
         Aim::Release | Aim::Look => Ok(step_release(found)),
     }
 }
@@ -288,8 +328,10 @@ fn step_down(found: &Observed) -> Step {
     }
 }
 
-fn step_up(restore: Restore, found: &Observed, memory: Memory) -> Result<Step, Refusal> {
+fn step_up(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, Refusal> {
+    let comes_up = memory.owed && !found.running;
     match (found.replicas, found.marked) {
+        (0, true) if memory.keeps_mark => Ok(Step::Nothing(Settled::ZeroedAgain)),
         (0, true) => match &found.record {
             Record::Replicas(to) => Ok(Step::ScaleUp { to: *to }),
             Record::Absent => Ok(Step::ScaleUp {
@@ -300,16 +342,19 @@ fn step_up(restore: Restore, found: &Observed, memory: Memory) -> Result<Step, R
             }),
             Record::Unreadable(text) => Err(Refusal::UnreadableRecord(text.clone())),
         },
-        (0, false) if restore == Restore::Any => Ok(Step::ScaleUp {
+        (0, false) if purpose.restore == Restore::Any => Ok(Step::ScaleUp {
             to: match found.record {
                 Record::Replicas(to) => to,
                 Record::Absent | Record::Unreadable(_) => DEFAULT_REPLICAS,
             },
         }),
         (0, false) => Ok(Step::Nothing(Settled::NotOurs)),
-        (_, true) => Ok(Step::DropMarkAndRecord),
-        (_, false) if memory.owed && !found.running => Ok(Step::Wait),
-        (_, false) => Ok(Step::Nothing(Settled::Up)),
+        (_, true) if !purpose.keep_marks => Ok(Step::DropMarkAndRecord),
+        _ if comes_up => Ok(Step::Wait),
+        (replicas, true) if found.record != Record::Replicas(replicas) => {
+            Ok(Step::Record { replicas })
+        }
+        _ => Ok(Step::Nothing(Settled::Up)),
     }
 }
 

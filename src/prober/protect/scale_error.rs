@@ -10,6 +10,8 @@ pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 
 /// The reason of an error that says that a dependent does not exist.
 pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
+/// The reason of what somebody else undoes again and again.
+pub(crate) const CONTENDED: &str = "Contended";
 /// The reason of an error that says that a record cannot be read.
 pub(crate) const RECORD_UNREADABLE: &str = "RecordUnreadable";
 /// The reason of an error that says that a right is missing.
@@ -94,6 +96,7 @@ impl ScaleError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused(Refusal::Missing) => DEPENDENT_MISSING,
+            Self::Refused(Refusal::Contended) => CONTENDED,
             Self::Refused(Refusal::UnreadableRecord(_)) => RECORD_UNREADABLE,
             Self::UnknownKind(_) => "KindUnknown",
             Self::ClusterScoped

@@ -126,6 +126,7 @@ pub(super) fn owed(name: &str) -> DependentStatus {
         },
         recorded_replicas: Some(2),
         owed: true,
+        keeps_mark: false,
         level: 0,
         initial_delay: api::Duration::from_secs(0),
         timeout: api::Duration::from_secs(30),

@@ -93,7 +93,7 @@ impl ProbeMetrics {
         registry.register(
             "probes_past_timeout",
             &["type"],
-            "Probes that ended more than a tenth and a second after their timeout",
+            "Probes that ended more than 10% plus 1 s after their timeout",
             self.past_timeout.clone(),
         );
     }

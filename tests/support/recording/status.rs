@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::{Call, heading, is_volatile, spoken};
 
 /// The fields whose values are for programs.
-const FOR_PROGRAMS: [&str; 13] = [
+const FOR_PROGRAMS: [&str; 14] = [
     "action",
     "level",
     "owed",
+    "keepsMark",
     "policy",
     "protectedClusters",
     "protection",

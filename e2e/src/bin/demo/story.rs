@@ -88,10 +88,10 @@ async fn start<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Result<Stage>
     narrator.step("A seed and a shoot start")?;
     narrator.note(
         "A seed hosts the control planes of other clusters, called shoots.\n\
-         real    etcd, both API servers, the shoot's kube-controller-manager, kubectl, the operator\n\
-         played  the kubelets, and the seed's Deployments: pods come and go in 0.3 s\n\
-         faster  leases of 8 s and a grace of 20 s, both 40 s in real life\n\
-         sooner  machine-controller-manager waits for 2 s before it comes back, 30 s in real life",
+         real       etcd, both API servers, the shoot's kube-controller-manager, kubectl, the operator\n\
+         simulated  the kubelets, and the seed's Deployments: pods come and go in 0.3 s\n\
+         faster     leases of 8 s and a grace of 20 s, both 40 s in real life\n\
+         sooner     machine-controller-manager waits for 2 s before it comes back, 30 s in real life",
     )?;
     let seed = env.seed().await?;
     narrator
@@ -207,9 +207,10 @@ impl Stage {
         narrator.run(&self.at_seed, &message).await?;
 
         narrator.note(
-            "In real life the kube-controller-manager that marks silent nodes has just gone, and\n\
-             none will be marked. Here the Deployments have no real pods: the shoot's real\n\
-             kube-controller-manager runs beside them, untouched, to show when it would have.",
+            "In real life the kube-controller-manager that marks silent nodes has just gone. So none\n\
+             is marked, no Service loses its endpoints, and traffic goes on. Here the Deployments\n\
+             have no real pods: the shoot's real kube-controller-manager goes on, to show when it\n\
+             would have marked the nodes.",
         )?;
         let unmarked = marks.await??;
         let lead = seconds(
@@ -348,10 +349,11 @@ impl Stage {
     }
 
     async fn show_seed<W: Write>(&self, narrator: &mut Narrator<W>) -> Result<()> {
-        let operators = "get probepolicies,clusterhealths";
-        narrator.run(&self.at_seed, operators).await?;
         let deployments = format!("get deployments -n {}", self.shoot.namespace());
-        narrator.run(&self.at_seed, &deployments).await
+        for command in ["get probepolicies", "get clusterhealths", &deployments] {
+            narrator.run(&self.at_seed, command).await?;
+        }
+        Ok(())
     }
 
     /// Waits, though not for an operator that has ended.

@@ -58,10 +58,10 @@ async fn start<W: Write>(env: &Env, narrator: &mut Narrator<W>) -> Result<Stage>
     narrator.step("Another control plane: what needs a service crashes without it")?;
     narrator.note(
         "The API servers of a shoot crash without etcd, and its controllers without an API server.\n\
-         real    the seed's kube-controller-manager, which makes the pods of the ReplicaSets and the\n\
-         \x20       EndpointSlices of the Services, and the operator\n\
-         played  the pods: a container crashes as soon as what it needs is not ready, and is then at\n\
-         \x20       the longest back-off, 5 minutes, which a real one reaches after some six minutes",
+         real       the seed's kube-controller-manager, which makes the pods of the ReplicaSets and the\n\
+         \x20          EndpointSlices of the Services, and the operator\n\
+         simulated  the pods: a container crashes as soon as what it needs is not ready, and is then at\n\
+         \x20          the longest back-off, 5 minutes, which a real one reaches after some six minutes",
     )?;
     let seed = env.seed().await?;
     let stack = env.workloads(&seed).await?.stack(NAMESPACE).await?;

@@ -10,11 +10,22 @@ use std::collections::BTreeMap;
 
 const CHART: &str = "charts/dependency-watchdog";
 const README: &str = include_str!("../../../../charts/dependency-watchdog/README.md");
-/// Labels by which Helm's users find what belongs to a release.
+/// Labels that say who installs: Helm, of which release, or kustomize.
 const HELMS: [&str; 3] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
     "helm.sh/chart",
+];
+/// The other labels that Kubernetes recommends for every object, but for that of the component.
+const RECOMMENDED: [&str; 3] = [
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/part-of",
+    "app.kubernetes.io/version",
+];
+/// With which the chart also has what `manifests/monitoring` has.
+const MONITORED: [&str; 2] = [
+    "--set",
+    "serviceMonitor.enabled=true,prometheusRule.enabled=true,dashboards.enabled=true",
 ];
 const KEEP: &str = "helm.sh/resource-policy";
 
@@ -52,20 +63,26 @@ fn objects(yaml: &str) -> Result<Objects> {
 async fn rendered(helm: &Helm, values: &[&str]) -> Result<Objects> {
     let template = ["template", "release", CHART, "--namespace", "garden"];
     let yaml = helm.run(&[&template, values].concat()).await?;
-    let mut rendered = objects(&yaml)?;
-    for (name, object) in &mut rendered {
-        let labels = object.pointer_mut("/metadata/labels");
-        let labels = labels.and_then(Value::as_object_mut).context("no labels")?;
-        for label in HELMS {
-            ensure!(labels.remove(label).is_some(), "{name} has no {label}");
+    let rendered = objects(&yaml)?;
+    for (name, object) in &rendered {
+        for label in HELMS.iter().chain(&RECOMMENDED) {
+            let label = label.replace('/', "~1");
+            let there = object.pointer(&format!("/metadata/labels/{label}"));
+            ensure!(there.is_some(), "{name} has no {label}");
         }
     }
     Ok(rendered)
 }
 
-/// Takes away what may differ: the order of a container's variables, and that Helm keeps definitions.
+/// Takes away what may differ: labels that say who installs, the order of a container's variables, and
+/// that Helm keeps definitions.
 fn settled(objects: &mut Objects) {
     for object in objects.values_mut() {
+        for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+            if let Some(labels) = object.pointer_mut(labels).and_then(Value::as_object_mut) {
+                labels.retain(|label, _| !HELMS.contains(&&**label));
+            }
+        }
         let env = object.pointer_mut("/spec/template/spec/containers/0/env");
         if let Some(env) = env.and_then(Value::as_array_mut) {
             env.sort_by_key(|variable| variable.to_string());
@@ -115,8 +132,12 @@ async fn e2e_the_chart_installs_what_the_manifests_install(env: Env) -> Result<(
     let kustomize = ["kustomize", "manifests/monitoring"];
     let mut monitored = objects(&seed.kubectl().run(&kustomize).await?)?;
     monitored.extend(manifests);
-    let ours = rendered(&helm, &["--set", "monitoring.enabled=true"]).await?;
-    are_the_same(ours, monitored)?;
+    are_the_same(rendered(&helm, &MONITORED).await?, monitored)?;
+
+    let gardener = ["kustomize", "manifests/gardener"];
+    let gardener = objects(&seed.kubectl().run(&gardener).await?)?;
+    let values = format!("{CHART}/values-gardener.yaml");
+    are_the_same(rendered(&helm, &["--values", &values]).await?, gardener)?;
 
     // The example of further rights grants what these values grant.
     let examples = ["kustomize", "manifests/examples/other-dependents"];
@@ -236,7 +257,27 @@ async fn e2e_the_chart_refuses_values_that_make_no_sense(env: Env) -> Result<()>
             "/prober/apiServerPorts/0",
         ),
         ("--set", "priorityClass.name=High", "/priorityClass/name"),
-        ("--set", "monitoring.interval=often", "/monitoring/interval"),
+        (
+            "--set",
+            "serviceMonitor.interval=often",
+            "/serviceMonitor/interval",
+        ),
+        (
+            "--set",
+            "monitoring.enabled=true",
+            "'monitoring' not allowed",
+        ),
+        (
+            "--set",
+            "image.registry=r.example.com/dwd",
+            "/image/registry",
+        ),
+        ("--set", "prober.extraArgs={1}", "/prober/extraArgs/0"),
+        (
+            "--set",
+            "weeder.serviceAccount=null",
+            "missing property 'serviceAccount'",
+        ),
     ] {
         let answer = helm
             .try_run(&["template", "release", CHART, how, value])
@@ -295,7 +336,20 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             json!("Always"),
         ),
         (
-            "image: {pullSecrets: [{name: registry}]}",
+            "image: {registry: r.example.com}",
+            prober,
+            format!("{container}/image"),
+            json!("r.example.com/dependency-watchdog:0.1.0"),
+        ),
+        // As gardenlet and parent charts give values of their own.
+        (
+            "{global: {imageRegistry: r.example.com}, gardener: {version: v1.130.0}}",
+            prober,
+            format!("{container}/image"),
+            json!("r.example.com/dependency-watchdog:0.1.0"),
+        ),
+        (
+            "imagePullSecrets: [{name: registry}]",
             weeder,
             format!("{pod}/imagePullSecrets"),
             json!([{"name": "registry"}]),
@@ -436,16 +490,76 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             Value::Null,
         ),
         (
-            "monitoring: {enabled: true, runbookUrl: 'https://example.com/alerts'}",
+            "commonLabels: {team: a}",
+            "ClusterRole//dwd-weeder",
+            "/metadata/labels/team".to_owned(),
+            json!("a"),
+        ),
+        (
+            "prober: {extraArgs: [--cluster-metrics]}",
+            prober,
+            format!("{container}/args/2"),
+            json!("--cluster-metrics"),
+        ),
+        (
+            "podSecurityContext: {runAsUser: null, runAsGroup: null}",
+            weeder,
+            format!("{pod}/securityContext"),
+            json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}),
+        ),
+        (
+            "securityContext: {privileged: false}",
+            prober,
+            format!("{container}/securityContext/privileged"),
+            json!(false),
+        ),
+        (
+            "weeder: {serviceAccount: {annotations: {a: b}}}",
+            "ServiceAccount/garden/dwd-weeder",
+            "/metadata/annotations".to_owned(),
+            json!({"a": "b"}),
+        ),
+        (
+            "prober: {serviceAccount: {create: false, name: mine}}",
+            "ClusterRoleBinding//dwd-prober",
+            "/subjects/0/name".to_owned(),
+            json!("mine"),
+        ),
+        (
+            "prober: {serviceAccount: {create: false, name: mine}}",
+            "FlowSchema//dependency-watchdog",
+            "/spec/rules/0/subjects/0/serviceAccount/name".to_owned(),
+            json!("mine"),
+        ),
+        (
+            "prober: {serviceAccount: {create: false, name: mine}}",
+            prober,
+            format!("{pod}/serviceAccountName"),
+            json!("mine"),
+        ),
+        (
+            "verticalPodAutoscaler: {enabled: true}",
+            "VerticalPodAutoscaler/garden/dwd-prober",
+            "/spec/updatePolicy/updateMode".to_owned(),
+            json!("Initial"),
+        ),
+        (
+            "prometheusRule: {enabled: true, runbookUrl: 'https://example.com/alerts'}",
             "PrometheusRule/garden/dependency-watchdog",
             "/spec/groups/0/rules/0/annotations/runbook_url".to_owned(),
             json!("https://example.com/alerts#dependencywatchdogreplicadown"),
         ),
         (
-            "monitoring: {enabled: true, interval: 1m, labels: {prometheus: null, release: mine}}",
+            "serviceMonitor: {enabled: true, labels: {prometheus: null, release: mine}}",
             "ServiceMonitor/garden/dependency-watchdog",
-            "/metadata/labels".to_owned(),
-            json!({"app.kubernetes.io/name": "dependency-watchdog", "release": "mine"}),
+            "/metadata/labels/prometheus".to_owned(),
+            Value::Null,
+        ),
+        (
+            "serviceMonitor: {enabled: true, labels: {prometheus: null, release: mine}}",
+            "ServiceMonitor/garden/dependency-watchdog",
+            "/metadata/labels/release".to_owned(),
+            json!("mine"),
         ),
     ] {
         let file = tempfile::NamedTempFile::new()?;
@@ -486,8 +600,7 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
 
     // Nobody is alerted of what is not installed.
     let groups = async |values: &[&str]| {
-        let set = ["--set", "monitoring.enabled=true"];
-        let mut rendered = rendered(&helm, &[&set, values].concat()).await?;
+        let mut rendered = rendered(&helm, &[&MONITORED, values].concat()).await?;
         let rule = rendered.remove("PrometheusRule/garden/dependency-watchdog");
         let groups = rule
             .as_ref()
@@ -509,7 +622,11 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
 
     // What is switched off leaves nothing behind.
     for (values, left_out) in [
-        (&["prober.enabled=false"][..], "dwd-prober"),
+        (
+            &["prober.serviceAccount.create=false"][..],
+            "ServiceAccount/garden/dwd-prober",
+        ),
+        (&["prober.enabled=false"], "dwd-prober"),
         (&["weeder.enabled=false"], "dwd-weeder"),
         (&["crds.install=false"], "CustomResourceDefinition"),
         (&["networkPolicy.enabled=false"], "NetworkPolicy"),

@@ -8,10 +8,15 @@ pub(super) fn begin(step: Step, memory: Memory) -> Memory {
     let replicas = match step {
         Step::ScaleDown { from } => from,
         Step::ScaleUp { to } => to,
-        Step::DropMarkAndRecord | Step::DropMark | Step::Wait | Step::Nothing(_) => return memory,
+        Step::Record { .. }
+        | Step::DropMarkAndRecord
+        | Step::DropMark
+        | Step::Wait
+        | Step::Nothing(_) => return memory,
     };
     Memory {
         owed: true,
+        keeps_mark: false,
         replicas: Some(replicas),
     }
 }
@@ -21,7 +26,16 @@ pub(super) fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Mem
     match step {
         Step::DropMark => Memory::default(),
         Step::DropMarkAndRecord => Memory {
+            keeps_mark: false,
             replicas: found.map(|found| found.replicas),
+            ..memory
+        },
+        Step::ScaleUp { .. } => Memory {
+            keeps_mark: true,
+            ..begin(step, memory)
+        },
+        Step::Record { replicas } => Memory {
+            replicas: Some(replicas),
             ..memory
         },
         _ => begin(step, memory),
@@ -29,13 +43,22 @@ pub(super) fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Mem
 }
 
 pub(super) fn settle(settled: Settled, found: Option<&Observed>, memory: Memory) -> Memory {
+    let replicas = match found.map(|found| &found.record) {
+        Some(Record::Replicas(replicas)) => Some(*replicas),
+        _ => memory.replicas,
+    };
+    let is_up = found.is_some_and(|found| found.replicas > 0);
     match settled {
-        Settled::Down | Settled::Seen { marked: true } => Memory {
+        Settled::Seen { marked: true } if memory.keeps_mark && is_up => memory,
+        Settled::Down | Settled::ZeroedAgain | Settled::Seen { marked: true } => Memory {
             owed: true,
-            replicas: match found.map(|found| &found.record) {
-                Some(Record::Replicas(replicas)) => Some(*replicas),
-                _ => memory.replicas,
-            },
+            keeps_mark: false,
+            replicas,
+        },
+        Settled::Up if found.is_some_and(|found| found.marked) => Memory {
+            owed: false,
+            keeps_mark: true,
+            replicas,
         },
         // It was paid by somebody else.
         Settled::Seen { marked: false }

@@ -10,16 +10,16 @@ use crate::{
     cluster::Dependent,
     prober::{
         plan::{IGNORE, Memory, Observed, Record, Refusal, Settled},
-        scale_error::{DEPENDENT_MISSING, SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN},
+        scale_error::{
+            CONTENDED, DEPENDENT_MISSING, SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN,
+        },
     },
 };
 
-/// Somebody who scales a protected dependent up more often than this ...
-const CONTENDED: usize = 3;
+/// Somebody who scales a protected dependent up, or one that is restored to zero, more often than this ...
+pub(super) const TIMES: usize = 3;
 /// ... within this time is reported.
 const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
-/// ... for this reason.
-const CONTENTION: &str = "Contended";
 /// Why a dependent is not where it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -39,19 +39,25 @@ impl Problem {
 
     /// Whether somebody scales the dependent up again and again.
     pub fn is_contention(&self) -> bool {
-        self.reason == CONTENTION
+        self.reason == CONTENDED
     }
 }
 
 impl Entry {
+    /// What others did long ago does not count any more.
+    pub(super) fn forget_contention(&mut self, now: Instant) {
+        for times in [&mut self.contended, &mut self.zeroed] {
+            times.retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
+        }
+    }
+
     /// That somebody keeps scaling it up.
     pub(super) fn contention(&mut self, now: Instant) -> Option<Problem> {
-        self.contended
-            .retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
+        self.forget_contention(now);
         let times = self.contended.len();
-        (times > CONTENDED).then(|| Problem {
+        (times > TIMES).then(|| Problem {
             dependent: self.dependent.reference.clone(),
-            reason: CONTENTION,
+            reason: CONTENDED,
             message: format!(
                 "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
                  zero again each time: find out by whom, or take it out of the operator's hands \

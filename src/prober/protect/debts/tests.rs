@@ -35,7 +35,11 @@ fn found(replicas: i32, record: Record) -> Option<Observed> {
 }
 
 const fn memory(owed: bool, replicas: Option<i32>) -> Memory {
-    Memory { owed, replicas }
+    Memory {
+        owed,
+        keeps_mark: false,
+        replicas,
+    }
 }
 
 /// Of dependents "a" and "b", "a" scaled down from 4.
@@ -97,7 +101,10 @@ fn delays(debts: &Debts) -> bool {
 
 #[rstest]
 #[case::scaled_down(What::Did(Step::ScaleDown { from: 3 }, found(3, Record::Absent)), memory(true, Some(3)))]
-#[case::scaled_up(What::Did(Step::ScaleUp { to: 3 }, found(0, Record::Replicas(3))), memory(true, Some(3)))]
+#[case::scaled_up(
+    What::Did(Step::ScaleUp { to: 3 }, found(0, Record::Replicas(3))),
+    Memory { keeps_mark: true, ..memory(true, Some(3)) }
+)]
 #[case::mark_dropped(
     What::Did(Step::DropMarkAndRecord, found(2, Record::Replicas(3))),
     memory(true, Some(2))

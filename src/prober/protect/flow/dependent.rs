@@ -14,11 +14,10 @@ use super::{
     steps::{Next, Steps},
 };
 use crate::{
-    api::Restore,
     cluster::Dependent,
     prober::{
         attempt::{Attempt, Turn},
-        plan::{Aim, Observed, Step, Write},
+        plan::{Observed, Purpose, Step, Write},
         scale_error::ScaleError,
     },
 };
@@ -60,9 +59,9 @@ enum Doing {
 }
 
 impl DependentFlow {
-    pub(super) fn new(task: &Task, what: (Aim, Restore), overruling: bool) -> Self {
+    pub(super) fn new(task: &Task, purpose: Purpose, overruling: bool) -> Self {
         Self {
-            steps: Steps::new(task.clone(), what),
+            steps: Steps::new(task.clone(), purpose),
             overruling,
             attempt: Attempt::new(overruling),
             doing: Doing::Due(None),

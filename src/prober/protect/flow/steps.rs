@@ -6,11 +6,10 @@ use tokio::time::Instant;
 
 use super::{Ending, Task, What};
 use crate::{
-    api::Restore,
     cluster::{Dependent, Scale},
     prober::{
         attempt::Begun,
-        plan::{self, Aim, Observed, Refusal, Step},
+        plan::{self, Aim, Observed, Purpose, Refusal, Settled, Step},
         scale_error::ScaleError,
     },
 };
@@ -19,8 +18,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Steps {
     task: Task,
-    aim: Aim,
-    restore: Restore,
+    purpose: Purpose,
     /// What is waited for before anything is scaled. Until then it is only looked at.
     delay: Option<Duration>,
     timeout: Duration,
@@ -47,9 +45,9 @@ pub(super) enum Next {
 
 impl Steps {
     /// Brings a dependent to where this aim wants it.
-    pub(super) fn new(task: Task, (aim, restore): (Aim, Restore)) -> Self {
+    pub(super) fn new(task: Task, purpose: Purpose) -> Self {
         let dependent = &task.dependent;
-        let scale = match aim {
+        let scale = match purpose.aim {
             Aim::Protect => dependent.down,
             Aim::Restore => dependent.up,
             // Nothing is scaled, so there is nothing to wait for.
@@ -60,8 +58,7 @@ impl Steps {
         };
         Self {
             task,
-            aim,
-            restore,
+            purpose,
             delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
             timeout: scale.timeout,
             deadline: None,
@@ -84,7 +81,10 @@ impl Steps {
     /// If what is there forbids one.
     pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, Refusal> {
         let optional = self.task.dependent.optional;
-        plan::step(self.aim, optional, self.restore, found, self.task.memory)
+        match plan::step(self.purpose, optional, found, self.task.memory)? {
+            Step::ScaleUp { .. } if self.task.contended => Err(Refusal::Contended),
+            step => Ok(step),
+        }
     }
 
     /// A step was carried out, unless it [only looks](Self::only_looks): what is to be told of it,
@@ -99,11 +99,16 @@ impl Steps {
         match step {
             Step::Nothing(settled) => {
                 told.push(What::Settled(settled, found));
-                return (told, Next::Ended(Ending::Complete));
+                let ending = match settled {
+                    // It is owed its replicas again, before those of later levels.
+                    Settled::ZeroedAgain => Ending::Stuck,
+                    _ => Ending::Complete,
+                };
+                return (told, Next::Ended(ending));
             }
             Step::Wait => {
                 if self.deadline.is_none() && self.task.waited.is_none() {
-                    told.push(What::Waiting(self.aim, found));
+                    told.push(What::Waiting(self.purpose.aim, found));
                 }
             }
             // It was only looked at: what scales comes after the delay, the rest at once.
@@ -120,15 +125,20 @@ impl Steps {
                 };
                 return (told, Next::After(delay.saturating_sub(elapsed)));
             }
-            Step::DropMarkAndRecord | Step::DropMark if self.delay.is_some() => {
+            Step::Record { .. } | Step::DropMarkAndRecord | Step::DropMark
+                if self.delay.is_some() =>
+            {
                 self.delay = None;
                 return (told, Next::AtOnce);
             }
             Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
                 self.task.memory.owed = true;
+                self.task.memory.keeps_mark = matches!(step, Step::ScaleUp { .. });
                 told.push(What::Did(step, found));
             }
-            Step::DropMarkAndRecord | Step::DropMark => told.push(What::Did(step, found)),
+            Step::Record { .. } | Step::DropMarkAndRecord | Step::DropMark => {
+                told.push(What::Did(step, found));
+            }
         }
         let deadline = match (self.deadline, step, self.task.waited) {
             (Some(deadline), ..) => deadline,
@@ -163,7 +173,7 @@ impl Steps {
             error,
             ScaleError::Refused(Refusal::Missing) | ScaleError::Forbidden { .. }
         );
-        self.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
+        self.purpose.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
     }
 }
 

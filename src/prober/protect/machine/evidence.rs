@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CheckResults, ClusterMachine, Leases, Server, flows::Wanted};
+use super::{CheckResults, ClusterMachine, Effect, Leases, flows::Wanted};
 use crate::{
     api::{CheckRole, Mode, Protection, Restore},
     checks::Trigger,
     cluster::Settings,
     prober::{
         finding::{Finding, HeldBack},
-        plan::Aim,
+        plan::{Aim, Purpose},
         proof::Proof,
         treatment::Treatment,
         verdict::{Doubt, Verdict},
@@ -29,11 +29,6 @@ use crate::{
     util::now::Now,
 };
 
-/// So many reads in a row, over so long a time, must stay unanswered before an API server that is
-/// being hibernated is taken to be gone: one that restarts is back by then.
-const SILENCES: u32 = 3;
-const SILENCE: Duration = Duration::from_secs(30);
-
 const FAILURE_THRESHOLD: HeldBack =
     HeldBack::By("the policy's failureThreshold is not reached yet");
 const SUCCESS_THRESHOLD: HeldBack =
@@ -41,9 +36,9 @@ const SUCCESS_THRESHOLD: HeldBack =
 const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
 const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
-const NOT_ASKED: HeldBack = HeldBack::By("its API server cannot be asked whether it still answers");
-const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
-
+const DISPUTED: HeldBack = HeldBack::By(
+    "somebody scaled a dependent to zero just after it was restored, so the Cluster is read anew first",
+);
 /// What follows from the leases and the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Course {
@@ -199,14 +194,19 @@ impl ClusterMachine {
         if !self.may(aim, settings, now) {
             return;
         }
-        let restore = match self.treatment {
+        let (restore, keep_marks) = match self.treatment {
             // What gardenlet has put to zero meanwhile is its decision.
-            Treatment::LetGo(_, Some(_)) => Restore::Marked,
-            _ => settings.restore,
+            Treatment::LetGo(_, Some(_)) => (Restore::Marked, true),
+            Treatment::Probe(_) => (settings.restore, true),
+            _ => (settings.restore, false),
         };
-        let wanted = Wanted::Verdict {
+        let purpose = Purpose {
             aim,
             restore,
+            keep_marks,
+        };
+        let wanted = Wanted::Verdict {
+            purpose,
             valid_until,
         };
         self.want(wanted, now);
@@ -228,10 +228,31 @@ impl ClusterMachine {
             });
             self.flows.debts.reset_delays();
             self.want(Wanted::Nothing, now);
+        } else if aim == Aim::Restore && self.may_be_meant(now) {
+            self.told.held_back = Some(DISPUTED);
+            self.flows.debts.reset_delays();
         } else {
             return true;
         }
         false
+    }
+
+    /// Whether a dependent was scaled to zero just after it was restored, which somebody may have meant: the
+    /// Cluster, read anew, has to be one that is probed.
+    fn may_be_meant(&mut self, now: Instant) -> bool {
+        if !self.flows.debts.is_disputed() {
+            return false;
+        }
+        match self.treatment {
+            // Nobody is left who could tell.
+            Treatment::LetGo(_, None) => false,
+            Treatment::Probe(_) if self.evidence.confirmed >= Some(now) => false,
+            Treatment::Probe(_) => {
+                self.effects.push(Effect::Confirm);
+                true
+            }
+            _ => true,
+        }
     }
 
     /// A check keeps it from being restored.
@@ -245,7 +266,7 @@ impl ClusterMachine {
     /// never looked at may be owed. Tells whether anything is, or may be.
     fn keep_looking(&mut self, now: Instant) -> bool {
         let debts = &self.flows.debts;
-        let engaged = debts.owes() || self.flows.protection() != Protection::None;
+        let engaged = self.flows.is_marked() || self.flows.protection() != Protection::None;
         if engaged {
             self.hold(now);
         } else if debts.is_looked_at() {
@@ -285,42 +306,6 @@ impl ClusterMachine {
         };
     }
 
-    /// As long as the API server of a cluster that is being hibernated answers, what was taken is needed
-    /// to take its nodes down.
-    fn read_of_a_hibernating(&mut self, leases: Leases<'_>, settings: &Settings, now: Instant) {
-        let server = match leases {
-            Leases::Judged(_) => Server::Answers,
-            Leases::Unread { server, .. } => server,
-        };
-        if server != Server::Silent {
-            self.evidence.unanswered = None;
-        }
-        let (wanted, held_back) = match server {
-            Server::Answers => (
-                Wanted::Verdict {
-                    aim: Aim::Restore,
-                    restore: Restore::Marked,
-                    valid_until: now + restore_within(settings),
-                },
-                None,
-            ),
-            Server::Unasked => (Wanted::Nothing, Some(NOT_ASKED)),
-            Server::Silent => {
-                let (before, since) = self.evidence.unanswered.unwrap_or((0, now));
-                let unanswered = SILENCES.min(before + 1);
-                self.evidence.unanswered = Some((unanswered, since));
-                if unanswered < SILENCES || now.duration_since(since) < SILENCE {
-                    (Wanted::Nothing, Some(NOT_ANSWERED))
-                } else {
-                    let (aim, from) = (Aim::Release, now);
-                    (Wanted::Complete { aim, from }, None)
-                }
-            }
-        };
-        self.told.held_back = held_back;
-        self.want(wanted, now);
-    }
-
     /// Why a flow of this aim begins.
     pub(super) fn why(&self, aim: Aim) -> String {
         match (&self.treatment, aim) {
@@ -355,7 +340,7 @@ fn message(finding: &Finding) -> String {
 }
 
 /// A restore needs another healthy verdict within this.
-fn restore_within(settings: &Settings) -> Duration {
+pub(super) fn restore_within(settings: &Settings) -> Duration {
     2 * settings.interval + settings.timeout
 }
 

@@ -3,10 +3,13 @@
 //! There is one at most. A newer verdict of the same aim keeps it up; whatever else is wanted withdraws it: it
 //! ends between two requests, and only then the next one begins.
 
+mod wanted;
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub(super) use self::wanted::Wanted;
 use super::Effect;
 use crate::{
     api::{ClusterHealthStatus, Protection, Restore},
@@ -14,7 +17,7 @@ use crate::{
     prober::{
         debts::Debts,
         flow::{Ending, FlowEvent, FlowPlan, What},
-        plan::Aim,
+        plan::{Aim, Purpose},
         scale_error::RECORD_UNREADABLE,
     },
 };
@@ -25,29 +28,16 @@ pub(super) const SELDOM: Duration = Duration::from_secs(60);
 /// What has been seen as a healthy cluster wants it is believed to be so for this long, unless it is in
 /// doubt: etcd may have been restored to what it held in an outage.
 const BELIEVED: Duration = Duration::from_secs(3600);
+/// What is restored keeps its mark for so long after all of it runs. gardenlet decides about replicas in one
+/// step and writes them, without a precondition, in another of the same reconciliation.
+const MARKS_STAY: Duration = Duration::from_secs(60);
+/// Meanwhile it is looked at this often.
+const MARKED_LOOK: Duration = Duration::from_secs(15);
 /// What no verdict asks for is tried again after this long if it did not succeed, and so is, at the
 /// latest, what the seed has refused in an outage ...
 const AGAIN: Duration = Duration::from_secs(10);
 /// ... and each try is over after this.
 const TRY: Duration = Duration::from_secs(3600);
-
-/// What is wanted of the dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Wanted {
-    /// Nothing: no flow is begun, and one under way ends.
-    Nothing,
-    /// What a verdict asks for. Once its evidence does not count any more, nothing is begun.
-    Verdict {
-        aim: Aim,
-        restore: Restore,
-        valid_until: Instant,
-    },
-    /// This, from then on until it is complete, with no verdict to ask for it.
-    Complete { aim: Aim, from: Instant },
-    /// That nothing is scaled. What is owed is looked at now and then, first at this moment: somebody else
-    /// may pay it.
-    Held { look_at: Instant },
-}
 
 /// The flow that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +57,8 @@ pub(super) struct Flows {
     /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
     /// until then.
     restored: Option<Instant>,
+    /// When what is back loses the marks that it has kept.
+    marks_fall_at: Option<Instant>,
     /// When the dependents are looked at again with this aim although nothing is known to be left
     /// to do, or to be feasible: each look costs requests to the seed, and there may be a thousand
     /// clusters. The flow before has ended like this.
@@ -89,6 +81,7 @@ impl Flows {
             },
             debts,
             restored: None,
+            marks_fall_at: None,
             look_again: None,
             under_way: None,
             next: Wanted::Nothing,
@@ -100,10 +93,15 @@ impl Flows {
         self.protection
     }
 
-    /// Whether something is owed, or being scaled.
+    /// Whether something is owed or keeps its mark, or is being scaled.
     pub(super) fn is_engaged(&self) -> bool {
         let scales = |flow: &UnderWay| matches!(flow.aim, Aim::Protect | Aim::Restore);
-        self.debts.owes() || self.under_way.as_ref().is_some_and(scales)
+        self.is_marked() || self.under_way.as_ref().is_some_and(scales)
+    }
+
+    /// Whether something is owed, or keeps its mark.
+    pub(super) fn is_marked(&self) -> bool {
+        self.debts.owes() || self.debts.keeps_marks()
     }
 
     /// Whether a flow of this aim has something to do that cannot wait, as far as is known.
@@ -141,17 +139,16 @@ impl Flows {
         }
         self.next = Wanted::Nothing;
         if let Wanted::Verdict {
-            aim,
-            restore,
+            purpose,
             valid_until,
         } = wanted
         {
             match self.under_way {
                 None => {
-                    let due = self.is_due(aim, restore, now);
-                    return due.then(|| self.start(aim, restore, valid_until, true, now));
+                    let due = self.is_due(purpose, now);
+                    return due.then(|| self.start(purpose, valid_until, true, now));
                 }
-                Some(flow) if flow.aim == aim && !flow.withdrawn => {
+                Some(flow) if flow.aim == purpose.aim && !flow.withdrawn => {
                     return Some(Effect::Extend(valid_until));
                 }
                 Some(_) => {}
@@ -194,7 +191,7 @@ impl Flows {
     pub(super) fn wake(&mut self, now: Instant) -> Option<Effect> {
         self.due().filter(|due| *due <= now)?;
         let aim = self.next.aim().unwrap_or(Aim::Look);
-        Some(self.start(aim, Restore::Marked, now + TRY, false, now))
+        Some(self.start(Purpose::of(aim), now + TRY, false, now))
     }
 
     /// Begins what a verdict asked for while the flow was under way that has [ended](Self::ended).
@@ -203,14 +200,13 @@ impl Flows {
         match (self.next, self.under_way) {
             (
                 Wanted::Verdict {
-                    aim,
-                    restore,
+                    purpose,
                     valid_until,
                 },
                 None,
             ) => {
                 self.next = Wanted::Nothing;
-                Some(self.start(aim, restore, valid_until, true, now))
+                Some(self.start(purpose, valid_until, true, now))
             }
             _ => None,
         }
@@ -234,7 +230,7 @@ impl Flows {
                 look_at: now + SELDOM,
             },
             Wanted::Complete { aim, .. } => {
-                let settled = aim == Aim::Look || !self.debts.owes();
+                let settled = aim == Aim::Look || !self.is_marked();
                 if settled && self.debts.is_looked_at() {
                     Wanted::Nothing
                 } else {
@@ -256,12 +252,13 @@ impl Flows {
 
     fn start(
         &mut self,
-        aim: Aim,
-        restore: Restore,
+        purpose: Purpose,
         valid_until: Instant,
         by_verdict: bool,
         now: Instant,
     ) -> Effect {
+        let aim = purpose.aim;
+        let keep_marks = purpose.keep_marks && self.marks_fall_at.is_none_or(|at| now < at);
         self.debts.begin(now);
         match aim {
             Aim::Protect => {
@@ -279,8 +276,10 @@ impl Flows {
             withdrawn: false,
         });
         Effect::Start(Box::new(FlowPlan {
-            aim,
-            restore,
+            purpose: Purpose {
+                keep_marks,
+                ..purpose
+            },
             tasks: self.debts.tasks(aim),
             valid_until,
             urgent: self.is_urgent(aim),
@@ -288,12 +287,14 @@ impl Flows {
         }))
     }
 
-    fn is_due(&self, aim: Aim, restore: Restore, now: Instant) -> bool {
+    fn is_due(&self, purpose: Purpose, now: Instant) -> bool {
+        let aim = purpose.aim;
         let wanted = match aim {
             Aim::Protect | Aim::Release | Aim::Look => true,
             Aim::Restore => {
                 let believed = self.restored.is_some_and(|until| now < until);
-                !believed || self.debts.owes() || restore == Restore::Any
+                let drops_marks = !purpose.keep_marks && self.debts.keeps_marks();
+                !believed || drops_marks || self.debts.owes() || purpose.restore == Restore::Any
             }
         };
         wanted
@@ -304,6 +305,11 @@ impl Flows {
 
     fn conclude(&mut self, aim: Aim, ending: Ending, now: Instant) {
         let owes = self.debts.owes();
+        self.marks_fall_at = match (aim, ending) {
+            _ if owes || !self.debts.keeps_marks() => None,
+            (Aim::Restore, Ending::Complete) => self.marks_fall_at.or(Some(now + MARKS_STAY)),
+            _ => self.marks_fall_at,
+        };
         match (aim, ending) {
             (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
             // A flow that did not complete is taken up again.
@@ -311,13 +317,20 @@ impl Flows {
             (Aim::Look, _) if owes && self.protection == Protection::None => {
                 self.protection = Protection::Active;
             }
+            // One that was back is at zero again.
+            (Aim::Restore, _) if owes => self.protection = Protection::Restoring,
             _ if owes => {}
             _ => {
                 // What is not where it should be is looked at again: somebody may have mended it.
                 let good = aim == Aim::Restore
                     && ending == Ending::Complete
                     && self.debts.problems().next().is_none();
-                let believed = self.debts.doubt().unwrap_or(now + BELIEVED);
+                let believed = if self.debts.keeps_marks() {
+                    MARKED_LOOK
+                } else {
+                    BELIEVED
+                };
+                let believed = self.debts.doubt().unwrap_or(now + believed);
                 self.restored = good.then_some(believed);
                 self.protection = Protection::None;
             }
@@ -346,27 +359,12 @@ impl Flows {
             (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
                 if !self.debts.owes() =>
             {
-                Some(interval.max(SELDOM))
+                Some(match self.debts.keeps_marks() {
+                    true => MARKED_LOOK,
+                    false => interval.max(SELDOM),
+                })
             }
             _ => None,
-        }
-    }
-}
-
-impl Wanted {
-    fn aim(self) -> Option<Aim> {
-        match self {
-            Self::Verdict { aim, .. } | Self::Complete { aim, .. } => Some(aim),
-            Self::Nothing | Self::Held { .. } => None,
-        }
-    }
-
-    /// Whether it was wanted before, and goes on at its time.
-    fn goes_on(self, before: Self) -> bool {
-        match (self, before) {
-            (Self::Complete { aim, .. }, Self::Complete { aim: known, .. }) => aim == known,
-            (Self::Held { .. }, Self::Held { .. }) => true,
-            _ => false,
         }
     }
 }

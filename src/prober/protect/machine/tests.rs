@@ -2,12 +2,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::*;
 use crate::{
-    api::{ClusterHealthStatus, Restore},
+    api::ClusterHealthStatus,
     cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip},
     prober::{
         fixtures::dependent,
         flow::What,
-        plan::{Aim, Settled},
+        plan::{Aim, Purpose, Settled},
     },
 };
 
@@ -57,7 +57,7 @@ fn what_is_left_at_zero_is_told_when_nothing_is_owed_any_more() {
     let [Effect::Start(plan)] = &*begun else {
         panic!("{begun:?}");
     };
-    assert_eq!((plan.aim, plan.restore), (Aim::Release, Restore::Marked));
+    assert_eq!(plan.purpose, Purpose::of(Aim::Release));
     let event = FlowEvent {
         at: now().mono,
         dependent: it,

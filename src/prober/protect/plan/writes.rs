@@ -48,15 +48,16 @@ impl Step {
                 scale(0),
             ],
             (Step::ScaleUp { to }, Family::Apps) => vec![Write::Object(json!({
-                "metadata": annotate(Value::Null, Value::Null),
+                "metadata": {"resourceVersion": version},
                 "spec": {"replicas": to},
             }))],
-            (Step::ScaleUp { to }, Family::Scalable | Family::Unscalable) => vec![
-                scale(*to),
-                Write::Object(json!({
-                    "metadata": annotate(Value::Null, Value::Null),
-                })),
-            ],
+            (Step::ScaleUp { to }, Family::Scalable | Family::Unscalable) => vec![scale(*to)],
+            (Step::Record { replicas }, _) => vec![Write::Object(json!({
+                "metadata": {
+                    "resourceVersion": version,
+                    "annotations": {RECORD: replicas.to_string()},
+                },
+            }))],
             (Step::DropMarkAndRecord, _) => vec![Write::Object(json!({
                 "metadata": annotate(Value::Null, Value::Null),
             }))],
@@ -74,8 +75,8 @@ impl Step {
         let (replicas, marked, record) = match *self {
             Step::ScaleDown { from } if in_full => (0, true, Record::Replicas(from)),
             Step::ScaleDown { from } => (from, true, Record::Replicas(from)),
-            Step::ScaleUp { to } if in_full => (to, false, Record::Absent),
             Step::ScaleUp { to } => (to, before.marked, before.record.clone()),
+            Step::Record { replicas } => (before.replicas, true, Record::Replicas(replicas)),
             Step::DropMarkAndRecord => (before.replicas, false, Record::Absent),
             Step::DropMark => (before.replicas, false, before.record.clone()),
             Step::Wait | Step::Nothing(_) => return false,
@@ -118,16 +119,16 @@ impl Step {
                 })),
             ],
             (Step::ScaleUp { .. } | Step::DropMarkAndRecord, _) => {
-                let mut writes = self.writes(found);
-                for write in &mut writes {
-                    if let Write::Object(patch) = write
-                        && let Some(Value::Object(annotations)) =
-                            patch.pointer_mut("/metadata/annotations")
-                    {
-                        annotations.insert(IGNORE.to_owned(), json!("true"));
-                    }
+                let mut patch = json!({
+                    "metadata": {
+                        "resourceVersion": found.resource_version,
+                        "annotations": {MARK: null, RECORD: null, IGNORE: "true"},
+                    },
+                });
+                if let (Step::ScaleUp { to }, Value::Object(patch)) = (self, &mut patch) {
+                    patch.insert("spec".to_owned(), json!({"replicas": to}));
                 }
-                writes
+                vec![Write::Object(patch)]
             }
             _ => self.writes(found),
         }

@@ -9,7 +9,7 @@ use crate::{
     api::{ClusterHealthStatus, DependentRef},
     prober::{
         debts::Problem,
-        plan::{Observed, Step},
+        plan::{Aim, Observed, Step},
     },
     status::{
         conditions::DEGRADED,
@@ -61,16 +61,18 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// A step that was carried out on what was found; `None` if it writes nothing.
-    pub fn of(step: Step, found: Option<&Observed>) -> Option<Self> {
+    /// A step that was carried out for this aim on what was found; `None` if nobody needs to be told: the
+    /// mark of what is restored falls later.
+    pub fn of(aim: Aim, step: Step, found: Option<&Observed>) -> Option<Self> {
         match step {
+            Step::DropMarkAndRecord if aim == Aim::Restore => None,
             Step::ScaleDown { from } => Some(Self::ScaledDown { from }),
             Step::ScaleUp { to } => Some(Self::ScaledUp { to }),
             Step::DropMarkAndRecord | Step::DropMark => Some(Self::Released {
                 replicas: found.and_then(Observed::known_replicas),
                 ignored: found.is_some_and(|found| found.ignored),
             }),
-            Step::Wait | Step::Nothing(_) => None,
+            Step::Record { .. } | Step::Wait | Step::Nothing(_) => None,
         }
     }
 }

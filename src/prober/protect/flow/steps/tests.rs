@@ -31,8 +31,9 @@ fn what_is_left_of_a_delay(
         memory: Memory::default(),
         waited: None,
         delayed,
+        contended: false,
     };
-    let mut settling = Steps::new(task, (aim, Restore::Marked));
+    let mut settling = Steps::new(task, Purpose::of(aim));
     assert!(settling.only_looks());
     let step = match aim {
         Aim::Protect => Step::ScaleDown { from: 3 },

@@ -10,8 +10,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 fn verdict(aim: Aim, now: Instant) -> Wanted {
     Wanted::Verdict {
-        aim,
-        restore: Restore::Marked,
+        purpose: Purpose::of(aim),
         valid_until: now + INTERVAL,
     }
 }

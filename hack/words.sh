@@ -1,0 +1,35 @@
+#!/bin/sh
+# Fails on words that make the documentation hard to read, and says what to write instead. `make lint` runs it.
+#
+# Pages that are generated say what the code says. Those in `later` have not been rewritten yet: take one out when it is.
+set -eu
+cd "$(dirname "$0")/.."
+
+generated='docs/(api|flags|metrics)\.md'
+later='docs/(benchmarks|concepts|invariants|migration|untrusted-input|commands/restore)\.md'
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# Without headings, to which others link, without the addresses of links, and without code.
+git ls-files README.md CONTRIBUTING.md 'docs/*.md' 'charts/*.md' | grep -Ev "^($generated|$later)$" | xargs awk '
+  !/^#/ { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
+# A word, as an extended regular expression, and what is better.
+while IFS=: read -r word better; do
+  grep -Ei ": .*\b($word)\b" "$scratch/text" | sed "s|$| → $better|" >>"$scratch/found" || true
+done <<'WORDS'
+told:reported
+at once:immediately, or at the same time
+mend(s|ed)?:fix
+hear(s|d)? (of|from)?:receive, report
+is heard|are heard:report
+(is|are) played:is simulated
+tak(e|es|en) [a-z]+( [a-z]+)? for (one|a|an|the|lost):treat as
+as ever:as before
+belongs? into:belongs in
+amiss:wrong
+beside:in addition to, next to
+WORDS
+if [ -s "$scratch/found" ]; then
+  cat "$scratch/found" >&2
+  exit 1
+fi

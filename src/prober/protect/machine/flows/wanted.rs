@@ -1,0 +1,41 @@
+//! What is wanted of a cluster's dependents.
+
+use tokio::time::Instant;
+
+use crate::prober::plan::{Aim, Purpose};
+
+/// What is wanted of the dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::prober::protect::machine) enum Wanted {
+    /// Nothing: no flow is begun, and one under way ends.
+    Nothing,
+    /// What a verdict asks for. Once its evidence does not count any more, nothing is begun.
+    Verdict {
+        purpose: Purpose,
+        valid_until: Instant,
+    },
+    /// This, from then on until it is complete, with no verdict to ask for it.
+    Complete { aim: Aim, from: Instant },
+    /// That nothing is scaled. What is owed is looked at now and then, first at this moment: somebody else
+    /// may pay it.
+    Held { look_at: Instant },
+}
+
+impl Wanted {
+    pub(super) fn aim(self) -> Option<Aim> {
+        match self {
+            Self::Verdict { purpose, .. } => Some(purpose.aim),
+            Self::Complete { aim, .. } => Some(aim),
+            Self::Nothing | Self::Held { .. } => None,
+        }
+    }
+
+    /// Whether it was wanted before, and goes on at its time.
+    pub(super) fn goes_on(self, before: Self) -> bool {
+        match (self, before) {
+            (Self::Complete { aim, .. }, Self::Complete { aim: known, .. }) => aim == known,
+            (Self::Held { .. }, Self::Held { .. }) => true,
+            _ => false,
+        }
+    }
+}

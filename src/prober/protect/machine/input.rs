@@ -1,0 +1,103 @@
+//! What a cluster's machine is told, and what it has done.
+
+use tokio::time::Instant;
+
+use crate::{
+    checks::Trigger,
+    prober::{
+        debts::Problem,
+        flow::{Ending, FlowEvent, FlowPlan},
+        treatment::ClusterObject,
+        watch::Conclusion,
+    },
+};
+
+/// Something that the cluster's loop has learnt.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// What the index says of the cluster and its policy, at first and whenever it changes.
+    Objects(ClusterObject),
+    /// The leases were read, or could not be, by the settings that are in force; and what the checks have
+    /// come to by then.
+    Leases(Leases<'a>, CheckResults),
+    /// The checks have come to something else, or are others.
+    Checks(CheckResults),
+    /// The flow has done something, or met it.
+    Flow(&'a FlowEvent),
+    /// The flow has ended.
+    FlowEnded(Ending),
+    /// The Cluster was read anew: whether it is one that is probed.
+    Confirmed(bool),
+    /// The flow has ended by a defect: nobody knows what it wrote last.
+    FlowLost,
+    /// It is [time](ClusterMachine::due).
+    Time,
+    /// The process is to end.
+    ShutDown,
+}
+
+/// What a read of the leases has come to.
+#[derive(Clone, Copy, Debug)]
+pub enum Leases<'a> {
+    /// They were judged.
+    Judged(&'a Conclusion),
+    /// They were not.
+    Unread {
+        /// Why, in CamelCase.
+        reason: &'static str,
+        /// Why: names the object and the remedy.
+        message: &'a str,
+        /// What the API server did about it.
+        server: Server,
+    },
+}
+
+/// Whether an API server from which no evidence came is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// It answered, if with nothing usable.
+    Answers,
+    /// It does not answer, or not as one that is up does.
+    Silent,
+    /// It could not be asked.
+    Unasked,
+}
+
+/// What the checks of a cluster have come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckResults {
+    /// Those with the role Trigger.
+    pub trigger: Trigger,
+    /// Why the first Gate that does not pass does not.
+    pub gate: Option<String>,
+}
+
+/// Something that is to be done about the flow, before anything else is learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Begin this one; there is none under way.
+    Start(Box<FlowPlan>),
+    /// The one under way may go on until then.
+    Extend(Instant),
+    /// The one under way is to end between two requests.
+    Withdraw,
+    /// The one under way is to end, though not in the midst of a step.
+    Finish,
+    /// Read the Cluster anew, past every cache.
+    Confirm,
+    /// Tell what the flow did to a dependent has changed about it.
+    Tell(Box<Noted>),
+}
+
+/// What was known of a dependent before the flow did something to it, or met it, and what is known now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Noted {
+    /// Why it was not where it should be.
+    pub problem_before: Option<Problem>,
+    /// Why it is not.
+    pub problem: Option<Problem>,
+    /// How many replicas it was owed, if any and if that was known.
+    pub owed_before: Option<Option<i32>>,
+    /// How many it is owed.
+    pub owed: Option<Option<i32>>,
+}

@@ -1,0 +1,189 @@
+//! What is restored keeps its mark for a minute: what somebody writes meanwhile who had read it at zero
+//! before is told from what is meant.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::json;
+use support::{
+    DEPENDENTS, LONG, RUNNING, World, annotations, assert_back, assert_restored, change_policy,
+    change_shoot, condition, is_marked, protected, run, scale_by_hand,
+};
+
+const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
+
+/// Restored just now, and marked.
+async fn restored() -> World {
+    let world = protected().await;
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_back(&world);
+    assert_eq!(is_marked(&world), [true; 3]);
+    world.seed.forget_calls();
+    world
+}
+
+fn replicas_of(world: &World, name: &str) -> i64 {
+    let place = DEPENDENTS.iter().position(|it| *it == name);
+    world.replicas("a")[place.expect("a dependent")]
+}
+
+fn reads_of_the_cluster(world: &World) -> usize {
+    let calls = world.seed.calls();
+    let reads = calls
+        .iter()
+        .filter(|call| call.resource == "clusters" && call.query.contains("metadata.name"));
+    reads.count()
+}
+
+#[tokio::test]
+async fn marks_fall_together_a_minute_after_all_is_back() {
+    let world = restored().await;
+    let status = world.health("a");
+    for entry in status["dependents"].as_array().unwrap() {
+        assert_eq!(
+            (&entry["owed"], &entry["keepsMark"]),
+            (&json!(false), &json!(true))
+        );
+    }
+    world.clock.pass(Duration::from_secs(50)).await;
+    assert_eq!(is_marked(&world), [true; 3]);
+    assert_eq!(world.seed.writes().len(), 0);
+    world.clock.pass(Duration::from_secs(30)).await;
+    assert_restored(&world);
+    for entry in world.health("a")["dependents"].as_array().unwrap() {
+        assert_eq!(entry.get("keepsMark"), None);
+    }
+    assert_eq!(reads_of_the_cluster(&world), 0);
+}
+
+/// gardenlet had read it at zero, and deploys it so when it is back: each dependent, whenever in that
+/// minute.
+#[test]
+fn a_stale_zero_after_a_restore_does_not_stay() {
+    for name in DEPENDENTS {
+        for after in [0, 20, 45] {
+            run(async move {
+                let world = restored().await;
+                world.clock.pass(Duration::from_secs(after)).await;
+                scale_by_hand(&world, name, 0, false);
+                let back = || (world.replicas("a") == RUNNING).then_some(());
+                world.clock.until("it is back again", back).await;
+                assert_eq!(reads_of_the_cluster(&world), 1);
+                world.clock.pass(2 * LONG).await;
+                assert_restored(&world);
+            });
+        }
+    }
+}
+
+/// A zero that may be meant stays: the watch has not told yet what the Cluster is by now. Then gardenlet
+/// decides about it.
+#[tokio::test]
+async fn a_zero_stays_unless_the_cluster_is_still_one_that_is_probed() {
+    let world = restored().await;
+    world.seed.silence_watches("clusters");
+    change_shoot(&world, |shoot| {
+        shoot["spec"]["hibernation"] = json!({"enabled": true});
+    });
+    scale_by_hand(&world, "kcm", 0, false);
+    let released = || (!is_marked(&world)[0]).then_some(());
+    world
+        .clock
+        .until("the watch has told, and its mark is gone", released)
+        .await;
+    assert!(reads_of_the_cluster(&world) > 0);
+    assert_eq!(replicas_of(&world, "kcm"), 0);
+    assert_eq!(replicas_of(&world, "mcm"), 2);
+}
+
+/// Whoever scales it to zero each time it is back has it at last, and people are told.
+#[tokio::test]
+async fn what_is_zeroed_again_and_again_is_left_and_told() {
+    let world = restored().await;
+    for _ in 0..3 {
+        scale_by_hand(&world, "mcm", 0, false);
+        let back = || (world.replicas("a") == RUNNING).then_some(());
+        world.clock.until("it is back again", back).await;
+    }
+    scale_by_hand(&world, "mcm", 0, false);
+    world.clock.pass(LONG).await;
+    assert_eq!(replicas_of(&world, "mcm"), 0);
+    let status = world.health("a");
+    assert_eq!(condition(&status, "Degraded")["reason"], "Contended");
+    // It is tried again when that is long ago.
+    world.clock.pass(Duration::from_secs(11 * 60)).await;
+    assert_restored(&world);
+}
+
+/// A number that somebody sets in that minute is the one that counts.
+#[tokio::test]
+async fn a_newer_count_under_the_mark_is_recorded() {
+    let world = restored().await;
+    scale_by_hand(&world, "ca", 5, false);
+    let recorded = || {
+        annotations(&world, RECORD)
+            .contains(&Some("5".to_owned()))
+            .then_some(())
+    };
+    world.clock.until("it is recorded", recorded).await;
+    scale_by_hand(&world, "ca", 0, false);
+    let back = || world.replicas("a").contains(&5).then_some(());
+    world.clock.until("it is back again", back).await;
+    world.clock.pass(2 * LONG).await;
+    assert_eq!(is_marked(&world), [false; 3]);
+}
+
+/// An outage in that minute is met as any other, and what it takes is no contention.
+#[tokio::test]
+async fn an_outage_in_that_minute_is_an_outage() {
+    let world = restored().await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), [0; 3]);
+    let status = world.health("a");
+    assert_eq!(condition(&status, "Degraded")["status"], "False");
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    world.clock.pass(2 * LONG).await;
+    assert_restored(&world);
+}
+
+#[tokio::test]
+async fn marks_stay_while_the_policy_is_suspended() {
+    let world = restored().await;
+    let suspend = |suspend: bool| {
+        change_policy(&world, "p", |policy| {
+            policy["spec"]["suspend"] = json!(suspend);
+        });
+    };
+    suspend(true);
+    world.clock.pass(3 * LONG).await;
+    assert_eq!(is_marked(&world), [true; 3]);
+    suspend(false);
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
+/// Nobody knows when the one before gave them back.
+#[tokio::test]
+async fn a_new_leader_waits_for_a_minute_anew() {
+    let mut world = restored().await;
+    world.clock.pass(Duration::from_secs(40)).await;
+    world.stop().await;
+    world.start();
+    world.clock.pass(Duration::from_secs(50)).await;
+    assert_eq!(is_marked(&world), [true; 3]);
+    assert_eq!(world.health("a")["protection"], "None");
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
