@@ -462,15 +462,24 @@ const FOUR: [&str; 4] = ["a", "b", "c", "d"];
 /// A command in the control plane of each of four clusters, of which a test says whether it fails.
 struct Commands {
     failing: Arc<Mutex<BTreeSet<String>>>,
+    /// In these it cannot be run.
+    broken: Arc<Mutex<BTreeSet<String>>>,
     _api: Target,
 }
 
 impl Commands {
     /// Run by a Trigger that fails by its first failure; it passes everywhere.
     async fn new(period: i32) -> (World, Self) {
+        Self::failing(period, &[]).await
+    }
+
+    /// The same, which has failed in these from the beginning.
+    async fn failing(period: i32, clusters: &[&str]) -> (World, Self) {
         let mut world = World::new(&FOUR).await;
-        let failing: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-        let shared = failing.clone();
+        let names = clusters.iter().map(|it| (*it).to_owned());
+        let failing: Arc<Mutex<BTreeSet<String>>> = Arc::new(Mutex::new(names.collect()));
+        let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        let shared = (failing.clone(), broken.clone());
         let pods = json!([{
             "metadata": {"name": "etcd-0"}, "spec": {"containers": [{"name": "etcd"}]},
             "status": {"phase": "Running"},
@@ -478,8 +487,12 @@ impl Commands {
         let api = api(&world.activity, pods, move |path, socket| {
             // After /api/v1/namespaces/.
             let cluster = path.split('/').nth(4).unwrap();
-            let code = i32::from(shared.lock().unwrap().contains(cluster));
-            async move { ended(socket, &[], &exit(code)).await }
+            let code = i32::from(shared.0.lock().unwrap().contains(cluster));
+            let status = match shared.1.lock().unwrap().contains(cluster) {
+                true => json!({"metadata": {}, "status": "Failure", "reason": "InternalError"}),
+                false => exit(code),
+            };
+            async move { ended(socket, &[], &status).await }
         })
         .await;
         world.runner = Some(runner(Some(&api), "", CheckMetrics::default()));
@@ -488,10 +501,17 @@ impl Commands {
         ask(&world, &[check]);
         world.start();
         for cluster in FOUR {
-            passes(&world, cluster).await;
+            if !clusters.contains(&cluster) {
+                passes(&world, cluster).await;
+            }
             world.reason(cluster, "Healthy").await;
         }
-        (world, Self { failing, _api: api })
+        let commands = Self {
+            failing,
+            broken,
+            _api: api,
+        };
+        (world, commands)
     }
 
     fn fail_in(&self, clusters: &[&str]) {
@@ -546,6 +566,36 @@ fn a_trigger_that_fails_in_many_clusters_takes_nothing() {
             }
             assert!(world.seed.writes().is_empty());
         });
+    }
+}
+
+/// It may be unable to pass there, which tells nothing of the others.
+#[tokio::test]
+async fn a_check_that_has_never_passed_holds_no_trigger_of_another_cluster() {
+    let (world, commands) = Commands::failing(1, &["a", "c", "d"]).await;
+    world.clock.pass(LONG).await;
+    commands.fail_in(&FOUR);
+    world.protection("b", "Active").await;
+    assert_eq!(world.replicas("b"), DOWN);
+    for cluster in ["a", "c", "d"] {
+        assert_eq!(world.replicas(cluster), RUNNING);
+    }
+}
+
+/// One that has said nothing for long tells nothing, either.
+#[tokio::test]
+async fn a_check_that_cannot_be_run_any_more_holds_no_trigger_of_another_cluster() {
+    let (world, commands) = Commands::new(1).await;
+    commands.fail_in(&FOUR);
+    is_widespread(&world, "b").await;
+    for cluster in ["a", "c", "d"] {
+        commands.broken.lock().unwrap().insert(cluster.to_owned());
+    }
+    world.clock.pass(LONG).await;
+    assert_eq!(world.replicas("b"), RUNNING, "the hold lingers");
+    world.protection("b", "Active").await;
+    for cluster in ["a", "c", "d"] {
+        assert_eq!(world.replicas(cluster), RUNNING);
     }
 }
 

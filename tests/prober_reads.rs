@@ -177,6 +177,16 @@ async fn a_cluster_without_a_candidate_is_undetermined_until_there_is_one() {
     let status = world.reason("a", "NoCandidates").await;
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("4 without a Machine"), "{message}");
+    let looked = || {
+        world
+            .seed
+            .briefs()
+            .contains(&"GET deployments/kcm".to_owned())
+    };
+    world
+        .clock
+        .until("its marks are looked for", || looked().then_some(()))
+        .await;
     assert_eq!(condition(&status, "Ready")["status"], "False");
     // They are silent before it is known that they count.
     world.shoot("a").silence(0);

@@ -462,7 +462,7 @@ fn a_status_reads_back() {
 /// The names of the states are those of the documentation, in its order.
 #[test]
 fn states_are_written_as_they_are_named() {
-    let text = include_str!("../../docs/status.md");
+    let text = include_str!("../../docs/observer.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let named: Vec<&str> = rows
         .filter_map(|row| row.split('`').next())

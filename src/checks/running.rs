@@ -1,6 +1,7 @@
 //! One check that runs again and again, and what it has come to.
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,13 +14,14 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    outcome::Outcome,
+    outcome::{Outcome, Said},
     runner::{Runner, kind},
     spread::{Member, TriggerHold},
     tally::Tally,
 };
 use crate::{
     api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT},
+    runtime::timer::until,
     util::text::clean,
 };
 
@@ -55,6 +57,8 @@ pub(super) struct State {
     since: Option<Timestamp>,
     /// Until when it counts for something.
     fresh_until: Option<Instant>,
+    /// The same of the last run that said whether it fails.
+    said_until: Option<Instant>,
     tolerated: Option<Duration>,
     told: Option<Instant>,
 }
@@ -87,7 +91,7 @@ impl Running {
         let mut state = self.lock();
         state.runner = runner;
         state.member = member;
-        state.member.ran(state.tally.is_failing());
+        state.spread();
     }
 
     pub(super) fn status(&self, now: Instant) -> CheckStatus {
@@ -161,6 +165,7 @@ impl State {
             has_passed,
             since: None,
             fresh_until: None,
+            said_until: None,
             tolerated: None,
             told: None,
         }
@@ -197,6 +202,14 @@ impl State {
         self.fresh_until.is_some_and(|until| until < now)
     }
 
+    /// Counts the cluster among those in which the check fails, or not: what has never passed, or has said
+    /// nothing for longer than a run may take, is no sign of what many clusters share.
+    fn spread(&self) {
+        let said = self.said_until.is_some_and(|until| Instant::now() <= until);
+        let counts = self.has_passed && said;
+        self.member.ran(counts && self.tally.is_failing());
+    }
+
     /// Counts a run that has ended just now. Whether there is something to tell.
     fn count(&mut self, outcome: Outcome, fresh_for: Duration) -> bool {
         let now = Instant::now();
@@ -210,11 +223,15 @@ impl State {
         {
             self.tolerated = Some(*limit);
         }
+        let says = outcome.said() != Said::Nothing;
         self.tally.count(outcome);
-        self.member.ran(self.tally.is_failing());
         self.fresh_until = Some(now + fresh_for);
+        if says {
+            self.said_until = self.fresh_until;
+        }
         let result = self.tally.result();
         self.has_passed |= passed && result == CheckResult::Passing;
+        self.spread();
         if before != (result, true) {
             self.since = Some(Timestamp::now());
         }
@@ -239,8 +256,20 @@ async fn repeat(
     let mut due = Instant::now() + seconds(check.initial_delay_seconds) + spread;
     loop {
         sleep_until(due).await;
-        let runner = lock(&state).runner.clone();
-        let run = runner.run(&cluster, &check).await;
+        let (runner, said_until) = {
+            let state = lock(&state);
+            (state.runner.clone(), state.said_until)
+        };
+        let mut run = pin!(runner.run(&cluster, &check));
+        let stale_at = said_until.map(|until| until + Duration::from_nanos(1));
+        let run = tokio::select! {
+            biased;
+            run = &mut run => run,
+            () = until(stale_at) => {
+                lock(&state).spread();
+                run.await
+            }
+        };
         due = run.began + period;
         if lock(&state).count(run.outcome, fresh_for) {
             news.notify_one();

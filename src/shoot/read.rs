@@ -66,6 +66,10 @@ pub struct LeaseRead {
     pub date: Option<i64>,
     /// How fresh the list had to be.
     pub consistency: Consistency,
+    /// The size of its body.
+    pub bytes: usize,
+    /// How long it took to decode.
+    pub decoding: Duration,
     /// The list.
     pub list: LeaseList,
 }
@@ -78,6 +82,7 @@ impl Shoot {
         limit: Duration,
     ) -> Result<LeaseRead, ReadError> {
         let answer = self.read(Target::Leases, consistency, limit).await?;
+        let began = tokio::time::Instant::now();
         let list = LeaseList::decode(&answer.body)
             .map_err(|error| answer.no_list(Target::Leases, &error))?;
         let Answer {
@@ -91,6 +96,8 @@ impl Shoot {
             finished,
             date: date(headers),
             consistency,
+            bytes: answer.body.len(),
+            decoding: began.elapsed(),
             list,
         })
     }

@@ -288,7 +288,8 @@ impl Sources {
         request: Request,
     ) -> Result<impl Future<Output = Result<NodeLists, EvidenceError>> + use<>, EvidenceError> {
         let (shoot, reader) = (self.link().await?, self.facts.clone());
-        Ok(reader.read(shoot, consistency(request.consistent), request.patience))
+        let (consistency, patience) = (consistency(request.consistent), request.patience);
+        Ok(reader.read(shoot, consistency, patience, request.urgent))
     }
 
     /// Reads Nodes and Machines that no verdict waits for, if that is quick.

@@ -109,8 +109,13 @@ impl Reader {
         shoot: Shoot,
         consistency: Consistency,
         patience: Duration,
+        urgent: bool,
     ) -> Result<NodeLists, EvidenceError> {
-        let (began, machines) = self.machines(&self.permits.urgent, consistency).await?;
+        let seed = match urgent {
+            true => &self.permits.urgent,
+            false => &self.permits.seed,
+        };
+        let (began, machines) = self.machines(seed, consistency).await?;
         let nodes = self.nodes(&shoot, consistency, patience).await?;
         Ok(NodeLists {
             began,

@@ -19,6 +19,8 @@ pub const FLAPPING: &str = "Flapping";
 const NOT_MEANT: [&str; 2] = ["Unreadable", "UnknownOperation"];
 /// The finding of a cluster that has not been probed yet.
 pub(crate) const PENDING: &str = "Pending";
+/// The finding that no lease counts.
+pub(crate) const NO_CANDIDATES: &str = "NoCandidates";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
 
@@ -123,8 +125,13 @@ impl fmt::Display for HeldBack {
     }
 }
 
-/// Whether a cluster that is probed could be judged. One that is suspect is about to be.
-pub(crate) fn judged(finding: &Finding) -> bool {
+/// Whether a cluster that is probed could be judged. One that is suspect is about to be. A Trigger that is
+/// held says nothing, so its leases do.
+pub(crate) fn judged(finding: &Finding, held_back: Option<&HeldBack>) -> bool {
+    let finding = match held_back {
+        Some(HeldBack::Trigger { .. }) => finding.leases(),
+        _ => finding,
+    };
     matches!(
         finding,
         Finding::Judged(
@@ -167,7 +174,7 @@ pub fn verdict_reason(verdict: Verdict) -> &'static str {
             Doubt::Recovering => "Recovering",
             Doubt::UnknownLeases => "LeasesUnknown",
             Doubt::LeaseTooSlow => "LeaseTooSlow",
-            Doubt::NoCandidates => "NoCandidates",
+            Doubt::NoCandidates => NO_CANDIDATES,
         },
     }
 }

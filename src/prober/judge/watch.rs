@@ -3,11 +3,14 @@
 //! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, hands over what came, and
 //! acts on [`Conclusion`]s. It holds no client and no clock, so that a simulation can drive it.
 
+mod answers;
+mod budget;
 mod nodes;
 
 use std::time::Duration;
 
-use self::nodes::NodeFacts;
+pub use self::answers::{Ask, Conclusion, Request, Taken};
+use self::{budget::Budget, nodes::NodeFacts};
 use crate::prober::{
     candidates::Roster,
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
@@ -37,62 +40,13 @@ pub struct Rules {
     pub success_threshold: u32,
 }
 
-/// Settings for the next read of the leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Requires a list that is as new as the request.
-    pub consistent: bool,
-    /// Time limit of the read.
-    pub limit: Duration,
-    /// Time limit of the read over a connection that was kept.
-    pub kept: Duration,
-    /// Time limit of the list of Nodes, which are large.
-    pub patience: Duration,
-    /// Tries a failed read once more, on a new connection.
-    pub insist: bool,
-}
-
-/// The use of a list of leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// The list was older than one seen before: read again, consistently, immediately.
-    ReadAgain,
-    /// Nodes and Machines have to be read before a verdict.
-    NeedsFacts,
-    /// A verdict can be reached.
-    Ready,
-}
-
-/// What a verdict asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ask {
-    /// That the dependents be scaled to zero.
-    Protect,
-    /// That they be given back.
-    Restore,
-}
-
-/// A verdict, and what follows from it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Conclusion {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The evidence.
-    pub assessment: Assessment,
-    /// The earliest moment at which the outage could be proven.
-    pub provable: Option<MonoTime>,
-    /// What to do, if enough verdicts in a row agree.
-    pub act: Option<Ask>,
-    /// When the outage began that has been seen and is not over, by its first lease's last renewal.
-    pub onset: Option<MonoTime>,
-}
-
 /// One cluster's evidence.
 #[derive(Clone, Debug)]
 pub struct Watch {
     rules: Rules,
     leases: Heartbeats,
     pub(in crate::prober) facts: NodeFacts,
+    budget: Budget,
     proof: Proof,
     protected: bool,
     /// As [`Conclusion::onset`].
@@ -115,6 +69,7 @@ impl Watch {
             rules,
             leases: Heartbeats::default(),
             facts: NodeFacts::default(),
+            budget: Budget::default(),
             proof: Proof::default(),
             protected: false,
             onset: None,
@@ -153,12 +108,23 @@ impl Watch {
         };
         let seen = self.assessment.as_ref();
         let next = self.rules.pace.next(last, seen, &self.proof, draw);
-        match (self.facts.put_off(), last.outcome) {
+        let next = match (self.facts.put_off(), last.outcome) {
             (Some(until), ReadOutcome::Read { .. }) if self.suspect() => {
                 next.or_sooner(until, Occasion::Retry, last.finished)
             }
             _ => next,
-        }
+        };
+        let at = self
+            .budget
+            .next_list()
+            .map_or(next.at, |at| at.max(next.at));
+        Next { at, ..next }
+    }
+
+    /// A list of so many bytes was read by then, and took so long to decode: the next one waits if it was
+    /// too much work.
+    pub(crate) fn spent(&mut self, bytes: usize, decoding: Duration, finished: MonoTime) {
+        self.budget.spent(bytes, decoding, finished);
     }
 
     /// Settings for the next read.
@@ -170,6 +136,7 @@ impl Watch {
             kept: self.rules.pace.kept(self.assessment.as_ref()),
             patience: self.rules.pace.timeout,
             insist: suspect,
+            urgent: !self.facts.are_forced(),
         }
     }
 
@@ -270,7 +237,9 @@ impl Watch {
         };
         let (started, revision) = (snapshot.started, snapshot.resource_version);
         self.proof.succeeded(started, source, revision, seen.period);
-        let facts_first = self.facts.come_first(&seen, &self.proof, silenced);
+        let facts_first = self
+            .facts
+            .come_first(&seen, &self.proof, silenced, &mut self.budget);
         self.assessment = Some(seen);
         if facts_first {
             return Taken::NeedsFacts;

@@ -13,7 +13,7 @@ use super::{
         dependent::{self, DependentNews, Troubles},
         hysteresis::Hysteresis,
     },
-    finding::Finding,
+    finding::{Finding, NO_CANDIDATES, PENDING},
     recall::Recalled,
     record::{Record, Said, Written},
     summary::{Standing, Summary},
@@ -31,7 +31,8 @@ use crate::{
 };
 
 /// A cluster without a verdict counts as new for this long, and then as one that cannot be judged. Twice
-/// the default of probeTimeout: a first read may wait for others of that length, and then take as long.
+/// the default of probeTimeout: a first read may wait for others of that length, and then take as long. So
+/// does one of which no lease counts yet: its Machines may just be coming.
 const NEW: Duration = Duration::from_secs(60);
 
 /// A cluster.
@@ -60,8 +61,10 @@ impl Cluster {
     /// A cluster with this ClusterHealth, which an earlier run may have left.
     pub(super) fn new(record: Record) -> Self {
         let status = record.status();
+        let is_known = status.reason.as_deref().is_some_and(|it| it != PENDING);
+        let new_for = if is_known { Duration::ZERO } else { NEW };
         Self {
-            new_until: Instant::now() + NEW,
+            new_until: Instant::now() + new_for,
             silent_since: silent_since(status, None, false, Timestamp::now()),
             heard: false,
             hysteresis: Hysteresis::recorded(status),
@@ -87,8 +90,12 @@ impl Cluster {
         }
         let mut summary = Summary::of(self.status());
         summary.looked_at = wanted.is_some_and(|it| it.report.looked_at);
-        if summary.standing == Standing::Pending && self.new_until <= now {
-            summary.standing = Standing::Doubtful;
+        let first = summary.reason == NO_CANDIDATES && summary.standing == Standing::Doubtful;
+        if summary.standing == Standing::Pending || first && wanted.is_some() {
+            summary.standing = match now < self.new_until {
+                true => Standing::Pending,
+                false => Standing::Doubtful,
+            };
         }
         Some(summary)
     }
@@ -107,6 +114,9 @@ impl Cluster {
         }
         if pending && before.is_none_or(|it| it.report.finding != Finding::Pending) {
             self.new_until = Instant::now() + NEW;
+        }
+        if !pending && now.status.reason.as_deref() != Some(NO_CANDIDATES) {
+            self.new_until = Instant::now();
         }
         let concerns_policies = before.is_none_or(|it| concerns_policies(it, &now));
         let leases = now.report.finding.leases();

@@ -64,8 +64,8 @@ impl HealthMetrics {
         registry.register(
             "clusters",
             &["state"],
-            "Selected clusters: pending (not probed yet, for a minute at most), skipped (not to be \
-             probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
+            "Selected clusters: pending (not probed yet, or new and without a lease that counts, for a \
+             minute at most), skipped (not to be probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
              judged; or cannot be probed, since their Shoot cannot be read or is in an unknown operation)",
             self.clusters.clone(),
         );

@@ -77,7 +77,12 @@ fn wanted(
 ) -> Vec<Condition> {
     let is_ready = match &report.finding {
         Finding::Skipped { reason, .. } => is_meant(reason),
-        finding => judged(finding),
+        finding => judged(finding, report.held_back.as_ref()),
+    };
+    // What is not judged although a Trigger fails, which is held, is so for the reason of its leases.
+    let reason = match is_ready {
+        true => reason,
+        false => self::reason(report.finding.leases()),
     };
     let protected = report.protection != Protection::None;
     let degraded = match (report.problems.first(), &report.finding) {

@@ -60,6 +60,8 @@ impl Observer {
                 self.contact.reached = Some(Ok(()));
                 self.contact.answered = Some(Instant::from_std(read.started));
                 let taken = self.watch.observe(&snapshot(self.origin, &read));
+                let finished = self.origin.moment(read.finished);
+                self.watch.spent(read.bytes, read.decoding, finished);
                 if taken != Taken::ReadAgain {
                     self.contact.failure = None;
                 }

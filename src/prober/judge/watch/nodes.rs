@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use super::budget::Budget;
 use crate::prober::{
     candidates::{Exclusion, Roster},
     heartbeat::LeaseNames,
@@ -39,6 +40,8 @@ pub(in crate::prober) struct NodeFacts {
     /// When they may be read again that could not be read, and how often in a row they could not.
     put_off: Option<MonoTime>,
     failures: u32,
+    /// They are to be read for the names of leases alone.
+    forced: bool,
 }
 
 /// Whether facts have to be read again whatever their age.
@@ -88,6 +91,11 @@ impl NodeFacts {
         self.put_off.is_some_and(|until| now < until)
     }
 
+    /// Whether they are to be read for the names of leases alone, which is not urgent.
+    pub(super) fn are_forced(&self) -> bool {
+        self.forced && self.wanted == Wanted::No
+    }
+
     /// They could not be read; `throttled` if the server asked for less load, perhaps for how long.
     pub(super) fn failed(
         &mut self,
@@ -95,6 +103,7 @@ impl NodeFacts {
         throttled: Option<Option<Duration>>,
         longest: Duration,
     ) {
+        self.forced = false;
         self.failures = self.failures.saturating_add(1);
         let pause = match throttled {
             Some(wait) => throttled_for(wait),
@@ -123,16 +132,28 @@ impl NodeFacts {
     }
 
     /// Whether the facts have to be read before a verdict. `silenced` if leases turned silent.
-    pub(super) fn come_first(&mut self, seen: &Assessment, proof: &Proof, silenced: bool) -> bool {
+    pub(super) fn come_first(
+        &mut self,
+        seen: &Assessment,
+        proof: &Proof,
+        silenced: bool,
+        budget: &mut Budget,
+    ) -> bool {
         let stale = self.read.is_none_or(|read| seen.at.since(read) >= AGE);
         // A single lease that expires matters without suspicion, too; but leases that stay silent
         // are no reason to read the facts every minute.
         if stale && silenced || seen.suspect() && self.are_outdated(seen, proof) {
             self.want();
         }
+        if self.wanted > Wanted::No {
+            return !seen.is_beyond_doubt() || self.wanted == Wanted::ToConclude;
+        }
         // A suspect stays one even if every lease that came since speaks against it.
-        let decisive = self.wanted > Wanted::No || self.lack_leases && !seen.suspect();
-        decisive && (!seen.is_beyond_doubt() || self.wanted == Wanted::ToConclude)
+        let lack = self.lack_leases && !seen.suspect() && !seen.is_beyond_doubt();
+        // Whoever makes up names must not have large lists read at each turn. What is taken from a protected
+        // cluster hangs on them.
+        self.forced = lack && (self.forced || seen.protected || budget.force(seen.at));
+        self.forced
     }
 
     /// Whether silence must not be acted on by these facts, however late they came.
@@ -159,6 +180,7 @@ impl NodeFacts {
         self.read = Some(read);
         self.put_off = None;
         self.failures = 0;
+        self.forced = false;
         self.recreated.retain(|_, started| read < *started);
         for name in self.recreated.keys() {
             self.roster.forget(name);

@@ -205,6 +205,7 @@ fn a_suspect_is_read_consistently_and_insistently() {
         kept: Duration::from_secs(10) / 3,
         patience: Duration::from_secs(5),
         insist: false,
+        urgent: true,
     };
     assert_eq!(shoot.watch.request(), calm);
     shoot.probe(120.0, 100);
@@ -519,6 +520,54 @@ fn nodes_that_cannot_be_read_are_put_off_and_no_lease_is(
     shoot.list(now, 99);
     shoot.watch.failed(at(now), at(now));
     assert_eq!(shoot.due(now), now + 1.0, "that is counted apart");
+}
+
+/// A shoot may make its lists as large as they are taken, and have them read three times a second.
+#[test]
+fn lists_are_read_no_sooner_than_their_work_allows() {
+    const MIB: usize = 1024 * 1024;
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(105.0, 100);
+    let mut now = shoot.probe_until(Verdict::Outage, 120.0, 100).0;
+    let usual = shoot.due(now);
+    shoot.watch.spent(MIB, Duration::from_millis(100), at(now));
+    assert_eq!(shoot.due(now), usual, "an honest list of 1,200 leases");
+    // The burst, and then 4 MiB a second.
+    let begin = now;
+    for _ in 0..10 {
+        shoot.list(now, 100);
+        shoot.watch.spent(16 * MIB, Duration::ZERO, at(now));
+        now = shoot.due(now);
+    }
+    assert!(now - begin >= 36.0, "{now}");
+    now += 60.0;
+    shoot.list(now, 100);
+    shoot.watch.spent(0, Duration::from_secs(2), at(now));
+    assert_eq!(shoot.due(now), now + 20.0);
+}
+
+/// One silent lease, and names that change at each read.
+#[rstest]
+#[case::unprotected(false, 4)]
+#[case::protected(true, 30)]
+fn names_of_leases_force_few_reads_of_nodes(#[case] protected: bool, #[case] expected: usize) {
+    let mut shoot = Shoot::new(RULES);
+    shoot.names = vec!["a", "b", "c", "x"];
+    shoot.probe(100.0, 99);
+    shoot.watch.set_protected(protected);
+    let silent = |now: i64| [99, now, now, now];
+    shoot.probe_each(159.0, &silent(158));
+    shoot.facts_read = 0;
+    for second in 160..190 {
+        shoot.names.truncate(3);
+        shoot.names.push(if second % 2 == 0 { "d" } else { "e" });
+        if shoot.list_each(f64::from(second), &silent(i64::from(second) - 1)) == Taken::NeedsFacts {
+            assert!(!shoot.watch.request().urgent);
+            shoot.learn(f64::from(second));
+        }
+    }
+    // Two at first, and one in ten seconds; what was taken hangs on them, so that nothing is judged before.
+    assert_eq!(shoot.facts_read, expected);
 }
 
 /// A node that registers again and again under its name tells nothing about the others.

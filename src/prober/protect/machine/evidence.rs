@@ -23,7 +23,7 @@ use crate::{
         plan::{Aim, Purpose},
         proof::Proof,
         treatment::Treatment,
-        verdict::Verdict,
+        verdict::{Doubt, Verdict},
         watch::Ask,
     },
     util::now::Now,
@@ -137,7 +137,7 @@ impl ClusterMachine {
             }
             (Course::Wait(why), _) => self.wait(why, &settings, now),
             (_, Leases::Judged(conclusion)) => self.doubt(conclusion.verdict, &settings, now),
-            (_, Leases::Unread { .. }) => self.do_nothing(&settings, now),
+            (_, Leases::Unread { .. }) => self.do_nothing(settings.mode == Mode::DryRun, now),
         }
     }
 
@@ -294,13 +294,13 @@ impl ClusterMachine {
         engaged
     }
 
-    /// Without sufficient evidence nothing is scaled, either way. In a dry run nothing would be with it.
-    fn do_nothing(&mut self, settings: &Settings, now: Instant) {
-        match settings.mode {
-            Mode::DryRun => {
-                self.keep_looking(now);
-            }
-            Mode::Enforce => self.want(Wanted::Nothing, now),
+    /// Without sufficient evidence nothing is scaled, either way. It is looked all the same if no evidence
+    /// is to be expected, or nothing would be scaled with it, as in a dry run.
+    fn do_nothing(&mut self, looks: bool, now: Instant) {
+        if looks {
+            self.keep_looking(now);
+        } else {
+            self.want(Wanted::Nothing, now);
         }
     }
 
@@ -310,7 +310,10 @@ impl ClusterMachine {
             self.evidence.fresh_since = None;
             self.flows.debts.reset_delays();
         }
-        self.do_nothing(settings, now);
+        // It may stay so for good, and an earlier run may have left marks.
+        let is_blind = verdict == Verdict::Undetermined(Doubt::NoCandidates)
+            && self.flows.protection() == Protection::None;
+        self.do_nothing(is_blind || settings.mode == Mode::DryRun, now);
         self.told.held_back = match verdict {
             Verdict::Outage => Some(FAILURE_THRESHOLD),
             Verdict::Healthy if self.flows.protection() != Protection::None => {

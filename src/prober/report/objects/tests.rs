@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::{ClusterState, Protection},
-    prober::verdict::Verdict,
+    prober::verdict::{Doubt, Verdict},
     status::writer::Content as _,
 };
 
@@ -148,6 +148,29 @@ async fn a_cluster_is_new_for_a_minute() {
     take(&mut objects, "b", report(skipped));
     take(&mut objects, "b", pending());
     assert_eq!(counts(&objects).undetermined, 0);
+}
+
+/// Its Machines may just be coming; one that was well, or was left so by an earlier run, is not new.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_which_no_lease_counts_at_first_is_new_for_a_minute() {
+    let doubt = || Verdict::Undetermined(Doubt::NoCandidates);
+    let blind = || seen(doubt(), Protection::None);
+    let mut objects = written(&["a"]);
+    objects.take_policies(vec![selecting(&["a", "b"])]);
+    let counts = |objects: &Objects| objects.policy_status("shoots").unwrap().clusters;
+    take(&mut objects, "b", report(Finding::Pending));
+    take(&mut objects, "b", blind());
+    assert_eq!(counts(&objects).undetermined, 0);
+    advance(Duration::from_secs(59)).await;
+    take(&mut objects, "b", blind());
+    assert_eq!(counts(&objects).undetermined, 0);
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(counts(&objects).undetermined, 1);
+    take(&mut objects, "a", blind());
+    assert_eq!(counts(&objects).undetermined, 2);
+    take(&mut objects, "b", seen(Verdict::Healthy, Protection::None));
+    take(&mut objects, "b", blind());
+    assert_eq!(counts(&objects).undetermined, 2);
 }
 
 #[derive(Clone, Debug)]

@@ -746,3 +746,28 @@ fn messages_are_bounded() {
     assert!(status.message.unwrap().len() <= 5_000);
     assert!(status.conditions.iter().all(|c| c.message.len() <= 5_000));
 }
+
+/// What a held Trigger says counts for nothing, so its leases decide whether the cluster is judged.
+#[rstest]
+#[case::judged(true, false, "True TriggerFailed")]
+#[case::acted_on(false, false, "True TriggerFailed")]
+#[case::held(true, true, "True TriggerFailed")]
+#[case::held_and_unread(false, true, "False Timeout")]
+fn a_held_trigger_is_no_verdict(#[case] read: bool, #[case] is_held: bool, #[case] expected: &str) {
+    let leases = match read {
+        true => judged_as(Verdict::Healthy, 5, 0).finding,
+        false => Finding::Unread {
+            reason: "Timeout",
+            message: "no answer".to_owned(),
+        },
+    };
+    let report = ClusterReport {
+        held_back: held(true).filter(|_| is_held),
+        ..report(triggered("it fails", leases))
+    };
+    let status = written(&report);
+    let ready = condition(&status, READY);
+    assert_eq!(format!("{} {}", ready.status, ready.reason), expected);
+    let degraded = condition(&status, DEGRADED);
+    assert_eq!(degraded.status == "True", expected.starts_with("False"));
+}

@@ -1,0 +1,60 @@
+//! What the watch answers to its loop: how to read, what came of a list, what follows.
+
+use std::time::Duration;
+
+use crate::prober::{
+    mono_time::MonoTime,
+    verdict::{Assessment, Verdict},
+};
+
+/// Settings for the next read of the leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Requires a list that is as new as the request.
+    pub consistent: bool,
+    /// Time limit of the read.
+    pub limit: Duration,
+    /// Time limit of the read over a connection that was kept.
+    pub kept: Duration,
+    /// Time limit of the list of Nodes, which are large.
+    pub patience: Duration,
+    /// Tries a failed read once more, on a new connection.
+    pub insist: bool,
+    /// A verdict waits for the Nodes and Machines, and they are not read for the names of leases alone.
+    pub urgent: bool,
+}
+
+/// The use of a list of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The list was older than one seen before: read again, consistently, immediately.
+    ReadAgain,
+    /// Nodes and Machines have to be read before a verdict.
+    NeedsFacts,
+    /// A verdict can be reached.
+    Ready,
+}
+
+/// What a verdict asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    /// That the dependents be scaled to zero.
+    Protect,
+    /// That they be given back.
+    Restore,
+}
+
+/// A verdict, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conclusion {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The evidence.
+    pub assessment: Assessment,
+    /// The earliest moment at which the outage could be proven.
+    pub provable: Option<MonoTime>,
+    /// What to do, if enough verdicts in a row agree.
+    pub act: Option<Ask>,
+    /// When the outage began that has been seen and is not over, by its first lease's last renewal.
+    pub onset: Option<MonoTime>,
+}

@@ -1,0 +1,53 @@
+//! How much work one shoot may cause: all of them share the processor and the network of this process.
+
+use std::time::Duration;
+
+use crate::prober::mono_time::MonoTime;
+
+/// Bytes of lists of leases in a second, in the long run. Judgement: 10,000 leases every third of a
+/// renewal period are less.
+const RATE: f64 = 4.0 * 1024.0 * 1024.0;
+/// As many at once as take so long at that rate: the largest list that is read.
+const BURST: Duration = Duration::from_secs(4);
+/// A list is read no sooner than after so many times what decoding the last one took.
+const DECODING: u32 = 10;
+/// Reads of Nodes and Machines that names of leases force: one in this time in the long run, ...
+const FORCED: Duration = Duration::from_secs(10);
+/// ... and as many more at once as take so long.
+const FORCED_BURST: Duration = FORCED;
+
+/// What the work until now allows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Budget {
+    /// When the bytes that were read would have come at the rate.
+    bytes: Option<MonoTime>,
+    /// When the last list has been decoded for long enough.
+    decoded: Option<MonoTime>,
+    /// When the reads that were forced would have come at their rate.
+    forced: Option<MonoTime>,
+}
+
+impl Budget {
+    /// A list of so many bytes was read by then, and took so long to decode.
+    pub(super) fn spent(&mut self, bytes: usize, decoding: Duration, now: MonoTime) {
+        let took = Duration::from_secs_f64(bytes as f64 / RATE);
+        self.bytes = Some(self.bytes.max(Some(now)).unwrap_or(now) + took);
+        self.decoded = Some(now + decoding * DECODING);
+    }
+
+    /// When the next list may be read.
+    pub(super) fn next_list(&self) -> Option<MonoTime> {
+        let bytes = self.bytes.map(|bytes| bytes - BURST);
+        bytes.max(self.decoded)
+    }
+
+    /// Whether Nodes and Machines may be read for the names of leases alone; if so, that is counted.
+    pub(super) fn force(&mut self, now: MonoTime) -> bool {
+        let before = self.forced.max(Some(now)).unwrap_or(now);
+        let may = before - FORCED_BURST <= now;
+        if may {
+            self.forced = Some(before + FORCED);
+        }
+        may
+    }
+}
