@@ -361,6 +361,7 @@ impl Desk {
             protection,
             protected_since: None,
             silent_since: None,
+            recent_protections: Vec::new(),
             overdue: false,
             observed: None,
             checks: vec![],
