@@ -285,6 +285,8 @@ fn a_cluster_that_goes_to_sleep_is_restored_whatever_becomes_of_its_nodes() {
             let status = world.protection("a", "None").await;
             assert_eq!(status["skipped"], "Hibernated");
             assert_restored(&world);
+            // The events come last.
+            world.clock.pass(Duration::from_secs(2)).await;
         });
     }
 }
