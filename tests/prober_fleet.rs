@@ -169,7 +169,7 @@ async fn a_cluster_health_is_created_owned_and_created_again() {
     assert_eq!(world.health("a")["reason"], "Healthy");
 }
 
-/// The finalizer is on a policy exactly as long as it protects something.
+/// The finalizer is on a policy exactly as long as it protects something, or marks are left of that.
 #[tokio::test]
 async fn a_policy_is_held_while_it_protects() {
     let world = World::running(&["a"]).await;
@@ -187,6 +187,11 @@ async fn a_policy_is_held_while_it_protects() {
     world.shoot("a").renew();
     world.protection("a", "None").await;
     world.clock.pass(STEP).await;
+    assert!(
+        held(&world),
+        "marks are left, which another could not tell from others"
+    );
+    world.clock.pass(2 * LONG).await;
     assert!(!held(&world));
 }
 

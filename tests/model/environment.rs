@@ -348,7 +348,7 @@ impl World {
                 operator.aged |= later && given_up.is_empty();
                 let now = match later {
                     false => operator.now(),
-                    true if given_up.is_empty() => moment(true),
+                    true if given_up.is_empty() => moment(true) + operator.damping(),
                     true => operator.now() + LETS_GO,
                 };
                 operator.probe(*leases, now, bounds);

@@ -7,6 +7,7 @@ use dependency_watchdog::{
     checks::Trigger,
     prober::{
         debts::Debts,
+        finding::HeldBack,
         flow::FlowInput,
         machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
         plan::Aim,
@@ -143,6 +144,14 @@ impl Operator {
     pub(super) fn now(&self) -> Instant {
         let aged = if self.aged { 2 } else { 0 };
         moment(false) + aged * LETS_GO + self.delays * INITIAL_DELAY
+    }
+
+    /// How much later it is restored that was protected again and again.
+    pub(super) fn damping(&self) -> Duration {
+        match self.machine.held_back() {
+            Some(HeldBack::Flapping { fresh, .. }) => *fresh,
+            _ => Duration::ZERO,
+        }
     }
 
     /// What it writes to the ClusterHealth.

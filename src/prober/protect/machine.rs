@@ -9,6 +9,7 @@ mod hibernation;
 mod input;
 mod objects;
 mod told;
+mod why;
 
 use std::{
     hash::{Hash, Hasher},
@@ -131,6 +132,7 @@ impl ClusterMachine {
                     .flat_map(|known| &known.recent_protections)
                     .map(|began| Since::of(began.0, now))
                     .collect(),
+                is_counted: protected_since.is_some(),
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
             },
             effects: Vec::new(),
@@ -262,16 +264,19 @@ impl ClusterMachine {
     }
 
     fn note_protection(&mut self, now: Now) {
-        self.told.protected_since = match (self.flows.protection(), self.told.protected_since) {
-            (Protection::None, _) => None,
-            (_, Some(since)) => Some(since),
-            (protection, None) => {
-                // One that was back and is at zero again was not protected anew.
-                if protection != Protection::Restoring {
-                    self.told.note_another_protection(now);
-                }
-                Some(now.into())
-            }
+        let protection = self.flows.protection();
+        // One in which nothing is taken is none.
+        if protection == Protection::Active && !self.told.is_counted {
+            self.told.note_another_protection(now);
+        }
+        self.told.is_counted = match protection {
+            Protection::None => false,
+            Protection::Active => true,
+            Protection::ScalingDown | Protection::Restoring => self.told.is_counted,
+        };
+        self.told.protected_since = match protection {
+            Protection::None => None,
+            _ => self.told.protected_since.or(Some(now.into())),
         };
     }
 

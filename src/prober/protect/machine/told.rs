@@ -23,6 +23,8 @@ pub(super) struct Told {
     pub(super) protected_since: Option<Since>,
     /// When the last protections began.
     pub(super) protections: Vec<Since>,
+    /// The protection at hand is among them.
+    pub(super) is_counted: bool,
     /// When the outage began that the leases show, or have shown; whoever reads them anew begins with it.
     pub(super) silent_since: Option<Timestamp>,
 }

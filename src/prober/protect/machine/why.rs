@@ -1,0 +1,38 @@
+//! Why something is done, in words.
+
+use super::ClusterMachine;
+use crate::prober::{finding::Finding, plan::Aim, treatment::Treatment};
+
+impl ClusterMachine {
+    /// Why a flow of this aim begins.
+    pub(super) fn why(&self, aim: Aim) -> String {
+        match (&self.treatment, aim) {
+            (Treatment::Complete(_, finding), _) => message(finding),
+            (_, Aim::Look) => String::new(),
+            (Treatment::Hibernate(..), Aim::Release) => {
+                "the cluster is being hibernated, and its API server does not answer any more"
+                    .to_owned()
+            }
+            (Treatment::Hibernate(..), _) => {
+                "the cluster is being hibernated, and its API server answers".to_owned()
+            }
+            (Treatment::Gone, _) => "the Cluster is gone".to_owned(),
+            _ => match &self.told.finding {
+                Finding::Judged(_, seen) => format!(
+                    "{} of {} node leases that count were expired",
+                    seen.expired, seen.candidates
+                ),
+                Finding::Triggered { why, .. } => why.clone(),
+                finding => message(finding),
+            },
+        }
+    }
+}
+
+/// What was found where nothing was judged, in words.
+fn message(finding: &Finding) -> String {
+    match finding {
+        Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
+        Finding::Pending | Finding::Judged(..) | Finding::Triggered { .. } => String::new(),
+    }
+}
