@@ -34,6 +34,14 @@ release: need-cargo ## Build the operator for use: target/release/dependency-wat
 static: need-cargo ## Build what the image holds: the same, as one static binary
 	@hack/static.sh
 
+.PHONY: image
+image: need-cargo ## Build the image as an OCI archive in dist/, without a container engine
+	@hack/image.sh
+
+.PHONY: dist
+dist: need-cargo controlplane gitops-tools ## Gather a release in dist/: binary, image, chart, manifests, CRDs, SBOM, checksums
+	@hack/dist.sh
+
 .PHONY: image-check
 image-check: need-cargo controlplane ## Build as the Dockerfile does, and try that in an empty root
 	@hack/image-check.sh
@@ -93,7 +101,7 @@ lint: need-cargo ## Check format, lints, documentation, licences and sources
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" \
 		$(CARGO) doc $(LOCKED) --workspace --no-deps --lib --examples
-	hack/cargo-deny.sh --locked check licenses bans sources
+	hack/cargo-tool.sh deny --locked check licenses bans sources
 
 .PHONY: format
 format: need-cargo ## Format the code
