@@ -69,6 +69,11 @@ soak: controlplane build release ## Have things go wrong at random for 20 minute
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
 		exec "$$target/debug/soak" $(ARGS)
 
+.PHONY: node
+node: controlplane build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
+		exec "$$target/debug/node" $(ARGS)
+
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
