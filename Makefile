@@ -34,6 +34,14 @@ release: need-cargo ## Build the operator for use: target/release/dependency-wat
 static: need-cargo ## Build what the image holds: the same, as one static binary
 	@hack/static.sh
 
+.PHONY: image
+image: need-cargo ## Build the image as an OCI archive in dist/, without a container engine
+	@hack/image.sh
+
+.PHONY: dist
+dist: need-cargo controlplane gitops-tools ## Gather a release in dist/: binary, image, chart, manifests, CRDs, SBOM, checksums
+	@hack/dist.sh
+
 .PHONY: image-check
 image-check: need-cargo controlplane ## Build as the Dockerfile does, and try that in an empty root
 	@hack/image-check.sh
@@ -60,6 +68,11 @@ chaos: controlplane build ## Try every fault at every write of the operator; ARG
 soak: controlplane build release ## Have things go wrong at random for 20 minutes; ARGS="--minutes 60", or --help for more
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
 		exec "$$target/debug/soak" $(ARGS)
+
+.PHONY: node
+node: controlplane build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
+		exec "$$target/debug/node" $(ARGS)
 
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
@@ -96,7 +109,7 @@ lint: need-cargo ## Check format, lints, documentation, licences and sources, wo
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" \
 		$(CARGO) doc $(LOCKED) --workspace --no-deps --lib --examples
-	hack/cargo-deny.sh --locked check licenses bans sources
+	hack/cargo-tool.sh deny --locked check licenses bans sources
 
 .PHONY: format
 format: need-cargo ## Format the code

@@ -1,5 +1,5 @@
-//! The Dockerfile fits the rest: toolchain, user, path and ports. That what it builds runs is tried
-//! by `make image-check`.
+//! The Dockerfile fits the rest: toolchain, user, path and ports; and `make image` makes of a binary what
+//! the Dockerfile would. That what is built runs is tried by `make image-check` and `make node`.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,7 +7,12 @@
     reason = "a test that cannot go on fails"
 )]
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use regex::Regex;
 use serde_json::Value;
@@ -76,4 +81,104 @@ fn what_it_is_built_of_is_there() {
     for path in kept {
         assert!(root().join(path).exists(), "{path}");
     }
+}
+
+/// What a command prints; it must succeed.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// An archive of a binary that is only some bytes, in a directory below `root`.
+fn archive(root: &Path, name: &str, variables: &[(&str, &str)]) -> PathBuf {
+    let binary = root.join("binary");
+    fs::write(&binary, "a binary").unwrap();
+    let mut command = Command::new("hack/image.sh");
+    let command = command
+        .current_dir(self::root())
+        .env("DWD_STATIC", binary)
+        .env("DIST", root.join(name))
+        .envs(variables.iter().copied());
+    PathBuf::from(run(command).trim())
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_archive_holds_what_the_dockerfile_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = archive(directory.path(), "dist", &[("REVISION", "abc")]);
+    let layout = directory.path().join("layout");
+    fs::create_dir(&layout).unwrap();
+    let unpack = |file: &Path, to: &Path| {
+        let mut tar = Command::new("tar");
+        run(tar.args(["-x", "-f"]).arg(file).arg("-C").arg(to));
+    };
+    unpack(&archive, &layout);
+    let blob = |descriptor: &Value| {
+        let (_, digest) = descriptor["digest"]
+            .as_str()
+            .unwrap()
+            .split_once(':')
+            .unwrap();
+        let path = layout.join("blobs/sha256").join(digest);
+        let size = fs::metadata(&path).unwrap().len();
+        assert_eq!(descriptor["size"], size, "{descriptor}");
+        let sum = run(Command::new("sha256sum").arg(&path));
+        assert!(sum.starts_with(digest), "{descriptor}: {sum}");
+        path
+    };
+
+    let index = json(&layout.join("index.json"));
+    let version = env!("CARGO_PKG_VERSION");
+    let annotations = &index["manifests"][0]["annotations"];
+    assert_eq!(annotations["org.opencontainers.image.ref.name"], version);
+    let manifest = json(&blob(&index["manifests"][0]));
+    let configuration = json(&blob(&manifest["config"]));
+    let config = &configuration["config"];
+    assert_eq!(config["User"], said(r"(?m)^USER (\S+)$"));
+    let program = said(r#"(?m)^ENTRYPOINT \["(.*)"\]$"#);
+    assert_eq!(config["Entrypoint"], serde_json::json!([program]));
+    let ports = config["ExposedPorts"].as_object().unwrap();
+    let ports: Vec<&str> = ports.keys().map(|it| it.trim_end_matches("/tcp")).collect();
+    assert_eq!(ports.join(" "), said(r"(?m)^EXPOSE (.*)$"));
+    let label = |name: &str| config["Labels"][format!("org.opencontainers.image.{name}")].clone();
+    assert_eq!(label("version"), version);
+    assert_eq!(label("revision"), "abc");
+    for name in ["title", "description", "licenses"] {
+        let pattern = format!(r#"image\.{name}="(.*?)""#);
+        assert_eq!(label(name), said(&pattern), "{name}");
+    }
+    assert_eq!(manifest["annotations"], config["Labels"]);
+
+    let files = directory.path().join("files");
+    fs::create_dir(&files).unwrap();
+    unpack(&blob(&manifest["layers"][0]), &files);
+    let listed = run(Command::new("find")
+        .arg(&files)
+        .args(["-type", "f", "-printf", "/%P %s"]));
+    assert_eq!(listed, format!("{program} 8"));
+    let mode = fs::metadata(files.join(&program[1..]))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_same_commit_gives_the_same_archive() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = |name: &str, variables: &[(&str, &str)]| {
+        fs::read(archive(directory.path(), name, variables)).unwrap()
+    };
+    let first = bytes("first", &[]);
+    assert!(first == bytes("second", &[]));
+    // The time is in it: otherwise the first comparison could prove nothing.
+    assert!(first != bytes("older", &[("SOURCE_DATE_EPOCH", "1")]));
 }

@@ -10,6 +10,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     fs,
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::OnceLock,
     time::Duration,
@@ -31,6 +32,34 @@ pub struct User {
     pub groups: &'static [&'static str],
 }
 
+/// Where an API server listens, and what is particular to its cluster.
+pub(crate) struct Site {
+    /// The address by which all reach it.
+    pub(crate) address: Ipv4Addr,
+    /// Users whose requests are not recorded.
+    pub(crate) unrecorded: &'static [User],
+    /// Flags.
+    pub(crate) args: Vec<String>,
+}
+
+impl Site {
+    /// On loopback, for a cluster without controllers and nodes.
+    fn loopback() -> Self {
+        let args = [
+            "--bind-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            // Without it no pod can be created where no controller makes service accounts.
+            "--disable-admission-plugins=ServiceAccount",
+            "--authorization-mode=RBAC",
+        ];
+        Self {
+            address: Ipv4Addr::LOCALHOST,
+            unrecorded: &[],
+            args: args.map(str::to_owned).to_vec(),
+        }
+    }
+}
+
 /// One answer to "are you ready"; a frozen server gives none.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -38,6 +67,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct ApiServer {
     process: Process,
     directory: PathBuf,
+    address: Ipv4Addr,
     port: u16,
     tokens: BTreeMap<String, String>,
     admin: OnceLock<Client>,
@@ -53,6 +83,18 @@ impl ApiServer {
         etcd: &Etcd,
         users: &[User],
     ) -> Result<Self> {
+        Self::start_at(assets, root, name, etcd, users, Site::loopback()).await
+    }
+
+    /// As [`Self::start`], at a site of its own.
+    pub(crate) async fn start_at(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        etcd: &Etcd,
+        users: &[User],
+        site: Site,
+    ) -> Result<Self> {
         let directory = root.join(name);
         fs::create_dir_all(&directory)?;
         let port = free_port()?;
@@ -65,7 +107,7 @@ impl ApiServer {
         };
         let mut tokens = BTreeMap::new();
         let mut lines = String::new();
-        for User { id, name, groups } in users.iter().chain([&admin]) {
+        for User { id, name, groups } in users.iter().chain(site.unrecorded).chain([&admin]) {
             let token = format!("{:032x}", fastrand::u128(..));
             writeln!(lines, "{token},{name},{id},\"{}\"", groups.join(","))?;
             tokens.insert((*id).to_owned(), token);
@@ -74,18 +116,12 @@ impl ApiServer {
         fs::write(file("audit-policy.yaml"), audit::policy(users))?;
 
         let process = Process::new(name, assets.binary("kube-apiserver"), &directory)
-            .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
-            .args(["--service-account-issuer=https://kubernetes.default.svc"])
             .args([
+                "--service-account-issuer=https://kubernetes.default.svc",
                 "--service-cluster-ip-range=10.0.0.0/24",
-                "--endpoint-reconciler-type=none",
-            ])
-            // Without it no pod can be created where no controller makes service accounts.
-            .args([
-                "--disable-admission-plugins=ServiceAccount",
-                "--authorization-mode=RBAC",
             ])
             .args([
+                format!("--advertise-address={}", site.address),
                 format!("--secure-port={port}"),
                 format!("--etcd-servers={}", etcd.url()),
                 format!("--etcd-prefix=/{name}"),
@@ -102,10 +138,12 @@ impl ApiServer {
                 ),
                 format!("--audit-policy-file={}", file("audit-policy.yaml")),
                 format!("--audit-log-path={}", file(audit::LOG)),
-            ]);
+            ])
+            .args(site.args);
         let server = Self {
             process,
             directory,
+            address: site.address,
             port,
             tokens,
             admin: OnceLock::new(),
@@ -144,9 +182,9 @@ impl ApiServer {
         self.is_ready().await
     }
 
-    /// The address, `https://127.0.0.1:port`.
+    /// The address, `https://127.0.0.1:port` unless it is at a site of its own.
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        format!("https://{}:{}", self.address, self.port)
     }
 
     /// A client of the administrator.
@@ -192,7 +230,17 @@ impl ApiServer {
     /// Every request that a user (not the administrator) has sent, by its id, in the order of the
     /// answers.
     pub fn requests_of(&self, user: &str) -> Result<Vec<audit::Request>> {
-        audit::requests(&self.directory, user)
+        audit::requests(&self.directory, |who| who.uid == user)
+    }
+
+    /// Every request of a user by its name, of a ServiceAccount for instance.
+    pub(crate) fn requests_named(&self, name: &str) -> Result<Vec<audit::Request>> {
+        audit::requests(&self.directory, |who| who.username == name)
+    }
+
+    /// A file in its directory: of its certificates, or its audit log.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
     }
 
     /// Its process, for its log and exit.

@@ -16,7 +16,12 @@ impl Assets {
     /// Runs `controlplane/build.sh`, which returns at once when everything is there and shows its
     /// progress on stderr when it is not.
     pub async fn find() -> Result<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("controlplane/build.sh");
+        Self::built_by("controlplane/build.sh").await
+    }
+
+    /// The binaries that a script of this package builds.
+    pub(crate) async fn built_by(script: &str) -> Result<Self> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
         let output = tokio::process::Command::new(&script)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
@@ -37,6 +42,11 @@ impl Assets {
         Ok(Self {
             directory: std::path::absolute(last)?,
         })
+    }
+
+    /// Where they are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The path of `etcd`, `kube-apiserver`, `kube-controller-manager` or `kubectl`.

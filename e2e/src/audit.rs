@@ -84,8 +84,10 @@ struct Event {
 }
 
 #[derive(Deserialize)]
-struct Who {
-    uid: String,
+pub(crate) struct Who {
+    #[serde(default)]
+    pub(crate) uid: String,
+    pub(crate) username: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -103,16 +105,17 @@ struct ResponseStatus {
     code: u16,
 }
 
-pub(crate) fn requests(directory: &Path, user: &str) -> Result<Vec<Request>> {
+/// The requests of those users that are asked for.
+pub(crate) fn requests(directory: &Path, of: impl Fn(&Who) -> bool) -> Result<Vec<Request>> {
     let path = directory.join(LOG);
     let text = fs::read_to_string(&path);
     parse(
         &text.with_context(|| format!("cannot read {}", path.display()))?,
-        user,
+        of,
     )
 }
 
-fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
+fn parse(log: &str, of: impl Fn(&Who) -> bool) -> Result<Vec<Request>> {
     let mut requests = Vec::new();
     // Text after the last newline is an event that is being written right now.
     let complete = log.rsplit_once('\n').map_or("", |(complete, _)| complete);
@@ -120,7 +123,7 @@ fn parse(log: &str, user: &str) -> Result<Vec<Request>> {
         let event: Event = serde_json::from_str(line)
             .with_context(|| format!("not an event of an audit log: {line}"))?;
         // A watch is answered when it starts, and again when it ends.
-        if event.user.uid != user || (event.verb == "watch" && event.stage == "ResponseComplete") {
+        if !of(&event.user) || (event.verb == "watch" && event.stage == "ResponseComplete") {
             continue;
         }
         let ObjectRef {
@@ -169,7 +172,7 @@ mod tests {
             String::from(r#"{"stage":"Respo"#),
         ]
         .join("\n");
-        let mut requests = parse(&log, "dwd").unwrap();
+        let mut requests = parse(&log, |who| who.uid == "dwd").unwrap();
         let verbs: Vec<_> = requests
             .iter()
             .map(|request| request.verb.as_str())

@@ -55,6 +55,24 @@ impl ControllerManager {
         Self::run(assets, root, name, server, &args.map(str::to_owned))
     }
 
+    /// Starts one with all controllers, for a cluster with nodes and ServiceAccounts.
+    pub(crate) fn whole(
+        assets: &Assets,
+        root: &Path,
+        name: &str,
+        server: &ApiServer,
+    ) -> Result<Self> {
+        let file = |name: &str| server.file("certificates").join(name).display().to_string();
+        let args = [
+            format!("--root-ca-file={}", file("apiserver.crt")),
+            format!(
+                "--service-account-private-key-file={}",
+                file("apiserver.key")
+            ),
+        ];
+        Self::run(assets, root, name, server, &args)
+    }
+
     fn run(
         assets: &Assets,
         root: &Path,

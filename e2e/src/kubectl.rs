@@ -45,10 +45,15 @@ pub struct Output {
 impl Kubectl {
     /// kubectl as the administrator of an API server.
     pub(crate) fn new(assets: &Assets, server: &ApiServer) -> Result<Self> {
-        Ok(Self {
+        Ok(Self::with(assets, server.kubeconfig_file_of(ADMIN)?))
+    }
+
+    /// kubectl with this kubeconfig.
+    pub(crate) fn with(assets: &Assets, kubeconfig: PathBuf) -> Self {
+        Self {
             path: assets.binary("kubectl"),
-            kubeconfig: server.kubeconfig_file_of(ADMIN)?,
-        })
+            kubeconfig,
+        }
     }
 
     /// Runs it in the repository's root with these arguments, whatever comes of it.

@@ -38,6 +38,8 @@ pub mod hosted;
 mod kubeconfig;
 mod kubectl;
 mod kubelet;
+#[cfg(target_os = "linux")]
+pub mod node;
 mod operator;
 mod pod_kubelet;
 mod policy;

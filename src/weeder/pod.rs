@@ -5,6 +5,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use jiff::SignedDuration;
 use k8s_openapi::{
     api::core::v1,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
@@ -16,6 +17,9 @@ use crate::{api::PodController, util::text::clean, weeder::report::PodOwner};
 
 /// The reason for which a kubelet waits before it starts a container that crashed again.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
+/// A kubelet forgets the back-off of a container that has run for so long, twice the longest back-off, and
+/// starts it again without delay.
+const FORGIVEN: SignedDuration = SignedDuration::from_mins(10);
 /// Characters of the kind and of the `apiVersion` of a controller that a message repeats: as many as an API
 /// server takes for kinds of its own and for the group of a custom one.
 const MAX_KIND: usize = 63;
@@ -30,7 +34,7 @@ pub struct Pod {
     pub metadata: ObjectMeta,
     /// The owner with `controller: true`: it replaces the pod.
     pub controller: Option<PodOwner>,
-    /// The containers, init containers first, that wait in `CrashLoopBackOff`.
+    /// The containers, init containers first, that wait for their back-off to end.
     pub looping: Vec<Arc<str>>,
 }
 
@@ -68,7 +72,7 @@ impl Pod {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether a container waits in `CrashLoopBackOff` and the pod is to stay.
+    /// Whether a container waits for its back-off to end and the pod is to stay.
     pub fn is_looping(&self) -> bool {
         !self.looping.is_empty() && !self.is_terminating()
     }
@@ -177,19 +181,31 @@ struct Owner {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
+    phase: Option<String>,
     init_container_statuses: Option<Vec<Option<Container>>>,
     container_statuses: Option<Vec<Option<Container>>>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Container {
     name: Option<String>,
+    restart_count: Option<i32>,
     state: Option<ContainerState>,
 }
 
 #[derive(Deserialize)]
 struct ContainerState {
     waiting: Option<Waiting>,
+    terminated: Option<Terminated>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    exit_code: Option<i32>,
+    started_at: Option<Time>,
+    finished_at: Option<Time>,
 }
 
 #[derive(Deserialize)]
@@ -199,8 +215,27 @@ struct Waiting {
 
 impl Container {
     fn is_looping(&self) -> bool {
-        let waiting = self.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let Some(state) = &self.state else {
+            return false;
+        };
+        let waiting = state.waiting.as_ref();
         waiting.and_then(|waiting| waiting.reason.as_deref()) == Some(CRASH_LOOP)
+            || self.waits_for_restart(state)
+    }
+
+    /// A kubelet (since Kubernetes 1.33) sleeps until the back-off ends, for a minute or more at a time: until it wakes
+    /// up it goes on telling how the container ended, and `CrashLoopBackOff` only then. The first restart
+    /// has no back-off, so there is none before that.
+    fn waits_for_restart(&self, state: &ContainerState) -> bool {
+        let Some(ended) = &state.terminated else {
+            return false;
+        };
+        let lasted = match (&ended.started_at, &ended.finished_at) {
+            (Some(started), Some(finished)) => finished.0.duration_since(started.0),
+            _ => return false,
+        };
+        let failed = ended.exit_code.is_some_and(|code| code != 0);
+        failed && self.restart_count.is_some_and(|count| count > 0) && lasted < FORGIVEN
     }
 }
 
@@ -222,7 +257,9 @@ impl From<Received> for Pod {
         let status = status.unwrap_or_default();
         let init = status.init_container_statuses.into_iter().flatten();
         let containers = init.chain(status.container_statuses.into_iter().flatten());
-        let looping = containers.flatten().filter(Container::is_looping);
+        // One that has failed or succeeded as a whole is started by nobody.
+        let over = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
+        let looping = containers.flatten().filter(|it| !over && it.is_looping());
         Self {
             metadata: ObjectMeta {
                 name: metadata.name,
@@ -267,6 +304,16 @@ mod tests {
         json!({"name": name, "ready": false, "state": {"waiting": {"reason": reason}}})
     }
 
+    /// Ended so many restarts later with this code, at this time of the day, which began with its start.
+    fn ended(restarts: i32, code: i32, at: &str) -> Value {
+        json!({"name": "e", "ready": false, "restartCount": restarts, "state": {"terminated": {
+            "reason": "Error",
+            "exitCode": code,
+            "startedAt": "2026-01-01T00:00:00Z",
+            "finishedAt": format!("2026-01-01T{at}Z"),
+        }}})
+    }
+
     fn owner(kind: &str, controller: Value) -> Value {
         json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "x", "controller": controller})
     }
@@ -294,6 +341,13 @@ mod tests {
         }]}),
         &[]
     )]
+    #[case::ended_again(json!({"containerStatuses": [ended(1, 1, "00:00:05")]}), &["e"])]
+    #[case::init_container_ended_again(json!({"initContainerStatuses": [ended(2, 1, "00:09:59")]}), &["e"])]
+    #[case::restarted_without_delay(json!({"containerStatuses": [ended(0, 1, "00:00:05")]}), &[])]
+    #[case::completed_after_failures(json!({"initContainerStatuses": [ended(2, 0, "00:00:05")]}), &[])]
+    #[case::back_off_forgotten(json!({"containerStatuses": [ended(2, 1, "00:10:00")]}), &[])]
+    #[case::failed_for_good(json!({"phase": "Failed", "containerStatuses": [ended(2, 137, "00:00:05")]}), &[])]
+    #[case::running_pod(json!({"phase": "Running", "containerStatuses": [ended(2, 137, "00:00:05")]}), &["e"])]
     #[case::nulls(
         json!({
             "containerStatuses": [null, {"name": null, "state": null}, {"state": {"waiting": null}}],

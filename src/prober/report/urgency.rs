@@ -110,7 +110,11 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
         };
         (reason(leases), remarks)
     };
+    // A cluster of which no lease counts is protected by nothing, whatever its reason.
+    let none_counts =
+        |it: &ClusterHealthStatus| it.leases.as_ref().is_some_and(|it| it.candidates == 0);
     a.reason != b.reason
+        || none_counts(a) != none_counts(b)
         || a.leases.is_some() != b.leases.is_some()
         || expired(a) && !expired(b)
         || leases(said) != leases(wanted)

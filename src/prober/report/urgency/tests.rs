@@ -191,6 +191,10 @@ fn passing() -> CheckStatus {
 )]
 #[case::suspect(healthy(), suspect(1))]
 #[case::the_last_expired(healthy(), judged(Verdict::Healthy, 0))]
+#[case::the_first_that_counts(
+    report(Finding::Judged(Verdict::Healthy, Box::new(assessment(0, 0)))),
+    judged(Verdict::Healthy, 0)
+)]
 #[case::machines(healthy(), with_machines(Some(4)))]
 #[case::no_outage_seen_any_more(judged(Verdict::Outage, 3), unread(""))]
 #[case::no_trigger_any_more(failing(""), healthy())]

@@ -1,0 +1,130 @@
+//! What several scenarios do and look at.
+
+use anyhow::{Context as _, Result};
+use dependency_watchdog_e2e::{
+    node::Cluster,
+    wait::{self, seen},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::{Lease, LeaseSpec},
+    core::v1::{ContainerStatus, Pod},
+};
+use kube::{Api, ResourceExt as _, api::ListParams};
+use std::time::Duration;
+
+/// Where the operator is installed.
+pub(super) const GARDEN: &str = "garden";
+pub(super) const PROBER: &str = "dwd-prober";
+pub(super) const WEEDER: &str = "dwd-weeder";
+pub(super) const GUIDE: &str = include_str!("../../../../../docs/install.md");
+
+/// The commands of the guide in which this word occurs, as they stand together.
+pub(super) fn script(word: &str) -> Result<&'static str> {
+    let mut blocks = GUIDE.split("```sh\n").skip(1);
+    blocks
+        .find_map(|block| Some(block.split_once("```")?.0).filter(|block| block.contains(word)))
+        .with_context(|| format!("docs/install.md has no commands with {word}"))
+}
+
+/// Runs the commands of the guide in which this word occurs, as they stand there.
+pub(super) async fn documented(cluster: &Cluster, word: &str) -> Result<String> {
+    let run = cluster.kubectl().script(script(word)?, &[]);
+    let ended = tokio::time::timeout(wait::LIMIT, run).await;
+    ended.with_context(|| format!("the commands with {word} of docs/install.md did not end"))?
+}
+
+/// Waits until all replicas of a Deployment are of the newest kind and available.
+pub(super) async fn is_available(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
+    let api: Api<Deployment> = Api::namespaced(cluster.client()?, namespace);
+    wait::until(&format!("{namespace}/{name} to be available"), async || {
+        let deployment = api.get(name).await?;
+        let wanted = deployment.spec.and_then(|it| it.replicas);
+        let status = deployment.status.unwrap_or_default();
+        let all = [
+            status.replicas,
+            status.updated_replicas,
+            status.available_replicas,
+        ];
+        seen(
+            all.iter().all(|it| *it == wanted),
+            format!("{all:?} of {wanted:?}"),
+        )
+    })
+    .await
+}
+
+/// The pods with these labels that are not being deleted.
+pub(super) async fn pods(cluster: &Cluster, namespace: &str, labels: &str) -> Result<Vec<Pod>> {
+    let api: Api<Pod> = Api::namespaced(cluster.client()?, namespace);
+    let mut pods = api.list(&ListParams::default().labels(labels)).await?.items;
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    Ok(pods)
+}
+
+/// The pods of a component that is installed.
+pub(super) async fn pods_of(cluster: &Cluster, component: &str) -> Result<Vec<Pod>> {
+    let component = component.trim_start_matches("dwd-");
+    pods(
+        cluster,
+        GARDEN,
+        &format!("app.kubernetes.io/component={component}"),
+    )
+    .await
+}
+
+/// What is told of a pod's only container.
+pub(super) fn container(pod: &Pod) -> Result<&ContainerStatus> {
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|it| it.container_statuses.as_ref());
+    let status = statuses.and_then(|it| it.first());
+    status.with_context(|| format!("{} has no status of its container", pod.name_any()))
+}
+
+/// The id of a pod's only container, as its runtime knows it.
+pub(super) fn container_id(pod: &Pod) -> Result<&str> {
+    let id = container(pod)?.container_id.as_deref().unwrap_or_default();
+    let (_, id) = id
+        .split_once("://")
+        .with_context(|| format!("{} has no container", pod.name_any()))?;
+    Ok(id)
+}
+
+/// Who leads, by the Lease of a component.
+pub(super) async fn lease(cluster: &Cluster, component: &str) -> Result<LeaseSpec> {
+    let api: Api<Lease> = Api::namespaced(cluster.client()?, GARDEN);
+    let lease = api.get(&format!("{component}-leader-election")).await?;
+    lease.spec.context("a Lease without content")
+}
+
+/// The pod that leads.
+pub(super) async fn leader(cluster: &Cluster, component: &str) -> Result<Pod> {
+    let what = format!("a pod of {component} to lead");
+    wait::until(&what, async || {
+        let holder = lease(cluster, component)
+            .await?
+            .holder_identity
+            .unwrap_or_default();
+        let found = pods_of(cluster, component)
+            .await?
+            .into_iter()
+            .find(|it| is_held(&holder, it));
+        Ok(match found {
+            Some(pod) => wait::Look::Met(pod),
+            None => wait::Look::Not(holder),
+        })
+    })
+    .await
+}
+
+/// Whether a holder of a Lease is this pod.
+pub(super) fn is_held(holder: &str, pod: &Pod) -> bool {
+    holder.starts_with(&format!("{}_", pod.name_any()))
+}
+
+/// Seconds with a digit behind the point.
+pub(super) fn seconds(of: Duration) -> String {
+    format!("{:.1} s", of.as_secs_f64())
+}

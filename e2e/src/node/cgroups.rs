@@ -1,0 +1,239 @@
+//! The cgroups of a run, in every hierarchy there is, and those of its containers.
+
+use super::NAME;
+use crate::wait::{self, seen};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// What a kubelet wants of version 1.
+const CONTROLLERS: [&str; 7] = [
+    "cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids",
+];
+/// How long processes that are killed may take to leave.
+const LEAVING: Duration = Duration::from_secs(20);
+
+/// The cgroups of one run: `/dependency-watchdog-node/<run>`.
+#[derive(Clone, Debug)]
+pub struct Cgroups {
+    hierarchies: Vec<PathBuf>,
+    /// One of version 2 beside those of version 1, in which runc makes some too.
+    beside: Vec<PathBuf>,
+    /// The only one is of version 2.
+    unified: bool,
+    run: String,
+}
+
+impl Cgroups {
+    /// Those of a run by its name; none is made yet.
+    pub fn of(run: &str) -> Result<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo")
+            .context("cannot read /proc/self/mountinfo")?;
+        Self::among(&mounts, run)
+    }
+
+    fn among(mounts: &str, run: &str) -> Result<Self> {
+        let (mut first, mut second, mut controllers) = (Vec::new(), Vec::new(), Vec::new());
+        for line in mounts.lines() {
+            let Some((left, right)) = line.split_once(" - ") else {
+                continue;
+            };
+            let (Some(point), Some(kind)) = (left.split(' ').nth(4), right.split(' ').next())
+            else {
+                continue;
+            };
+            match kind {
+                "cgroup" => {
+                    first.push(PathBuf::from(point));
+                    let options = right.rsplit(' ').next().unwrap_or_default();
+                    controllers.extend(options.split(',').map(str::to_owned));
+                }
+                "cgroup2" => second.push(PathBuf::from(point)),
+                _ => {}
+            }
+        }
+        let unified = first.is_empty();
+        if unified {
+            ensure!(
+                !second.is_empty(),
+                "no cgroups: none is mounted, which a kubelet needs"
+            );
+            second.truncate(1);
+        } else {
+            let lacking = CONTROLLERS
+                .iter()
+                .filter(|it| !controllers.iter().any(|there| there == *it));
+            let lacking: Vec<&str> = lacking.copied().collect();
+            ensure!(
+                lacking.is_empty(),
+                "no cgroups: those of version 1 lack {}, which a kubelet needs",
+                lacking.join(", ")
+            );
+        }
+        let (hierarchies, beside) = if unified {
+            (second, Vec::new())
+        } else {
+            (first, second)
+        };
+        Ok(Self {
+            hierarchies,
+            beside,
+            unified,
+            run: run.to_owned(),
+        })
+    }
+
+    /// What a kubelet is given as its root, for a node of this name.
+    pub fn root_of(&self, node: &str) -> String {
+        format!("/{NAME}/{}/{node}", self.run)
+    }
+
+    /// Makes those of a node.
+    pub fn make(&self, node: &str) -> Result<()> {
+        for hierarchy in &self.hierarchies {
+            let path = hierarchy.join(self.root_of(node).trim_start_matches('/'));
+            fs::create_dir_all(&path)
+                .with_context(|| format!("no cgroups: cannot make {}", path.display()))?;
+            if self.unified {
+                self.delegate(hierarchy, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what is below the root of version 2 use every controller.
+    fn delegate(&self, hierarchy: &Path, path: &Path) -> Result<()> {
+        let controllers = fs::read_to_string(hierarchy.join("cgroup.controllers"))?;
+        let wanted: Vec<String> = controllers
+            .split_whitespace()
+            .map(|it| format!("+{it}"))
+            .collect();
+        let mut above: Vec<&Path> = path
+            .ancestors()
+            .take_while(|it| it.starts_with(hierarchy))
+            .collect();
+        above.reverse();
+        for directory in above {
+            let file = directory.join("cgroup.subtree_control");
+            fs::write(&file, wanted.join(" ")).with_context(|| {
+                format!(
+                    "no cgroups: cannot write {} (in a container, no process may be in the root)",
+                    file.display()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes all of the run, as soon as its processes have left.
+    pub async fn remove(&self) -> Result<()> {
+        wait::until_within(LEAVING, "cgroups to be empty", async || {
+            let left = self.hierarchies.iter().chain(&self.beside).map(|it| {
+                let above = it.join(NAME);
+                remove_tree(&above.join(&self.run)).map(|()| {
+                    // Another run may have some below it.
+                    let _ = fs::remove_dir(above);
+                })
+            });
+            let left: Vec<String> = left
+                .filter_map(Result::err)
+                .map(|it| it.to_string())
+                .collect();
+            seen(left.is_empty(), left.join("; "))
+        })
+        .await
+    }
+
+    /// Freezes or thaws a container by its id: all its processes stand still, as on a machine that is stuck.
+    pub fn freeze(&self, container: &str, frozen: bool) -> Result<()> {
+        let (file, word) = match (self.unified, frozen) {
+            (true, true) => ("cgroup.freeze", "1"),
+            (true, false) => ("cgroup.freeze", "0"),
+            (false, true) => ("freezer.state", "FROZEN"),
+            (false, false) => ("freezer.state", "THAWED"),
+        };
+        let path = self.container(container, file)?;
+        fs::write(&path, word).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The processes of a container by its id.
+    pub fn processes(&self, container: &str) -> Result<Vec<i32>> {
+        let path = self.container(container, "cgroup.procs")?;
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.lines().filter_map(|it| it.parse().ok()).collect())
+    }
+
+    fn container(&self, id: &str, file: &str) -> Result<PathBuf> {
+        for hierarchy in &self.hierarchies {
+            if let Some(found) = find(&hierarchy.join(NAME).join(&self.run), id)
+                && found.join(file).exists()
+            {
+                return Ok(found.join(file));
+            }
+        }
+        bail!("no cgroup of the container {id} has {file}")
+    }
+}
+
+fn find(directory: &Path, name: &str) -> Option<PathBuf> {
+    for entry in fs::read_dir(directory).ok()?.flatten() {
+        if !entry.file_type().is_ok_and(|it| it.is_dir()) {
+            continue;
+        }
+        if entry.file_name() == name {
+            return Some(entry.path());
+        }
+        if let Some(found) = find(&entry.path(), name) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Only directories can be removed from a cgroup; its files go with it.
+fn remove_tree(directory: &Path) -> std::io::Result<()> {
+    if !directory.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(directory)?.flatten() {
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    fs::remove_dir(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "30 23 0:26 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct
+31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+32 23 0:28 / /sys/fs/cgroup/rest rw - cgroup cgroup rw,devices,freezer,memory,pids
+33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+34 23 0:30 / /proc rw - proc proc rw";
+
+    #[test]
+    fn hierarchies_are_found() {
+        let both = Cgroups::among(FIRST, "r").unwrap();
+        assert_eq!((both.hierarchies.len(), both.unified), (3, false));
+        assert_eq!(both.beside, [PathBuf::from("/sys/fs/cgroup/unified")]);
+        let second = "33 23 0:29 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw";
+        let second = Cgroups::among(second, "r").unwrap();
+        assert_eq!(second.hierarchies, [PathBuf::from("/sys/fs/cgroup")]);
+        assert!(second.unified);
+        assert_eq!(second.root_of("n"), "/dependency-watchdog-node/r/n");
+    }
+
+    #[test]
+    fn what_a_kubelet_would_miss_is_named() {
+        let error = Cgroups::among(&FIRST.replace(",pids", ""), "r").unwrap_err();
+        assert!(error.to_string().contains("lack pids"), "{error}");
+        let error = Cgroups::among("", "r").unwrap_err();
+        assert!(error.to_string().contains("none is mounted"), "{error}");
+    }
+}
