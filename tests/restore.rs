@@ -152,7 +152,8 @@ async fn levels_are_restored_in_order_and_each_is_waited_for() {
     let (said, ended) = restore(&restorer(&seed), &a()).await;
     insta::assert_snapshot!(said.join("\n"));
     let order: Vec<String> = seed.writes().into_iter().map(|call| call.name).collect();
-    assert_eq!(order, ["ca", "mcm", "kcm"]);
+    // The replicas, then the mark.
+    assert_eq!(order, ["ca", "ca", "mcm", "mcm", "kcm", "kcm"]);
     assert_eq!(started.elapsed().as_secs(), 30, "the timeout of its level");
     assert_back(&seed, "a");
     assert_eq!(left(&ended).len(), 1, "{ended:?}");

@@ -206,7 +206,7 @@ async fn e2e_pods_that_neither_go_nor_come_hold_up_a_level_for_its_timeout(env: 
     shoot.control_plane.pause_pods();
     shoot.restore_all();
     shoot.dependent(KCM).reaches(2).await?;
-    are(&shoot, COUNTS.map(plain)).await?;
+    are(&shoot, COUNTS.map(back)).await?;
     let upwards = patched(&shoot)?.split_off(DEPENDENTS.len());
     ensure!(upwards == [CA, MCM, KCM], "{upwards:?}");
     let status = is_degraded(&shoot, "ScalingLate").await?;

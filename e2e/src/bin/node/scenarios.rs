@@ -50,8 +50,9 @@ pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static str>> {
             ALL.join(", ")
         );
     }
-    let wanted =
-        |it: &&str| names.is_empty() || *it == INSTALL || names.iter().any(|name| name == it);
+    let named = |it: &str| names.iter().any(|name| name == it);
+    let is_needed = |it: &str| it == INSTALL || it == UNINSTALL && named(CHART);
+    let wanted = |it: &&str| names.is_empty() || named(it) || is_needed(it);
     Ok(ALL.into_iter().filter(wanted).collect())
 }
 

@@ -30,7 +30,7 @@ pub enum Input<'a> {
     Confirmed(bool),
     /// The flow has ended by a defect: nobody knows what it wrote last.
     FlowLost,
-    /// It is [time](ClusterMachine::due).
+    /// It is [time](super::ClusterMachine::due).
     Time,
     /// The process is to end.
     ShutDown,
