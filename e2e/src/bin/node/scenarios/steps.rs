@@ -17,21 +17,27 @@ use std::time::Duration;
 pub(super) const GARDEN: &str = "garden";
 pub(super) const PROBER: &str = "dwd-prober";
 pub(super) const WEEDER: &str = "dwd-weeder";
-pub(super) const GUIDE: &str = include_str!("../../../../../docs/install.md");
+/// The guide to an installation, and what follows it.
+const GUIDE: [&str; 2] = [
+    include_str!("../../../../../docs/install.md"),
+    include_str!("../../../../../docs/first-policy.md"),
+];
 
 /// The commands of the guide in which this word occurs, as they stand together.
 pub(super) fn script(word: &str) -> Result<&'static str> {
-    let mut blocks = GUIDE.split("```sh\n").skip(1);
+    let mut blocks = GUIDE.iter().flat_map(|page| page.split("```sh\n").skip(1));
     blocks
         .find_map(|block| Some(block.split_once("```")?.0).filter(|block| block.contains(word)))
-        .with_context(|| format!("docs/install.md has no commands with {word}"))
+        .with_context(|| {
+            format!("docs/install.md and first-policy.md have no commands with {word}")
+        })
 }
 
 /// Runs the commands of the guide in which this word occurs, as they stand there.
 pub(super) async fn documented(cluster: &Cluster, word: &str) -> Result<String> {
     let run = cluster.kubectl().script(script(word)?, &[]);
     let ended = tokio::time::timeout(wait::LIMIT, run).await;
-    ended.with_context(|| format!("the commands with {word} of docs/install.md did not end"))?
+    ended.with_context(|| format!("the commands with {word} of the guide did not end"))?
 }
 
 /// Waits until all replicas of a Deployment are of the newest kind and available.
