@@ -14,7 +14,7 @@ use super::{
 };
 
 /// So many rounds in which nothing goes wrong bring all to rest ...
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 12;
 /// ... each of so many requests at the most.
 const STEPS: usize = 60;
 

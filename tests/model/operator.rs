@@ -281,7 +281,9 @@ impl Operator {
     /// Learns what the Cluster is.
     pub(crate) fn confirm(&mut self, is_probed: bool, bounds: &Bounds) {
         self.asks = false;
-        self.learn(Input::Confirmed(is_probed), bounds);
+        // It counts for the verdict that comes next, be that much later.
+        let now = moment(true) + self.damping();
+        self.learn_but(Input::Confirmed(is_probed), now, None, bounds);
     }
 
     /// Whether the checks have come to something that it does not know.

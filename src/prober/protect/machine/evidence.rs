@@ -245,6 +245,8 @@ impl ClusterMachine {
             self.flows.debts.reset_delays();
             self.want(Wanted::Nothing, now);
         } else if aim == Aim::Restore && self.may_be_meant(now) {
+            // What was begun on other evidence ends.
+            self.keep_looking(now);
             self.told.held_back = Some(DISPUTED);
             self.flows.debts.reset_delays();
         } else {
