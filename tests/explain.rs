@@ -72,6 +72,10 @@ impl Fixed {
                  leases are fresh again: ca, kcm, mcm"
             );
             status["leases"]["expired"] = json!(3);
+            status["state"] = json!("NOTREADY");
+            status["stateMessage"] =
+                json!("its kubelets are silent: 3 of 3 node leases that count are expired");
+            status["lastStateTransitionTime"] = json!("2026-11-20T11:48:00Z");
             status["lastAction"] = json!({
                 "time": "2026-11-20T11:48:01Z", "action": "ScaledDown",
                 "message": "scaled to zero: kcm, mcm, ca; 3 of 3 node leases that count were expired",
@@ -469,6 +473,9 @@ async fn an_outage_in_dry_run() {
     seed.change("ClusterHealth", CLUSTER, |it| {
         it["status"]["reason"] = json!("Outage");
         it["status"]["message"] = json!("3 of 3 node leases that count are expired");
+        it["status"]["state"] = json!("NOTREADY");
+        it["status"]["stateMessage"] =
+            json!("its kubelets are silent: 3 of 3 node leases that count are expired");
     });
     let account = seed.account().await;
     assert_eq!(account.state, State::Outage);

@@ -168,8 +168,8 @@ pub struct ProbePolicySpec {
     #[garde(custom(INITIAL_DELAY.check()))]
     pub initial_delay: Duration,
 
-    /// How long one probe may take. 1s to 1h. A probe that takes longer leaves the cluster
-    /// undetermined: nothing is scaled.
+    /// How long one read of a cluster's API server may take. 1s to 1h. A read of the leases that takes
+    /// longer leaves the cluster undetermined: nothing is scaled.
     #[serde(default = "defaults::probe_timeout")]
     #[x_kube(validation = PROBE_TIMEOUT.rule())]
     #[garde(custom(PROBE_TIMEOUT.check()))]
