@@ -370,6 +370,7 @@ impl Desk {
             checks: vec![],
             looked_at: true,
             last_action: None,
+            awaits: None,
             held_back: None,
             let_go: None,
             dependents: vec![],

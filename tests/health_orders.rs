@@ -376,6 +376,7 @@ fn report(uid: &str, protection: Protection, found: Found) -> ClusterReport {
         checks: vec![],
         looked_at: true,
         last_action: None,
+        awaits: None,
         held_back: None,
         let_go: None,
         dependents: vec![],

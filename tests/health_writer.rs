@@ -204,6 +204,7 @@ fn found(finding: Finding) -> ClusterReport {
         checks: vec![],
         looked_at: true,
         last_action: None,
+        awaits: None,
         held_back: None,
         let_go: None,
         dependents: vec![],

@@ -208,6 +208,7 @@ impl World {
             aim,
             restore: self.restore,
             keep_marks,
+            awaits: None,
         };
         for _ in 0..LOOKS {
             let (step, found) = self.act(purpose)?;
@@ -311,6 +312,7 @@ fn dependent(name: &str, up: u32, down: u32) -> Dependent {
         level,
         initial_delay: Duration::ZERO,
         timeout: Duration::from_secs(30),
+        await_nodes: Duration::ZERO,
     };
     Dependent {
         reference: DependentRef {
@@ -437,7 +439,7 @@ proptest! {
     #[test]
     fn a_step_is_needed_once(object in any_objects(), aim in aims(), restore in restores()) {
         let mut world = World::new(object, restore);
-        let purpose = Purpose { aim, restore, keep_marks: true };
+        let purpose = Purpose { restore, keep_marks: true, ..Purpose::of(aim) };
         let first = world.act(purpose);
         let Ok((step, found)) = first else {
             prop_assert!(matches!(first, Err(Cut::Refused(Refusal::UnreadableRecord(_)))));

@@ -11,6 +11,8 @@ use std::fmt;
 
 /// Waits longer than this hide a mistake rather than serve a purpose.
 const INITIAL_DELAY: Bounds = Bounds::from_secs(0, 3600);
+/// Nodes that are not ready by then have a reason of their own.
+const AWAIT_NODES: Bounds = Bounds::from_secs(0, 3600);
 /// A wait of less than a second would report every scaling as late.
 const TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
 
@@ -70,6 +72,24 @@ pub struct ScaleInfo {
     pub timeout: Duration,
 }
 
+/// When a dependent is scaled back, and what it waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleUpInfo {
+    /// Order and waits.
+    #[serde(flatten)]
+    pub scale: ScaleInfo,
+
+    /// How long this dependent waits, after the verdict that allows the restore, for the nodes that were
+    /// silent in the outage: until each renews its lease again, and its Node is Ready, gone or not counted.
+    /// When the time is over it is scaled up all the same. Runs at the same time as initialDelay.
+    /// 0s to 1h; off when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Duration")]
+    #[x_kube(validation = AWAIT_NODES.rule())]
+    pub await_nodes: Option<Duration>,
+}
+
 /// One resource that is scaled to zero while a cluster is protected, and back afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
@@ -86,7 +106,7 @@ pub struct DependentResourceInfo {
     /// Order and waits when it is scaled back up. Level 0 when left out.
     #[serde(default)]
     #[garde(dive)]
-    pub scale_up: ScaleInfo,
+    pub scale_up: ScaleUpInfo,
 
     /// Order and waits when it is scaled down. Level 0 when left out.
     #[serde(default)]
@@ -100,6 +120,24 @@ impl Default for ScaleInfo {
             level: 0,
             initial_delay: no_delay(),
             timeout: half_a_minute(),
+        }
+    }
+}
+
+/// By hand: garde would name a flattened field in the path to what is wrong.
+impl Validate for ScaleUpInfo {
+    type Context = ();
+
+    fn validate_into(
+        &self,
+        context: &(),
+        parent: &mut dyn FnMut() -> garde::Path,
+        report: &mut garde::Report,
+    ) {
+        self.scale.validate_into(context, parent, report);
+        let awaits = self.await_nodes.as_ref();
+        if let Some(Err(error)) = awaits.map(|it| AWAIT_NODES.check()(it, context)) {
+            report.append(parent().join("await_nodes"), error);
         }
     }
 }

@@ -38,7 +38,7 @@ pub use cluster_health::{
     is_outage,
 };
 pub use crd::{crd_file_name, crd_yaml, crds};
-pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};
+pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, ScaleUpInfo, needed_by_probe};
 pub use duration::{Duration, DurationError};
 pub use health_check::{CheckRole, HealthCheck};
 pub use mode::Mode;

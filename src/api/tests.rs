@@ -158,7 +158,7 @@ fn a_problem_names_what_is_allowed() {
     let mut policy = policy(object("minimal"));
     policy.spec.probe_interval = "1ms".parse().unwrap();
     policy.spec.failure_threshold = 0;
-    policy.spec.dependent_resource_infos[0].scale_up.level = -1;
+    policy.spec.dependent_resource_infos[0].scale_up.scale.level = -1;
     let mut problems = policy.spec.problems();
     problems.sort();
     assert_eq!(
@@ -280,10 +280,13 @@ fn a_minimal_policy_has_the_documented_defaults() {
                     name: "kube-controller-manager".into(),
                 },
                 optional: false,
-                scale_up: ScaleInfo {
-                    level: 0,
-                    initial_delay: Duration::from_secs(0),
-                    timeout: thirty.clone(),
+                scale_up: ScaleUpInfo {
+                    scale: ScaleInfo {
+                        level: 0,
+                        initial_delay: Duration::from_secs(0),
+                        timeout: thirty.clone(),
+                    },
+                    await_nodes: None,
                 },
                 scale_down: ScaleInfo {
                     level: 0,
@@ -384,9 +387,15 @@ fn the_examples_give_kubelets_time_to_report() {
     ] {
         let policy: ProbePolicy = serde_saphyr::from_str(example).unwrap();
         let dependents = policy.spec.dependent_resource_infos.iter();
+        let awaits = dependents
+            .clone()
+            .map(|it| it.scale_up.await_nodes.as_ref());
+        let awaits: Vec<_> = awaits.map(|it| it.map(Duration::get)).collect();
+        let two_minutes = Some(std::time::Duration::from_secs(120));
+        assert_eq!(awaits, [None, two_minutes, two_minutes]);
         let delays: Vec<Duration> = dependents
             .filter(|it| it.r#ref.name == "machine-controller-manager")
-            .map(|it| it.scale_up.initial_delay.clone())
+            .map(|it| it.scale_up.scale.initial_delay.clone())
             .collect();
         assert_eq!(delays, [Duration::from_secs(30)]);
     }

@@ -85,6 +85,8 @@ pub struct Scale {
     pub initial_delay: Duration,
     /// How long the level waits for the effect of the write.
     pub timeout: Duration,
+    /// How long it waits on the way up for the nodes that were silent; zero if it does not.
+    pub await_nodes: Duration,
 }
 
 /// The part of the settings that is the same for all clusters of a policy.
@@ -221,7 +223,14 @@ fn dependent(path: &str, info: &DependentResourceInfo) -> Result<Dependent, Temp
     Ok(Dependent {
         reference: info.r#ref.clone(),
         optional: info.optional,
-        up: scale(&format!("{path}.scaleUp"), &info.scale_up)?,
+        up: Scale {
+            await_nodes: info
+                .scale_up
+                .await_nodes
+                .as_ref()
+                .map_or(Duration::ZERO, api::Duration::get),
+            ..scale(&format!("{path}.scaleUp"), &info.scale_up.scale)?
+        },
         down: scale(&format!("{path}.scaleDown"), &info.scale_down)?,
     })
 }
@@ -231,6 +240,7 @@ fn scale(path: &str, info: &ScaleInfo) -> Result<Scale, TemplateError> {
         level: number(&format!("{path}.level"), info.level)?,
         initial_delay: info.initial_delay.get(),
         timeout: info.timeout.get(),
+        await_nodes: Duration::ZERO,
     })
 }
 
@@ -303,6 +313,7 @@ mod tests {
             it["failureThreshold"] = json!(2);
             it["successThreshold"] = json!(3);
             it["restore"] = json!("Any");
+            it["dependentResourceInfos"][0]["scaleUp"]["awaitNodes"] = json!("1m30s");
             it["dependentResourceInfos"]
                 .as_array_mut()
                 .unwrap()
@@ -336,12 +347,14 @@ mod tests {
                     up: Scale {
                         level: 1,
                         initial_delay: seconds(30),
-                        timeout: seconds(30)
+                        timeout: seconds(30),
+                        await_nodes: seconds(90),
                     },
                     down: Scale {
                         level: 1,
                         initial_delay: seconds(0),
-                        timeout: seconds(60)
+                        timeout: seconds(60),
+                        await_nodes: seconds(0),
                     },
                 }]
                 .into(),
@@ -445,7 +458,7 @@ mod tests {
     #[test]
     fn a_number_out_of_range_names_its_field() {
         let mut spec = spec(|_| ());
-        spec.dependent_resource_infos[1].scale_up.level = -1;
+        spec.dependent_resource_infos[1].scale_up.scale.level = -1;
         let error = template(&spec).unwrap_err().to_string();
         assert!(
             error.contains("spec.dependentResourceInfos[1].scaleUp.level: -1"),

@@ -5,6 +5,7 @@
 //! is refused with its place; what is not needed any more, and what does not mean quite the same,
 //! is said.
 
+mod added;
 mod duration;
 mod fields;
 mod notes;
@@ -77,9 +78,8 @@ pub fn convert(text: &str, name: Option<&str>) -> Result<Converted, Vec<Remark>>
         }
         let mut writer = Writer::new(configuration);
         let mut spec = writer.object(fields::of(part), &configuration.root, "spec");
-        // The tool acts, and a policy has to say that it does.
-        if let (Part::Prober, Tree::Map(fields)) = (part, &mut spec) {
-            fields.insert(0, ("mode".to_owned(), Tree::Text("Enforce".to_owned())));
+        if part == Part::Prober {
+            added::to_prober(&mut spec);
         }
         if writer.refusals.is_empty() {
             writer.refuse(problems(part, &spec));

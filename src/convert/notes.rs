@@ -28,6 +28,8 @@ const DELAYS: &str = "initialDelay of scaleUp and scaleDown is waited only when 
 const HASTY: &str = "machine-controller-manager has no scaleUp.initialDelay of at least 30s: when it \
                      starts it replaces machines whose nodes are not Ready yet, so Gardener gives \
                      kubelets this time: docs/policy.md#what-is-scaled";
+const AWAITS: &str = "scaleUp.awaitNodes: 2m is added to machine-controller-manager and cluster-autoscaler, \
+                      unless other dependents come back after them: docs/policy.md#what-is-scaled";
 const THRESHOLDS: &str = "successThreshold and failureThreshold count verdicts about the leases, and \
                           a probe that fails counts as neither: docs/policy.md#how-they-are-judged";
 
@@ -55,6 +57,7 @@ pub(super) fn of(part: Part, configurations: &[&Configuration]) -> Vec<Remark> {
             notes.extend(PROBER);
             notes.extend(any(delays).then_some(DELAYS));
             notes.extend(any(hasty).then_some(HASTY));
+            notes.push(AWAITS);
             notes.extend(any(thresholds).then_some(THRESHOLDS));
         }
         Part::Weeder => notes.extend(WEEDER),

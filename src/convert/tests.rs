@@ -55,7 +55,7 @@ fn what_comes_out_is_in_order() {
     }
 }
 
-/// Nothing is written that was not there but the mode, and nothing of it is lost.
+/// Nothing is written that was not there but the mode and a wait, and nothing of it is lost.
 #[test]
 fn a_configuration_of_today_is_the_specification() {
     let policy: serde_json::Value = serde_saphyr::from_str(&converted(WEEDER).yaml).unwrap();
@@ -64,6 +64,12 @@ fn a_configuration_of_today_is_the_specification() {
     let mut policy: serde_json::Value = serde_saphyr::from_str(&converted(PROBER).yaml).unwrap();
     let mode = policy["spec"].as_object_mut().unwrap().remove("mode");
     assert_eq!(mode, Some("Enforce".into()), "the tool acts");
+    // kube-controller-manager comes back after cluster-autoscaler, and is not to wait for it.
+    for (dependent, expected) in [(0, None), (1, Some("2m".into())), (2, None)] {
+        let scale_up = &mut policy["spec"]["dependentResourceInfos"][dependent]["scaleUp"];
+        let awaits = scale_up.as_object_mut().unwrap().remove("awaitNodes");
+        assert_eq!(awaits, expected, "{dependent}");
+    }
     let config_map: serde_json::Value = serde_saphyr::from_str(PROBER).unwrap();
     let configuration = config_map["data"]["dep-config.yaml"].as_str().unwrap();
     let configuration: serde_json::Value = serde_saphyr::from_str(configuration).unwrap();

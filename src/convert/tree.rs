@@ -16,6 +16,27 @@ pub(super) enum Tree {
     Map(Vec<(String, Tree)>),
 }
 
+impl Tree {
+    /// The value of this field, if it has one.
+    pub(super) fn get(&self, name: &str) -> Option<&Self> {
+        let Self::Map(entries) = self else {
+            return None;
+        };
+        let (_, value) = entries.iter().find(|(key, _)| key == name)?;
+        Some(value)
+    }
+
+    /// The same, to change it.
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Self> {
+        let Self::Map(entries) = self else {
+            return None;
+        };
+        let mut entries = entries.iter_mut();
+        let (_, value) = entries.find(|(key, _)| key == name)?;
+        Some(value)
+    }
+}
+
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -147,6 +147,7 @@ impl Wanted<'_> {
             aim: self.aim,
             restore: self.restore,
             keep_marks: true,
+            awaits: None,
         };
         let step = match step(purpose, optional, found, memory) {
             Ok(step) => step,

@@ -186,6 +186,7 @@ fn probed(
                     threshold.map_or_else(String::new, below)
                 ));
             }
+            told.extend(waits(settings));
             if !in_the_way.is_empty() {
                 told.push(format!(
                     "Each Gate and each Trigger must pass for that, and these do not: {in_the_way}. \
@@ -242,6 +243,21 @@ fn probed(
     if outlook.record.is_some_and(|record| record.held_back) {
         told.push("For now the prober holds back; the end of what was seen says why.".to_owned());
     }
+}
+
+/// Which dependents wait for nodes, and for how long at most.
+fn waits(settings: &Settings) -> Option<String> {
+    let waiting = settings.dependents.iter();
+    let waiting: Vec<String> = waiting
+        .filter(|it| !it.up.await_nodes.is_zero())
+        .map(|it| format!("{} for {:?}", it.reference.name, it.up.await_nodes))
+        .collect();
+    (!waiting.is_empty()).then(|| {
+        format!(
+            "Some wait until each node that was silent is Ready again, or is gone, at most (awaitNodes): {}.",
+            waiting.join(", ")
+        )
+    })
 }
 
 fn dry_run(outlook: &Outlook<'_>) -> String {

@@ -1,5 +1,7 @@
 //! What was done to one cluster's dependents, for those who are told of it.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
@@ -13,6 +15,8 @@ use crate::{
 };
 
 const SCALED_BACK: &str = "scaled back";
+const SCALED_BACK_UNREADY: &str =
+    "not waited for any longer, though not all nodes that were silent are ready";
 
 /// What an earlier run has told is kept up to this length: one run may follow another many times.
 const MAX_EARLIER: usize = 1_024;
@@ -87,6 +91,14 @@ impl ActionLog {
             let did = "found scaled up, and left so";
             self.set(Action::Restored, did, name, why, now);
         }
+    }
+
+    /// Takes down that this dependent has waited so long for the nodes that were silent, which are not all
+    /// ready, and is scaled back all the same.
+    pub(super) fn unready(&mut self, event: &FlowEvent, after: Duration, why: &str, now: Now) {
+        let name = &event.dependent.reference.name;
+        self.set(Action::Restored, SCALED_BACK_UNREADY, name, why, now);
+        self.tell(event, Deed::NodesNotReady { after }, why);
     }
 
     /// Takes down what is to be told of the dependent of this event.

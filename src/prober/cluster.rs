@@ -227,7 +227,7 @@ impl ClusterLoop {
             .evidence
             .of(self.name.clone(), &settings.secret_name);
         let is_protected = machine.protection() != Protection::None;
-        let silent_since = machine.silent_since().filter(|_| is_protected);
+        let protected = is_protected.then(|| machine.silent_since());
         let metrics = self.shared.reach.metrics.clone();
         let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
         let recalled = self.reading.recalled.take();
@@ -237,7 +237,7 @@ impl ClusterLoop {
             (sources, looks),
             metrics,
             recalled.as_deref(),
-            silent_since,
+            protected,
         );
         self.next_round(Box::new(observer));
     }
@@ -255,7 +255,9 @@ impl ClusterLoop {
     }
 
     fn next_round(&mut self, mut observer: Box<Observer>) {
-        observer.set_protected(self.protector.machine().protection() != Protection::None);
+        let machine = self.protector.machine();
+        observer.set_protected(machine.protection() != Protection::None);
+        observer.set_awaits(machine.awaits_nodes(Instant::now()));
         if mem::take(&mut self.reading.replaced) {
             observer.observe_anew();
         }

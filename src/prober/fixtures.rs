@@ -13,6 +13,7 @@ pub(super) fn dependent(name: &str, up: u32, down: u32) -> Dependent {
         level,
         initial_delay: Duration::ZERO,
         timeout: Duration::from_secs(30),
+        await_nodes: Duration::ZERO,
     };
     Dependent {
         reference: DependentRef {

@@ -73,6 +73,9 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: &str, known: bool) {
         }
         What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),
         What::Delayed => tracing::debug!(cluster, %dependent, "waiting for its initialDelay"),
+        What::Unready(after) => {
+            tracing::warn!(cluster, %dependent, ?after, "not all nodes that were silent are ready; going on");
+        }
         What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
         What::Late(_) | What::Failed(..) if known => {
             tracing::debug!(cluster, %dependent, "not scaled, as before");

@@ -1,5 +1,6 @@
 //! The acting half of one cluster's loop: tells the machine what is learnt, and carries out its flows.
 
+mod news;
 mod reaction;
 
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use super::{
     metrics::{Flowing, ProberMetrics, Protecting},
     perform::{FINISH, perform},
     plan::{Aim, Settled, Step},
-    report::{Deed, DependentNews, HeldBack, reason},
+    report::{Deed, DependentNews},
     scale::{Resources, Scaler},
     watch::{Ask, Conclusion},
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode, Protection},
     runtime::{seed::Seed, timer::until},
-    util::{now::Now, since::Since},
+    util::now::Now,
 };
 
 /// By which the dependents of a cluster are reached.
@@ -57,14 +58,6 @@ pub struct Protector {
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
     reaction: Reaction,
-}
-
-/// What was last said of a cluster.
-struct Before {
-    reason: &'static str,
-    held: Option<&'static str>,
-    protection: Protection,
-    since: Option<Since>,
 }
 
 struct Running {
@@ -194,43 +187,6 @@ impl Protector {
         }
     }
 
-    /// What is said of the machine before it decides.
-    fn before(&self) -> Before {
-        let machine = &self.machine;
-        Before {
-            reason: reason(machine.finding()),
-            held: machine.held_back().map(HeldBack::reason),
-            protection: machine.protection(),
-            since: machine.protected_since(),
-        }
-    }
-
-    /// Says what is new of the cluster.
-    fn tell(&mut self, before: Before, now: Now) {
-        let machine = &self.machine;
-        let finding = machine.finding();
-        if reason(finding) != before.reason {
-            log::found(&self.cluster, finding, machine.last_settings());
-        }
-        if let Some(why @ HeldBack::Trigger { .. }) = machine.held_back()
-            && before.held != Some(why.reason())
-        {
-            log::held(&self.cluster, why);
-        }
-        let protection = machine.protection();
-        let is_another = before.since != machine.protected_since();
-        let lasted = before.since.map(|since| since.elapsed(now));
-        if before.protection != protection || is_another {
-            log::protection(&self.cluster, (before.protection, protection), lasted);
-        }
-        if is_another && let Some(protecting) = self.protecting.take() {
-            protecting.ended(lasted.unwrap_or_default());
-        }
-        if protection != Protection::None && self.protecting.is_none() {
-            self.protecting = Some(self.reach.metrics.protect());
-        }
-    }
-
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             let input = match effect {
@@ -239,6 +195,7 @@ impl Protector {
                     continue;
                 }
                 Effect::Extend(until) => FlowInput::Extend(until),
+                Effect::Nodes(back) => FlowInput::Nodes(back),
                 Effect::Withdraw => {
                     self.reaction.withdrawn();
                     FlowInput::Withdraw
@@ -311,6 +268,9 @@ impl Protector {
             (&event.what, noted.owed_before, noted.owed)
         {
             log::given_up(&self.cluster, dependent, replicas);
+        }
+        if let What::Unready(after) = &event.what {
+            self.actions.unready(event, *after, why, now);
         }
         if let (What::Did(step, found), false) = (&event.what, again) {
             let did = (*step, found.as_ref());

@@ -39,6 +39,7 @@ use super::finding;
 pub use super::finding::{
     FLAPPING, Finding, HEALTHY, HELD_BACK, HeldBack, WIDESPREAD, reason, verdict_reason,
 };
+use super::verdict::Returning;
 use crate::{
     api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},
     observer::View,
@@ -76,6 +77,8 @@ pub struct ClusterReport {
     pub last_action: Option<LastAction>,
     /// Set while what was found is not acted on yet.
     pub held_back: Option<HeldBack>,
+    /// How many of the nodes that were silent are ready again, while a dependent waits for them.
+    pub awaits: Option<Returning>,
     /// Why it would not be probed, while it is only until it is restored.
     pub let_go: Option<Finding>,
     /// The dependents and what they are owed.

@@ -103,6 +103,7 @@ impl Plan {
             valid_until: Instant::now() + A_YEAR,
             urgent: false,
             why: String::new(),
+            nodes_back: true,
         }
     }
 

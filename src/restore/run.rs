@@ -138,7 +138,7 @@ impl Account {
             {
                 self.leave(reference, messages::scale(error))
             }
-            What::Waiting(..) | What::Delayed | What::Failed(..) => None,
+            What::Waiting(..) | What::Delayed | What::Unready(_) | What::Failed(..) => None,
             What::Interrupted(_) => self.leave(
                 reference,
                 "stopped in the middle; the next run completes it".to_owned(),

@@ -44,6 +44,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether it says that it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.true_conditions.iter().any(|it| it == "Ready")
+    }
+
     /// Decodes the body of a list of nodes, in JSON or in protobuf.
     ///
     /// A node in JSON whose fields have other types reads as far as it is readable; one without a name

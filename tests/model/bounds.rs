@@ -123,6 +123,7 @@ fn dependent(index: usize, part: &Part) -> Dependent {
         level,
         initial_delay: Duration::from_secs(u64::from(part.delayed)),
         timeout: Duration::from_secs(30),
+        await_nodes: Duration::ZERO,
     };
     let (api_version, kind) = match part.family {
         Family::Apps => ("apps/v1", "Deployment"),

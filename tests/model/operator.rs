@@ -12,7 +12,7 @@ use dependency_watchdog::{
         machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
         plan::Aim,
         treatment::Treatment,
-        verdict::{Assessment, Verdict},
+        verdict::{Assessment, Returning, Verdict},
         watch::{Ask, Conclusion},
     },
     util::now::Now,
@@ -374,6 +374,7 @@ impl Operator {
             }
             // A flow is valid until it is frozen.
             Effect::Extend(_) => return,
+            Effect::Nodes(back) => FlowInput::Nodes(back),
             Effect::Confirm => {
                 self.asks = true;
                 return;
@@ -413,6 +414,7 @@ fn conclusion(verdict: Verdict) -> Conclusion {
         },
         provable: None,
         onset: None,
+        returning: Returning::default(),
         act: Some(match verdict {
             Verdict::Outage => Ask::Protect,
             Verdict::Healthy | Verdict::Undetermined(_) => Ask::Restore,

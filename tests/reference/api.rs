@@ -121,6 +121,7 @@ impl Types {
         types.add::<api::Protection>();
         types.add::<api::Restore>();
         types.add::<api::ScaleInfo>();
+        types.add::<api::ScaleUpInfo>();
         types.add::<api::Scheme>();
         types.add::<api::ServiceCounts>();
         types.add::<api::TcpSocketAction>();

@@ -13,7 +13,7 @@ use dependency_watchdog::{
         protector::{Protector, ScaleContext},
         scale::Resources,
         treatment::ClusterObject,
-        verdict::{Assessment, Verdict},
+        verdict::{Assessment, Returning, Verdict},
         watch::{Ask, Conclusion},
     },
     runtime::seed::Seed as Budgeted,
@@ -300,6 +300,7 @@ pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
         assessment: assessment(),
         provable: None,
         onset: None,
+        returning: Returning::default(),
         act: Some(Ask::Restore),
     };
     let checks = CheckResults {

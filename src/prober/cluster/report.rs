@@ -40,6 +40,7 @@ impl ClusterLoop {
         let responsible = assignment.responsible();
         let dry_run = self.shared.reach.dry_run || responsible.is_some_and(|it| it.hold.dry_run);
         let debts = machine.debts();
+        let awaits = machine.awaits_nodes(now.mono);
         let (engaged, looked_at) = (machine.is_engaged(), debts.is_looked_at());
         let policy = self.policy.as_ref();
         let let_go = match machine.treatment() {
@@ -62,6 +63,9 @@ impl ClusterLoop {
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
             last_action: self.protector.last_action().cloned(),
+            awaits: awaits
+                .map(|(_, returning)| returning)
+                .filter(|it| !it.is_complete()),
             held_back: machine.held_back().cloned(),
             let_go,
             dependents: debts.status(),

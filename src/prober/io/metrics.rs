@@ -212,7 +212,7 @@ impl ProberMetrics {
             What::Did(Step::ScaleDown { .. }, _) => ("down", "success"),
             What::Did(Step::ScaleUp { .. }, _) => ("up", "success"),
             What::Did(..) => ("release", "success"),
-            What::Settled(..) | What::Waiting(..) | What::Delayed => return,
+            What::Settled(..) | What::Waiting(..) | What::Delayed | What::Unready(_) => return,
             What::Late(_) => (aimed, "late"),
             What::Interrupted(_) => (aimed, "interrupted"),
             What::Failed(error, _) => {

@@ -21,11 +21,13 @@ use crate::{
         mono_time::{MonoTime, Origin},
         proof::Proof,
         schedule::Pace,
-        verdict::{Doubt, Thresholds, Verdict},
+        verdict::{Doubt, Returning, Thresholds, Verdict},
         watch::{Conclusion, Rules, Watch},
     },
 };
 
+/// Judgement: Nodes for which a restore waits are read this often at most.
+const AWAITED_PAUSE: Duration = Duration::from_secs(10);
 /// Judgement: a first read that takes longer no longer keeps others waiting.
 const FIRST_READ: Duration = Duration::from_secs(5);
 
@@ -45,6 +47,10 @@ pub(crate) struct Observer {
     unread_facts: Option<EvidenceError>,
     /// When Nodes and Machines may next be read in the background.
     facts_due: Instant,
+    /// When that was last begun.
+    facts_began: Option<Instant>,
+    /// A restore waits for nodes that were silent.
+    awaits_nodes: bool,
     observation: Observation,
     looks: Looks,
     /// There is news of the state to report.
@@ -79,22 +85,25 @@ pub(crate) enum Outcome {
 
 impl Observer {
     /// Starts watching by these settings; `recalled` is what an earlier run has left in the
-    /// ClusterHealth, and `silent_since` when the outage began of one that is protected.
+    /// ClusterHealth; of a cluster that is protected already, `protected` says when the outage began, if known.
     pub(crate) fn new(
         origin: Origin,
         settings: Arc<Settings>,
         (sources, looks): (Sources, Looks),
         metrics: Arc<ProberMetrics>,
         recalled: Option<&ClusterHealthStatus>,
-        silent_since: Option<Timestamp>,
+        protected: Option<Option<Timestamp>>,
     ) -> Self {
         let observer = settings.observer.clone();
         let (now, draw) = (Instant::now(), fastrand::f64());
         let mut watch = Watch::new(rules(&settings));
-        if let Some(since) = silent_since {
-            let age = Timestamp::now().duration_since(since);
-            let age = Duration::try_from(age).unwrap_or_default();
-            watch.recall_onset(origin.moment(now.into_std()) - age);
+        if let Some(silent_since) = protected {
+            let onset = silent_since.map(|since| {
+                let age = Timestamp::now().duration_since(since);
+                let age = Duration::try_from(age).unwrap_or_default();
+                origin.moment(now.into_std()) - age
+            });
+            watch.recall(onset);
         }
         Self {
             origin,
@@ -107,6 +116,8 @@ impl Observer {
             contact: Contact::default(),
             unread_facts: None,
             facts_due: now,
+            facts_began: None,
+            awaits_nodes: false,
             observation: Observation::new(observer, recalled, now, draw),
             looks,
             news: false,
@@ -155,6 +166,19 @@ impl Observer {
     /// Sets whether the cluster is protected, which changes what counts.
     pub(crate) fn set_protected(&mut self, protected: bool) {
         self.watch.set_protected(protected);
+    }
+
+    /// Since when a restore has been allowed that waits for the nodes that were silent, if one does, and how
+    /// many of them are back.
+    pub(crate) fn set_awaits(&mut self, awaits: Option<(Instant, Returning)>) {
+        let missing = awaits.is_some_and(|(_, returning)| !returning.is_complete());
+        if missing && !self.awaits_nodes {
+            let soonest = self.facts_began.map(|began| began + AWAITED_PAUSE);
+            self.facts_due = self.facts_due.min(soonest.unwrap_or_else(Instant::now));
+        }
+        self.awaits_nodes = missing;
+        let since = awaits.map(|(since, _)| self.origin.moment(since.into_std()));
+        self.watch.set_awaits(since);
     }
 
     /// Runs one round. It takes the observer and returns it, so that a round that is dropped takes

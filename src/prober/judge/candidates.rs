@@ -104,6 +104,8 @@ pub struct Place {
     pub standing: Standing,
     /// Where it is.
     pub zone: Option<u16>,
+    /// Its Node says that it is Ready.
+    pub ready: bool,
 }
 
 /// How a node stands.
@@ -119,6 +121,7 @@ pub enum Standing {
 const NOT_READ: Place = Place {
     standing: Standing::Counts,
     zone: None,
+    ready: false,
 };
 
 impl Place {
@@ -127,6 +130,7 @@ impl Place {
         Self {
             standing: Standing::Excluded(why),
             zone: None,
+            ready: false,
         }
     }
 }
@@ -166,6 +170,7 @@ impl Roster {
             Some(node) => Place {
                 standing: standing(node, machine_of.as_ref(), pools),
                 zone: zone(node).and_then(|zone| numbers.get(zone)).copied(),
+                ready: node.is_ready(),
             },
             None => Place::excluded(Exclusion::NoNode),
         });

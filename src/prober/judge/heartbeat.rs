@@ -88,6 +88,8 @@ pub struct Heartbeat {
     period_millis: u32,
     /// The last consistent read showed the present value.
     confirmed: bool,
+    /// It was silent in the outage under way.
+    silenced: bool,
 }
 
 /// All node leases of one shoot, as seen so far.
@@ -177,6 +179,20 @@ impl Heartbeats {
     /// The names of all leases that the last list held.
     pub fn names(&self) -> &Arc<LeaseNames> {
         &self.names
+    }
+
+    /// Takes down of each lease, in the order of their names, whether it is silent in the outage under way.
+    pub(crate) fn silenced(&mut self, silent: impl Iterator<Item = bool>) {
+        for (beat, silent) in self.beats.iter_mut().zip(silent) {
+            beat.silenced |= silent;
+        }
+    }
+
+    /// The outage is over.
+    pub(crate) fn recovered(&mut self) {
+        for beat in &mut self.beats {
+            beat.silenced = false;
+        }
     }
 
     /// The last renewal of any lease was not before this, if anything bounds it.
@@ -293,6 +309,7 @@ impl Heartbeats {
             node_clock: node_clock.and_then(NodeClock::new),
             period_millis: millis(DEFAULT_PERIOD),
             confirmed: false,
+            silenced: known.is_some_and(|known| known.silenced),
         }
     }
 }
@@ -301,6 +318,11 @@ impl Heartbeat {
     /// When the lease was last renewed; `None` if it carries no renewTime that can be read.
     pub fn renewed(&self) -> Option<Window> {
         self.value.map(|_| self.renewed)
+    }
+
+    /// Whether it was silent in the outage under way.
+    pub fn was_silent(&self) -> bool {
+        self.silenced
     }
 
     /// The lease's resourceVersion when it was last read.

@@ -1,12 +1,14 @@
 //! The verdict on the leases: outage, healthy, or undetermined.
 
 mod onset;
+mod returning;
 mod seen;
 mod thresholds;
 
 use std::{collections::BTreeMap, time::Duration};
 
-pub use self::thresholds::Thresholds;
+pub(crate) use self::returning::silent;
+pub use self::{returning::Returning, thresholds::Thresholds};
 use self::{
     seen::{Pulse, Seen, cut},
     thresholds::is_share,

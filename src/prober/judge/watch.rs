@@ -6,6 +6,7 @@
 mod answers;
 mod budget;
 mod nodes;
+mod outage;
 
 use std::time::Duration;
 
@@ -53,6 +54,11 @@ pub struct Watch {
     onset: Option<MonoTime>,
     /// The same, as another process has left it: by the clocks on two walls.
     recalled: Option<MonoTime>,
+    /// The outage under way began before anything was seen of it that is remembered: each lease that counts may
+    /// have been silent in it.
+    is_late: bool,
+    /// Since when a restore has been allowed that waits for nodes.
+    awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
     last: Option<LastRead>,
     failures: u32,
@@ -74,6 +80,8 @@ impl Watch {
             protected: false,
             onset: None,
             recalled: None,
+            is_late: false,
+            awaits: None,
             assessment: None,
             last: None,
             failures: 0,
@@ -94,6 +102,7 @@ impl Watch {
     pub fn set_protected(&mut self, protected: bool) {
         if self.protected && !protected {
             self.onset = None;
+            self.leases.recovered();
         }
         self.protected = protected;
     }
@@ -166,25 +175,6 @@ impl Watch {
         });
     }
 
-    /// Takes up when the outage began of a cluster that is protected, as another process has left it.
-    pub fn recall_onset(&mut self, onset: MonoTime) {
-        self.recalled = Some(onset);
-    }
-
-    /// Clocks may be wrong, so it counts only if a lease was last renewed at about that time.
-    fn adopt_recalled(&mut self) {
-        let Some(recalled) = self.recalled.take().filter(|_| self.protected) else {
-            return;
-        };
-        let renewed = self.leases.iter().filter_map(|(_, beat)| beat.renewed());
-        let grace = self.rules.thresholds.grace;
-        let onset = renewed
-            .map(|window| window.latest)
-            .filter(|at| at.since(recalled).max(recalled.since(*at)) <= grace)
-            .min();
-        self.onset = self.onset.or(onset);
-    }
-
     /// Takes in a list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
         let Intake::Taken {
@@ -198,6 +188,7 @@ impl Watch {
         self.failures = 0;
         if rolled_back {
             self.proof = Proof::default();
+            self.is_late = self.protected;
             self.facts.forget_all(snapshot.started);
         }
         let changed = names_changed || !recreated.is_empty();
@@ -296,6 +287,7 @@ impl Watch {
             }
             Verdict::Undetermined(_) => None,
         };
+        self.note_silent(verdict, assessment.at);
         let is_outage = verdict == Verdict::Outage;
         if let Some(last) = &mut self.last
             && let ReadOutcome::Read { counting, .. } = &mut last.outcome
@@ -306,6 +298,7 @@ impl Watch {
         let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
         Some(Conclusion {
             verdict,
+            returning: self.returning(assessment.at),
             assessment,
             provable,
             act,

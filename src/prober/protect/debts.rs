@@ -4,6 +4,7 @@ mod entry;
 mod given_up;
 mod owed;
 mod problem;
+mod waits;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,6 +38,8 @@ pub struct Debts {
     entries: BTreeMap<DependentRef, Entry>,
     /// A write may still come about that was given up.
     doubt: Option<Doubt>,
+    /// Since when a restore has been allowed that waits for nodes.
+    awaits: Option<Instant>,
 }
 
 /// How long what is seen may change by a write that was given up.
@@ -56,6 +59,8 @@ impl Debts {
                 level: u32::try_from(known.level).unwrap_or(0),
                 initial_delay: known.initial_delay.get(),
                 timeout: known.timeout.get(),
+                // Nobody waits for nodes of a cluster that is let go.
+                await_nodes: Duration::ZERO,
             };
             let dependent = Dependent {
                 reference: known.r#ref.clone(),
@@ -76,6 +81,7 @@ impl Debts {
         Self {
             entries: entries.collect(),
             doubt: None,
+            awaits: None,
         }
     }
 
@@ -196,13 +202,6 @@ impl Debts {
         }
     }
 
-    /// What is restored from now on is restored for another reason: its delays begin anew.
-    pub fn reset_delays(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.delayed = None;
-        }
-    }
-
     /// Why this dependent is not where it should be.
     pub fn problem(&self, dependent: &DependentRef) -> Option<&Problem> {
         self.entries.get(dependent)?.problem.as_ref()
@@ -243,6 +242,7 @@ impl Debts {
             What::Settled(..) => entry.waiting = None,
             What::Did(..)
             | What::Delayed
+            | What::Unready(_)
             | What::Late(_)
             | What::Failed(..)
             | What::Interrupted(_) => {}
@@ -253,7 +253,11 @@ impl Debts {
             What::Settled(Settled::Seen { marked: true }, _)
             | What::Failed(..)
             | What::Interrupted(_) => entry.delayed,
-            What::Did(..) | What::Settled(..) | What::Waiting(..) | What::Late(_) => None,
+            What::Did(..)
+            | What::Settled(..)
+            | What::Waiting(..)
+            | What::Unready(_)
+            | What::Late(_) => None,
         };
         let kept_mark = entry.memory.keeps_mark;
         match what {
@@ -304,7 +308,7 @@ impl Debts {
             What::Waiting(Aim::Protect, found) => {
                 entry.memory = settle(Settled::Down, found.as_ref(), entry.memory);
             }
-            What::Waiting(..) | What::Delayed => {}
+            What::Waiting(..) | What::Delayed | What::Unready(_) => {}
         }
         // One of ours that may still come about is nobody else's.
         if let What::Settled(..) = what

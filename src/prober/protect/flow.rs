@@ -38,6 +38,8 @@ pub struct FlowPlan {
     pub urgent: bool,
     /// Why, for people.
     pub why: String,
+    /// The nodes that were silent are ready again.
+    pub nodes_back: bool,
 }
 
 /// A dependent, and what is known of it when a flow begins.
@@ -79,6 +81,8 @@ pub enum What {
     Waiting(Aim, Option<Observed>),
     /// It is to be scaled up once its `initialDelay` is over, which begins now.
     Delayed,
+    /// It waited so long for the nodes that were silent, which are not all ready, and is scaled up all the same.
+    Unready(Duration),
     /// It was not there in time; the flow goes on without it.
     Late(Duration),
     /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
@@ -126,6 +130,8 @@ impl Ending {
 pub enum FlowInput {
     /// There is newer evidence: it may go on until then.
     Extend(Instant),
+    /// Whether the nodes that were silent are ready again.
+    Nodes(bool),
     /// Nothing more is to be sent.
     Withdraw,
     /// Nothing more is to be begun; a step of which a part is written may be finished by then.
@@ -204,7 +210,8 @@ impl FlowMachine {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
         for task in &plan.tasks {
             let level = levels.entry(plan::level(&task.dependent, plan.purpose.aim));
-            let dependent = DependentFlow::new(task, plan.purpose, overruling);
+            let mut dependent = DependentFlow::new(task, plan.purpose, overruling);
+            dependent.nodes(plan.nodes_back);
             level.or_default().push(dependent);
         }
         Self {
@@ -242,6 +249,12 @@ impl FlowMachine {
         match input {
             FlowInput::Time => {}
             FlowInput::Extend(until) => self.valid_until = until,
+            FlowInput::Nodes(back) => {
+                let to_come = self.to_come.iter_mut().flatten();
+                for dependent in self.level.iter_mut().chain(to_come) {
+                    dependent.nodes(back);
+                }
+            }
             FlowInput::Withdraw => self.stop = Some(Stop::Withdraw),
             FlowInput::Finish(by) => {
                 self.valid_until = self.valid_until.min(by);

@@ -34,6 +34,7 @@ use crate::{
         finding::{Finding, HeldBack},
         flow::{Ending, FlowEvent},
         treatment::{ClusterObject, Treatment},
+        verdict::Returning,
         watch::Ask,
     },
     util::{now::Now, since::Since},
@@ -76,6 +77,8 @@ struct Evidence {
     /// How many reads in a row an API server that is being hibernated has not answered, and since
     /// when.
     unanswered: Option<(u32, Instant)>,
+    /// Some node that was silent in the outage is not ready again.
+    nodes_missing: bool,
 }
 
 /// From when on something is scaled.
@@ -134,6 +137,7 @@ impl ClusterMachine {
                     .collect(),
                 is_counted: protected_since.is_some(),
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
+                returning: Returning::default(),
             },
             effects: Vec::new(),
         }
@@ -226,6 +230,14 @@ impl ClusterMachine {
     pub fn silent_since(&self) -> Option<Timestamp> {
         let since = self.told.silent_since;
         since.filter(|_| self.treatment.settings().is_some())
+    }
+
+    /// Since when a restore has been allowed in which a dependent waits for the nodes that were silent, and
+    /// how many of them are ready again.
+    pub fn awaits_nodes(&self, now: Instant) -> Option<(Instant, Returning)> {
+        let restores = self.flows.protection() == Protection::Restoring;
+        let since = self.flows.debts.awaits(now);
+        Some((since.filter(|_| restores)?, self.told.returning))
     }
 
     /// When the last protections began, of those within an hour of the last one.
@@ -325,6 +337,7 @@ impl ClusterMachine {
         };
         if let Effect::Start(plan) = &mut effect {
             plan.why = self.why(plan.purpose.aim);
+            plan.nodes_back = !self.evidence.nodes_missing;
         }
         self.effects.push(effect);
     }

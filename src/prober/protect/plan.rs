@@ -6,6 +6,8 @@ mod writes;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use tokio::time::Instant;
+
 pub use self::writes::Write;
 use crate::{api::Restore, cluster::Dependent};
 
@@ -45,6 +47,8 @@ pub struct Purpose {
     /// What is restored keeps its mark for now: whoever read it at zero just before, and writes that
     /// later, puts a zero under the mark, which is seen to be nobody's decision.
     pub keep_marks: bool,
+    /// Since when it may be restored, if a dependent waits for the nodes that were silent.
+    pub awaits: Option<Instant>,
 }
 
 impl Purpose {
@@ -54,6 +58,7 @@ impl Purpose {
             aim,
             restore: Restore::Marked,
             keep_marks: false,
+            awaits: None,
         }
     }
 }

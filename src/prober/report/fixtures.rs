@@ -47,6 +47,7 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         overdue: false,
         looked_at: true,
         last_action: None,
+        awaits: None,
         held_back: None,
         let_go: None,
         dependents: vec![],

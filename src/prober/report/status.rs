@@ -16,6 +16,8 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
+/// A dependent waits for the nodes that were silent before it is restored.
+const AWAITING_NODES: &str = "AwaitingNodes";
 /// Why one is degraded that is protected and not probed.
 pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";
 
@@ -116,6 +118,7 @@ fn protecting(report: &ClusterReport, message: &str) -> Condition {
         (_, Protection::None) => return condition(PROTECTING, false, "NotProtected", ""),
         (_, Protection::ScalingDown) => "ScalingDown",
         (_, Protection::Active) => "Protected",
+        (_, Protection::Restoring) if report.awaits.is_some() => AWAITING_NODES,
         (_, Protection::Restoring) => "Restoring",
     };
     condition(PROTECTING, holds, reason, message)

@@ -34,6 +34,7 @@ pub(super) fn urgency(said: &Said, wanted: &Said) -> Option<Urgency> {
     if is_news(said, wanted) {
         Some(Urgency::News)
     } else if is_found(said, wanted)
+        || said.report.awaits != wanted.report.awaits
         || a.state != b.state
         || a.nodes.is_some() != b.nodes.is_some()
         || a.unhealthy_nodes != b.unhealthy_nodes
@@ -89,6 +90,7 @@ fn is_news(said: &Said, wanted: &Said) -> bool {
     decisive
         || held_back
         || (k.mode, k.overdue, &k.let_go) != (l.mode, l.overdue, &l.let_go)
+        || k.awaits.is_some() != l.awaits.is_some()
         || skipped(k) != skipped(l)
         || problems(k) != problems(l)
         || (&a.policy, &a.skipped, &a.dependents) != (&b.policy, &b.skipped, &b.dependents)

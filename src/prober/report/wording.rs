@@ -10,7 +10,7 @@ use crate::{
     api::{Mode, Protection, is_outage},
     prober::{
         proof::READS_PER_PERIOD,
-        verdict::{Assessment, Doubt, Verdict, ZoneCount},
+        verdict::{Assessment, Doubt, Returning, Verdict, ZoneCount},
     },
     status::conditions::listed,
 };
@@ -169,7 +169,10 @@ fn dependents(report: &ClusterReport) -> Option<String> {
                 "its dependents are not all scaled down yet, only {owed}"
             ));
         }
-        (Protection::Restoring, _) => return Some(format!("not all restored yet: {owed}")),
+        (Protection::Restoring, _) => {
+            let awaits = report.awaits.map(awaits).unwrap_or_default();
+            return Some(format!("not all restored yet: {owed}{awaits}"));
+        }
         (Protection::Active, Finding::Skipped { .. }) => {
             ", and nothing restores them while the cluster is not probed"
         }
@@ -180,6 +183,14 @@ fn dependents(report: &ClusterReport) -> Option<String> {
         (Protection::Active, _) => " until the leases are fresh again",
     };
     Some(format!("scaled to zero{until}: {owed}"))
+}
+
+/// What a restore waits for.
+fn awaits(returning: Returning) -> String {
+    let Returning { back, all } = returning;
+    format!(
+        "; {back} of the {all} nodes that were silent are ready again, and what has awaitNodes waits for them"
+    )
 }
 
 fn dry_run(report: &ClusterReport) -> Option<String> {

@@ -21,6 +21,7 @@ macro_rules! kinds {
 kinds! {
     SCALED_DOWN: Dependent Warning "ScaledDown" "ScaleDown",
     SCALED_UP: Dependent Normal "ScaledUp" "ScaleUp",
+    NODES_NOT_READY: Dependent Warning "NodesNotReady" "ScaleUp",
     RELEASED: Dependent Normal "Released" "RemoveMark",
     SCALING_LATE: Dependent Warning "ScalingLate" "Scale",
     DEPENDENT_MISSING: Dependent Warning "DependentMissing" "Scale",

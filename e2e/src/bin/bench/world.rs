@@ -206,7 +206,10 @@ async fn apply_policy(client: &Client, settings: &Settings) -> Result<Rules> {
     let dependents = policy.pointer_mut("/spec/dependentResourceInfos");
     let dependents = dependents.and_then(Value::as_array_mut);
     for dependent in dependents.context("no dependents")? {
-        json_patch::merge(dependent, &json!({"scaleUp": {"initialDelay": "0s"}}));
+        json_patch::merge(
+            dependent,
+            &json!({"scaleUp": {"initialDelay": "0s", "awaitNodes": null}}),
+        );
     }
     let mut changes = json!({"spec": {"mode": "Enforce"}});
     if settings.faster > 1 {

@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::Observer;
+use super::{AWAITED_PAUSE, Observer};
 use crate::{
     observer::observation::{Found, Look},
     prober::node_lists::Background,
@@ -73,18 +73,26 @@ impl Observer {
     /// Returns `at` if facts are wanted, and a read that begins then ends before the leases are
     /// due.
     fn facts_from(&self, at: Instant, due: Instant) -> Option<Instant> {
-        let wanted = self.watch.facts.are_wanted() && !self.proving;
-        (wanted && at + self.lead(Look::Nodes) <= due).then_some(at)
+        let wanted = self.watch.facts.are_wanted() || self.awaits_nodes;
+        (wanted && !self.proving && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
     async fn facts_in_background(&mut self, due: Instant) {
         let now = Instant::now();
-        self.facts_due = now + FACTS_PAUSE;
+        // Whoever waits for nodes waits for a while, and what cannot be read is not ready.
+        let only_awaited = !self.watch.facts.are_wanted();
+        let pause = match self.awaits_nodes {
+            true => AWAITED_PAUSE,
+            false => FACTS_PAUSE,
+        };
+        self.facts_due = now + pause;
+        self.facts_began = Some(now);
         let leases = self.watch.leases().names().clone();
         let consistent = self.watch.facts.doubted().is_some();
         let facts = Box::pin(self.sources.facts_in_background(consistent));
         match timeout_at(due, facts).await {
             Ok(Background::Read(facts)) => self.learn(&facts, &leases, consistent),
+            Ok(Background::Failed(_) | Background::Slow) if only_awaited => {}
             Ok(Background::Failed(error)) => {
                 self.not_learnt(&error);
                 // Facts that are only doubted are read again later: they still suffice for a

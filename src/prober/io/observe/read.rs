@@ -5,7 +5,7 @@ use std::{panic::resume_unwind, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Observer;
+use super::{AWAITED_PAUSE, Observer};
 use crate::{
     observer::{NodeCounts, observation::Found},
     prober::{
@@ -154,6 +154,10 @@ impl Observer {
         self.watch.learn(roster, began, consistent);
         self.unread_facts = None;
         if let Some(pause) = self.watch.facts.doubted() {
+            let pause = match self.awaits_nodes {
+                true => pause.min(AWAITED_PAUSE),
+                false => pause,
+            };
             self.facts_due = Instant::now() + pause;
         }
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));

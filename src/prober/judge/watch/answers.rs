@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::prober::{
     mono_time::MonoTime,
-    verdict::{Assessment, Verdict},
+    verdict::{Assessment, Returning, Verdict},
 };
 
 /// Settings for the next read of the leases.
@@ -57,4 +57,6 @@ pub struct Conclusion {
     pub act: Option<Ask>,
     /// When the outage began that has been seen and is not over, by its first lease's last renewal.
     pub onset: Option<MonoTime>,
+    /// The nodes that were silent in it.
+    pub returning: Returning,
 }

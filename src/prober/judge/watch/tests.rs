@@ -48,6 +48,7 @@ struct Shoot {
     /// Rises with every read, for somebody always writes.
     revision: u64,
     facts_read: usize,
+    nodes_gone: Vec<&'static str>,
 }
 
 impl Shoot {
@@ -58,6 +59,7 @@ impl Shoot {
             recreated: 0,
             revision: 10_000,
             facts_read: 0,
+            nodes_gone: vec![],
         }
     }
 
@@ -107,6 +109,17 @@ impl Shoot {
         self.facts_read += 1;
     }
 
+    /// Learns which nodes are ready.
+    fn learn_ready(&mut self, ready: &[&str], now: f64) {
+        let leases = self.watch.leases().names().clone();
+        let mut nodes = self.nodes();
+        for node in nodes.iter_mut().filter(|node| ready.contains(&&*node.name)) {
+            node.true_conditions = vec!["Ready".to_owned()];
+        }
+        let roster = Roster::new(&leases, &nodes, None, &PoolConditions::new());
+        self.watch.learn(roster, at(now), true);
+    }
+
     /// Learns which Machines there are.
     fn learn_machines(&mut self, machines: &[Machine], now: f64, consistent: bool) {
         let leases = self.watch.leases().names();
@@ -117,6 +130,7 @@ impl Shoot {
 
     fn nodes(&self) -> Vec<Node> {
         let names = self.names.iter();
+        let names = names.filter(|name| !self.nodes_gone.contains(name));
         names
             .map(|name| Node {
                 name: (*name).into(),
@@ -633,6 +647,63 @@ fn a_restored_etcd_has_the_proof_start_anew() {
     ));
 }
 
+/// Which nodes are back, by their leases and by what was read of them since the restore was allowed.
+#[test]
+fn nodes_that_were_silent_are_back_when_they_are_fresh_and_ready() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.names = vec!["a", "b", "c", "d"];
+    let returning = |seen: &Conclusion| (seen.returning.back, seen.returning.all);
+    // One is well, and three fall silent.
+    let (when, outage) = shoot.probe_each_until(Verdict::Outage, 105.0, &[100, 100, 100, 125]);
+    assert_eq!(returning(&outage), (0, 3));
+    shoot.watch.set_protected(true);
+    // Two are back.
+    let fresh = |now: f64| now as i64;
+    let some = |now: f64| [fresh(now), fresh(now), 100, fresh(now)];
+    let seen = shoot.probe_each(when + 10.0, &some(when + 10.0));
+    assert_eq!(seen.verdict, Verdict::Healthy);
+    assert_eq!(
+        returning(&seen),
+        (0, 3),
+        "nothing was read of the nodes since"
+    );
+    shoot.watch.set_awaits(Some(at(when + 10.0)));
+    shoot.learn_ready(&["a", "d"], when + 12.0);
+    let seen = shoot.probe_each(when + 20.0, &some(when + 20.0));
+    assert_eq!(returning(&seen), (1, 3));
+    shoot.learn_ready(&["a", "b", "c", "d"], when + 22.0);
+    let seen = shoot.probe_each(when + 30.0, &some(when + 30.0));
+    assert_eq!(
+        returning(&seen),
+        (2, 3),
+        "what is silent is not back, whatever its Node says"
+    );
+    // It is gone.
+    shoot.nodes_gone = vec!["c"];
+    shoot.learn_ready(&["a", "b", "d"], when + 32.0);
+    let seen = shoot.probe_each(when + 40.0, &some(when + 40.0));
+    assert_eq!(returning(&seen), (2, 2));
+    assert!(seen.returning.is_complete());
+
+    // Whoever comes later does not know which were silent.
+    let mut heir = Shoot::new(RULES);
+    heir.names.clone_from(&shoot.names);
+    heir.revision = 20_000;
+    heir.watch.recall(None);
+    heir.watch.set_protected(true);
+    heir.watch.set_awaits(Some(at(when + 40.0)));
+    let all = |now: f64| [fresh(now); 4];
+    heir.probe_each(when + 45.0, &all(when + 45.0));
+    heir.learn_ready(&["a", "b", "c"], when + 47.0);
+    let seen = heir.probe_each(when + 55.0, &all(when + 55.0));
+    assert_eq!(returning(&seen), (3, 4));
+
+    // When it is over it is forgotten.
+    shoot.watch.set_protected(false);
+    let seen = shoot.probe_each(when + 50.0, &all(when + 50.0));
+    assert_eq!(returning(&seen), (0, 0));
+}
+
 /// Nodes that died before an outage neither begin nor prolong it, and another leader knows of them.
 #[test]
 fn what_was_silent_before_an_outage_does_not_prolong_it() {
@@ -656,7 +727,7 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     heir.names.clone_from(&shoot.names);
     heir.watch.set_protected(true);
     // Its clock is another one.
-    heir.watch.recall_onset(onset + Duration::from_secs(20));
+    heir.watch.recall(Some(onset + Duration::from_secs(20)));
     heir.revision = 20_000;
     for shoot in [&mut shoot, &mut heir] {
         let recovered = shoot.probe_each(when + 5.0, &back(when + 5.0));

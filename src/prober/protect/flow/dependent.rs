@@ -77,6 +77,15 @@ impl DependentFlow {
         self.steps.dependent()
     }
 
+    /// Whether the nodes that were silent are ready again.
+    pub(super) fn nodes(&mut self, back: bool) {
+        if self.steps.nodes(back)
+            && let Doing::Due(_) = self.doing
+        {
+            self.doing = Doing::Due(None);
+        }
+    }
+
     pub(super) fn ending(&self) -> Option<Ending> {
         match self.doing {
             Doing::Ended(ending) => Some(ending),
@@ -156,7 +165,7 @@ impl DependentFlow {
         }
         self.uid = found.as_ref().and_then(|found| found.uid.clone());
         match self.steps.decide(found.as_ref()) {
-            Ok(step) if self.steps.only_looks() => self.carried_out(step, found, now, effects),
+            Ok(step) if self.steps.only_looks(now) => self.carried_out(step, found, now, effects),
             Ok(step) => {
                 self.attempt.decide(step, found);
                 self.proceed(now, effects);

@@ -21,6 +21,11 @@ pub(super) struct Steps {
     purpose: Purpose,
     /// What is waited for before anything is scaled. Until then it is only looked at.
     delay: Option<Duration>,
+    /// Until when it waits for the nodes that were silent.
+    nodes_by: Option<Instant>,
+    nodes_back: bool,
+    /// It has waited for them, and they are not all ready.
+    unready: bool,
     timeout: Duration,
     deadline: Option<Instant>,
 }
@@ -56,7 +61,11 @@ impl Steps {
                 ..dependent.up
             },
         };
+        let awaits = purpose.awaits.filter(|_| !scale.await_nodes.is_zero());
         Self {
+            nodes_by: awaits.map(|since| since + scale.await_nodes),
+            nodes_back: false,
+            unready: false,
             task,
             purpose,
             delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
@@ -70,8 +79,21 @@ impl Steps {
     }
 
     /// Whether it is only looked at, and not written.
-    pub(super) fn only_looks(&self) -> bool {
-        self.delay.is_some()
+    pub(super) fn only_looks(&mut self, now: Instant) -> bool {
+        if self.delay.is_some() {
+            return true;
+        }
+        let by = self.nodes_by.take();
+        self.nodes_by = by.filter(|by| now < *by && !self.nodes_back);
+        self.unready |= by.is_some() && self.nodes_by.is_none() && !self.nodes_back;
+        self.nodes_by.is_some()
+    }
+
+    /// Whether the nodes that were silent are ready again; tells whether it has waited for that alone.
+    pub(super) fn nodes(&mut self, back: bool) -> bool {
+        let waited = self.nodes_by.is_some() && self.delay.is_none() && !self.nodes_back;
+        self.nodes_back = back;
+        waited && back
     }
 
     /// The step for what is there.
@@ -126,12 +148,18 @@ impl Steps {
                 return (told, Next::After(delay.saturating_sub(elapsed)));
             }
             Step::Record { .. } | Step::DropMarkAndRecord | Step::DropMark
-                if self.delay.is_some() =>
+                if self.delay.is_some() || self.nodes_by.is_some() =>
             {
-                self.delay = None;
+                (self.delay, self.nodes_by) = (None, None);
                 return (told, Next::AtOnce);
             }
+            Step::ScaleUp { .. } if let Some(by) = self.nodes_by => {
+                return (told, Next::After(by.saturating_duration_since(now)));
+            }
             Step::ScaleDown { .. } | Step::ScaleUp { .. } => {
+                if std::mem::take(&mut self.unready) {
+                    told.push(What::Unready(self.task.dependent.up.await_nodes));
+                }
                 self.task.memory.owed = true;
                 self.task.memory.keeps_mark = matches!(step, Step::ScaleUp { .. });
                 told.push(What::Did(step, found));

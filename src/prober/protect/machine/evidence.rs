@@ -23,7 +23,7 @@ use crate::{
         plan::{Aim, Purpose},
         proof::Proof,
         treatment::Treatment,
-        verdict::{Doubt, Verdict},
+        verdict::{Doubt, Returning, Verdict},
         watch::Ask,
     },
     util::now::Now,
@@ -126,6 +126,9 @@ impl ClusterMachine {
                 self.scale(Aim::Protect, valid_until, &settings, now);
             }
             (Course::Restore, _) => {
+                if let Leases::Judged(conclusion) = leases {
+                    self.note_returning(conclusion.returning);
+                }
                 if let Some((times, fresh)) = flapping
                     && self.is_damped()
                     && now < *self.evidence.fresh_since.get_or_insert(now) + fresh
@@ -139,6 +142,16 @@ impl ClusterMachine {
             (_, Leases::Judged(conclusion)) => self.doubt(conclusion.verdict, &settings, now),
             (_, Leases::Unread { .. }) => self.do_nothing(settings.mode == Mode::DryRun, now),
         }
+    }
+
+    /// So many of the nodes that were silent are ready again.
+    fn note_returning(&mut self, returning: Returning) {
+        let missing = !returning.is_complete();
+        if missing != self.evidence.nodes_missing {
+            self.effects.push(Effect::Nodes(!missing));
+        }
+        self.evidence.nodes_missing = missing;
+        self.told.returning = returning;
     }
 
     /// The checks have come to something else, or are others. It may end what is under way, and a
@@ -209,10 +222,15 @@ impl ClusterMachine {
             Treatment::Probe(_) => (settings.restore, true),
             _ => (settings.restore, false),
         };
+        let awaits = match (aim, &self.treatment) {
+            (Aim::Restore, Treatment::Probe(_)) => self.flows.debts.await_nodes(now),
+            _ => None,
+        };
         let purpose = Purpose {
             aim,
             restore,
             keep_marks,
+            awaits,
         };
         let wanted = Wanted::Verdict {
             purpose,

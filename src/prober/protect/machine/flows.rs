@@ -284,6 +284,7 @@ impl Flows {
             valid_until,
             urgent: self.is_urgent(aim),
             why: String::new(),
+            nodes_back: true,
         }))
     }
 

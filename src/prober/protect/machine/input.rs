@@ -79,6 +79,8 @@ pub enum Effect {
     Start(Box<FlowPlan>),
     /// The one under way may go on until then.
     Extend(Instant),
+    /// Whether the nodes that were silent are ready again.
+    Nodes(bool),
     /// The one under way is to end between two requests.
     Withdraw,
     /// The one under way is to end, though not in the midst of a step.

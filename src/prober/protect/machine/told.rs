@@ -8,6 +8,7 @@ use crate::{
     api::MAX_RECENT_PROTECTIONS,
     prober::{
         finding::{Finding, HeldBack},
+        verdict::Returning,
         watch::Conclusion,
     },
     util::{now::Now, since::Since},
@@ -27,6 +28,8 @@ pub(super) struct Told {
     pub(super) is_counted: bool,
     /// When the outage began that the leases show, or have shown; whoever reads them anew begins with it.
     pub(super) silent_since: Option<Timestamp>,
+    /// The nodes that were silent, as of the last verdict that allows a restore.
+    pub(super) returning: Returning,
 }
 
 /// Protections are counted over so long.

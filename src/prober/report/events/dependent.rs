@@ -15,7 +15,7 @@ use crate::{
         conditions::DEGRADED,
         events::{
             Event, holding,
-            kinds::{RELEASED, SCALED_DOWN, SCALED_UP, trouble},
+            kinds::{NODES_NOT_READY, RELEASED, SCALED_DOWN, SCALED_UP, trouble},
         },
     },
 };
@@ -55,6 +55,11 @@ pub enum Deed {
         replicas: Option<i32>,
         /// Since it says `ignore-scaling`.
         ignored: bool,
+    },
+    /// It is scaled back although the nodes that were silent were not all ready in time.
+    NodesNotReady {
+        /// For how long it waited.
+        after: Duration,
     },
     /// It is not where it should be, since just now or for another reason than before.
     Trouble(Problem),
@@ -141,6 +146,13 @@ pub(in crate::prober::report) fn event(
             &SCALED_UP,
             format!("scaled from 0 to {to} replicas{by}{why}"),
         ),
+        Deed::NodesNotReady { after } => (
+            &NODES_NOT_READY,
+            format!(
+                "scaled up{by}, although not all nodes that were silent in the outage are ready again after \
+                 {after:?} (awaitNodes)"
+            ),
+        ),
         Deed::Released { replicas, ignored } => {
             let cause = if *ignored {
                 ": it says ignore-scaling"
@@ -203,6 +215,11 @@ mod tests {
     #[case::up(
         Deed::ScaledUp { to: 2 }, "0 of 3 are expired", &SCALED_UP,
         "scaled from 0 to 2 replicas for policy shoots: 0 of 3 are expired"
+    )]
+    #[case::unready(
+        Deed::NodesNotReady { after: Duration::from_secs(120) }, "0 of 3 are expired", &NODES_NOT_READY,
+        "scaled up for policy shoots, although not all nodes that were silent in the outage are ready again \
+         after 120s (awaitNodes)"
     )]
     #[case::released(
         Deed::Released { replicas: Some(0), ignored: false }, "the Cluster is gone", &RELEASED,

@@ -1,0 +1,69 @@
+//! Which leases fell silent in an outage, and how many of their nodes are back.
+
+use super::{
+    Thresholds,
+    seen::{Pulse, Seen},
+};
+use crate::prober::{
+    candidates::{Exclusion, Roster, Standing},
+    heartbeat::Heartbeats,
+    mono_time::MonoTime,
+};
+
+/// The nodes that were silent in the outage, but for those that are gone or do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Returning {
+    /// Nodes whose lease is fresh again, and that say they are Ready.
+    pub back: usize,
+    /// All of them.
+    pub all: usize,
+}
+
+impl Returning {
+    /// Counts as of `at`. What Nodes say counts if they were read since the restore was allowed: `current`.
+    pub(crate) fn new(
+        leases: &Heartbeats,
+        roster: &Roster,
+        thresholds: &Thresholds,
+        current: bool,
+        at: MonoTime,
+    ) -> Self {
+        let places = leases.iter().zip(roster.places(leases.names()));
+        let mut returning = Self::default();
+        for ((_, beat), place) in places.filter(|((_, beat), _)| beat.was_silent()) {
+            let seen = Seen::new(beat, place, thresholds, false, at);
+            let is_awaited = matches!(
+                seen.standing,
+                Standing::Counts | Standing::Excluded(Exclusion::NotReadYet)
+            );
+            let is_back = current && place.ready && seen.pulse == Pulse::Fresh;
+            returning.all += usize::from(is_awaited);
+            returning.back += usize::from(is_awaited && is_back);
+        }
+        returning
+    }
+
+    /// Whether there is none to wait for.
+    pub fn is_complete(self) -> bool {
+        self.back >= self.all
+    }
+}
+
+/// Of each lease, in the order of their names, whether it is silent in an outage that began at `onset`; or, if
+/// that was not watched, whether it may have been.
+pub(crate) fn silent(
+    leases: &Heartbeats,
+    roster: &Roster,
+    thresholds: &Thresholds,
+    (onset, watched): (Option<MonoTime>, bool),
+    at: MonoTime,
+) -> Vec<bool> {
+    let places = leases.iter().zip(roster.places(leases.names()));
+    let silent = places.map(|((_, beat), place)| {
+        let seen = Seen::new(beat, place, thresholds, true, at);
+        seen.standing == Standing::Counts
+            && (seen.pulse == Pulse::Expired || !watched)
+            && !seen.silent_before(onset)
+    });
+    silent.collect()
+}

@@ -1,0 +1,62 @@
+//! What is remembered of the outage under way: when it began, and which leases were silent in it.
+
+use std::mem;
+
+use super::Watch;
+use crate::prober::{
+    mono_time::MonoTime,
+    verdict::{Returning, Verdict, silent},
+};
+
+impl Watch {
+    /// The cluster has been protected since before this began to watch; another process may have left when
+    /// the outage began.
+    pub fn recall(&mut self, onset: Option<MonoTime>) {
+        self.recalled = onset;
+        self.is_late = true;
+    }
+
+    /// Since when a restore has been allowed that waits for the nodes that were silent, if one does.
+    pub(crate) fn set_awaits(&mut self, since: Option<MonoTime>) {
+        self.awaits = since;
+    }
+
+    /// Clocks may be wrong, so it counts only if a lease was last renewed at about that time.
+    pub(super) fn adopt_recalled(&mut self) {
+        let Some(recalled) = self.recalled.take().filter(|_| self.protected) else {
+            return;
+        };
+        let renewed = self.leases.iter().filter_map(|(_, beat)| beat.renewed());
+        let grace = self.rules.thresholds.grace;
+        let onset = renewed
+            .map(|window| window.latest)
+            .filter(|at| at.since(recalled).max(recalled.since(*at)) <= grace)
+            .min();
+        self.onset = self.onset.or(onset);
+    }
+
+    /// Takes down which leases are silent in the outage under way, if there is one.
+    pub(super) fn note_silent(&mut self, verdict: Verdict, at: MonoTime) {
+        if verdict == Verdict::Healthy && !self.protected {
+            self.leases.recovered();
+        }
+        if verdict != Verdict::Outage && !self.protected {
+            return;
+        }
+        let thresholds = &self.rules.thresholds;
+        let onset = self.onset.map(|onset| onset - thresholds.grace);
+        let roster = &self.facts.roster;
+        let watched = !mem::take(&mut self.is_late);
+        let silent = silent(&self.leases, roster, thresholds, (onset, watched), at);
+        self.leases.silenced(silent.into_iter());
+    }
+
+    /// How many of the nodes that were silent in it are back.
+    pub(super) fn returning(&self, at: MonoTime) -> Returning {
+        let current = self
+            .awaits
+            .is_some_and(|since| self.facts.read >= Some(since));
+        let (roster, thresholds) = (&self.facts.roster, &self.rules.thresholds);
+        Returning::new(&self.leases, roster, thresholds, current, at)
+    }
+}
