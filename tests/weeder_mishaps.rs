@@ -12,7 +12,7 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::runtime::leader::{Elector, Term, Times};
+use dependency_watchdog::runtime::leader::{Elected, Elector, Times};
 use serde_json::{Value, json};
 use support::{
     Call, Failure, Garden, condition, looping, put_namespace, put_pod, put_slice, run, weed_policy,
@@ -373,11 +373,11 @@ async fn who_leads_no_more_writes_nothing() {
     let (gives, given) = tokio::sync::oneshot::channel();
     let leading = tokio::spawn(async move {
         let never = CancellationToken::new();
-        let work = |term: Term| async move {
-            gives.send(term.leadership).unwrap();
+        let work = |elected: Elected| async move {
+            gives.send(elected.term().await.leadership).unwrap();
             std::future::pending::<()>().await;
         };
-        elector.lead(&never, work).await
+        elector.stand(&never, work).await
     });
     let leadership = garden.clock.end_of("it leads", given).await.unwrap();
     // It goes on when it should have ended.

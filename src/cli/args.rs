@@ -207,7 +207,7 @@ pub(super) struct LeaderArgs {
         require_equals = true,
         action = ArgAction::Set
     )]
-    enable_leader_election: bool,
+    pub(super) enable_leader_election: bool,
 
     /// The namespace of the Lease: all replicas need the same
     #[arg(

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{
@@ -12,7 +13,7 @@ use super::args::{
 use crate::runtime::{
     admin::{Admin, BindError, Endpoints},
     instruments::Common,
-    leader::{Elector, Ended, Leadership, Stuck, Term, TimesError},
+    leader::{Elected, Elector, Ended, Leadership, Stuck, Term, TimesError},
     metrics::{BudgetMetrics, Registry, RequestMetrics},
     seed::{self, Budget, ClientError, Seed},
     shutdown,
@@ -40,6 +41,13 @@ pub(super) struct ComponentArgs {
     former: FormerArgs,
 }
 
+impl ComponentArgs {
+    /// Whether another replica may lead.
+    pub(super) fn has_rivals(&self) -> bool {
+        self.leader.enable_leader_election
+    }
+}
+
 /// What tells one component from another.
 pub(super) struct Component {
     /// As in its command.
@@ -54,14 +62,50 @@ pub(super) struct Component {
     pub(super) registry: Registry,
 }
 
+/// What a component works with while it stands for election.
+pub(super) struct Candidate<'a> {
+    config: &'a kube::Config,
+    instruments: &'a Common,
+    budget: Budget,
+    /// Whether every policy is taken for one with the mode `DryRun`.
+    pub(super) dry_run: bool,
+    elected: Elected,
+    /// Notified when it leads.
+    begins: &'a Notify,
+}
+
+impl<'a> Candidate<'a> {
+    /// The seed over connections of its own, for reads alone, within a budget like that of the flags.
+    pub(super) fn reads(&self, waits: &BudgetMetrics) -> Result<Seed, ClientError> {
+        let requests = &self.instruments.requests;
+        let leadership = &Leadership::unopposed();
+        let seed = connect(self.config, requests, (self.budget, waits), leadership)?;
+        Ok(seed.reads_only().few_at_once())
+    }
+
+    /// Waits until this process leads.
+    pub(super) async fn elected(self) -> Result<Context<'a>, ClientError> {
+        let term = self.elected.term().await;
+        self.instruments.leader.set(true);
+        self.begins.notify_one();
+        let requests = &self.instruments.requests;
+        let budget = (self.budget, &self.instruments.seed_budget);
+        let seed = connect(self.config, requests, budget, &term.leadership)?;
+        Ok(Context {
+            config: self.config,
+            requests,
+            seed: seed.few_at_once(),
+            term,
+        })
+    }
+}
+
 /// What a component works with, in one term.
 pub(super) struct Context<'a> {
     config: &'a kube::Config,
     requests: &'a RequestMetrics,
     /// The seed, within the budget of the flags.
     pub(super) seed: Seed,
-    /// Whether every policy is taken for one with the mode `DryRun`.
-    pub(super) dry_run: bool,
     /// In which it acts.
     pub(super) term: Term,
 }
@@ -114,12 +158,11 @@ pub(super) enum ComponentError {
 }
 
 impl Component {
-    /// Works until it is told to stop: in one term as the leader after the other, each of which begins
-    /// with nothing.
+    /// Works until it is told to stop: in one candidacy after the other, each of which begins with nothing.
     pub(super) async fn run(
         self,
         args: &ComponentArgs,
-        work: impl AsyncFn(Context<'_>) -> Result<(), ComponentError>,
+        work: impl AsyncFn(Candidate<'_>) -> Result<(), ComponentError>,
     ) -> Result<(), ComponentError> {
         let Self {
             name,
@@ -146,18 +189,16 @@ impl Component {
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-        let work = async |term: Term| {
-            let requests = &instruments.requests;
-            let budget = (args.client.budget(), &instruments.seed_budget);
-            let seed = connect(&config, requests, budget, &term.leadership)?;
-            work(Context {
+        let work = async |elected: Elected, begins: &Notify| {
+            let candidate = Candidate {
                 config: &config,
-                requests,
-                seed: seed.few_at_once(),
+                instruments: &instruments,
+                budget: args.client.budget(),
                 dry_run,
-                term,
-            })
-            .await
+                elected,
+                begins,
+            };
+            work(candidate).await
         };
         // The endpoints tell about the end, so they outlive it.
         let last = CancellationToken::new();
@@ -171,10 +212,7 @@ impl Component {
                 checks.register("leader-election", elector.check());
                 lead(elector, &instruments, &stop, work).await
             }
-            None => {
-                let (leadership, stop) = (Leadership::unopposed(), stop.clone());
-                work(Term { leadership, stop }).await
-            }
+            None => work(Elected::unopposed(stop.clone()), &Notify::new()).await,
         };
         last.cancel();
         // The server does not panic; if it did, there is nobody left to tell.
@@ -183,26 +221,28 @@ impl Component {
     }
 }
 
-/// Works in each term as the leader.
+/// Stands for election, and again whenever the Lease is lost.
 async fn lead(
     mut elector: Elector,
     instruments: &Common,
     stop: &CancellationToken,
-    work: impl AsyncFn(Term) -> Result<(), ComponentError>,
+    work: impl AsyncFn(Elected, &Notify) -> Result<(), ComponentError>,
 ) -> Result<(), ComponentError> {
     let leader = &instruments.leader;
     loop {
         leader.set(false);
-        let term = async |term| {
-            leader.set(true);
+        let candidacy = async |elected| {
+            let begins = Notify::new();
+            let blind = async {
+                begins.notified().await;
+                instruments.watches.blind(BLIND).await
+            };
             tokio::select! {
-                done = work(term) => done,
-                kinds = instruments.watches.blind(BLIND) => {
-                    Err(ComponentError::Blind(kinds.join(", ")))
-                }
+                done = work(elected, &begins) => done,
+                kinds = blind => Err(ComponentError::Blind(kinds.join(", "))),
             }
         };
-        let ended = elector.lead(stop, term).await;
+        let ended = elector.stand(stop, candidacy).await;
         leader.set(false);
         match ended? {
             Ended::Stopped => return Ok(()),

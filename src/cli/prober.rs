@@ -1,10 +1,10 @@
 //! `dependency-watchdog prober`
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{
     args::{CheckArgs, ClusterMetricsArgs, Former, ReportArgs, ScaleArgs},
-    component::{Component, ComponentArgs, ComponentError, Context},
+    component::{Candidate, Component, ComponentArgs, ComponentError},
 };
 use crate::{
     checks::Runner,
@@ -12,6 +12,7 @@ use crate::{
         LEASE,
         fleet::{self, Prober},
         instruments::Instruments,
+        standby::Standby,
     },
     runtime::seed::Seed,
 };
@@ -22,6 +23,8 @@ pub(super) struct ProberArgs {
     #[command(flatten)]
     component: ComponentArgs,
     #[command(flatten)]
+    standby: StandbyArgs,
+    #[command(flatten)]
     scale: ScaleArgs,
     #[command(flatten)]
     checks: CheckArgs,
@@ -29,6 +32,32 @@ pub(super) struct ProberArgs {
     report: ReportArgs,
     #[command(flatten)]
     cluster_metrics: ClusterMetricsArgs,
+}
+
+/// What the prober does while it does not lead.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Leader election")]
+struct StandbyArgs {
+    /// What a replica does while another leads, with leader election
+    #[arg(
+        long,
+        env = "DWD_STANDBY",
+        value_name = "MODE",
+        value_enum,
+        default_value_t
+    )]
+    standby: StandbyMode,
+}
+
+/// What a replica of the prober does while another leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+enum StandbyMode {
+    /// Observe all clusters as the leader does, by reads alone, and act within seconds of leading
+    #[default]
+    Warm,
+    /// Read nothing but the Lease
+    Cold,
 }
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
@@ -44,20 +73,33 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         registry,
     };
     let (scale, checks, report) = (args.scale, args.checks, args.report);
-    let work = async |context: Context<'_>| {
+    let mode = match args.component.has_rivals() {
+        true => args.standby.standby,
+        false => StandbyMode::Cold,
+    };
+    let work = async |candidate: Candidate<'_>| {
+        let dry_run = candidate.dry_run;
+        let (context, standby) = match mode {
+            StandbyMode::Warm => {
+                let reads = candidate.reads(&instruments.standby_budget)?;
+                let mut standby = Standby::begin(reads, dry_run, &instruments);
+                (standby.until(candidate.elected()).await?, Some(standby))
+            }
+            StandbyMode::Cold => (candidate.elected().await?, None),
+        };
         let scale = context.connect(scale.budget(), &instruments.scale_budget)?;
         let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
             .led_by(context.term.leadership.clone());
         let prober = Prober {
             seed: context.seed,
-            dry_run: context.dry_run,
+            dry_run,
             scale,
             checks: Runner::new(exec, checks.feature_gates, instruments.checks.clone()),
             overdue_after: report.overdue_after(),
             instruments: instruments.clone(),
         };
-        fleet::run(prober, context.term.stop).await;
+        fleet::lead(prober, standby, context.term.stop).await;
         instruments.stand_by();
         Ok(())
     };

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     args::Former,
-    component::{Component, ComponentArgs, ComponentError, Context},
+    component::{Candidate, Component, ComponentArgs, ComponentError},
 };
 use crate::weeder::{
     LEASE,
@@ -31,10 +31,12 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let work = async |context: Context<'_>| {
+    let work = async |candidate: Candidate<'_>| {
+        let dry_run = candidate.dry_run;
+        let context = candidate.elected().await?;
         let weeder = Weeder {
             seed: context.seed,
-            dry_run: context.dry_run,
+            dry_run,
             instruments: instruments.clone(),
         };
         run::run(weeder, context.term.stop).await;

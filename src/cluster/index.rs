@@ -71,13 +71,14 @@ struct Entry {
 }
 
 impl Index {
-    /// An index without objects. `recalled` tells, by cluster, which policy applied last, as far as
-    /// is known from an earlier run.
-    pub fn new(recalled: BTreeMap<Arc<str>, Arc<str>>) -> Self {
-        Self {
-            recalled,
-            ..Self::default()
+    /// Remembers this alone from now on: by cluster, the policy that applied last, as far as is known from an
+    /// earlier run. The objects stay.
+    pub fn recall(&mut self, recalled: BTreeMap<Arc<str>, Arc<str>>) {
+        self.recalled = recalled;
+        for (name, entry) in &mut self.clusters {
+            (entry.last, entry.let_go) = (self.recalled.remove(name), false);
         }
+        self.reassign();
     }
 
     /// Takes up an event of the watch on policies.

@@ -60,7 +60,8 @@ pub(super) fn index(objects: &Objects, cluster: &str) -> Index {
     let status = health.and_then(|health| health.as_ref().ok()?.status.as_ref());
     let last = status.and_then(|status| status.policy.as_deref());
     let recalled = last.map(|policy| (cluster.into(), policy.into()));
-    let mut index = Index::new(recalled.into_iter().collect());
+    let mut index = Index::default();
+    index.recall(recalled.into_iter().collect());
     let policies = objects.policies.as_ref().map_or(&[][..], Vec::as_slice);
     index.replace_policies(policies.iter().map(|policy| match &policy.0 {
         Ok(policy) => Policy::new(policy),

@@ -66,7 +66,8 @@ impl Means {
 /// The looks at one cluster that are under way. They end with the value.
 pub struct Looks {
     cluster: Arc<str>,
-    means: Means,
+    /// `None` if none is ever begun.
+    means: Option<Means>,
     tasks: JoinSet<Ended>,
     /// When the last one began.
     began: Option<Instant>,
@@ -81,12 +82,25 @@ impl Looks {
     /// None yet, of the cluster of this name.
     pub fn new(cluster: Arc<str>, means: Means) -> Self {
         Self {
+            means: Some(means),
+            ..Self::none(cluster)
+        }
+    }
+
+    /// None, now or ever.
+    pub fn none(cluster: Arc<str>) -> Self {
+        Self {
             cluster,
-            means,
+            means: None,
             tasks: JoinSet::new(),
             began: None,
             hung: BTreeSet::new(),
         }
+    }
+
+    /// Whether any is made.
+    pub fn are_made(&self) -> bool {
+        self.means.is_some()
     }
 
     /// When one that is due then may begin: they go one after the other, unless one takes long.
@@ -104,16 +118,18 @@ impl Looks {
 
     /// Begins to list the Nodes over this connection.
     pub fn nodes(&mut self, shoot: Shoot) {
+        let Some(means) = &self.means else { return };
         let (room, limit) = match self.apart(Look::Nodes) {
-            true => (&self.means.slow_nodes, SLOW_LIMIT),
-            false => (&self.means.nodes, NODES_LIMIT),
+            true => (&means.slow_nodes, SLOW_LIMIT),
+            false => (&means.nodes, NODES_LIMIT),
         };
         self.spawn(nodes(shoot, room.clone(), limit));
     }
 
     /// Begins to ask over this connection whether the API server is ready, within `limit`.
     pub fn ready(&mut self, shoot: Shoot, limit: Duration) {
-        let metrics = self.means.metrics.clone();
+        let Some(means) = &self.means else { return };
+        let metrics = means.metrics.clone();
         self.spawn(ready(shoot, limit.min(READY_LIMIT), metrics));
     }
 
@@ -125,17 +141,18 @@ impl Looks {
         provider: &MetricsProvider,
         (shoot, policy): (Shoot, &Arc<str>),
     ) {
+        let Some(means) = &self.means else { return };
         let limit = timeout_of(provider);
         let api = provider.api_service.as_deref();
         if let Some((version, group)) = api.and_then(|name| name.split_once('.')) {
             let (version, group) = (version.to_owned(), group.to_owned());
-            let metrics = self.means.metrics.clone();
+            let metrics = means.metrics.clone();
             self.spawn(async move {
                 let (answer, hung) = serves(&shoot, &group, &version, limit, &metrics).await;
                 (Found::Provider(place, answer), Some(hung))
             });
         } else if let Some(action) = provider.http_get.clone() {
-            let (runner, cluster) = (self.means.runner.of(policy), self.cluster.clone());
+            let (runner, cluster) = (means.runner.of(policy), self.cluster.clone());
             self.spawn(async move {
                 let answer = match runner.http_get(&cluster, &action, limit).await {
                     Outcome::Success | Outcome::Tolerated(_) => Answer::Passed,

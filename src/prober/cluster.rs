@@ -1,11 +1,8 @@
 //! One cluster's loop: observe, act, report.
 
-use std::{mem, pin::Pin, sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{Notify, watch},
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -20,7 +17,6 @@ use super::{
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
     checks::{Checks, Runner, SharedSpread},
-    cluster::Settings,
     observer::{
         View,
         look::{Looks, Means},
@@ -30,7 +26,10 @@ use crate::{
     util::now::Now,
 };
 
+mod reading;
 mod report;
+
+pub(super) use self::reading::Reading;
 
 /// What all loops share.
 #[derive(Clone)]
@@ -71,23 +70,6 @@ pub struct ClusterLoop {
     counted: Counted,
 }
 
-/// How the cluster is read.
-#[derive(Default)]
-struct Reading {
-    /// `None` while the cluster is not probed.
-    round: Option<Round>,
-    /// The settings by which it reads, or is about to.
-    settings: Option<Arc<Settings>>,
-    /// Ends a pause of the round.
-    wake: Arc<Notify>,
-    /// What an earlier run has left, until the cluster is observed.
-    recalled: Option<Box<ClusterHealthStatus>>,
-    /// The Cluster is another, so that it is to be observed anew.
-    replaced: bool,
-    /// When the newest list of leases that came was asked for.
-    answered: Option<Instant>,
-}
-
 /// What was last observed of the cluster beside its leases.
 #[derive(Default)]
 struct Seen {
@@ -97,16 +79,16 @@ struct Seen {
     providers: Vec<CheckStatus>,
 }
 
-type Round = Pin<Box<dyn Future<Output = (Box<Observer>, Outcome)> + Send>>;
-
 impl ClusterLoop {
     /// The loop of this cluster. `presence` says what the index knows of it, `known` is what an earlier run
-    /// has left in its ClusterHealth, and `from_the_start` is set if the cluster was there before the operator.
-    pub fn new(
+    /// has left in its ClusterHealth, `reading` goes on from what a replica has observed that did not lead
+    /// yet, and `from_the_start` is set if the cluster was there before the operator.
+    pub(super) fn new(
         name: Arc<str>,
         shared: LoopContext,
         presence: watch::Receiver<ClusterObject>,
         known: Option<&ClusterHealthStatus>,
+        reading: Option<Reading>,
         from_the_start: bool,
     ) -> Self {
         let is = presence.borrow().clone();
@@ -123,7 +105,7 @@ impl ClusterLoop {
             checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
             reading: Reading {
                 recalled: known.cloned().map(Box::new),
-                ..Reading::default()
+                ..reading.unwrap_or_default()
             },
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
@@ -141,6 +123,10 @@ impl ClusterLoop {
     /// requests.
     pub async fn run(mut self: Box<Self>, stop: CancellationToken) {
         self.objects_changed();
+        if self.reading.stands_by {
+            // What it has judged does not count: the leases are read again, now.
+            self.reading.wake.notify_one();
+        }
         self.report();
         while !self.protector.machine().is_over() {
             let give_up_at = self.protector.machine().give_up_at();
@@ -158,7 +144,7 @@ impl ClusterLoop {
                     self.learn_checks();
                 }
                 () = self.checks.changed() => self.learn_checks(),
-                (observer, outcome) = finished(&mut self.reading.round) => {
+                (observer, outcome) = self.reading.finished() => {
                     if !self.observed(observer, outcome) {
                         continue;
                     }
@@ -214,32 +200,29 @@ impl ClusterLoop {
             return;
         };
         if self.reading.round.is_some() {
-            if self.reading.settings.as_ref() != Some(&settings) {
-                self.reading.settings = Some(settings);
-                // The round hands its observer back, which then adopts the settings.
-                self.reading.wake.notify_one();
-            }
+            self.reading.follow(settings);
             return;
         }
         self.reading.settings = Some(settings.clone());
+        self.reading.stands_by = false;
         let sources = self
             .shared
             .evidence
             .of(self.name.clone(), &settings.secret_name);
+        let metrics = self.shared.reach.metrics.clone();
+        let mut observer = Observer::new(self.shared.origin, settings, sources, metrics);
+        self.recall(&mut observer);
+        self.next_round(Box::new(observer));
+    }
+
+    /// Gives the observer what an earlier run has left, and what only a leader looks at.
+    fn recall(&mut self, observer: &mut Observer) {
+        let machine = self.protector.machine();
         let is_protected = machine.protection() != Protection::None;
         let protected = is_protected.then(|| machine.silent_since());
-        let metrics = self.shared.reach.metrics.clone();
         let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
         let recalled = self.reading.recalled.take();
-        let observer = Observer::new(
-            self.shared.origin,
-            settings,
-            (sources, looks),
-            metrics,
-            recalled.as_deref(),
-            protected,
-        );
-        self.next_round(Box::new(observer));
+        observer.recall(looks, recalled.as_deref(), protected);
     }
 
     fn learn_checks(&mut self) {
@@ -263,12 +246,21 @@ impl ClusterLoop {
         }
         self.seen.view = Some(observer.view());
         self.seen.providers = observer.providers();
-        self.reading.round = Some(Box::pin(observer.round(self.reading.wake.clone())));
+        self.reading.begin(observer);
     }
 
     /// A round has ended: whether there is anything to report.
     fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) -> bool {
         self.reading.answered = observer.answered().max(self.reading.answered);
+        let outcome = match mem::take(&mut self.reading.stands_by) {
+            true => {
+                let (shared, metrics) = (&self.shared.evidence, &self.shared.reach.metrics);
+                observer.begin_term(shared.clone(), metrics.clone());
+                self.recall(&mut observer);
+                Outcome::Woken
+            }
+            false => outcome,
+        };
         let Some(settings) = self.protector.machine().settings().cloned() else {
             self.reading.round = None;
             return false;
@@ -306,12 +298,5 @@ impl ClusterLoop {
         };
         let checks = self.check_results();
         self.protector.learn(Input::Leases(leases, checks));
-    }
-}
-
-async fn finished(round: &mut Option<Round>) -> (Box<Observer>, Outcome) {
-    match round {
-        Some(round) => round.await,
-        None => std::future::pending().await,
     }
 }

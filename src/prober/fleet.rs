@@ -1,48 +1,37 @@
-//! All clusters' loops side by side: watches keep the index, and each change of an assignment goes
-//! to its cluster's loop.
+//! All clusters' loops side by side: each change of an assignment goes to its cluster's loop.
 
 mod loops;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use kube::{
-    Api,
-    core::{DeserializeGuard, PartialObjectMeta},
-    runtime::{WatchStreamExt as _, watcher},
-};
-use tokio::{sync::watch, time::Instant};
+use kube::{Api, core::PartialObjectMeta, runtime::watcher};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::loops::Loops;
 use super::{
     cluster::LoopContext,
-    evidence::Evidence,
     instruments::Instruments,
-    mono_time::Origin,
     protector::ScaleContext,
     recall,
     report::{PolicyReport, Reporter, Writer},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Resources,
+    standby::{Observed, Selection, Standby},
 };
 use crate::{
-    api::{ClusterHealth, ProbePolicy},
+    api::ClusterHealth,
     checks::{Runner, SharedSpread},
-    cluster::{Changed, Index},
-    gardener::Cluster,
+    cluster::Changed,
     observer::look::Means,
     runtime::{
-        answers::LARGE_OBJECTS_PER_PAGE,
         liveness::LoopLiveness,
         seed::Seed,
         timer::until,
-        watches::{WATCH_SECONDS, WatchState, events},
+        watches::{WatchState, events},
     },
 };
-
-/// The name of the fleet's loop.
-const LOOP: &str = "fleet";
 
 /// Settings of the prober.
 #[derive(Clone)]
@@ -61,24 +50,33 @@ pub struct Prober {
     pub instruments: Instruments,
 }
 
-/// The watches that the prober depends on.
-struct Watched {
-    policies: WatchState,
-    healths: WatchState,
-    clusters: WatchState,
+/// Runs the prober until it is stopped; nothing was observed before.
+pub async fn run(prober: Prober, stop: CancellationToken) {
+    lead(prober, None, stop).await;
 }
 
-/// Runs the prober until it is stopped.
-pub async fn run(prober: Prober, stop: CancellationToken) {
+/// Runs the prober until it is stopped. It goes on from what was observed before it led.
+pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationToken) {
     let (seed, instruments) = (prober.seed, prober.instruments);
-    let watches = &instruments.common.watches;
-    let watched = Watched {
-        policies: watches.begin("ProbePolicies", "watch-probepolicies"),
-        healths: watches.begin("ClusterHealths", "watch-clusterhealths"),
-        clusters: watches.begin("Clusters", "watch-clusters"),
+    let healths = &instruments.common.watches;
+    let healths = healths.begin("ClusterHealths", "watch-clusterhealths");
+    let recall = async |policies: WatchState| {
+        let known = recall::known(&seed, &policies, &healths);
+        stop.run_until_cancelled(known).await
     };
-    let known = recall::known(&seed, &watched.policies, &watched.healths);
-    let Some(known) = stop.run_until_cancelled(known).await else {
+    let (known, observed) = match standby {
+        Some(mut standby) => {
+            let policies = standby.policies().clone();
+            let known = standby.until(recall(policies)).await;
+            (known, standby.hand_over().await)
+        }
+        None => {
+            let observed = Observed::nothing(&seed, prober.dry_run, &instruments);
+            let policies = observed.selection.policies.clone();
+            (recall(policies).await, observed)
+        }
+    };
+    let Some(known) = known else {
         return;
     };
     let (mut recalled, mut policies) = (BTreeMap::new(), BTreeMap::new());
@@ -98,7 +96,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     // The writer outlives the loops, whose end may cause the last reports.
     let last = CancellationToken::new();
     let writing = tokio::spawn(writer.run(last.clone()));
-    let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), watched.healths.clone());
+    let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
     let deletions = tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
     let resources = Resources::default();
@@ -111,7 +109,7 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
     let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
     let shared = LoopContext {
-        evidence: Evidence::new(seed.clone(), &prober.scale, watches.restarts("Secrets")),
+        evidence: observed.evidence.within(seed.clone(), &prober.scale),
         reach: ScaleContext {
             scale: prober.scale,
             resources,
@@ -122,18 +120,17 @@ pub async fn run(prober: Prober, stop: CancellationToken) {
         checks: prober.checks,
         spread: SharedSpread::default(),
         reporter: reporter.clone(),
-        origin: Origin::new(Instant::now().into_std()),
+        origin: observed.origin,
         overdue_after: prober.overdue_after,
     };
+    let mut selection = observed.selection;
+    selection.index.recall(policies);
     let fleet = Fleet {
-        dry_run: prober.dry_run,
-        index: Index::new(policies),
-        loops: Loops::new(seed.clone(), shared, recalled),
-        seed,
+        selection,
+        loops: Loops::new(seed, shared, recalled, observed.readings),
         reporter,
         needs,
-        watched,
-        liveness: instruments.common.liveness.begin(LOOP),
+        liveness: observed.liveness,
     };
     fleet.run(stop).await;
     last.cancel();
@@ -151,51 +148,34 @@ async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState
 }
 
 struct Fleet {
-    seed: Seed,
-    dry_run: bool,
-    index: Index,
+    selection: Selection,
     loops: Loops,
     reporter: Reporter,
     /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
-    watched: Watched,
     liveness: LoopLiveness,
 }
 
 impl Fleet {
     async fn run(mut self, stop: CancellationToken) {
-        let client = self.seed.client();
-        let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
-        let clusters: Api<Cluster> = Api::all(client.clone());
-        let heard_soon = watcher::Config::default().timeout(WATCH_SECONDS);
-        // A Cluster embeds a cloud profile of hundreds of kilobytes.
-        let small_pages = heard_soon.clone().page_size(LARGE_OBJECTS_PER_PAGE);
-        let dry_run = self.dry_run;
-        let policies = watcher(policies, heard_soon).modify(move |policy| {
-            if let Ok(policy) = &mut policy.0 {
-                policy.spec.mode = policy.spec.mode.map(|mode| mode.or_dry_run(dry_run));
-            }
-        });
-        let mut policies = events(policies, self.watched.policies.clone());
-        let clusters = watcher(clusters, small_pages);
-        let mut clusters = events(clusters, self.watched.clusters.clone());
+        let known = self.selection.index.assignments();
+        let known: Changed = known.map(|(name, _)| name.clone()).collect();
+        self.apply(true, &known);
         loop {
             self.liveness.beat();
             let restart = self.loops.next_restart();
             let (about_policies, changed) = tokio::select! {
-                // Policies first: they decide what the clusters' events mean.
                 biased;
                 () = stop.cancelled() => break,
-                Some(event) = policies.next() => (true, self.index.policy_event(event)),
-                Some(event) = clusters.next() => (false, self.index.cluster_event(event)),
+                changed = self.selection.changed() => changed,
                 Some(ended) = self.loops.tasks.join_next_with_id() => {
-                    if self.loops.ended(ended, &mut self.index) {
+                    if self.loops.ended(ended, &mut self.selection.index) {
                         self.report_policies();
                     }
                     continue;
                 }
                 () = until(restart) => {
-                    self.loops.restart(&self.index);
+                    self.loops.restart(&self.selection.index);
                     continue;
                 }
                 () = self.liveness.due() => continue,
@@ -207,26 +187,26 @@ impl Fleet {
 
     /// Passes changes on to the loops and the reporter.
     fn apply(&mut self, about_policies: bool, changed: &Changed) {
-        let waits = !self.index.synced();
+        let waits = !self.selection.index.synced();
         if waits || (self.loops.started && changed.is_empty() && !about_policies) {
             return;
         }
         for name in changed {
-            self.loops.assign(name, &self.index);
+            self.loops.assign(name, &self.selection.index);
         }
         if about_policies {
-            self.loops.update_gone(&self.index);
+            self.loops.update_gone(&self.selection.index);
         }
         if !self.loops.started {
-            self.loops.assign_recalled(&self.index);
+            self.loops.assign_recalled(&self.selection.index);
         }
         self.report_policies();
     }
 
     fn report_policies(&self) {
         let mut needs = AllNeeds::new();
-        let reports = self.index.policies().filter_map(|policy| {
-            let view = self.index.policy_view(&policy.name)?;
+        let reports = self.selection.index.policies().filter_map(|policy| {
+            let view = self.selection.index.policy_view(&policy.name)?;
             needs.insert(policy.name.clone(), Needs::new(&view));
             Some(PolicyReport {
                 name: policy.name.clone(),

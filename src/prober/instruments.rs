@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{metrics::ProberMetrics, report::HealthMetrics};
+use super::{metrics::ProberMetrics, report::HealthMetrics, standby::StandbyMetrics};
 use crate::{
     checks::CheckMetrics,
     runtime::{
@@ -22,6 +22,10 @@ pub struct Instruments {
     pub scale_budget: BudgetMetrics,
     /// Requests for commands of checks that wait for their turn.
     pub exec_budget: BudgetMetrics,
+    /// Requests of a replica that does not lead which wait for their turn.
+    pub standby_budget: BudgetMetrics,
+    /// What a replica observes that does not lead.
+    pub standby: StandbyMetrics,
     /// Checks of clusters.
     pub checks: CheckMetrics,
     /// The instruments of every component.
@@ -33,8 +37,8 @@ impl Instruments {
     /// cluster.
     pub fn new(cluster_metrics: bool) -> (Self, Registry) {
         let mut registry = Registry::default();
-        let (common, [scale_budget, exec_budget]) =
-            Common::register(&mut registry, ["scale", "exec"]);
+        let (common, [scale_budget, exec_budget, standby_budget]) =
+            Common::register(&mut registry, ["scale", "exec", "standby"]);
         let prober: Arc<ProberMetrics> = Arc::default();
         let instruments = Self {
             checks: CheckMetrics::new(prober.durations()),
@@ -42,11 +46,14 @@ impl Instruments {
             health: HealthMetrics::new(cluster_metrics),
             scale_budget,
             exec_budget,
+            standby_budget,
+            standby: StandbyMetrics::default(),
             common,
         };
         instruments.prober.register(&mut registry);
         instruments.checks.register(&mut registry);
         instruments.health.register(&mut registry);
+        instruments.standby.register(&mut registry);
         (instruments, registry)
     }
 

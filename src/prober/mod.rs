@@ -10,7 +10,8 @@
 //!   [`rights`] asks ahead whether they may.
 //! - [`report`]: from what was found to statuses and events.
 //!
-//! [`cluster`] is one cluster's loop, [`protector`] its acting half, and [`fleet`] runs them all.
+//! [`cluster`] is one cluster's loop, [`protector`] its acting half, and [`fleet`] runs them all. [`standby`] is what a
+//! replica does that does not lead.
 
 mod action_log;
 pub mod cluster;
@@ -25,6 +26,7 @@ pub mod protect;
 pub mod protector;
 mod recall;
 pub mod report;
+pub mod standby;
 
 pub use self::{
     io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},

@@ -6,6 +6,7 @@
 //! not renew for the renew deadline, which is shorter than the Lease: by the time somebody else can
 //! lead it has stopped.
 
+mod identity;
 mod term;
 mod times;
 mod view;
@@ -19,18 +20,19 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{
-    sync::watch,
+    sync::{oneshot, watch},
     time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    identity::identity,
     term::WORK_ENDS,
     times::JITTER,
-    view::{Claim, Record, View},
+    view::{Claim, Record, View, transitions},
 };
 pub use self::{
-    term::{Ended, Leadership, Lost, Stuck, Term},
+    term::{Elected, Ended, Leadership, Lost, Stuck, Term},
     times::{Times, TimesError},
 };
 use super::seed::{CallError, FIELD_MANAGER};
@@ -38,9 +40,6 @@ use crate::util::text::clean;
 
 /// To give the Lease back may take this long: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
-
-/// The longest name of a host, in characters.
-const MAX_HOST: usize = 253;
 
 /// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
@@ -108,30 +107,39 @@ impl Elector {
         }
     }
 
-    /// Waits until this process leads, then does the work, and gives the Lease back when that is
-    /// done. If the Lease is lost meanwhile, the work is stopped, and its end waited for: whoever stands
-    /// for election again begins with nothing.
+    /// Stands for election, and does the work meanwhile, which waits for its term where it needs one. Gives
+    /// the Lease back when the work is done. If the Lease is lost, the work is stopped, and its end waited
+    /// for: whoever stands for election again begins with nothing.
     ///
     /// # Errors
     ///
     /// If the work does not end then; it is dropped.
-    pub async fn lead<F: Future>(
+    pub async fn stand<F: Future>(
         &mut self,
         stop: &CancellationToken,
-        work: impl FnOnce(Term) -> F,
+        work: impl FnOnce(Elected) -> F,
     ) -> Result<Ended<F::Output>, Stuck> {
         (self.view, self.until) = (View::default(), watch::Sender::new(None));
-        if stop.run_until_cancelled(self.acquire()).await.is_none() {
+        let (elect, elected) = oneshot::channel();
+        let mut work = pin!(work(Elected::new(elected)));
+        let ended = tokio::select! {
+            biased;
+            () = stop.cancelled() => Some(Ended::Stopped),
+            () = self.acquire() => None,
+            done = &mut work => Some(Ended::Done(done)),
+        };
+        if let Some(ended) = ended {
             // The Lease may have been ours for a moment.
             self.release().await;
-            return Ok(Ended::Stopped);
+            return Ok(ended);
         }
         let term = Term {
             leadership: Leadership(Some(self.until.subscribe())),
             stop: stop.child_token(),
         };
         let stop_work = term.stop.clone();
-        let mut work = pin!(work(term));
+        // It need not wait for its term any more: then it is about to end.
+        let _ = elect.send(term);
         let done = tokio::select! {
             // What is done is done, even if the Lease is lost at the same moment.
             biased;
@@ -336,24 +344,8 @@ async fn answered<T>(
     }
 }
 
-/// Unlike any other, also of a process of the same pod. It is shown and logged wherever the Lease is, so
-/// of the name of the host no more is taken than a host can have.
-fn identity(host: Option<&str>) -> String {
-    let host = clean(host.unwrap_or_default(), MAX_HOST);
-    let host = match host.is_empty() {
-        true => "dependency-watchdog",
-        false => &host,
-    };
-    format!("{host}_{:016x}", fastrand::u64(..))
-}
-
 fn now() -> MicroTime {
     MicroTime(Timestamp::now())
-}
-
-fn transitions(spec: Option<&LeaseSpec>) -> i32 {
-    let before = spec.and_then(|spec| spec.lease_transitions);
-    before.map_or(0, |before| before.saturating_add(1))
 }
 
 fn seconds(duration: Duration) -> i32 {

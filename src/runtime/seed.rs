@@ -3,6 +3,7 @@
 mod connections;
 mod error;
 mod kubeconfig;
+mod reads;
 mod turns;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 
 pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
 use self::turns::Turns;
-pub use self::{connections::Connections, error::CallError};
+pub use self::{connections::Connections, error::CallError, reads::NotARead};
 use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Client, Config,
@@ -266,6 +267,17 @@ impl Seed {
     #[must_use]
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
+    }
+
+    /// The same seed, to which nothing but reads is sent: any other request fails at this end.
+    #[must_use]
+    pub fn reads_only(self) -> Self {
+        let Clients { ordinary, urgent } = self.clients;
+        let clients = Clients {
+            ordinary: reads::reads_only(ordinary),
+            urgent: reads::reads_only(urgent),
+        };
+        Self { clients, ..self }
     }
 
     /// The same seed, whose requests are counted while they wait for their turn.

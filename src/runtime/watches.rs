@@ -166,11 +166,15 @@ impl Watches {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until some kinds have been needed for so long and not been listed.
+    /// Waits until some kinds have been needed for so long, from now on, and not been listed.
     pub async fn blind(&self, limit: Duration) -> Vec<&'static str> {
+        let began = Instant::now();
         loop {
             let now = Instant::now();
-            let unlisted = self.unlisted();
+            let mut unlisted = self.unlisted();
+            for (_, since) in &mut unlisted {
+                *since = began.max(*since);
+            }
             let blind = unlisted.iter().filter(|(_, since)| now - *since >= limit);
             let blind: Vec<_> = blind.map(|(kind, _)| *kind).collect();
             if !blind.is_empty() {

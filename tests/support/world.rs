@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dependency_watchdog::{
     checks::{FeatureGates, Runner},
-    prober::{fleet, instruments::Instruments},
-    runtime::leader::{Elector, Ended, Term, Times},
+    prober::{fleet, instruments::Instruments, standby::Standby},
+    runtime::leader::{Elected, Elector, Ended, Times},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -90,8 +90,18 @@ impl World {
         self.start_with(seed, scale);
     }
 
-    /// Starts a prober that stands for election, and again after each term, as the command does.
+    /// Starts a prober that stands for election, and again after each term, as the command does with
+    /// `--standby=Cold`.
     pub fn start_led(&mut self) {
+        self.start_candidate(false);
+    }
+
+    /// The same as with `--standby=Warm`.
+    pub fn start_warm(&mut self) {
+        self.start_candidate(true);
+    }
+
+    fn start_candidate(&mut self, warm: bool) {
         let [times @ .., retry] = [15, 10, 2].map(Duration::from_secs);
         let times = Times::new(times[0], times[1], retry).unwrap();
         let client = self.seed.unlimited().client().clone();
@@ -99,17 +109,27 @@ impl World {
         self.stop = CancellationToken::new();
         let [seed, scale] = [(); 2].map(|()| self.seed.counted(&self.instruments.common.requests));
         let (prober, stop) = (self.prober(seed, scale), self.stop.clone());
+        // It has connections of its own, and counts nothing.
+        let reads = self.seed.unlimited();
         self.prober = Some(tokio::spawn(async move {
             loop {
-                let work = |term: Term| {
+                let work = async |elected: Elected| {
+                    let (term, standby) = if warm {
+                        let instruments = &prober.instruments;
+                        let mut standby =
+                            Standby::begin(reads.clone(), prober.dry_run, instruments);
+                        (standby.until(elected.term()).await, Some(standby))
+                    } else {
+                        (elected.term().await, None)
+                    };
                     let prober = fleet::Prober {
                         seed: prober.seed.clone().led_by(term.leadership.clone()),
                         scale: prober.scale.clone().led_by(term.leadership),
                         ..prober.clone()
                     };
-                    fleet::run(prober, term.stop)
+                    fleet::lead(prober, standby, term.stop).await;
                 };
-                match elector.lead(&stop, work).await.unwrap() {
+                match elector.stand(&stop, work).await.unwrap() {
                     Ended::Lost(_) => prober.instruments.stand_by(),
                     Ended::Stopped | Ended::Done(()) => return,
                 }

@@ -150,7 +150,7 @@ fuzzed!(
     200,
     (changed(clusters(), 4), changed(probe_policies(), 4)),
     |(cluster, policy)| {
-        let mut index = Index::new(BTreeMap::new());
+        let mut index = Index::default();
         let decoded = serde_json::from_str(&policy.text);
         if let Ok(policy) = decoded as Result<DeserializeGuard<ProbePolicy>, _> {
             index.policy_event(Event::Apply(policy));

@@ -12,7 +12,7 @@ use dependency_watchdog::{
     explain::{Account, ask, text as told},
     prober::secrets::Secrets,
     runtime::{
-        leader::{Elector, Times},
+        leader::{Elected, Elector, Times},
         seed::Seed,
     },
 };
@@ -177,7 +177,7 @@ fuzzed!(
             let begun = Instant::now();
             let mut elector = Elector::new(client, "garden", "lease", times);
             let stop = CancellationToken::new();
-            let led = elector.lead(&stop, async |_| ());
+            let led = elector.stand(&stop, Elected::term);
             // Longer than it would take it to find a Lease of 60 s silent.
             let _ = timeout(seconds(90), led).await;
             let written = *written.lock().unwrap();

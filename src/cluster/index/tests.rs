@@ -222,10 +222,30 @@ fn a_cluster_without_policy_remembers_the_last_as_long_as_that_exists() {
     );
 }
 
+/// As of a replica that has watched before it leads: what it remembers itself counts for nothing.
+#[test]
+fn what_an_earlier_run_knew_may_come_after_the_objects() {
+    for let_go in [false, true] {
+        let mut index = Index::default();
+        index.apply_policy(parsed(policy_json("heir", 0, None)));
+        index.replace_policies([parsed(policy_json("heir", 0, None))]);
+        index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+        index.replace_policies(["heir", "all"].map(|it| parsed(policy_json(it, 0, Some("other")))));
+        assert_eq!(former_of_a(&index).map(|(name, _)| name), Some("heir"));
+        if let_go {
+            index.forget("a");
+        }
+        index.recall(BTreeMap::from([("a".into(), "all".into())]));
+        assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(40))));
+        assert_eq!(index.assignment("b").unwrap().former, None);
+    }
+}
+
 #[test]
 fn what_an_earlier_run_knew_counts_until_a_policy_applies() {
     let recalled = BTreeMap::from([("a".into(), "all".into()), ("b".into(), "gone".into())]);
-    let mut index = Index::new(recalled);
+    let mut index = Index::default();
+    index.recall(recalled);
     index.replace_policies([parsed(policy_json("all", 0, Some("other")))]);
     index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
     assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(40))));

@@ -14,7 +14,7 @@ use crate::{
     api::ClusterHealthStatus,
     cluster::{Assignment, Index, PolicyHold},
     prober::{
-        cluster::{ClusterLoop, LoopContext},
+        cluster::{ClusterLoop, LoopContext, Reading},
         recall,
         report::Reporter,
         treatment::ClusterObject,
@@ -33,6 +33,8 @@ pub(super) struct Loops {
     shared: LoopContext,
     /// The ClusterHealths that an earlier run has left, until their clusters are assigned.
     recalled: BTreeMap<Arc<str>, Record>,
+    /// What was observed before this replica led, until then as well.
+    readings: BTreeMap<Arc<str>, Reading>,
     running: BTreeMap<Arc<str>, Loop>,
     /// When loops that ended by a defect are started again.
     restarts: BTreeMap<Arc<str>, Instant>,
@@ -80,11 +82,13 @@ impl Loops {
         seed: Seed,
         shared: LoopContext,
         recalled: BTreeMap<Arc<str>, Record>,
+        readings: BTreeMap<Arc<str>, Reading>,
     ) -> Self {
         Self {
             seed,
             shared,
             recalled,
+            readings,
             running: BTreeMap::new(),
             restarts: BTreeMap::new(),
             stop: CancellationToken::new(),
@@ -137,6 +141,7 @@ impl Loops {
         for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
             self.assign(&name, index);
         }
+        self.readings.clear();
     }
 
     /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
@@ -154,6 +159,7 @@ impl Loops {
         let (name_of, shared) = (name.clone(), self.shared.clone());
         let (seed, stop) = (self.seed.clone(), self.stop.clone());
         let from_the_start = !self.started;
+        let reading = self.readings.remove(name);
         let task = self.tasks.spawn(async move {
             let known = match known {
                 Some(known) => known,
@@ -165,8 +171,8 @@ impl Loops {
                     }
                 }
             };
-            let probe =
-                ClusterLoop::new(name_of, shared, receiver, known.as_deref(), from_the_start);
+            let known = known.as_deref();
+            let probe = ClusterLoop::new(name_of, shared, receiver, known, reading, from_the_start);
             // A future is as large as all that it ever holds, for as long as it lives: hence the
             // boxes, here and in the loop.
             Box::new(probe).run(stop).await;

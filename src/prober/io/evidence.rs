@@ -129,6 +129,13 @@ impl Evidence {
         }
     }
 
+    /// The same for a leader, which reads the seed within these budgets. Watches go on.
+    #[must_use]
+    pub(crate) fn within(self, seed: Seed, urgent: &Seed) -> Self {
+        let permits = self.permits.within(seed, urgent);
+        Self { permits, ..self }
+    }
+
     /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
     /// namespace of that name.
     pub(crate) fn of(&self, cluster: Arc<str>, secret: &Arc<str>) -> Sources {
@@ -157,6 +164,17 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
+    /// The name of the cluster.
+    pub(crate) fn cluster(&self) -> &Arc<str> {
+        &self.cluster
+    }
+
+    /// Shares what the sources of a leader share from now on.
+    pub(crate) fn begin_term(&mut self, shared: Evidence) {
+        self.facts = self.facts.within(shared.permits.clone());
+        self.shared = shared;
+    }
+
     /// Reads the kubeconfig from this Secret from now on.
     pub(crate) fn set_secret(&mut self, secret: &Arc<str>) {
         if self.secret.name() != secret {

@@ -71,6 +71,16 @@ impl ListPermits {
             background_node_lists: Arc::new(Semaphore::new(BACKGROUND_NODE_LISTS)),
         }
     }
+
+    /// The same permits for reads of the seed within these budgets.
+    pub(crate) fn within(self, seed: Seed, urgent: &Seed) -> Self {
+        let urgent = urgent.urgent();
+        Self {
+            seed,
+            urgent,
+            ..self
+        }
+    }
 }
 
 /// The result of a read that no verdict waits for.
@@ -99,6 +109,14 @@ impl Reader {
             permits,
             cluster,
             slow: Arc::default(),
+        }
+    }
+
+    /// The same reader, under these permits.
+    pub(crate) fn within(&self, permits: ListPermits) -> Self {
+        Self {
+            permits,
+            ..self.clone()
         }
     }
 

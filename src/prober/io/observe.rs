@@ -16,7 +16,7 @@ use crate::{
     cluster::Settings,
     observer::{View, look::Looks, observation::Observation},
     prober::{
-        evidence::{EvidenceError, Sources},
+        evidence::{Evidence, EvidenceError, Sources},
         metrics::ProberMetrics,
         mono_time::{MonoTime, Origin},
         proof::Proof,
@@ -84,30 +84,20 @@ pub(crate) enum Outcome {
 }
 
 impl Observer {
-    /// Starts watching by these settings; `recalled` is what an earlier run has left in the
-    /// ClusterHealth; of a cluster that is protected already, `protected` says when the outage began, if known.
+    /// Starts watching by these settings. Nothing but what a verdict needs is read before
+    /// [`Self::recall`].
     pub(crate) fn new(
         origin: Origin,
         settings: Arc<Settings>,
-        (sources, looks): (Sources, Looks),
+        sources: Sources,
         metrics: Arc<ProberMetrics>,
-        recalled: Option<&ClusterHealthStatus>,
-        protected: Option<Option<Timestamp>>,
     ) -> Self {
         let observer = settings.observer.clone();
-        let (now, draw) = (Instant::now(), fastrand::f64());
-        let mut watch = Watch::new(rules(&settings));
-        if let Some(silent_since) = protected {
-            let onset = silent_since.map(|since| {
-                let age = Timestamp::now().duration_since(since);
-                let age = Duration::try_from(age).unwrap_or_default();
-                origin.moment(now.into_std()) - age
-            });
-            watch.recall(onset);
-        }
+        let now = Instant::now();
         Self {
             origin,
-            watch,
+            watch: Watch::new(rules(&settings)),
+            looks: Looks::none(sources.cluster().clone()),
             settings,
             sources,
             metrics,
@@ -118,9 +108,40 @@ impl Observer {
             facts_due: now,
             facts_began: None,
             awaits_nodes: false,
-            observation: Observation::new(observer, recalled, now, draw),
-            looks,
+            observation: Observation::new(observer, None, now, 0.0),
             news: false,
+        }
+    }
+
+    /// Goes on as the observer of a leader. What was seen counts, and what was concluded from it does not.
+    /// The leases are read again immediately.
+    pub(crate) fn begin_term(&mut self, shared: Evidence, metrics: Arc<ProberMetrics>) {
+        self.watch.begin_term();
+        self.sources.begin_term(shared);
+        self.metrics = metrics;
+        self.at_once = true;
+        self.proving = false;
+    }
+
+    /// Observes the state of the cluster as well; `recalled` is what an earlier run has left in the
+    /// ClusterHealth. Of a cluster that is protected already, `protected` says when the outage began, if known.
+    pub(crate) fn recall(
+        &mut self,
+        looks: Looks,
+        recalled: Option<&ClusterHealthStatus>,
+        protected: Option<Option<Timestamp>>,
+    ) {
+        let observer = self.settings.observer.clone();
+        let (now, draw) = (Instant::now(), fastrand::f64());
+        self.looks = looks;
+        self.observation = Observation::new(observer, recalled, now, draw);
+        if let Some(silent_since) = protected {
+            let onset = silent_since.map(|since| {
+                let age = Timestamp::now().duration_since(since);
+                let age = Duration::try_from(age).unwrap_or_default();
+                self.origin.moment(now.into_std()) - age
+            });
+            self.watch.recall(onset);
         }
     }
 
@@ -186,7 +207,11 @@ impl Observer {
     /// several kilobytes, are boxed.
     pub(crate) async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
         let outcome = if mem::take(&mut self.at_once) {
-            Box::pin(self.read_first()).await
+            match self.contact.answered {
+                // It is connected, and knows its nodes.
+                Some(_) => Box::pin(self.read()).await,
+                None => Box::pin(self.read_first()).await,
+            }
         } else {
             let next = self.watch.next(self.now(), fastrand::f64());
             let due = Instant::from_std(self.origin.instant(next.at));

@@ -98,6 +98,13 @@ impl Watch {
         self.recoveries = 0;
     }
 
+    /// This process leads from now on. What it has seen counts, and its verdicts of before do not.
+    pub fn begin_term(&mut self) {
+        self.outages = 0;
+        self.recoveries = 0;
+        self.onset = None;
+    }
+
     /// Sets whether the cluster is protected, which changes what counts.
     pub fn set_protected(&mut self, protected: bool) {
         if self.protected && !protected {

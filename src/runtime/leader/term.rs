@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 /// When a term is over, its work has to end within this: it has nothing left to do but to stop.
@@ -44,6 +47,33 @@ pub struct Term {
     pub leadership: Leadership,
     /// Ends the work: the term is over, or the process is to end.
     pub stop: CancellationToken,
+}
+
+/// The election for which this process stands.
+#[derive(Debug)]
+pub struct Elected(oneshot::Receiver<Term>);
+
+impl Elected {
+    pub(super) fn new(elected: oneshot::Receiver<Term>) -> Self {
+        Self(elected)
+    }
+
+    /// The election of a process that has no rivals, and leads until it is stopped.
+    pub fn unopposed(stop: CancellationToken) -> Self {
+        let (elect, elected) = oneshot::channel();
+        let leadership = Leadership::unopposed();
+        let _ = elect.send(Term { leadership, stop });
+        Self(elected)
+    }
+
+    /// Waits until this process leads.
+    pub async fn term(self) -> Term {
+        match self.0.await {
+            Ok(term) => term,
+            // The elector is gone, and ends this as well.
+            Err(_) => std::future::pending().await,
+        }
+    }
 }
 
 /// How it came that a process does not lead.

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::*;
+use super::{identity::MAX_HOST, *};
 use crate::runtime::seed::{CallError, Seed};
 
 const LEASE: Duration = Duration::from_secs(15);
@@ -178,15 +178,16 @@ impl Replica {
         let losses = Arc::new(Mutex::new(Vec::new()));
         let (stopped, given, told) = (stop.clone(), leadership.clone(), losses.clone());
         let lead = async move {
-            let work = |term: Term| {
+            let work = |elected: Elected| {
                 let given = given.clone();
                 async move {
+                    let term = elected.term().await;
                     *given.lock().unwrap() = Some(term.leadership);
                     term.stop.cancelled().await;
                 }
             };
             loop {
-                match elector.lead(&stopped, work).await {
+                match elector.stand(&stopped, work).await {
                     Ok(Ended::Lost(lost)) => told.lock().unwrap().push(lost.0),
                     ended => return ended,
                 }
@@ -386,7 +387,8 @@ async fn work_that_does_not_end_with_its_term_ends_the_process() {
     let mut elector = Elector::new(server.client(), "garden", "lease", times());
     let never = CancellationToken::new();
     let cut_off = server.clone();
-    let lead = elector.lead(&never, async |term: Term| {
+    let lead = elector.stand(&never, async |elected: Elected| {
+        let term = elected.term().await;
         cut_off.set(Fate::Failed);
         term.stop.cancelled().await;
         std::future::pending::<()>().await;
@@ -480,7 +482,7 @@ async fn who_cannot_read_the_lease_is_not_ready() {
     let (_first, second) = two(&server).await;
     let stands = tokio::spawn(async move {
         let never = CancellationToken::new();
-        elector.lead(&never, async |_| ()).await
+        elector.stand(&never, Elected::term).await
     });
     sleep(Duration::from_secs(5)).await;
     assert_eq!(check(), Ok(()));
@@ -500,7 +502,8 @@ async fn to_give_the_lease_back_does_not_outlast_the_grace_of_the_pod() {
     let mut elector = Elector::new(server.client(), "garden", "lease", times);
     let lost = server.clone();
     let never = CancellationToken::new();
-    let lead = elector.lead(&never, async |_| {
+    let lead = elector.stand(&never, async |elected: Elected| {
+        elected.term().await;
         lost.set(Fate::AnswerLost);
     });
     let began = Instant::now();

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime};
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
 use tokio::time::Instant;
 
 /// What counts of a Lease.
@@ -74,6 +77,12 @@ impl View {
             Some((record, _)) => Claim::Wait(record.holder.clone()),
         }
     }
+}
+
+/// How often the Lease will have changed hands when it is taken.
+pub(super) fn transitions(spec: Option<&LeaseSpec>) -> i32 {
+    let before = spec.and_then(|spec| spec.lease_transitions);
+    before.map_or(0, |before| before.saturating_add(1))
 }
 
 #[cfg(test)]

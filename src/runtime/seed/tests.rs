@@ -224,3 +224,37 @@ async fn any_budget_can_be_had() {
         ask(&seed).await.unwrap();
     }
 }
+
+/// Whatever asks, by whichever of its clients.
+#[tokio::test]
+async fn a_seed_for_reads_sends_nothing_else() {
+    let service = tower::service_fn(|request: Request<Body>| async move {
+        assert_eq!(request.method(), "GET");
+        assert!(!request.headers().contains_key("upgrade"));
+        Ok::<_, std::convert::Infallible>(Response::new(Body::from(b"{}".to_vec())))
+    });
+    let seed = Seed::unlimited(Client::new(service, "default")).reads_only();
+    for seed in [seed.clone(), seed.urgent(), seed.few_at_once()] {
+        ask(&seed).await.unwrap();
+        for (method, upgrade) in [
+            ("POST", false),
+            ("PUT", false),
+            ("PATCH", false),
+            ("DELETE", false),
+            ("GET", true),
+        ] {
+            let request = Request::builder().method(method).uri("/apis/x");
+            let request = match upgrade {
+                true => request.header("upgrade", "websocket"),
+                false => request,
+            };
+            let request = seed.client().request(request.body(Vec::new()).unwrap());
+            let refused = seed.call::<serde_json::Value>(request).await.unwrap_err();
+            let told = refused.to_string();
+            assert!(
+                told.contains(&format!("{method} /apis/x was not sent")),
+                "{told}"
+            );
+        }
+    }
+}

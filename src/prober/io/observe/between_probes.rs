@@ -40,7 +40,8 @@ impl Observer {
             while let Some(found) = self.looks.ended().now_or_never() {
                 self.found(found);
             }
-            let next = self.observation.next().filter(|_| !self.proving);
+            let next = self.observation.next();
+            let next = next.filter(|_| self.looks.are_made() && !self.proving);
             let now = Instant::now();
             if let Some((at, look)) = next
                 && self.looks.after(at + OVERDUE) <= now

@@ -1,0 +1,184 @@
+//! A replica that does not lead, and observes all clusters so that it can act as soon as it does.
+//!
+//! It has no way to write: its client sends nothing but reads, and nothing that acts or reports is made
+//! before a term begins. What it has seen of the leases goes on in the term; what it concluded from that
+//! does not count there, and what is owed is learnt as after a start.
+
+mod metrics;
+mod scout;
+mod selection;
+
+use std::{collections::BTreeMap, pin::pin, sync::Arc};
+
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+pub use self::metrics::StandbyMetrics;
+use self::scout::Scout;
+pub(super) use self::selection::Selection;
+use super::{
+    cluster::Reading,
+    evidence::Evidence,
+    instruments::Instruments,
+    metrics::ProberMetrics,
+    mono_time::Origin,
+    treatment::{ClusterObject, Known, Treatment},
+};
+use crate::{
+    cluster::{Assignment, Settings},
+    runtime::{liveness::LoopLiveness, seed::Seed, watches::WatchState},
+};
+
+/// The name of the fleet's loop.
+const LOOP: &str = "fleet";
+
+/// All that a replica observes which does not lead.
+pub struct Standby {
+    observed: Observed,
+    /// Not those of a leader, by which it is judged how that one fares.
+    probes: Arc<ProberMetrics>,
+    metrics: StandbyMetrics,
+    scouts: BTreeMap<Arc<str>, Followed>,
+    tasks: JoinSet<(Arc<str>, Reading)>,
+    /// Has the scouts hand over what they observed.
+    hand_over: CancellationToken,
+}
+
+/// A cluster that is observed.
+struct Followed {
+    settings: watch::Sender<Arc<Settings>>,
+    task: AbortHandle,
+}
+
+/// What goes on in a term.
+pub(super) struct Observed {
+    pub(super) selection: Selection,
+    pub(super) evidence: Evidence,
+    pub(super) origin: Origin,
+    pub(super) liveness: LoopLiveness,
+    pub(super) readings: BTreeMap<Arc<str>, Reading>,
+}
+
+impl Observed {
+    /// Nothing yet, of this seed.
+    pub(super) fn nothing(seed: &Seed, dry_run: bool, instruments: &Instruments) -> Self {
+        let common = &instruments.common;
+        let secrets = common.watches.restarts("Secrets");
+        Self {
+            selection: Selection::watch(seed.client(), dry_run, &common.watches),
+            evidence: Evidence::new(seed.clone(), seed, secrets),
+            origin: Origin::new(Instant::now().into_std()),
+            liveness: common.liveness.begin(LOOP),
+            readings: BTreeMap::new(),
+        }
+    }
+}
+
+impl Standby {
+    /// Begins to observe by reads of this seed, within its budget.
+    pub fn begin(seed: Seed, dry_run: bool, instruments: &Instruments) -> Self {
+        Self {
+            observed: Observed::nothing(&seed.reads_only(), dry_run, instruments),
+            probes: Arc::default(),
+            metrics: instruments.standby.clone(),
+            scouts: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            hand_over: CancellationToken::new(),
+        }
+    }
+
+    /// The watch of ProbePolicies.
+    pub(super) fn policies(&self) -> &WatchState {
+        &self.observed.selection.policies
+    }
+
+    /// Observes until this is done.
+    pub async fn until<T>(&mut self, done: impl Future<Output = T>) -> T {
+        let mut done = pin!(done);
+        loop {
+            self.observed.liveness.beat();
+            tokio::select! {
+                biased;
+                done = &mut done => return done,
+                (_, changed) = self.observed.selection.changed() => {
+                    for name in &changed {
+                        self.assign(name);
+                    }
+                }
+                Some(ended) = self.tasks.join_next() => self.ended(ended),
+                () = self.observed.liveness.due() => {}
+            }
+        }
+    }
+
+    /// Observes this cluster as the index says.
+    fn assign(&mut self, name: &Arc<str>) {
+        let assignment = self.observed.selection.index.assignment(name);
+        let Some(settings) = assignment.and_then(probed) else {
+            if let Some(followed) = self.scouts.remove(name) {
+                followed.task.abort();
+            }
+            return;
+        };
+        if let Some(followed) = self.scouts.get(name) {
+            followed.settings.send_if_modified(|known| {
+                let changed = *known != settings;
+                *known = settings;
+                changed
+            });
+            return;
+        }
+        let (sender, receiver) = watch::channel(settings.clone());
+        let sources = self
+            .observed
+            .evidence
+            .of(name.clone(), &settings.secret_name);
+        let scout = Scout::new(self.observed.origin, receiver, sources, self.probes.clone());
+        let run = scout.run(self.metrics.cluster(), self.hand_over.clone());
+        let name_of = name.clone();
+        let task = self.tasks.spawn(async move { (name_of, run.await) });
+        let settings = sender;
+        self.scouts
+            .insert(name.clone(), Followed { settings, task });
+    }
+
+    /// A scout that ends by itself had a defect: its cluster is not observed until it is assigned anew.
+    fn ended(&mut self, ended: Result<(Arc<str>, Reading), JoinError>) {
+        let Err(error) = ended else { return };
+        if error.is_panic() {
+            tracing::error!(%error, "the observation of a cluster ended by a defect");
+        }
+        let id = error.id();
+        self.scouts.retain(|_, followed| followed.task.id() != id);
+    }
+
+    /// Ends the observation, and hands over what it has come to.
+    pub(super) async fn hand_over(mut self) -> Observed {
+        self.hand_over.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            match ended {
+                Ok((name, reading)) => {
+                    self.observed.readings.insert(name, reading);
+                }
+                ended => self.ended(ended),
+            }
+        }
+        self.observed
+    }
+}
+
+/// The settings by which a leader to which nothing is owed would probe a cluster.
+fn probed(assignment: &Assignment) -> Option<Arc<Settings>> {
+    let presence = ClusterObject::There(Box::new(assignment.clone()));
+    let known = Known {
+        last: None,
+        engaged: false,
+        looked_at: true,
+        dry_run: false,
+    };
+    Treatment::new(&presence, known).settings().cloned()
+}
