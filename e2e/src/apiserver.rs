@@ -44,7 +44,7 @@ pub(crate) struct Site {
 
 impl Site {
     /// On loopback, for a cluster without controllers and nodes.
-    fn loopback() -> Self {
+    pub(crate) fn loopback() -> Self {
         let args = [
             "--bind-address=127.0.0.1",
             "--endpoint-reconciler-type=none",

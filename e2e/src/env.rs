@@ -3,7 +3,7 @@
 
 use crate::{
     ApiServer, Assets, ControlPlane, ControllerManager, Etcd, Kubectl, Operator, Seed,
-    ShootBuilder, Workloads, kubelet::LEASE_NAMESPACE, shoot::PROBE,
+    ShootBuilder, Workloads, apiserver::Site, kubelet::LEASE_NAMESPACE, shoot::PROBE,
 };
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -107,11 +107,23 @@ impl Env {
         let (assets, root) = (&self.0.assets, &self.0.root);
         let etcd = Etcd::start(assets, root, &format!("etcd-{name}")).await?;
         let name = format!("seed-{name}");
-        let seed = Seed::start(assets, root, &name, &etcd).await;
+        let seed = Seed::start(assets, root, &name, &etcd, Site::loopback()).await;
         let seed = seed.with_context(|| format!("cannot start the seed {name}"))?;
         let installed = seed.install().await;
         installed.with_context(|| format!("cannot install on the seed {name}"))?;
         Ok((etcd, Arc::new(seed)))
+    }
+
+    /// A seed of a scenario's own whose API server carries out so many requests at the same time.
+    pub async fn narrow_seed(&self, name: &str, inflight: u32) -> Result<Arc<Seed>> {
+        let mut site = Site::loopback();
+        let flags = ["requests", "mutating-requests"];
+        let flags = flags.map(|it| format!("--max-{it}-inflight={}", inflight / 2));
+        site.args.extend(flags);
+        let seed = self.start_seed_at(&format!("seed-{name}"), site).await?;
+        let installed = seed.install().await;
+        installed.with_context(|| format!("cannot install on the seed {name}"))?;
+        Ok(Arc::new(seed))
     }
 
     /// A seed of a scenario's own on which nothing is installed.
@@ -136,8 +148,12 @@ impl Env {
     }
 
     async fn start_bare_seed(&self, name: &str) -> Result<Seed> {
+        self.start_seed_at(name, Site::loopback()).await
+    }
+
+    async fn start_seed_at(&self, name: &str, site: Site) -> Result<Seed> {
         let (assets, root) = (&self.0.assets, &self.0.root);
-        let seed = Seed::start(assets, root, name, self.etcd().await?).await;
+        let seed = Seed::start(assets, root, name, self.etcd().await?, site).await;
         seed.with_context(|| format!("cannot start the seed {name}"))
     }
 

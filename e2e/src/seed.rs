@@ -1,8 +1,10 @@
 //! A seed: an API server with Gardener's kinds, and the controller of Deployments played.
 
 use crate::{
-    ApiServer, Assets, DeploymentController, Etcd, Kubeconfig, Kubectl, Request, apiserver::User,
-    apply, apply::served,
+    ApiServer, Assets, DeploymentController, Etcd, Kubeconfig, Kubectl, Request,
+    apiserver::{Site, User},
+    apply,
+    apply::served,
 };
 use anyhow::{Context as _, Result};
 use kube::Client;
@@ -53,9 +55,10 @@ impl Seed {
         root: &Path,
         name: &str,
         etcd: &Etcd,
+        site: Site,
     ) -> Result<Self> {
         let users = [OPERATOR, OTHER, WEEDER, OTHER_WEEDER];
-        let server = ApiServer::start(assets, root, name, etcd, &users).await?;
+        let server = ApiServer::start_at(assets, root, name, etcd, &users, site).await?;
         let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
         let seed = Self {

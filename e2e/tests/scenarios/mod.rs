@@ -25,6 +25,7 @@ mod letting_go;
 mod lifecycle;
 mod migration;
 mod observer;
+mod overload;
 mod policies;
 mod prober;
 mod restore;
@@ -64,8 +65,9 @@ use scenarios;
 
 /// The longest, by what a run lists at its end. They begin first, so that none of them is left over
 /// when all others have ended.
-const LONGEST: [&str; 12] = [
+const LONGEST: [&str; 13] = [
     "e2e_whatever_fails_at_whatever_write_the_end_is_the_same",
+    "e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads",
     "e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator",
     "e2e_the_commands_of_documents_do_what_they_say",
     "e2e_each_right_of_the_weeder_is_needed_and_missed_aloud",
@@ -105,6 +107,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         lifecycle::all(),
         migration::all(),
         observer::all(),
+        overload::all(),
         policies::all(),
         prober::all(),
         restore::all(),
