@@ -11,8 +11,8 @@ use dependency_watchdog_e2e::{
 };
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
-use kube::Api;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node, discovery::v1::EndpointSlice};
+use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -31,6 +31,11 @@ const APART: usize = 20;
 /// More than these.
 const MANY: usize = 25;
 
+/// In front of etcd.
+const ETCD_SERVICE: &str = "etcd-main-client";
+/// When a slice last changed, by kube-controller-manager.
+const CHANGED_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
 /// For the end of a weeder that was asked for; Kubernetes grants 30.
 const SECONDS: Duration = Duration::from_secs(5);
 
@@ -42,6 +47,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         e2e_two_policies_weed_a_pod_once,
         e2e_weeding_goes_on_with_another_leader_and_another_api_server,
         e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches,
+        e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_window,
     ]
 }
 
@@ -486,6 +492,77 @@ async fn e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches(env: Env) -
         .partition(|request| request.namespace.is_empty());
     ensure!(everywhere.len() == 1 && own.len() <= APART, "{watches:?}");
     Ok(())
+}
+
+/// By what a real kube-controller-manager writes on a slice.
+async fn e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_window(
+    env: Env,
+) -> Result<()> {
+    let seed = env.own_seed("long-ready").await?;
+    let workloads = env.workloads(&seed).await?;
+    let stack = workloads.stack("shoot--e2e--long-ready").await?;
+    stack.run(&ETCD).await?;
+    stack.run(&API_SERVER).await?;
+    stack.down(&ETCD);
+    let looping = stack.is_looping(&API_SERVER).await?;
+    stack.serves(ETCD_SERVICE, false).await?;
+    // A pod that is ready in the second of the slice's creation leaves a time that says nothing.
+    let (created, _) = slice_times(&stack).await?;
+    passes(created).await?;
+    stack.up(&ETCD);
+    stack.is_ready(&ETCD).await?;
+    let (created, changed) = slice_times(&stack).await?;
+    let changed = changed.context("the slice does not tell when it changed")?;
+    ensure!(changed > created, "{changed} is no time of a change");
+
+    let [needs_etcd, _] = chain();
+    let policy = stack.policy(&[needs_etcd])?;
+    policy
+        .clone()
+        .with(&json!({"watchDuration": "1s"}))
+        .apply()
+        .await?;
+    passes(changed).await?;
+    let weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
+    let short = policy.clone().with(&json!({"watchDuration": "1s"}));
+    let status = short.reports("etcd to be ready", |it| it.services.ready == 1);
+    let status = status.await?;
+    ensure!(status.open_windows == 0, "{status:?}");
+    keeps_looping(&stack, &API_SERVER, &looping).await?;
+    ensure!(count(&stack)? == 0, "pods were deleted");
+    let log = weeder.process.log()?;
+    ensure!(log.contains(ETCD_SERVICE), "nothing tells why: {log}");
+
+    // A window that lasts for longer would have been open: another weeder opens it.
+    let exit = weeder.process.terminate(SECONDS).await?;
+    ensure!(exit.success(), "{exit}");
+    policy
+        .with(&json!({"watchDuration": "10m"}))
+        .apply()
+        .await?;
+    let _weeder = Operator::start(&seed, "weeder-next", "weeder", &[])?;
+    are_weeded(&stack, 0, &looping).await
+}
+
+/// When the slice of etcd's Service was created, and when it was changed by what it says.
+async fn slice_times(stack: &Stack) -> Result<(Timestamp, Option<Timestamp>)> {
+    let slices: Api<EndpointSlice> = Api::namespaced(stack.seed().client()?, stack.namespace());
+    let label = format!("kubernetes.io/service-name={ETCD_SERVICE}");
+    let slices = slices.list(&ListParams::default().labels(&label)).await?;
+    let slice = slices.items.into_iter().next().context("no slice")?;
+    let created = slice.creation_timestamp().context("not created")?.0;
+    let changed = slice.annotations().get(CHANGED_ANNOTATION);
+    Ok((created, changed.map(|it| it.parse()).transpose()?))
+}
+
+/// Waits until the second of this time, and the next, are over.
+async fn passes(time: Timestamp) -> Result<()> {
+    let over = Timestamp::from_second(time.as_second() + 2)?;
+    wait::until("a second to pass", async || {
+        let now = Timestamp::now();
+        seen(now > over, now.to_string())
+    })
+    .await
 }
 
 /// Waits until the replica of this name holds the weeder's Lease.
