@@ -12,7 +12,7 @@
 
 mod model;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dependency_watchdog::prober::plan::Family::{Apps, Scalable};
 use model::{
@@ -36,6 +36,9 @@ const THREE: [Part; 3] = [
 ];
 const ONE: [Part; 1] = [Part::new(Scalable, 0, 0, 3)];
 
+/// Longer than a write that was given up may take.
+const INITIAL_DELAY: Duration = Duration::from_secs(60);
+
 const NONE: Budget = Budget {
     turns: 0,
     faults: 0,
@@ -54,12 +57,7 @@ fn bounds(parts: &[Part], budget: Budget) -> Bounds {
     Bounds {
         parts: parts.to_vec(),
         budget,
-        checks: false,
-        initial_delay: false,
-        slow: false,
-        slow_answers: false,
-        flaw: Flaw::None,
-        settings: Default::default(),
+        ..Bounds::default()
     }
 }
 
@@ -67,7 +65,7 @@ fn bounds(parts: &[Part], budget: Budget) -> Bounds {
 fn holds(name: &str, bounds: Bounds) {
     let begun = Instant::now();
     match explore(&mut World::new(bounds)) {
-        Ok(explored) => println!("{name}: {explored} in {:.1?}", begun.elapsed()),
+        Ok(explored) => println!("{name}: {explored:?} in {:.1?}", begun.elapsed()),
         Err(found) => panic!("{name}: {found}"),
     }
 }
@@ -223,7 +221,7 @@ fn checks_have_a_say(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case::deep(&TWO, Budget { turns: 2, lives: 1, policies: 1, ..NONE })]
 fn clusters_are_watched_at_first(#[case] parts: &[Part], #[case] budget: Budget) {
     let bounds = Bounds {
-        initial_delay: true,
+        initial_delay: INITIAL_DELAY,
         ..bounds(parts, budget)
     };
     holds("clusters are watched at first", bounds);
@@ -292,11 +290,11 @@ fn all_at_once(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case(Flaw::ActsAtOnce, Budget { turns: 1, ..NONE }, "policy-in-force")]
 #[case(Flaw::WaitsForNothing, Budget { turns: 1, late: 1, policies: 1, ..NONE }, "all-restored")]
 fn a_flaw_is_found(#[case] flaw: Flaw, #[case] budget: Budget, #[case] rule: &str) {
-    let bounds = Bounds {
-        flaw,
-        initial_delay: flaw == Flaw::ActsAtOnce,
-        ..bounds(&TWO, budget)
-    };
+    let mut bounds = bounds(&TWO, budget);
+    bounds.flaw = flaw;
+    if flaw == Flaw::ActsAtOnce {
+        bounds.initial_delay = INITIAL_DELAY;
+    }
     let found = explore(&mut World::new(bounds));
     let found = found.expect_err("a flawed operator breaks a rule");
     println!("{flaw:?}: {found}");

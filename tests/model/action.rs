@@ -1,7 +1,5 @@
 //! All that may happen.
 
-use dependency_watchdog::prober::plan::Write;
-
 /// What the leases and checks of the shoot say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shoot {
@@ -18,6 +16,14 @@ pub(crate) enum Shoot {
 }
 
 impl Shoot {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Healthy,
+        Self::Silent,
+        Self::Unreadable,
+        Self::Triggered,
+        Self::Gated,
+    ];
+
     /// Whether a Trigger fires, and whether a Gate does not pass.
     pub(crate) fn checks(self) -> (bool, bool) {
         (self == Self::Triggered, self == Self::Gated)
@@ -38,6 +44,16 @@ pub(crate) enum Life {
     Gone,
 }
 
+impl Life {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Probed,
+        Self::NoWorkers,
+        Self::FallingAsleep,
+        Self::Deleting,
+        Self::Gone,
+    ];
+}
+
 /// What is there of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
@@ -46,6 +62,10 @@ pub(crate) enum Policy {
     Suspended,
     /// It does not select the cluster any more, or waits for its finalizer to be removed.
     Deleted,
+}
+
+impl Policy {
+    pub(crate) const ALL: [Self; 4] = [Self::Enforce, Self::DryRun, Self::Suspended, Self::Deleted];
 }
 
 /// What becomes of a request.
@@ -65,6 +85,8 @@ pub(crate) enum Fate {
     Late,
     /// The process ends after it was carried out and before it was answered.
     Crash,
+    /// It is answered when all that it was waited for is overdue.
+    AnsweredLate,
 }
 
 /// Something that happens.
@@ -76,8 +98,8 @@ pub(crate) enum Action {
     Scale(usize, i32),
     /// Somebody removes the mark.
     Unmark(usize),
-    /// Somebody sets `ignore-scaling`.
-    Ignore(usize, bool),
+    /// Somebody sets or removes `ignore-scaling`.
+    Ignore(usize),
     Delete(usize),
     Create(usize),
     /// gardenlet reads a dependent, to deploy it later with the replicas that it finds right now.
@@ -99,49 +121,27 @@ pub(crate) enum Action {
     /// It never does.
     Vanish(usize),
     Start,
-    /// The process of that instance ends at once.
-    Crash(usize),
+    /// The process of the operator ends immediately.
+    Crash,
     /// It is asked to end.
-    End(usize),
+    End,
     /// It could not renew its Lease.
-    Depose(usize),
+    Depose,
     /// It was frozen for so long that its evidence does not count any more.
-    Freeze(usize),
+    Freeze,
     /// It sees what has become of the policy and the Cluster.
-    See(usize),
-    /// It reads the leases; in the second case so long after what was there before that all is due
-    /// that waits, though no longer than a write may take to arrive.
-    Probe(usize, bool),
+    See,
+    /// It reads the leases; if so, so long after what was there before that all is due that waits,
+    /// though no longer than a write may take to arrive.
+    Probe(bool),
     /// It learns between two reads of the leases what the checks have come to.
-    Check(usize),
-    /// What it insists on is due.
-    Resume(usize),
+    Check,
+    /// The time has come for which it waits.
+    Resume,
     /// It reads the Cluster past every cache.
-    Confirm(usize),
+    Confirm,
     /// It writes the ClusterHealth.
-    Report(usize),
+    Report,
     /// Its next request for a dependent, and what becomes of that.
-    Request(usize, usize, Fate),
-    /// It reads a dependent when that has been waited for long enough.
-    GiveUp(usize, usize),
-}
-
-/// A write as text, which can be hashed.
-pub(crate) fn text(write: &Write) -> String {
-    match write {
-        Write::Object(patch) => format!("object {patch}"),
-        Write::ScaleMerge(patch) => format!("merge {patch}"),
-        Write::ScaleJson(patch) => format!("json {patch}"),
-    }
-}
-
-/// The write that a text stands for.
-pub(crate) fn write(text: &str) -> Write {
-    let (kind, patch) = text.split_once(' ').expect("a kind and a patch");
-    let patch = serde_json::from_str(patch).expect("a patch");
-    match kind {
-        "object" => Write::Object(patch),
-        "merge" => Write::ScaleMerge(patch),
-        _ => Write::ScaleJson(patch),
-    }
+    Request(usize, Fate),
 }

@@ -1,6 +1,12 @@
 //! How much may go wrong in one exploration.
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    cell::OnceCell,
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use dependency_watchdog::{
     api::{DependentRef, Mode, Restore},
@@ -8,10 +14,10 @@ use dependency_watchdog::{
     prober::plan::Family,
 };
 
-use super::flaws::Flaw;
-
-/// That of the policy, if it has one: longer than a write that was given up may take.
-pub(crate) const INITIAL_DELAY: Duration = Duration::from_secs(60);
+use super::{
+    action::{Action, Fate},
+    flaws::Flaw,
+};
 
 /// A dependent of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -62,30 +68,58 @@ pub(crate) struct Budget {
     pub(crate) outages: u8,
 }
 
+impl Budget {
+    /// From which of them an action is paid, unless it is free.
+    pub(crate) fn of(&mut self, action: &Action) -> Option<&mut u8> {
+        Some(match action {
+            Action::Turn(_) => &mut self.turns,
+            Action::Scale(..) | Action::Unmark(_) | Action::Ignore(_) | Action::Delete(_) => {
+                &mut self.people
+            }
+            Action::Decide(_) => &mut self.deploys,
+            Action::SetPolicy(_) => &mut self.policies,
+            Action::SetCluster(_) => &mut self.lives,
+            Action::RollBack => &mut self.rollbacks,
+            Action::Away(true) => &mut self.outages,
+            Action::Crash | Action::End | Action::Depose => &mut self.ends,
+            Action::Freeze => &mut self.freezes,
+            Action::Request(_, Fate::Answered | Fate::AnsweredLate) => return None,
+            Action::Request(_, Fate::Crash) => &mut self.ends,
+            Action::Request(_, Fate::Late) => &mut self.late,
+            Action::Request(..) => &mut self.faults,
+            _ => return None,
+        })
+    }
+}
+
 /// One exploration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) parts: Vec<Part>,
     pub(crate) budget: Budget,
     /// Whether a Trigger and a Gate are part of the policy.
     pub(crate) checks: bool,
-    /// Whether the policy has an `initialDelay`, and the cluster is one that comes after the operator.
-    pub(crate) initial_delay: bool,
+    /// The policy's `initialDelay`, of a cluster that comes after the operator: longer than a write that was
+    /// given up may take.
+    pub(crate) initial_delay: Duration,
     /// Whether controllers take their time, so that it matters whether replicas are there or gone.
     pub(crate) slow: bool,
     /// Whether something may happen between a write and the answer to it.
     pub(crate) slow_answers: bool,
     pub(crate) flaw: Flaw,
-    /// Made once.
-    pub(crate) settings: RefCell<BTreeMap<bool, Arc<Settings>>>,
+    /// By mode, made once.
+    pub(crate) settings: [OnceCell<Arc<Settings>>; 2],
+}
+
+/// They are the same in all states of an exploration.
+impl Hash for Bounds {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Bounds {
     pub(crate) fn settings(&self, mode: Mode) -> Arc<Settings> {
-        let mut known = self.settings.borrow_mut();
-        let settings = known
-            .entry(mode == Mode::DryRun)
-            .or_insert_with(|| Arc::new(self.made_settings(mode)));
+        let settings = &self.settings[usize::from(mode == Mode::DryRun)];
+        let settings = settings.get_or_init(|| Arc::new(self.made_settings(mode)));
         settings.clone()
     }
 
@@ -97,10 +131,7 @@ impl Bounds {
             mode,
             secret_name: "dwd".into(),
             interval: Duration::from_secs(10),
-            initial_delay: match self.initial_delay {
-                true => INITIAL_DELAY,
-                false => Duration::ZERO,
-            },
+            initial_delay: self.initial_delay,
             timeout: Duration::from_secs(30),
             jitter_factor: 0.0,
             grace: Duration::from_secs(40),

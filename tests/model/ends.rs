@@ -27,11 +27,11 @@ impl World {
             return Ok(());
         }
         self.comes_to_rest(state, Policy::Enforce, (Life::Probed, Shoot::Healthy))?;
-        let alive = |it: &&Rc<Operator>| !it.deposed && !it.ending;
-        let operator = state.operators.iter().find(alive);
+        let alive = |it: &Rc<Operator>| !it.deposed && !it.ending;
+        let learns = state.operator.as_ref().is_some_and(alive);
         let likes: &[(Life, Shoot)] = match state.life {
             // Whoever starts then does not learn of it.
-            Life::Gone if operator.is_none() && !state.let_go => &[],
+            Life::Gone if !learns && !state.let_go => &[],
             Life::FallingAsleep => &[
                 (Life::FallingAsleep, Shoot::Unreadable),
                 (Life::FallingAsleep, Shoot::Healthy),
@@ -65,7 +65,7 @@ impl World {
             }
             // Where another round changes nothing, it has come to rest.
             if way.last() == Some(&print) {
-                let operator = calm.operators.first().map(|it| &**it);
+                let operator = calm.operator.as_deref();
                 rules::at_rest(
                     &calm.stored.objects,
                     &calm.stored.wanted,
@@ -95,7 +95,7 @@ impl World {
         calm.shoot = shoot;
         calm.life = life;
         calm.policy = policy;
-        calm.operators.retain(|operator| !operator.deposed);
+        calm.operator.take_if(|operator| operator.deposed);
         for (index, object) in calm.stored.objects.iter_mut().enumerate() {
             let replicas = self.bounds.parts[index].replicas;
             object.get_or_insert_with(|| Object::new(replicas));
@@ -109,7 +109,7 @@ impl World {
             for index in 0..self.bounds.parts.len() {
                 self.apply(state, &Action::Follow(index))?;
             }
-            let Some(operator) = state.operators.first() else {
+            let Some(operator) = &state.operator else {
                 if state.is_forgotten() {
                     return Ok(());
                 }
@@ -117,12 +117,12 @@ impl World {
                 continue;
             };
             if operator.seen != state.seen() && !operator.ending {
-                self.apply(state, &Action::See(0))?;
+                self.apply(state, &Action::See)?;
                 continue;
             }
             let mut parts = 0..self.bounds.parts.len();
             match parts.find(|index| operator.need(*index).is_some()) {
-                Some(index) => self.apply(state, &Action::Request(0, index, Fate::Answered))?,
+                Some(index) => self.apply(state, &Action::Request(index, Fate::Answered))?,
                 None => return Ok(()),
             }
         }
@@ -131,15 +131,16 @@ impl World {
 
     /// What is waited for comes about.
     fn go_on(&self, state: &mut State) -> Result<(), String> {
-        let due = |operator: &Rc<Operator>| operator.due().is_some();
-        if state.operators.first().is_some_and(due) {
-            self.apply(state, &Action::Resume(0))?;
+        let is =
+            |state: &State, is: fn(&Operator) -> bool| state.operator.as_deref().is_some_and(is);
+        if is(state, |operator| operator.due().is_some()) {
+            self.apply(state, &Action::Resume)?;
         }
-        if state.operators.first().is_some_and(|it| it.asks()) {
-            self.apply(state, &Action::Confirm(0))?;
-            self.apply(state, &Action::Probe(0, false))?;
-        } else if state.operators.first().is_some_and(|it| it.is_probing()) {
-            self.apply(state, &Action::Probe(0, true))?;
+        if is(state, |operator| operator.asks) {
+            self.apply(state, &Action::Confirm)?;
+            self.apply(state, &Action::Probe(false))?;
+        } else if is(state, Operator::is_probing) {
+            self.apply(state, &Action::Probe(true))?;
         }
         Ok(())
     }

@@ -1,14 +1,17 @@
-//! The seed, the shoot and whoever acts on them: all that may happen, and what comes of it.
+//! The seed, the shoot and whoever acts on them, and what comes of all that may happen.
 
-use dependency_watchdog::prober::plan::{Aim, Family, Write};
+use dependency_watchdog::prober::{
+    flow::Written,
+    plan::{Aim, Write},
+    scale_error::ScaleError,
+};
 
 use super::{
-    action::{Action, Fate, Life, Policy, Shoot, text, write},
+    action::{Action, Fate, Life, Policy, Shoot},
     bounds::{Bounds, Budget},
-    explorer::Model,
     flaws::Flaw,
-    flow::{Answer, Need},
-    object::Object,
+    flow::{Need, failure},
+    object::{Object, patch},
     operator::{LETS_GO, Operator, Saved, moment},
     rules::{self, Sender, Wanted},
 };
@@ -18,7 +21,7 @@ use std::{collections::HashSet, rc::Rc};
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Late {
     index: usize,
-    write: String,
+    write: Write,
 }
 
 /// What etcd holds, and what people wanted by then.
@@ -36,7 +39,7 @@ pub(crate) struct State {
     pub(super) late: Vec<Late>,
     /// The replicas that gardenlet is about to write, and to which dependent. It does so within the minute.
     pub(super) decided: Option<(usize, i32)>,
-    pub(super) operators: Vec<Rc<Operator>>,
+    pub(super) operator: Option<Rc<Operator>>,
     pub(super) shoot: Shoot,
     pub(super) policy: Policy,
     pub(super) life: Life,
@@ -64,394 +67,293 @@ impl State {
         let unknown = self.life == Life::Gone || self.policy == Policy::Deleted && self.let_go;
         unknown && self.stored.saved.is_none()
     }
+
+    /// The operator, which is there, and a dependent that somebody else changes.
+    fn operator(&mut self) -> &mut Operator {
+        Rc::make_mut(self.operator.as_mut().expect("it is there"))
+    }
+
+    fn object(&mut self, index: usize) -> (&mut Object, &mut Wanted) {
+        let object = self.stored.objects[index].as_mut().expect("it is there");
+        (object, &mut self.stored.wanted[index])
+    }
 }
 
 /// A model, and which of its states are known to end well.
 pub(crate) struct World {
-    pub(super) bounds: Bounds,
+    pub(super) bounds: Rc<Bounds>,
     pub(super) well: HashSet<u64>,
 }
 
 impl World {
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
-            bounds,
+            bounds: Rc::new(bounds),
             well: HashSet::new(),
         }
     }
 
-    fn family(&self, index: usize) -> Family {
-        self.bounds.parts[index].family
-    }
-
-    /// Carries a write out, and holds it against the rules. Tells the resourceVersion that it makes;
-    /// none if it is refused.
-    fn write(
-        &self,
-        state: &mut State,
-        index: usize,
-        write: &Write,
-        sender: Option<&Sender>,
-    ) -> Result<Option<String>, String> {
-        let Some(before) = state.stored.objects[index].clone() else {
-            return Ok(None);
-        };
-        let Ok(mut after) = before.after(write) else {
-            return Ok(None);
-        };
-        if !self.bounds.slow {
-            after.present = after.replicas;
-        }
-        let wanted = &mut state.stored.wanted[index];
-        rules::written(index, &before, &after, wanted, sender)?;
-        let version = after.version();
-        state.stored.objects[index] = Some(after);
-        Ok(Some(version))
-    }
-
-    /// What the rules ask of whoever sends a write for a dependent now.
-    fn sender(&self, operator: &Operator, index: usize) -> Option<Sender> {
-        let flow = operator.flow.as_ref()?;
-        let level = |of: usize| {
-            let (up, down) = self.bounds.parts[of].levels;
-            if flow.aim() == Aim::Protect { down } else { up }
-        };
-        let before = (0..self.bounds.parts.len()).filter(|of| level(*of) < level(index));
-        Some(Sender {
-            leads: !operator.deposed,
-            saw: operator.saw,
-            may_write: operator.may_write(flow.aim()),
-            waits_for: before.filter(|of| !flow.reached[*of]).collect(),
-        })
-    }
-
-    fn request(
-        &self,
-        state: &mut State,
-        at: usize,
-        index: usize,
-        fate: Fate,
-        late: bool,
-    ) -> Result<(), String> {
-        let bounds = &self.bounds;
-        match fate {
-            Fate::Answered => {}
-            Fate::Late => state.budget.late -= 1,
-            Fate::Crash => state.budget.ends -= 1,
-            _ => state.budget.faults -= 1,
-        }
-        let operator = Rc::make_mut(&mut state.operators[at]);
-        match operator.need(index) {
-            None => {}
-            Some(Need::Read) if fate == Fate::Answered && !state.away => {
-                let family = self.family(index);
-                let object = state.stored.objects[index].as_ref();
-                let seen = object.map(|object| object.observed(family));
-                operator.read(index, seen, late, bounds);
-            }
-            Some(Need::Read) => operator.unread(index, bounds),
-            Some(Need::Write) => {
-                let write = bounds.flaw.spoil(operator.send(index, bounds));
-                let sender = self.sender(&state.operators[at], index);
-                rules::sent(index, &write, sender.as_ref())?;
-                let fate = if state.away { Fate::Fails } else { fate };
-                let answer = match fate {
-                    Fate::Answered => {
-                        let done = self.write(state, index, &write, sender.as_ref())?;
-                        done.map_or(Answer::Overtaken, Answer::Done)
-                    }
-                    Fate::Unanswered => {
-                        self.write(state, index, &write, sender.as_ref())?;
-                        Answer::Unanswered
-                    }
-                    Fate::Crash => {
-                        self.write(state, index, &write, sender.as_ref())?;
-                        state.operators.remove(at);
-                        return Ok(());
-                    }
-                    Fate::Late => {
-                        state.late.push(Late {
-                            index,
-                            write: text(&write),
-                        });
-                        Answer::Unanswered
-                    }
-                    Fate::Fails => Answer::Unanswered,
-                    Fate::Forbidden => Answer::Failed,
-                    Fate::Conflict => Answer::Overtaken,
-                };
-                Rc::make_mut(&mut state.operators[at]).sent(index, answer, bounds);
-            }
-            Some(Need::Answer) => operator.answered(index, bounds),
-        }
-        Ok(())
-    }
-
-    /// What each part of the model is after whatever has happened.
-    fn settle(&self, state: &mut State) {
-        for operator in &mut state.operators {
-            for (index, object) in state.stored.objects.iter().enumerate() {
-                let Some(flow) = &operator.flow else {
-                    break;
-                };
-                let reached = rules::is_reached(flow.aim(), object.as_ref(), flow.owed[index]);
-                if reached && !flow.reached[index] {
-                    Rc::make_mut(operator).reached(index);
-                }
-            }
-        }
-        let over = state.operators.iter().position(|it| it.is_over());
-        if let Some(over) = over {
-            let operator = state.operators.remove(over);
-            state.let_go = !operator.ending && operator.machine().debts().is_looked_at();
-            // Its last report, or the removal of the ClusterHealth.
-            if !state.away {
-                let kept = operator.ending && state.life != Life::Gone;
-                state.stored.saved = kept.then(|| Rc::new(operator.report()));
-            }
-        }
-    }
-
-    pub(super) fn apply(&self, state: &mut State, action: &Action) -> Result<(), String> {
-        let bounds = &self.bounds;
-        let seen = state.seen();
-        let State {
-            stored,
-            operators,
-            budget,
-            policy: in_force,
-            life: lived,
-            shoot: leases,
-            late: given_up,
-            decided,
-            ..
-        } = &mut *state;
-        match *action {
-            Action::Turn(shoot) => {
-                budget.turns -= 1;
-                *leases = shoot;
-            }
-            Action::Scale(index, replicas) => {
-                budget.people -= 1;
-                let object = stored.objects[index].as_mut().expect("it is there");
-                stored.wanted[index].scaled(object, replicas);
-                object.replicas = replicas;
-                if !bounds.slow {
-                    object.present = replicas;
-                }
-            }
-            Action::Unmark(index) => {
-                budget.people -= 1;
-                let object = stored.objects[index].as_mut().expect("it is there");
-                object.marked = false;
-                stored.wanted[index].unmarked(object);
-            }
-            Action::Ignore(index, ignore) => {
-                budget.people -= 1;
-                let object = stored.objects[index].as_mut().expect("it is there");
-                object.ignored = ignore;
-                stored.wanted[index].ignored(object);
-            }
-            Action::Delete(index) => {
-                budget.people -= 1;
-                stored.objects[index] = None;
-                stored.wanted[index] = Wanted::new(bounds.parts[index].replicas);
-            }
-            Action::Create(index) => {
-                let mut object = Object::new(bounds.parts[index].replicas);
-                object.created = 1;
-                stored.objects[index] = Some(object);
-            }
-            Action::Decide(index) => {
-                budget.deploys -= 1;
-                let object = stored.objects[index].as_ref();
-                let replicas = match object {
-                    Some(object) if object.marked => object.replicas,
-                    _ => bounds.parts[index].replicas,
-                };
-                *decided = Some((index, replicas));
-            }
-            Action::Deploy => {
-                if let Some((index, replicas)) = decided.take()
-                    && let Some(object) = &mut stored.objects[index]
-                {
-                    object.replicas = replicas;
-                    if !bounds.slow {
-                        object.present = replicas;
-                    }
-                    stored.wanted[index].deployed(replicas);
-                }
-            }
-            Action::Follow(index) => {
-                let object = stored.objects[index].as_mut().expect("it is there");
-                object.present = object.replicas;
-            }
-            Action::SetPolicy(policy) => {
-                budget.policies -= 1;
-                *in_force = policy;
-            }
-            Action::SetCluster(life) => {
-                budget.lives -= 1;
-                *lived = life;
-                // It goes with the Cluster that owns it.
-                if life == Life::Gone {
-                    stored.saved = None;
-                }
-            }
-            Action::Save => state.backup = Some(Box::new(stored.clone())),
-            Action::RollBack => {
-                budget.rollbacks -= 1;
-                if let Some(backup) = state.backup.take() {
-                    state.stored = *backup;
-                }
-            }
-            Action::Away(away) => {
-                budget.outages -= u8::from(away);
-                state.away = away;
-            }
-            Action::Arrive(place) => {
-                let late = state.late.remove(place);
-                let write = write(&late.write);
-                self.write(state, late.index, &write, None)?;
-            }
-            Action::Vanish(place) => {
-                state.late.remove(place);
-            }
-            Action::Start => {
-                let operator = Operator::start(Some(stored.saved.as_deref()), seen, bounds);
-                operators.push(Rc::new(operator));
-                state.let_go = false;
-            }
-            Action::Crash(at) => {
-                budget.ends -= 1;
-                operators.remove(at);
-            }
-            Action::End(at) => {
-                budget.ends -= 1;
-                Rc::make_mut(&mut operators[at]).end(bounds);
-            }
-            Action::Depose(at) => {
-                budget.ends -= 1;
-                Rc::make_mut(&mut operators[at]).deposed = true;
-                // It sends nothing any more, and ends.
-                if bounds.flaw != Flaw::OutlivesItsLease {
-                    operators.remove(at);
-                }
-            }
-            Action::Freeze(at) => {
-                budget.freezes -= 1;
-                Rc::make_mut(&mut operators[at]).freeze(bounds);
-            }
-            Action::See(at) => Rc::make_mut(&mut operators[at]).see(seen, bounds),
-            Action::Probe(at, later) => {
-                let operator = Rc::make_mut(&mut operators[at]);
-                operator.aged |= later && given_up.is_empty();
-                let now = match later {
-                    false => operator.now(),
-                    true if given_up.is_empty() => moment(true) + operator.damping(),
-                    true => operator.now() + LETS_GO,
-                };
-                operator.probe(*leases, now, bounds);
-            }
-            Action::Check(at) => Rc::make_mut(&mut operators[at]).check(*leases, bounds),
-            Action::Resume(at) => Rc::make_mut(&mut operators[at]).resume(bounds),
-            Action::Confirm(at) => {
-                let is_probed = *lived == Life::Probed;
-                Rc::make_mut(&mut operators[at]).confirm(is_probed, bounds);
-            }
-            Action::Report(at) => stored.saved = Some(Rc::new(operators[at].report())),
-            Action::Request(at, index, fate) => self.request(state, at, index, fate, false)?,
-            Action::GiveUp(at, index) => {
-                self.request(state, at, index, Fate::Answered, true)?;
-            }
-        }
-        self.settle(state);
-        rules::stored(&state.stored.objects, &state.stored.wanted)
-    }
-}
-
-impl Model for World {
-    type State = State;
-    type Action = Action;
-
-    fn initial(&self) -> State {
-        let parts = &self.bounds.parts;
+    pub(crate) fn initial(&self) -> State {
+        let parts = self.bounds.parts.iter();
+        let objects = parts.clone().map(|part| Some(Object::new(part.replicas)));
+        let seen = (Policy::Enforce, Life::Probed);
         State {
             stored: Stored {
-                objects: parts
-                    .iter()
-                    .map(|part| Some(Object::new(part.replicas)))
-                    .collect(),
+                objects: objects.collect(),
                 saved: None,
-                wanted: parts
-                    .iter()
-                    .map(|part| Wanted::new(part.replicas))
-                    .collect(),
+                wanted: parts.map(|part| Wanted::new(part.replicas)).collect(),
             },
             backup: None,
             late: vec![],
             decided: None,
-            operators: vec![Rc::new(Operator::start(
-                None,
-                (Policy::Enforce, Life::Probed),
-                &self.bounds,
-            ))],
+            operator: Some(Rc::new(Operator::start(None, seen, &self.bounds))),
             shoot: Shoot::Silent,
-            policy: Policy::Enforce,
-            life: Life::Probed,
+            policy: seen.0,
+            life: seen.1,
             away: false,
             let_go: false,
             budget: self.bounds.budget,
         }
     }
 
-    fn actions(&self, state: &State) -> Vec<Action> {
-        let mut actions = self.happenings(state);
-        for at in 0..state.operators.len() {
-            actions.extend(self.workings(state, at));
-        }
-        actions
-    }
-
-    fn next(&self, state: &State, action: &Action) -> Result<State, String> {
+    /// What comes of it, or which rule it breaks.
+    pub(crate) fn next(&self, state: &State, action: &Action) -> Result<State, String> {
         let mut next = state.clone();
         self.apply(&mut next, action)?;
         Ok(next)
     }
 
-    fn describe(&self, state: &State, action: &Action) -> String {
-        match action {
-            Action::Request(at, index, fate) => match state.operators[*at].need(*index) {
+    /// What happens, in words.
+    pub(crate) fn describe(&self, state: &State, action: &Action) -> String {
+        let words = format!("{action:?}");
+        match (action, &state.operator) {
+            (Action::Probe(_), _) => format!("{words}, the shoot is {:?}", state.shoot),
+            (Action::Request(index, _), Some(operator)) => match operator.need(*index) {
                 Some(Need::Write) => {
-                    let mut operator = (*state.operators[*at]).clone();
-                    let write = operator.send(*index, &self.bounds);
-                    format!("operator: writes d{index}, {}: {fate:?}", text(&write))
+                    let write = Operator::clone(operator).send(*index);
+                    format!("{words}: writes {}", patch(&write))
                 }
-                Some(Need::Answer) => format!("operator: learns of its write of d{index}"),
-                _ => format!("operator: reads d{index}: {fate:?}"),
+                Some(Need::Answer(written)) => format!("{words}: learns {written:?}"),
+                _ => format!("{words}: reads"),
             },
-            Action::Probe(_, late) => {
-                let later = if *late { ", much later" } else { "" };
-                format!(
-                    "operator: probes the shoot, which is {:?}{later}",
-                    state.shoot
-                )
-            }
-            Action::Crash(_)
-            | Action::End(_)
-            | Action::Depose(_)
-            | Action::Freeze(_)
-            | Action::See(_)
-            | Action::Check(_)
-            | Action::Resume(_)
-            | Action::Confirm(_)
-            | Action::Report(_)
-            | Action::GiveUp(..) => format!("operator: {action:?}"),
-            _ => format!("{action:?}"),
+            _ => words,
         }
     }
 
-    fn check(&mut self, state: &State) -> Result<(), String> {
-        self.ends_well(state)
+    /// Carries a write out, and holds it against the rules. Returns the resourceVersion that it makes;
+    /// none if it is refused.
+    fn write(
+        &self,
+        stored: &mut Stored,
+        index: usize,
+        write: &Write,
+        sender: Option<&Sender>,
+    ) -> Result<Option<String>, String> {
+        let before = &stored.objects[index];
+        let after = before
+            .as_ref()
+            .and_then(|it| it.after(write, self.bounds.slow));
+        if let (Some(before), Some(after)) = (before, &after) {
+            rules::written(index, before, after, &mut stored.wanted[index], sender)?;
+            stored.objects[index] = Some(after.clone());
+        }
+        Ok(after.map(|after| after.version()))
+    }
+
+    /// What the rules ask of whoever sends a write for a dependent now.
+    fn sender(&self, operator: &Operator, index: usize) -> Sender {
+        let flow = operator.flow.as_ref().expect("a flow is under way");
+        let level = |of: usize| {
+            let (up, down) = self.bounds.parts[of].levels;
+            if flow.aim() == Aim::Protect { down } else { up }
+        };
+        let before = (0..self.bounds.parts.len()).filter(|of| level(*of) < level(index));
+        Sender {
+            leads: !operator.deposed,
+            saw: operator.saw,
+            may_write: operator.may_write(flow.aim()),
+            waits_for: before.filter(|of| !flow.reached[*of]).collect(),
+        }
+    }
+
+    fn request(&self, state: &mut State, index: usize, fate: Fate) -> Result<(), String> {
+        let fate = if state.away { Fate::Fails } else { fate };
+        let Some(operator) = state.operator.as_mut().map(Rc::make_mut) else {
+            return Ok(());
+        };
+        match operator.need(index) {
+            None => {}
+            Some(Need::Read(_)) if fate == Fate::Fails => operator.unread(index),
+            Some(Need::Read(_)) => {
+                let family = self.bounds.parts[index].family;
+                let object = state.stored.objects[index].as_ref();
+                let seen = object.map(|object| object.observed(family));
+                operator.read(index, seen, fate == Fate::AnsweredLate);
+            }
+            Some(Need::Write) => {
+                let write = self.bounds.flaw.spoil(operator.send(index));
+                let sender = self.sender(operator, index);
+                rules::sent(index, &write, &sender)?;
+                let version = match fate {
+                    Fate::Answered | Fate::Unanswered | Fate::Crash => {
+                        self.write(&mut state.stored, index, &write, Some(&sender))?
+                    }
+                    _ => None,
+                };
+                let written = match (fate, version) {
+                    (Fate::Crash, _) => {
+                        state.operator = None;
+                        return Ok(());
+                    }
+                    (Fate::Answered, Some(version)) => Written::Done(Some(version)),
+                    (Fate::Answered | Fate::Conflict, _) => {
+                        Written::Overtaken(ScaleError::Conflicts)
+                    }
+                    (Fate::Forbidden, _) => Written::Failed(failure()),
+                    (Fate::Late, _) => {
+                        state.late.push(Late { index, write });
+                        Written::Unanswered(failure())
+                    }
+                    _ => Written::Unanswered(failure()),
+                };
+                operator.sent(index, written);
+            }
+            Some(Need::Answer(_)) => operator.answered(index),
+        }
+        Ok(())
+    }
+
+    /// What each part of the model is after whatever has happened.
+    fn settle(&self, state: &mut State) {
+        let Some(operator) = &mut state.operator else {
+            return;
+        };
+        for (index, object) in state.stored.objects.iter().enumerate() {
+            if let Some(flow) = &operator.flow
+                && !flow.reached[index]
+                && rules::is_reached(flow.aim(), object.as_ref(), flow.owed[index])
+            {
+                Rc::make_mut(operator).reached(index);
+            }
+        }
+        if operator.is_over() {
+            state.let_go = !operator.ending && operator.machine.debts().is_looked_at();
+            // Its last report, or the removal of the ClusterHealth.
+            if !state.away {
+                let kept = operator.ending && state.life != Life::Gone;
+                state.stored.saved = kept.then(|| Rc::new(operator.report()));
+            }
+            state.operator = None;
+        }
+    }
+
+    pub(super) fn apply(&self, state: &mut State, action: &Action) -> Result<(), String> {
+        let bounds = &self.bounds;
+        let seen = state.seen();
+        if let Some(left) = state.budget.of(action) {
+            *left -= 1;
+        }
+        match *action {
+            Action::Turn(shoot) => state.shoot = shoot,
+            Action::Scale(index, replicas) => {
+                let (object, wanted) = state.object(index);
+                wanted.scaled(object, replicas);
+                object.scale(replicas, bounds.slow);
+            }
+            Action::Unmark(index) => {
+                let (object, wanted) = state.object(index);
+                object.marked = false;
+                wanted.unmarked(object);
+            }
+            Action::Ignore(index) => {
+                let (object, wanted) = state.object(index);
+                object.ignored = !object.ignored;
+                wanted.ignored(object);
+            }
+            Action::Delete(index) => {
+                state.stored.objects[index] = None;
+                state.stored.wanted[index] = Wanted::new(bounds.parts[index].replicas);
+            }
+            Action::Create(index) => {
+                let mut object = Object::new(bounds.parts[index].replicas);
+                object.created = 1;
+                state.stored.objects[index] = Some(object);
+            }
+            Action::Decide(index) => {
+                let marked = state.stored.objects[index].as_ref().filter(|it| it.marked);
+                let replicas = marked.map_or(bounds.parts[index].replicas, |it| it.replicas);
+                state.decided = Some((index, replicas));
+            }
+            Action::Deploy => {
+                if let Some((index, replicas)) = state.decided.take()
+                    && state.stored.objects[index].is_some()
+                {
+                    let (object, wanted) = state.object(index);
+                    object.scale(replicas, bounds.slow);
+                    wanted.deployed(replicas);
+                }
+            }
+            Action::Follow(index) => {
+                let (object, _) = state.object(index);
+                object.present = object.replicas;
+            }
+            Action::SetPolicy(policy) => state.policy = policy,
+            Action::SetCluster(life) => {
+                state.life = life;
+                // It goes with the Cluster that owns it.
+                if life == Life::Gone {
+                    state.stored.saved = None;
+                }
+            }
+            Action::Save => state.backup = Some(Box::new(state.stored.clone())),
+            Action::RollBack => {
+                let backup = state.backup.take();
+                state.stored = *backup.expect("it was saved");
+            }
+            Action::Away(away) => state.away = away,
+            Action::Arrive(place) => {
+                let Late { index, write } = state.late.remove(place);
+                self.write(&mut state.stored, index, &write, None)?;
+            }
+            Action::Vanish(place) => {
+                state.late.remove(place);
+            }
+            Action::Start => {
+                let before = Some(state.stored.saved.as_deref());
+                state.operator = Some(Rc::new(Operator::start(before, seen, bounds)));
+                state.let_go = false;
+            }
+            Action::Crash => state.operator = None,
+            Action::End => state.operator().end(),
+            // It sends nothing any more, and ends.
+            Action::Depose if bounds.flaw != Flaw::OutlivesItsLease => state.operator = None,
+            Action::Depose => state.operator().deposed = true,
+            Action::Freeze => state.operator().freeze(),
+            Action::See => state.operator().see(seen),
+            Action::Probe(later) => {
+                let (shoot, may_arrive) = (state.shoot, !state.late.is_empty());
+                let operator = state.operator();
+                let now = match later {
+                    false => operator.now(),
+                    true if may_arrive => operator.now() + LETS_GO,
+                    true => moment(true) + operator.damping(),
+                };
+                operator.aged |= later && !may_arrive;
+                operator.probe(shoot, now);
+            }
+            Action::Check => {
+                let shoot = state.shoot;
+                state.operator().check(shoot);
+            }
+            Action::Resume => state.operator().resume(),
+            Action::Confirm => state.operator().confirm(seen.1 == Life::Probed),
+            Action::Report => {
+                let report = state.operator().report();
+                state.stored.saved = Some(Rc::new(report));
+            }
+            Action::Request(index, fate) => self.request(state, index, fate)?,
+        }
+        self.settle(state);
+        rules::stored(&state.stored.objects, &state.stored.wanted)
     }
 }

@@ -6,25 +6,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// What is explored.
-pub(crate) trait Model {
-    type State: Clone + Hash;
-    type Action: Clone;
-
-    fn initial(&self) -> Self::State;
-
-    /// What may happen next.
-    fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
-
-    /// What comes of it, or which rule it breaks.
-    fn next(&self, state: &Self::State, action: &Self::Action) -> Result<Self::State, String>;
-
-    /// What happens, in words.
-    fn describe(&self, state: &Self::State, action: &Self::Action) -> String;
-
-    /// Which rule is broken by what is sure to come of a state.
-    fn check(&mut self, state: &Self::State) -> Result<(), String>;
-}
+use super::{action::Action, environment::World};
 
 /// How much was explored.
 #[derive(Debug)]
@@ -49,20 +31,6 @@ impl Counterexample {
     }
 }
 
-impl Display for Explored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            states,
-            transitions,
-            depth,
-        } = self;
-        write!(
-            f,
-            "{states} states by {transitions} transitions, up to {depth} deep"
-        )
-    }
-}
-
 impl Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.broken)?;
@@ -81,12 +49,12 @@ pub(crate) fn fingerprint(state: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Explores the whole of a model.
-pub(crate) fn explore<M: Model>(model: &mut M) -> Result<Explored, Counterexample> {
-    let initial = model.initial();
+/// Explores the whole of a world.
+pub(crate) fn explore(world: &mut World) -> Result<Explored, Counterexample> {
+    let initial = world.initial();
     let mut known = HashSet::from([fingerprint(&initial)]);
     // By which action each state was reached first, and from which.
-    let mut ways: Vec<Option<(usize, M::Action)>> = vec![None];
+    let mut ways: Vec<Option<(usize, Action)>> = vec![None];
     let mut layer = vec![(0, initial)];
     let mut explored = Explored {
         states: 1,
@@ -96,18 +64,18 @@ pub(crate) fn explore<M: Model>(model: &mut M) -> Result<Explored, Counterexampl
     loop {
         let mut next_layer = Vec::new();
         for (place, state) in layer {
-            if let Err(broken) = model.check(&state) {
-                let mut trace = trace(model, &ways, place, None);
+            if let Err(broken) = world.ends_well(&state) {
+                let mut trace = trace(world, &ways, place, None);
                 trace.push("nothing goes wrong any more".to_owned());
                 return Err(Counterexample { broken, trace });
             }
-            for action in model.actions(&state) {
+            for action in world.actions(&state) {
                 explored.transitions += 1;
-                let next = model
+                let next = world
                     .next(&state, &action)
                     .map_err(|broken| Counterexample {
                         broken,
-                        trace: trace(model, &ways, place, Some(&action)),
+                        trace: trace(world, &ways, place, Some(&action)),
                     })?;
                 if known.insert(fingerprint(&next)) {
                     ways.push(Some((place, action)));
@@ -124,22 +92,22 @@ pub(crate) fn explore<M: Model>(model: &mut M) -> Result<Explored, Counterexampl
     }
 }
 
-fn trace<M: Model>(
-    model: &M,
-    ways: &[Option<(usize, M::Action)>],
+fn trace(
+    world: &World,
+    ways: &[Option<(usize, Action)>],
     mut place: usize,
-    last: Option<&M::Action>,
+    last: Option<&Action>,
 ) -> Vec<String> {
-    let mut actions: Vec<&M::Action> = last.into_iter().collect();
+    let mut actions: Vec<&Action> = last.into_iter().collect();
     while let Some((from, action)) = &ways[place] {
         actions.push(action);
         place = *from;
     }
-    let mut state = model.initial();
+    let mut state = world.initial();
     let mut trace = Vec::new();
     for action in actions.into_iter().rev() {
-        trace.push(model.describe(&state, action));
-        if let Ok(next) = model.next(&state, action) {
+        trace.push(world.describe(&state, action));
+        if let Ok(next) = world.next(&state, action) {
             state = next;
         }
     }

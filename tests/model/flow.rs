@@ -1,25 +1,20 @@
-//! The flow of an instance of the operator: the machine of production, driven one request at a time.
+//! The flow of the operator: the machine of production, driven one request at a time.
 
-use std::{
-    collections::VecDeque,
-    hash::{Hash, Hasher},
-    mem,
-    time::Duration,
-};
+use std::{mem, time::Duration};
 
 use dependency_watchdog::{
+    api::Restore,
     cluster::Dependent,
     prober::{
-        flow::{Ending, FlowEffect, FlowEvent, FlowInput, FlowMachine, FlowPlan, What, Written},
+        flow::{FlowEffect, FlowInput, FlowMachine, FlowPlan, What, Written},
         machine::Input,
         plan::{Aim, Family, Observed, Write},
-        scale::ScaleError,
+        scale_error::ScaleError,
+        treatment::Treatment,
     },
 };
-use tokio::time::Instant;
 
 use super::{
-    bounds::Bounds,
     flaws::Flaw,
     operator::{Operator, moment},
 };
@@ -31,53 +26,23 @@ pub(crate) const EVER: Duration = Duration::from_secs(1_000 * 24 * 3600);
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Run {
     machine: FlowMachine,
-    /// By dependent, what the first of two reads has shown.
-    halves: Vec<Option<Observed>>,
-    /// By dependent, whether its write is queued.
-    writes: Vec<bool>,
-    /// By dependent, what became of the write that was sent, of which it has not learnt yet.
-    answers: Vec<Option<Answer>>,
+    /// By dependent, what it needs next if it is being worked on.
+    needs: Vec<Need>,
     /// Which dependents have been where they belong since it began, or were given up.
     pub(crate) reached: Vec<bool>,
     /// Which have to be really back before the next level.
     pub(crate) owed: Vec<bool>,
-    ended: bool,
-}
-
-/// What a flow has told and is not taken down yet, and whether it is being taken down: nothing, between
-/// two events of the model.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outbox(VecDeque<Told>, bool);
-
-#[derive(Clone, Debug)]
-enum Told {
-    Event(Box<FlowEvent>),
-    End(Ending),
-}
-
-impl Hash for Outbox {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// What a dependent needs next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
-    /// To be read, in one or two requests.
-    Read,
+    /// To be read, in one or two requests, of which the first has shown this.
+    Read(Option<Observed>),
     /// Its turn to be written.
     Write,
     /// The answer to its write.
-    Answer,
-}
-
-/// What became of a write.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Answer {
-    /// It was carried out, and the object has this resourceVersion by it.
-    Done(String),
-    Overtaken,
-    Unanswered,
-    Failed,
+    Answer(Written),
 }
 
 fn index_of(dependent: &Dependent) -> usize {
@@ -90,9 +55,11 @@ impl Run {
         self.machine.aim()
     }
 
-    fn index(&self, place: usize) -> usize {
+    /// What the dependent in this place of the level needs next.
+    fn need(&mut self, place: usize) -> &mut Need {
         let dependent = self.machine.level().nth(place);
-        index_of(dependent.expect("it is in its place").0)
+        let index = index_of(dependent.expect("it is in its place").0);
+        &mut self.needs[index]
     }
 
     fn place(&self, index: usize) -> Option<usize> {
@@ -102,198 +69,179 @@ impl Run {
 }
 
 impl Operator {
-    pub(super) fn begin(&mut self, mut plan: Box<FlowPlan>, bounds: &Bounds) {
-        let count = bounds.parts.len();
-        let mut owed = vec![false; count];
-        for task in &plan.tasks {
-            owed[index_of(&task.dependent)] = task.memory.owed;
+    pub(super) fn begin(&mut self, mut plan: Box<FlowPlan>) -> Vec<FlowEffect> {
+        let flaw = self.bounds.flaw;
+        match flaw {
+            Flaw::KeepsMarks if matches!(self.machine.treatment(), Treatment::Complete(..)) => {
+                return vec![];
+            }
+            Flaw::RestoresUnmarked => plan.purpose.restore = Restore::Any,
+            Flaw::DropsMarksAtOnce => plan.purpose.keep_marks = false,
+            _ => {}
         }
         plan.valid_until = moment(true) + EVER;
-        if bounds.flaw == Flaw::NoOrder {
-            for task in &mut plan.tasks {
+        let count = self.bounds.parts.len();
+        let mut owed = vec![false; count];
+        for task in &mut plan.tasks {
+            owed[index_of(&task.dependent)] = task.memory.owed;
+            if flaw == Flaw::NoOrder {
                 (task.dependent.up.level, task.dependent.down.level) = (0, 0);
             }
         }
         self.flow = Some(Run {
             machine: FlowMachine::new(&plan, false),
-            halves: vec![None; count],
-            writes: vec![false; count],
-            answers: vec![None; count],
+            needs: vec![Need::Read(None); count],
             reached: vec![false; count],
             owed,
-            ended: false,
         });
-        self.flow_learns(FlowInput::Time, moment(false), bounds);
+        self.flow_learns(FlowInput::Time, false)
     }
 
     /// What a dependent needs next, if it is being worked on.
-    pub(crate) fn need(&self, index: usize) -> Option<Need> {
+    pub(crate) fn need(&self, index: usize) -> Option<&Need> {
         let flow = self.flow.as_ref()?;
-        flow.place(index)?;
-        Some(match (flow.writes[index], &flow.answers[index]) {
-            (_, Some(_)) => Need::Answer,
-            (true, None) => Need::Write,
-            (false, None) => Need::Read,
-        })
+        flow.place(index).map(|_| &flow.needs[index])
+    }
+
+    fn run(&mut self) -> &mut Run {
+        self.flow.as_mut().expect("a flow is under way")
     }
 
     /// It is the turn of the write that a dependent needs.
-    pub(crate) fn send(&mut self, index: usize, bounds: &Bounds) -> Write {
-        let write = self.tell(index, FlowInput::Turn, false, bounds);
+    pub(crate) fn send(&mut self, index: usize) -> Write {
+        let write = self.tell(index, FlowInput::Turn, false);
         write.expect("what is queued may be sent")
     }
 
     /// The answer to a read has come.
-    pub(crate) fn read(
-        &mut self,
-        index: usize,
-        seen: Option<Observed>,
-        late: bool,
-        bounds: &Bounds,
-    ) {
-        let seen = seen.map(|seen| bounds.flaw.blur(seen));
-        let flow = self.flow.as_mut().expect("a flow is under way");
-        match (&seen, mem::take(&mut flow.halves[index])) {
-            (Some(now), None) if now.family == Family::Scalable => {
-                flow.halves[index] = seen;
-                return;
+    pub(crate) fn read(&mut self, index: usize, seen: Option<Observed>, late: bool) {
+        let seen = seen.map(|seen| self.bounds.flaw.blur(seen));
+        let need = &mut self.run().needs[index];
+        match (&seen, mem::replace(need, Need::Read(None))) {
+            (Some(now), Need::Read(None)) if now.family == Family::Scalable => {
+                *need = Need::Read(seen);
             }
             // The first of two has told the annotations, the second tells the replicas. If there was a
             // change in between, both are read again.
-            (Some(now), Some(half)) if half.resource_version != now.resource_version => return,
-            _ => {}
-        }
-        self.tell(
-            index,
-            |place| FlowInput::Read(place, Ok(seen)),
-            late,
-            bounds,
-        );
-    }
-
-    /// The write was sent, and this became of it. It learns of that later where answers take their time.
-    pub(crate) fn sent(&mut self, index: usize, answer: Answer, bounds: &Bounds) {
-        let flow = self.flow.as_mut().expect("a flow is under way");
-        let may_be_done = matches!(answer, Answer::Done(_) | Answer::Unanswered);
-        flow.owed[index] |= may_be_done && flow.aim() == Aim::Restore;
-        flow.answers[index] = Some(answer);
-        if !bounds.slow_answers {
-            self.answered(index, bounds);
-        }
-    }
-
-    /// The answer to the write has come.
-    pub(crate) fn answered(&mut self, index: usize, bounds: &Bounds) {
-        let flow = self.flow.as_mut().expect("a flow is under way");
-        let written = match flow.answers[index].take().expect("a write was sent") {
-            Answer::Done(version) => Written::Done(Some(version)),
-            Answer::Overtaken => Written::Overtaken(ScaleError::Conflicts),
-            Answer::Unanswered => Written::Unanswered(failure()),
-            Answer::Failed => Written::Failed(failure()),
-        };
-        let written = |place| FlowInput::Written(place, written);
-        self.tell(index, written, false, bounds);
-    }
-
-    /// A dependent is where the flow wants it.
-    pub(crate) fn reached(&mut self, index: usize) {
-        if let Some(flow) = &mut self.flow {
-            flow.reached[index] = true;
+            (Some(now), Need::Read(Some(half)))
+                if half.resource_version != now.resource_version => {}
+            _ => {
+                self.tell(index, |place| FlowInput::Read(place, Ok(seen)), late);
+            }
         }
     }
 
     /// It could not be read.
-    pub(crate) fn unread(&mut self, index: usize, bounds: &Bounds) {
+    pub(crate) fn unread(&mut self, index: usize) {
         let unread = |place| FlowInput::Read(place, Err(failure()));
-        self.tell(index, unread, false, bounds);
+        self.tell(index, unread, false);
     }
 
+    /// The write was sent, and this became of it. It learns of that later where answers take their time.
+    pub(crate) fn sent(&mut self, index: usize, written: Written) {
+        let may_be_done = matches!(written, Written::Done(_) | Written::Unanswered(_));
+        let flow = self.run();
+        flow.owed[index] |= may_be_done && flow.aim() == Aim::Restore;
+        flow.needs[index] = Need::Answer(written);
+        if !self.bounds.slow_answers {
+            self.answered(index);
+        }
+    }
+
+    /// The answer to the write has come.
+    pub(crate) fn answered(&mut self, index: usize) {
+        let need = &mut self.run().needs[index];
+        if let Need::Answer(written) = mem::replace(need, Need::Read(None)) {
+            self.tell(index, |place| FlowInput::Written(place, written), false);
+        }
+    }
+
+    /// A dependent is where the flow wants it.
+    pub(crate) fn reached(&mut self, index: usize) {
+        self.run().reached[index] = true;
+    }
+
+    /// The process is frozen until the evidence for its flow counts no more.
+    pub(crate) fn freeze(&mut self) {
+        let told = self.flow_learns(FlowInput::Extend(moment(false)), true);
+        self.take_down(told);
+    }
+
+    /// Tells the flow something of a dependent. Returns the write that it sends.
     fn tell(
         &mut self,
         index: usize,
         input: impl FnOnce(usize) -> FlowInput,
         late: bool,
-        bounds: &Bounds,
     ) -> Option<Write> {
-        let place = self.flow.as_ref()?.place(index)?;
-        self.flow_learns(input(place), moment(late), bounds)
+        let place = self.run().place(index)?;
+        let told = self.flow_learns(input(place), late);
+        self.take_down(told)
     }
 
-    /// Tells the flow, and takes down what it has done; tells the write that it sends.
-    pub(super) fn flow_learns(
-        &mut self,
-        input: FlowInput,
-        now: Instant,
-        bounds: &Bounds,
-    ) -> Option<Write> {
-        let flow = self.flow.as_mut().filter(|flow| !flow.ended)?;
-        let mut effects = flow.machine.step(input, now);
+    /// Tells the flow something. Returns what it does, and tells.
+    pub(super) fn flow_learns(&mut self, input: FlowInput, late: bool) -> Vec<FlowEffect> {
+        let Some(flow) = &mut self.flow else {
+            return vec![];
+        };
+        let mut effects = flow.machine.step(input, moment(late));
         // Time is not counted: what is to be read later may be read at any moment.
         effects.extend(flow.machine.step(FlowInput::Time, moment(true) + EVER));
-        let mut sent = None;
-        for effect in effects {
+        for effect in &effects {
             match effect {
                 FlowEffect::Read { place, .. } | FlowEffect::Drop(place) => {
-                    let index = flow.index(place);
-                    flow.halves[index] = None;
-                    flow.writes[index] = false;
-                }
-                FlowEffect::Queue(place) => {
-                    let index = flow.index(place);
-                    flow.writes[index] = true;
-                }
-                FlowEffect::Write(place, write) => {
-                    let index = flow.index(place);
-                    flow.writes[index] = false;
-                    sent = Some(write);
-                }
-                FlowEffect::Tell(event) => self.told.0.push_back(Told::Event(event)),
-                FlowEffect::End(ending) => {
-                    if !mem::replace(&mut flow.ended, true) {
-                        self.told.0.push_back(Told::End(ending));
+                    let need = flow.need(*place);
+                    if !matches!(need, Need::Answer(_)) {
+                        *need = Need::Read(None);
                     }
                 }
+                FlowEffect::Queue(place) => *flow.need(*place) = Need::Write,
+                _ => {}
             }
         }
-        self.take_down(bounds);
-        sent
+        let end = effects
+            .iter()
+            .position(|it| matches!(it, FlowEffect::End(_)));
+        if let Some(end) = end {
+            effects.truncate(end + 1);
+            self.flow = None;
+        }
+        effects
     }
 
-    /// Takes down what the flow has told, in that order.
-    fn take_down(&mut self, bounds: &Bounds) {
-        if mem::replace(&mut self.told.1, true) {
-            return;
-        }
-        while let Some(told) = self.told.0.pop_front() {
-            let Told::Event(mut event) = told else {
-                self.flow = None;
-                if let Told::End(ending) = told {
-                    self.learn(Input::FlowEnded(ending), bounds);
+    /// Takes down what the flow has told, in that order. Returns the write that it sends.
+    pub(super) fn take_down(&mut self, mut told: Vec<FlowEffect>) -> Option<Write> {
+        let mut sent = None;
+        while !told.is_empty() {
+            let follows = match told.remove(0) {
+                FlowEffect::Tell(mut event) => {
+                    if let (What::Late(_), Some(flow)) = (&event.what, &mut self.flow) {
+                        flow.reached[index_of(&event.dependent)] = true;
+                    }
+                    if self.bounds.flaw == Flaw::WaitsForNothing
+                        && let What::Failed(_, Some(begun)) | What::Interrupted(begun) =
+                            &mut event.what
+                    {
+                        begun.in_flight = false;
+                    }
+                    self.aged &= !event.what.has_given_up();
+                    self.decide(Input::Flow(&event), self.now())
                 }
-                continue;
+                FlowEffect::End(ending) => self.decide(Input::FlowEnded(ending), self.now()),
+                FlowEffect::Write(_, write) => {
+                    sent = Some(write);
+                    continue;
+                }
+                _ => continue,
             };
-            if let (What::Late(_), Some(flow)) = (&event.what, &mut self.flow) {
-                flow.reached[index_of(&event.dependent)] = true;
-            }
-            if bounds.flaw == Flaw::WaitsForNothing
-                && let What::Failed(_, Some(begun)) | What::Interrupted(begun) = &mut event.what
-            {
-                begun.in_flight = false;
-            }
-            self.aged &= !event.what.has_given_up();
-            self.learn(Input::Flow(&event), bounds);
+            told.extend(follows);
         }
-        self.told.1 = false;
-    }
-
-    /// The process is frozen until the evidence for its flow counts no more.
-    pub(crate) fn freeze(&mut self, bounds: &Bounds) {
-        self.flow_learns(FlowInput::Extend(moment(false)), moment(true), bounds);
+        sent
     }
 }
 
 /// A request that failed.
-fn failure() -> ScaleError {
+pub(crate) fn failure() -> ScaleError {
     ScaleError::Request {
         verb: "patch",
         message: String::new(),

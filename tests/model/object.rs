@@ -1,12 +1,12 @@
 //! A dependent on the seed, and what its API server makes of a write.
 
-use std::fmt::{self, Display};
-
 use dependency_watchdog::{
     prober::plan::{Family, IGNORE, MARK, Observed, RECORD, Record, Write},
     util::text::parse_bool,
 };
 use serde_json::Value;
+
+use super::explorer::fingerprint;
 
 /// A dependent as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,29 +23,11 @@ pub(crate) struct Object {
     returns: u8,
 }
 
-/// Why a write is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
-
-impl Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} replicas", self.replicas)?;
-        if self.present != self.replicas {
-            write!(f, " ({} present)", self.present)?;
-        }
-        if self.marked {
-            write!(f, ", marked")?;
-        }
-        if let Some(record) = self.record {
-            write!(f, ", record {record}")?;
-        }
-        if self.ignored {
-            write!(f, ", ignored")?;
-        }
-        if self.created > 0 {
-            write!(f, ", created anew")?;
-        }
-        Ok(())
+/// The patch that the operator sends by a write.
+pub(crate) fn patch(write: &Write) -> &Value {
+    match write {
+        Write::Object(patch) | Write::ScaleMerge(patch) => patch,
+        Write::ScaleJson(_) => panic!("only who overrules the operator sends it"),
     }
 }
 
@@ -66,7 +48,7 @@ impl Object {
     /// is as it was read. A real server also refuses what was decided before any other change there and
     /// back, after which the same would be decided again.
     pub(crate) fn version(&self) -> String {
-        format!("{self}, returned {} times", self.returns)
+        format!("{:x}", fingerprint(self))
     }
 
     pub(crate) fn observed(&self, family: Family) -> Observed {
@@ -83,26 +65,34 @@ impl Object {
         }
     }
 
-    /// The object after a write.
-    pub(crate) fn after(&self, write: &Write) -> Result<Self, Refused> {
-        let mut after = self.clone();
-        match write {
-            Write::Object(patch) | Write::ScaleMerge(patch) => {
-                if let Some(version) = patch["metadata"]["resourceVersion"].as_str()
-                    && version != self.version()
-                {
-                    return Err(Refused);
-                }
-                if let Some(annotations) = patch["metadata"]["annotations"].as_object() {
-                    for (key, value) in annotations {
-                        after.annotate(key, value.as_str());
-                    }
-                }
-                after.set_replicas(patch);
-            }
-            Write::ScaleJson(_) => panic!("only who overrules the operator sends it"),
+    /// The object after a write; none if that is refused. Its controller is `slow`, or has followed by then.
+    pub(crate) fn after(&self, write: &Write, slow: bool) -> Option<Self> {
+        let patch = patch(write);
+        let version = patch["metadata"]["resourceVersion"].as_str();
+        if version.is_some_and(|version| version != self.version()) {
+            return None;
         }
-        Ok(after)
+        let mut after = self.clone();
+        for (key, value) in patch["metadata"]["annotations"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
+            after.annotate(key, value.as_str());
+        }
+        if let Some(replicas) = patch["spec"]["replicas"].as_i64() {
+            after.returns += u8::from(self.replicas == 0 && replicas > 0);
+            after.scale(i32::try_from(replicas).expect("a number of replicas"), slow);
+        }
+        Some(after)
+    }
+
+    /// Somebody sets the replicas.
+    pub(crate) fn scale(&mut self, replicas: i32, slow: bool) {
+        self.replicas = replicas;
+        if !slow {
+            self.present = replicas;
+        }
     }
 
     fn annotate(&mut self, key: &str, value: Option<&str>) {
@@ -111,13 +101,6 @@ impl Object {
             RECORD => self.record = value.map(|text| text.parse().expect("a number")),
             IGNORE => self.ignored = value.and_then(parse_bool).unwrap_or(false),
             other => panic!("{other} is not modelled"),
-        }
-    }
-
-    fn set_replicas(&mut self, patch: &Value) {
-        if let Some(replicas) = patch["spec"]["replicas"].as_i64() {
-            self.returns += u8::from(self.replicas == 0 && replicas > 0);
-            self.replicas = i32::try_from(replicas).expect("a number of replicas");
         }
     }
 }

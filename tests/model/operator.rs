@@ -1,14 +1,14 @@
 //! One instance of the operator: the machine of production, driven one request at a time.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{rc::Rc, sync::LazyLock, time::Duration};
 
 use dependency_watchdog::{
-    api::{ClusterHealthStatus, Mode, Protection, Restore},
+    api::{ClusterHealthStatus, Mode, Protection},
     checks::Trigger,
     prober::{
         debts::Debts,
         finding::HeldBack,
-        flow::FlowInput,
+        flow::{FlowEffect, FlowInput},
         machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
         plan::Aim,
         treatment::Treatment,
@@ -22,9 +22,9 @@ use tokio::time::Instant;
 
 use super::{
     action::{Life, Policy, Shoot},
-    bounds::{Bounds, INITIAL_DELAY},
+    bounds::Bounds,
     flaws::Flaw,
-    flow::{EVER, Outbox, Run},
+    flow::{EVER, Run},
     presence::presence,
 };
 
@@ -55,9 +55,9 @@ pub(crate) struct Saved {
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Operator {
-    machine: ClusterMachine,
+    pub(super) bounds: Rc<Bounds>,
+    pub(crate) machine: ClusterMachine,
     pub(crate) flow: Option<Run>,
-    pub(super) told: Outbox,
     /// The policy and the Cluster as it knows them.
     pub(crate) seen: (Policy, Life),
     /// What the evidence asks for that it has now.
@@ -71,7 +71,7 @@ pub(crate) struct Operator {
     /// How many of those delays have passed.
     delays: u32,
     /// It wants the Cluster read past every cache.
-    asks: bool,
+    pub(crate) asks: bool,
     /// The Cluster has been gone for so long that it does not come back.
     buried: bool,
     /// So much time has passed since it started, or gave a write up, that none of those arrives any more.
@@ -97,29 +97,21 @@ impl Operator {
     pub(crate) fn start(
         before: Option<Option<&Saved>>,
         seen: (Policy, Life),
-        bounds: &Bounds,
+        bounds: &Rc<Bounds>,
     ) -> Self {
-        let saved = before.flatten();
-        let known = saved.map(Saved::status);
+        let known = before.flatten().map(Saved::status);
+        let at_once = bounds.initial_delay.is_zero() || bounds.flaw == Flaw::ActsAtOnce;
         let presence = presence(seen, bounds);
         let now = at(moment(false));
-        let mut machine = ClusterMachine::recall(
-            known.as_ref(),
-            presence,
-            (
-                false,
-                !bounds.initial_delay || bounds.flaw == Flaw::ActsAtOnce,
-            ),
-            now,
-        );
+        let mut machine = ClusterMachine::recall(known.as_ref(), presence, (false, at_once), now);
         // What the one before has given up may still arrive, if anything does.
         if before.is_some() && bounds.budget.late > 0 {
             machine.distrust();
         }
         let mut operator = Self {
+            bounds: bounds.clone(),
             machine,
             flow: None,
-            told: Outbox::default(),
             seen,
             saw: None,
             leases: None,
@@ -132,18 +124,14 @@ impl Operator {
             deposed: false,
             ending: false,
         };
-        operator.see(seen, bounds);
+        operator.see(seen);
         operator
-    }
-
-    pub(crate) fn machine(&self) -> &ClusterMachine {
-        &self.machine
     }
 
     /// The moment at which it learns of something.
     pub(super) fn now(&self) -> Instant {
         let aged = if self.aged { 2 } else { 0 };
-        moment(false) + aged * LETS_GO + self.delays * INITIAL_DELAY
+        moment(false) + aged * LETS_GO + self.delays * self.bounds.initial_delay
     }
 
     /// How much later it is restored that was protected again and again.
@@ -193,36 +181,26 @@ impl Operator {
     }
 
     /// Learns of the policy and the Cluster.
-    pub(crate) fn see(&mut self, seen: (Policy, Life), bounds: &Bounds) {
+    pub(crate) fn see(&mut self, seen: (Policy, Life)) {
         self.seen = seen;
-        let probed = self.machine.settings().is_some();
-        let disregards = bounds.flaw == Flaw::DisregardsPolicy && probed;
-        self.learn_but(
-            Input::Objects(presence(seen, bounds)),
-            self.now(),
-            disregards.then_some(&Effect::Withdraw),
-            bounds,
-        );
+        self.learn(Input::Objects(presence(seen, &self.bounds)), self.now());
         if !self.is_probing() {
             self.probing = (None, false);
         } else if self.probing.0.is_none() {
-            self.probing = (Some(self.now()), !bounds.initial_delay);
+            self.probing = (Some(self.now()), self.bounds.initial_delay.is_zero());
         }
     }
 
     /// Reads the leases, and acts on what they say.
-    pub(crate) fn probe(&mut self, shoot: Shoot, now: Instant, bounds: &Bounds) {
+    pub(crate) fn probe(&mut self, shoot: Shoot, now: Instant) {
+        let flaw = self.bounds.flaw;
         let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
         let verdict = match shoot {
             Shoot::Silent => Some(Verdict::Outage),
-            Shoot::Unreadable if bounds.flaw == Flaw::TakesDoubtForOutage => Some(Verdict::Outage),
+            Shoot::Unreadable if flaw == Flaw::TakesDoubtForOutage => Some(Verdict::Outage),
             Shoot::Unreadable => None,
             // After a restart nothing is owed, as far as it looks.
-            Shoot::Healthy
-                if bounds.flaw == Flaw::TrustsItsRecord && !self.machine.debts().owes() =>
-            {
-                None
-            }
+            Shoot::Healthy if flaw == Flaw::TrustsItsRecord && !self.machine.debts().owes() => None,
             Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Verdict::Healthy),
         };
         let conclusion = verdict.map(conclusion);
@@ -235,28 +213,26 @@ impl Operator {
             },
         };
         let checks = results(shoot.checks());
-        let now = match bounds.flaw {
+        let now = match flaw {
             Flaw::BelievesForEver => moment(false),
             _ => now,
-        };
-        let flaw = match bounds.flaw {
-            Flaw::KeepsOn => Some(&Effect::Withdraw),
-            _ => None,
         };
         if hibernating && now != self.now() && self.saw != Some(Aim::Release) {
             // It has been asked more than once by then.
             for _ in 0..2 {
-                let before = Input::Leases(leases, checks.clone());
-                self.learn_but(before, self.now(), flaw, bounds);
+                self.learn(Input::Leases(leases, checks.clone()), self.now());
             }
         }
         // The delay runs from when it was first probed; after that it does not come again.
-        let delay_ends = self.probing.0.map(|since| since + INITIAL_DELAY);
+        let delay_ends = self
+            .probing
+            .0
+            .map(|since| since + self.bounds.initial_delay);
         if !self.probing.1 && delay_ends <= Some(now) {
             self.probing.1 = true;
             self.delays += 1;
         }
-        self.learn_but(Input::Leases(leases, checks), now, flaw, bounds);
+        self.learn(Input::Leases(leases, checks), now);
         self.leases = match shoot {
             Shoot::Silent => Some(Aim::Protect),
             Shoot::Unreadable => None,
@@ -273,17 +249,12 @@ impl Operator {
         }
     }
 
-    /// Whether it wants the Cluster read past every cache.
-    pub(crate) fn asks(&self) -> bool {
-        self.asks
-    }
-
     /// Learns what the Cluster is.
-    pub(crate) fn confirm(&mut self, is_probed: bool, bounds: &Bounds) {
+    pub(crate) fn confirm(&mut self, is_probed: bool) {
         self.asks = false;
         // It counts for the verdict that comes next, be that much later.
         let now = moment(true) + self.damping();
-        self.learn_but(Input::Confirmed(is_probed), now, None, bounds);
+        self.learn(Input::Confirmed(is_probed), now);
     }
 
     /// Whether the checks have come to something that it does not know.
@@ -296,9 +267,9 @@ impl Operator {
     }
 
     /// Learns what the checks have come to.
-    pub(crate) fn check(&mut self, shoot: Shoot, bounds: &Bounds) {
+    pub(crate) fn check(&mut self, shoot: Shoot) {
         self.checks = shoot.checks();
-        self.learn(Input::Checks(results(self.checks)), bounds);
+        self.learn(Input::Checks(results(self.checks)), self.now());
         self.judge();
     }
 
@@ -312,36 +283,37 @@ impl Operator {
     }
 
     /// It is asked to end, and may finish a step of which a part is written.
-    pub(crate) fn end(&mut self, bounds: &Bounds) {
+    pub(crate) fn end(&mut self) {
         self.ending = true;
-        self.learn(Input::ShutDown, bounds);
+        self.learn(Input::ShutDown, self.now());
     }
 
     /// What it waits for is due: as much time has passed.
-    pub(crate) fn resume(&mut self, bounds: &Bounds) {
+    pub(crate) fn resume(&mut self) {
         let due = self.due();
         self.aged |= due > Some(moment(false) + LETS_GO);
         if *self.machine.treatment() == Treatment::Gone {
-            self.buried |=
-                due >= Some(moment(false) + COMES_BACK) && bounds.flaw != Flaw::BuriesAtOnce;
+            let is_over = due >= Some(moment(false) + COMES_BACK);
+            self.buried |= is_over && self.bounds.flaw != Flaw::BuriesAtOnce;
             self.saw = self.buried.then_some(Aim::Release);
         }
         let now = due.unwrap_or(moment(false)).max(self.now());
-        self.learn_but(Input::Time, now, None, bounds);
+        self.learn(Input::Time, now);
     }
 
-    pub(super) fn learn(&mut self, input: Input<'_>, bounds: &Bounds) {
-        self.learn_but(input, self.now(), None, bounds);
+    fn learn(&mut self, input: Input<'_>, now: Instant) {
+        let told = self.decide(input, now);
+        self.take_down(told);
     }
 
-    /// Takes up what is learnt, and does what follows, but for this.
-    fn learn_but(
-        &mut self,
-        input: Input<'_>,
-        now: Instant,
-        flaw: Option<&Effect>,
-        bounds: &Bounds,
-    ) {
+    /// Takes up what is learnt, and does what follows. Returns what the flow has told of it.
+    pub(super) fn decide(&mut self, input: Input<'_>, now: Instant) -> Vec<FlowEffect> {
+        let flaw = self.bounds.flaw;
+        let keeps_flow = match &input {
+            Input::Leases(..) => flaw == Flaw::KeepsOn,
+            Input::Objects(_) => flaw == Flaw::DisregardsPolicy && self.is_probing(),
+            _ => false,
+        };
         let before = self.machine.treatment().clone();
         let effects = self.machine.step(input, at(now));
         if !before.is_like(self.machine.treatment()) {
@@ -352,38 +324,23 @@ impl Operator {
         if let Treatment::Complete(aim, _) = self.machine.treatment() {
             self.saw = Some(*aim);
         }
-        for effect in effects.into_iter().filter(|effect| Some(effect) != flaw) {
-            self.carry_out(effect, bounds);
+        let mut told = vec![];
+        for effect in effects {
+            match effect {
+                Effect::Start(plan) => told.extend(self.begin(plan)),
+                Effect::Withdraw if keeps_flow => {}
+                Effect::Withdraw => told.extend(self.flow_learns(FlowInput::Withdraw, false)),
+                Effect::Finish => {
+                    let finish = FlowInput::Finish(moment(true) + EVER);
+                    told.extend(self.flow_learns(finish, false));
+                }
+                Effect::Nodes(back) => told.extend(self.flow_learns(FlowInput::Nodes(back), false)),
+                Effect::Confirm => self.asks = true,
+                // A flow is valid until it is frozen.
+                Effect::Extend(_) | Effect::Tell(_) => {}
+            }
         }
-    }
-
-    fn carry_out(&mut self, effect: Effect, bounds: &Bounds) {
-        let input = match effect {
-            Effect::Start(mut plan) => {
-                if bounds.flaw == Flaw::RestoresUnmarked {
-                    plan.purpose.restore = Restore::Any;
-                }
-                if bounds.flaw == Flaw::DropsMarksAtOnce {
-                    plan.purpose.keep_marks = false;
-                }
-                let keeps = bounds.flaw == Flaw::KeepsMarks;
-                if !keeps || !matches!(self.machine.treatment(), Treatment::Complete(..)) {
-                    self.begin(plan, bounds);
-                }
-                return;
-            }
-            // A flow is valid until it is frozen.
-            Effect::Extend(_) => return,
-            Effect::Nodes(back) => FlowInput::Nodes(back),
-            Effect::Confirm => {
-                self.asks = true;
-                return;
-            }
-            Effect::Withdraw => FlowInput::Withdraw,
-            Effect::Finish => FlowInput::Finish(moment(true) + EVER),
-            Effect::Tell(_) => return,
-        };
-        self.flow_learns(input, moment(false), bounds);
+        told
     }
 }
 

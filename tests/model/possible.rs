@@ -4,135 +4,115 @@ use super::{
     action::{Action, Fate, Life, Policy, Shoot},
     environment::{State, World},
     flow::Need,
-    operator::{LETS_GO, moment},
+    operator::{LETS_GO, Operator, moment},
 };
 
+/// All but the present one.
+fn others<T: Copy + PartialEq>(all: &[T], present: T) -> impl Iterator<Item = T> {
+    all.iter().copied().filter(move |it| *it != present)
+}
+
 impl World {
-    /// What people, the shoot and the machinery may do.
-    pub(super) fn happenings(&self, state: &State) -> Vec<Action> {
-        let budget = state.budget;
-        let mut actions = Vec::new();
-        if budget.turns > 0 {
-            let mut shoots = vec![Shoot::Healthy, Shoot::Silent, Shoot::Unreadable];
-            if self.bounds.checks {
-                shoots.extend([Shoot::Triggered, Shoot::Gated]);
-            }
-            let others = shoots.into_iter().filter(|shoot| *shoot != state.shoot);
-            actions.extend(others.map(Action::Turn));
+    /// What may happen next, as far as the budget goes.
+    pub(crate) fn actions(&self, state: &State) -> Vec<Action> {
+        let mut actions = self.happenings(state);
+        if let Some(operator) = &state.operator {
+            self.workings(state, operator, &mut actions);
         }
+        let mut budget = state.budget;
+        actions.retain(|action| budget.of(action).is_none_or(|left| *left > 0));
+        actions
+    }
+
+    /// What people, the shoot and the machinery may do.
+    fn happenings(&self, state: &State) -> Vec<Action> {
+        // The last two are of checks.
+        let shoots = if self.bounds.checks { 5 } else { 3 };
+        let shoots = others(&Shoot::ALL[..shoots], state.shoot).map(Action::Turn);
+        let policies = others(&Policy::ALL, state.policy).map(Action::SetPolicy);
+        let lives = others(&Life::ALL, state.life).map(Action::SetCluster);
+        let mut actions: Vec<Action> = shoots.chain(policies).chain(lives).collect();
         for (index, object) in state.stored.objects.iter().enumerate() {
             let Some(object) = object else {
                 actions.push(Action::Create(index));
                 continue;
             };
-            if budget.deploys > 0 && state.decided.is_none() {
+            if state.decided.is_none() {
                 actions.push(Action::Decide(index));
             }
             if object.present != object.replicas {
                 actions.push(Action::Follow(index));
             }
-            if budget.people > 0 {
-                let others = [0, 1, 3].into_iter().filter(|it| *it != object.replicas);
-                actions.extend(others.map(|replicas| Action::Scale(index, replicas)));
-                actions.push(Action::Ignore(index, !object.ignored));
-                actions.push(Action::Delete(index));
-                if object.marked {
-                    actions.push(Action::Unmark(index));
-                }
+            let counts = others(&[0, 1, 3], object.replicas);
+            actions.extend(counts.map(|replicas| Action::Scale(index, replicas)));
+            actions.extend([Action::Ignore(index), Action::Delete(index)]);
+            if object.marked {
+                actions.push(Action::Unmark(index));
             }
         }
-        if budget.policies > 0 {
-            let all = [
-                Policy::Enforce,
-                Policy::DryRun,
-                Policy::Suspended,
-                Policy::Deleted,
-            ];
-            let others = all.into_iter().filter(|policy| *policy != state.policy);
-            actions.extend(others.map(Action::SetPolicy));
+        if state.backup.is_some() && !state.away {
+            actions.push(Action::RollBack);
+        } else if state.budget.rollbacks > 0 && !state.away {
+            actions.push(Action::Save);
         }
-        if budget.lives > 0 {
-            let all = [
-                Life::Probed,
-                Life::NoWorkers,
-                Life::FallingAsleep,
-                Life::Deleting,
-                Life::Gone,
-            ];
-            let others = all.into_iter().filter(|life| *life != state.life);
-            actions.extend(others.map(Action::SetCluster));
-        }
-        if budget.rollbacks > 0 && !state.away {
-            actions.push(match state.backup {
-                Some(_) => Action::RollBack,
-                None => Action::Save,
-            });
-        }
-        if state.away {
-            actions.push(Action::Away(false));
-        } else if budget.outages > 0 {
-            actions.push(Action::Away(true));
-        }
+        actions.push(Action::Away(!state.away));
         if state.decided.is_some() {
             actions.push(Action::Deploy);
         }
         for place in 0..state.late.len() {
             actions.extend([Action::Arrive(place), Action::Vanish(place)]);
         }
-        if state.operators.iter().all(|it| it.deposed) && !state.away && !state.is_forgotten() {
+        if state.operator.is_none() && !state.away && !state.is_forgotten() {
             actions.push(Action::Start);
         }
         actions
     }
 
-    /// What one instance may do, and what may become of it.
-    pub(super) fn workings(&self, state: &State, at: usize) -> Vec<Action> {
-        let budget = state.budget;
-        let operator = &state.operators[at];
-        let mut actions = Vec::new();
-        if budget.ends > 0 && !operator.deposed {
-            actions.extend([Action::Crash(at), Action::Depose(at)]);
-            if !operator.ending {
-                actions.push(Action::End(at));
-            }
+    /// What the operator may do, and what may become of it.
+    fn workings(&self, state: &State, operator: &Operator, actions: &mut Vec<Action>) {
+        if !operator.deposed {
+            actions.extend([Action::Crash, Action::Depose]);
         }
-        if budget.freezes > 0 && operator.flow.is_some() {
-            actions.push(Action::Freeze(at));
+        if operator.flow.is_some() {
+            actions.push(Action::Freeze);
         }
         if !operator.ending && !operator.deposed {
+            actions.push(Action::End);
             if operator.seen != state.seen() {
-                actions.push(Action::See(at));
+                actions.push(Action::See);
             }
             if operator.is_probing() {
-                actions.push(Action::Probe(at, false));
-                if state.decided.is_none() {
-                    actions.push(Action::Probe(at, true));
-                }
+                actions.push(Action::Probe(false));
+            }
+            if operator.is_probing() && state.decided.is_none() {
+                actions.push(Action::Probe(true));
             }
             if operator.may_check(state.shoot) {
-                actions.push(Action::Check(at));
+                actions.push(Action::Check);
             }
             // What is due so late comes when whatever was given up has arrived, or never will.
             let is_due = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
             if operator.due().is_some_and(is_due) && state.decided.is_none() {
-                actions.push(Action::Resume(at));
+                actions.push(Action::Resume);
             }
-            if operator.asks() && !state.away {
-                actions.push(Action::Confirm(at));
+            if operator.asks && !state.away {
+                actions.push(Action::Confirm);
             }
             // What goes with its Cluster is not written anew.
             if !state.away && state.life != Life::Gone {
-                actions.push(Action::Report(at));
+                actions.push(Action::Report);
             }
         }
         for index in 0..self.bounds.parts.len() {
-            let Some(need) = operator.need(index) else {
-                continue;
-            };
-            let fates: &[Fate] = match (&need, state.away) {
-                (_, true) | (Need::Answer, _) => &[],
-                (Need::Read, _) => &[Fate::Fails],
-                (Need::Write, _) => &[
+            let fates: &[Fate] = match (operator.need(index), state.away) {
+                (None, _) => continue,
+                (Some(Need::Answer(_)), _) | (_, true) => &[Fate::Answered],
+                (Some(Need::Read(_)), _) if self.bounds.slow => {
+                    &[Fate::Answered, Fate::AnsweredLate, Fate::Fails]
+                }
+                (Some(Need::Read(_)), _) => &[Fate::Answered, Fate::Fails],
+                (Some(Need::Write), _) => &[
+                    Fate::Answered,
                     Fate::Fails,
                     Fate::Unanswered,
                     Fate::Forbidden,
@@ -141,17 +121,7 @@ impl World {
                     Fate::Crash,
                 ],
             };
-            let affordable = fates.iter().filter(|fate| match fate {
-                Fate::Late => budget.late > 0,
-                Fate::Crash => budget.ends > 0,
-                _ => budget.faults > 0,
-            });
-            actions.push(Action::Request(at, index, Fate::Answered));
-            actions.extend(affordable.map(|fate| Action::Request(at, index, *fate)));
-            if self.bounds.slow && matches!(need, Need::Read) && !state.away {
-                actions.push(Action::GiveUp(at, index));
-            }
+            actions.extend(fates.iter().map(|fate| Action::Request(index, *fate)));
         }
-        actions
     }
 }

@@ -3,12 +3,12 @@
 
 use dependency_watchdog::{
     api::Protection,
-    prober::plan::{Aim, IGNORE, MARK, Write},
+    prober::plan::{Aim, MARK, Write},
 };
 
 use super::{
-    action::{Life, text},
-    object::Object,
+    action::Life,
+    object::{Object, patch},
     operator::Operator,
 };
 
@@ -84,16 +84,12 @@ fn rule(holds: bool, name: &str, detail: impl FnOnce() -> String) -> Result<(), 
 }
 
 /// Holds what is sent against the rules, whatever becomes of it.
-pub(crate) fn sent(index: usize, write: &Write, sender: Option<&Sender>) -> Result<(), String> {
-    let sender = sender.ok_or("no-evidence: a write without a flow")?;
-    let say = || format!("d{index} is written, {}, by {sender:?}", text(write));
+pub(crate) fn sent(index: usize, write: &Write, sender: &Sender) -> Result<(), String> {
+    let patch = patch(write);
+    let say = || format!("d{index} is written, {patch}, by {sender:?}");
     rule(sender.leads, "one-leader", say)?;
     rule(sender.may_write, "policy-in-force", say)?;
-    let (patch, scales) = match write {
-        Write::Object(patch) => (patch, patch["spec"]["replicas"].as_i64()),
-        Write::ScaleMerge(patch) => (patch, patch["spec"]["replicas"].as_i64()),
-        Write::ScaleJson(_) => return Err("only who overrules the operator sends it".to_owned()),
-    };
+    let scales = patch["spec"]["replicas"].as_i64();
     let marks = patch["metadata"]["annotations"][MARK] == "";
     if marks || scales == Some(0) {
         rule(sender.saw == Some(Aim::Protect), "no-evidence", say)?;
@@ -115,7 +111,8 @@ pub(crate) fn written(
     sender: Option<&Sender>,
 ) -> Result<(), String> {
     let counts = wanted.counts.clone();
-    let say = || format!("d{index}, by {sender:?}: {before} becomes {after}, wanted {counts:?}");
+    let say =
+        || format!("d{index}, by {sender:?}: {before:?} becomes {after:?}, wanted {counts:?}");
     if before.replicas != after.replicas {
         rule(!before.ignored, "hands-off", say)?;
         let either = before.replicas == 0 || after.replicas == 0;
@@ -148,7 +145,7 @@ pub(crate) fn stored(objects: &[Option<Object>], wanted: &[Wanted]) -> Result<()
         let (Some(object), Some(taken)) = (object, wanted.taken) else {
             continue;
         };
-        let say = || format!("d{index} was scaled from {taken} to 0: {object}");
+        let say = || format!("d{index} was scaled from {taken} to 0: {object:?}");
         let recorded = object.record == Some(taken);
         rule(recorded, "no-count-lost", say)?;
     }
@@ -189,9 +186,7 @@ pub(crate) fn at_rest(
         let Some(object) = object else {
             continue;
         };
-        let say = || {
-            format!("d{index} of a cluster that is {life:?} has {object} in the end, {wanted:?}")
-        };
+        let say = || format!("d{index} of a cluster that is {life:?} is {object:?}, {wanted:?}");
         rule(!object.marked, name, say)?;
         let as_wanted = wanted.counts.contains(&object.replicas);
         // What says ignore-scaling is left as it is.
@@ -201,8 +196,8 @@ pub(crate) fn at_rest(
         // Nobody looks after what is owed nothing when the Cluster is gone, or no policy selects it.
         None => rule(unwanted, name, || "no operator in the end".to_owned()),
         Some(operator) => {
-            let machine = operator.machine();
-            let say = || format!("{MARK} and {IGNORE} apart, in the end: {machine:?}");
+            let machine = &operator.machine;
+            let say = || format!("the operator in the end: {machine:?}");
             let nothing_owed = !machine.debts().owes() && machine.protection() == Protection::None;
             rule(nothing_owed && !unwanted, name, say)
         }

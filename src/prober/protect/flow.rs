@@ -147,7 +147,7 @@ pub enum FlowInput {
 }
 
 /// What became of a write.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Written {
     /// It was carried out, and the object has this resourceVersion by it.
     Done(Option<String>),

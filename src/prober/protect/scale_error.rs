@@ -22,7 +22,7 @@ pub(crate) const SCALING_CONFLICTS: &str = "ScalingConflicts";
 pub(crate) const SCALING_FAILED: &str = "ScalingFailed";
 
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ScaleError {
     /// What is there forbids it.
     #[error("{0}")]

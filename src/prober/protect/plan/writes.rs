@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Family, IGNORE, MARK, Observed, RECORD, Record, Step};
 
 /// One request that changes a dependent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Write {
     /// A merge patch of the object.
     Object(Value),
