@@ -33,27 +33,27 @@ pub(super) use self::reading::Reading;
 
 /// What all loops share.
 #[derive(Clone)]
-pub struct LoopContext {
+pub(crate) struct LoopContext {
     /// Reads what is needed for verdicts.
-    pub evidence: Evidence,
+    pub(crate) evidence: Evidence,
     /// By which dependents are reached.
-    pub reach: ScaleContext,
+    pub(crate) reach: ScaleContext,
     /// Makes the runs of the policies' checks.
-    pub checks: Runner,
+    pub(crate) checks: Runner,
     /// Counts in how many clusters a check fails.
-    pub spread: SharedSpread,
+    pub(crate) spread: SharedSpread,
     /// Takes reports.
-    pub reporter: Reporter,
+    pub(crate) reporter: Reporter,
     /// Reads the state of clusters, beside their leases.
-    pub looks: Means,
+    pub(crate) looks: Means,
     /// Ties moments to the clock.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
     /// A protection that lasts longer is reported, since a person must look.
-    pub overdue_after: Duration,
+    pub(crate) overdue_after: Duration,
 }
 
 /// One cluster's loop: it reads, tells the machine, carries out what the machine decides, and reports.
-pub struct ClusterLoop {
+pub(crate) struct ClusterLoop {
     name: Arc<str>,
     shared: LoopContext,
     presence: watch::Receiver<ClusterObject>,
@@ -121,7 +121,7 @@ impl ClusterLoop {
     /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
     /// policy selects the cluster, or since the Cluster is gone. A flow under way ends between two
     /// requests.
-    pub async fn run(mut self: Box<Self>, stop: CancellationToken) {
+    pub(crate) async fn run(mut self: Box<Self>, stop: CancellationToken) {
         self.objects_changed();
         if self.reading.stands_by {
             // What it has judged does not count: the leases are read again, now.

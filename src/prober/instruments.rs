@@ -17,7 +17,7 @@ pub struct Instruments {
     /// Probes and scale operations.
     pub prober: Arc<ProberMetrics>,
     /// Clusters and statuses.
-    pub health: HealthMetrics,
+    pub(crate) health: HealthMetrics,
     /// Requests to dependents that wait for their turn.
     pub scale_budget: BudgetMetrics,
     /// Requests for commands of checks that wait for their turn.

@@ -25,7 +25,8 @@ use super::{
     plan::{Aim, Settled, Step},
     report::{Deed, DependentNews},
     scale::{Resources, Scaler},
-    watch::{Ask, Conclusion},
+    verdict::Verdict,
+    watch::Conclusion,
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode, Protection},
@@ -136,7 +137,8 @@ impl Protector {
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
         let begins = before == Protection::None && self.machine.protection() != before;
         if let Some(silence) = conclusion.assessment.silence.filter(|_| begins)
-            && conclusion.act == Some(Ask::Protect)
+            && conclusion.decides
+            && conclusion.verdict == Verdict::Outage
         {
             self.reach.metrics.decided(silence.median);
         }

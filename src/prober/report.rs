@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
+pub(crate) use self::metrics::HealthMetrics;
 pub use self::{
     events::dependent::{Deed, DependentNews},
-    metrics::HealthMetrics,
     policy::PolicyReport,
     wording::evidence,
     writer::{Known, Reporter, Writer},

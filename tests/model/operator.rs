@@ -13,7 +13,7 @@ use dependency_watchdog::{
         plan::Aim,
         treatment::Treatment,
         verdict::{Assessment, Returning, Verdict},
-        watch::{Ask, Conclusion},
+        watch::Conclusion,
     },
     util::now::Now,
 };
@@ -372,9 +372,6 @@ fn conclusion(verdict: Verdict) -> Conclusion {
         provable: None,
         onset: None,
         returning: Returning::default(),
-        act: Some(match verdict {
-            Verdict::Outage => Ask::Protect,
-            Verdict::Healthy | Verdict::Undetermined(_) => Ask::Restore,
-        }),
+        decides: true,
     }
 }

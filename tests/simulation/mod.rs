@@ -5,16 +5,16 @@
 
 mod world;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     prober::{
-        candidates::{PoolConditions, Roster},
+        candidates::Roster,
         heartbeat::{LeaseNames, LeaseSnapshot},
         mono_time::MonoTime,
         schedule::{Occasion, Pace},
         verdict::{Thresholds, Verdict},
-        watch::{Ask, Rules, Taken, Watch},
+        watch::{Rules, Taken, Watch},
     },
     shoot::Node,
 };
@@ -475,7 +475,7 @@ impl<'a> Operator<'a> {
         interruptions: &[f64],
     ) {
         let conclusion = self.watch.conclude().expect("leases have been read");
-        if conclusion.act == Some(Ask::Protect) {
+        if conclusion.decides && conclusion.verdict == Verdict::Outage {
             findings.acted.get_or_insert(now);
         }
         let seen = &conclusion.assessment;
@@ -519,7 +519,7 @@ fn roster(scenario: &Scenario, leases: &Arc<LeaseNames>) -> Roster {
             ..Node::default()
         })
         .collect();
-    Roster::new(leases, &nodes, None, &PoolConditions::new())
+    Roster::new(leases, &nodes, None, &BTreeMap::new())
 }
 
 fn name(node: usize) -> Box<str> {

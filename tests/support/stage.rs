@@ -14,7 +14,7 @@ use dependency_watchdog::{
         scale::Resources,
         treatment::ClusterObject,
         verdict::{Assessment, Returning, Verdict},
-        watch::{Ask, Conclusion},
+        watch::Conclusion,
     },
     runtime::seed::Seed as Budgeted,
     util::now::Now,
@@ -301,7 +301,7 @@ pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
         provable: None,
         onset: None,
         returning: Returning::default(),
-        act: Some(Ask::Restore),
+        decides: true,
     };
     let checks = CheckResults {
         trigger: Trigger::None,

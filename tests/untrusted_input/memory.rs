@@ -3,6 +3,7 @@
 //! Bodies are made while they are sent, by a server in the same process.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     io::Write as _,
     process::{Command, Stdio},
@@ -16,7 +17,7 @@ use std::{
 use dependency_watchdog::{
     convert::convert,
     prober::{
-        candidates::{Exclusion, PoolConditions, Roster, Standing},
+        candidates::{Exclusion, Roster},
         heartbeat::{Heartbeats, LeaseSnapshot},
         instruments::Instruments,
         mono_time::MonoTime,
@@ -419,15 +420,15 @@ fn many_full_lists_are_kept_in_little() {
                     leases: &list.leases,
                 });
                 let nodes = Node::decode_list(nodes.as_bytes()).unwrap();
-                let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+                let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
                 (beats, roster)
             })
             .collect();
         for (beats, roster) in &kept {
-            assert_eq!(beats.iter().count(), MAX_ITEMS);
-            let mut standings = roster.places(beats.names()).map(|place| place.standing);
-            assert_eq!(standings.next(), Some(Standing::Counts));
-            assert!(standings.all(|it| it == Standing::Excluded(Exclusion::NoNode)));
+            assert_eq!(beats.names().iter().count(), MAX_ITEMS);
+            let mut excluded = roster.places(beats.names()).map(|place| place.excluded);
+            assert_eq!(excluded.next(), Some(None));
+            assert!(excluded.all(|it| it == Some(Exclusion::NoNode)));
         }
     });
 }

@@ -112,7 +112,7 @@ impl From<ReadError> for EvidenceError {
 
 /// What the sources of all clusters share. Clones share it too.
 #[derive(Clone)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
     permits: ListPermits,
@@ -121,7 +121,7 @@ pub struct Evidence {
 impl Evidence {
     /// Evidence from the shoots of this seed. Reads of the seed that a scale-down waits for use the
     /// budget of `urgent`. `restarts` counts watches of Secrets that break.
-    pub fn new(seed: Seed, urgent: &Seed, restarts: Counter) -> Self {
+    pub(crate) fn new(seed: Seed, urgent: &Seed, restarts: Counter) -> Self {
         Self {
             secrets: Secrets::new(seed.client().clone(), restarts),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),

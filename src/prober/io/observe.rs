@@ -305,7 +305,7 @@ impl Observer {
 fn is_proving(conclusion: &Conclusion) -> bool {
     match conclusion.verdict {
         Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated) => true,
-        Verdict::Outage => conclusion.act.is_none(),
+        Verdict::Outage => !conclusion.decides,
         Verdict::Undetermined(_) | Verdict::Healthy => false,
     }
 }

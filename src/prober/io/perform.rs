@@ -13,14 +13,15 @@ use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 use crate::{
     prober::{
         flow::{Ending, FlowEffect, FlowEvent, FlowInput, FlowMachine, Written},
-        scale::{ScaleError, Scaler, Seen, Target},
+        plan::Observed,
+        scale::{ScaleError, Scaler, Target},
     },
     runtime::timer::until,
 };
 
 /// What comes of a request.
 enum Answer {
-    Read(Result<Seen, ScaleError>),
+    Read(Result<(Option<Observed>, Target), ScaleError>),
     Turn,
     Written(Written),
 }
@@ -93,9 +94,9 @@ pub async fn perform(
             biased;
             Some(said) = control.next() => said,
             (place, answer) = answered(&mut requests) => match answer {
-                Answer::Read(seen) => FlowInput::Read(place, seen.map(|seen| {
-                    targets.insert(place, seen.target);
-                    seen.found
+                Answer::Read(seen) => FlowInput::Read(place, seen.map(|(found, target)| {
+                    targets.insert(place, target);
+                    found
                 })),
                 Answer::Turn => {
                     // What was said meanwhile comes before what is written.

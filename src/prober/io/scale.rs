@@ -45,20 +45,11 @@ pub struct Scaler {
 
 /// How a dependent is reached.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     dependent: DependentRef,
     family: Family,
     kind: String,
     request: Request,
-}
-
-/// A dependent that was read.
-#[derive(Debug)]
-pub struct Seen {
-    /// What there is of it; `None` if the seed says by its name that it does not exist.
-    pub found: Option<Observed>,
-    /// How it was reached.
-    pub target: Target,
 }
 
 impl Scaler {
@@ -108,7 +99,7 @@ impl Scaler {
     ///
     /// If it cannot be read, or is of a kind that cannot be scaled.
     pub async fn read(&self, dependent: &DependentRef) -> Result<Option<Observed>, ScaleError> {
-        Ok(self.see(dependent).await?.found)
+        Ok(self.see(dependent).await?.0)
     }
 
     /// The same, and how it was reached.
@@ -116,10 +107,13 @@ impl Scaler {
     /// # Errors
     ///
     /// As above.
-    pub async fn see(&self, dependent: &DependentRef) -> Result<Seen, ScaleError> {
+    pub(crate) async fn see(
+        &self,
+        dependent: &DependentRef,
+    ) -> Result<(Option<Observed>, Target), ScaleError> {
         let mut target = self.target(dependent, None).await?;
         let found = self.observe(&mut target).await?;
-        Ok(Seen { found, target })
+        Ok((found, target))
     }
 
     /// Waits for a turn to write; in a dry run there is none to wait for.

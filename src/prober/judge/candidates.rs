@@ -58,6 +58,12 @@ impl Exclusion {
         }
     }
 
+    /// Whether it is by the phase of a Machine, which is frozen while the cluster is protected: a fresh lease
+    /// counts then.
+    pub(crate) fn is_by_phase(self) -> bool {
+        matches!(self, Self::MachineFailed | Self::MachineTerminating)
+    }
+
     /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a
     /// Machine, not managed by machine-controller-manager, or excluded by their label may have another
     /// network than the candidates.
@@ -77,9 +83,6 @@ impl Exclusion {
     }
 }
 
-/// The node conditions on which a worker pool's machines are replaced, by pool name.
-pub type PoolConditions = BTreeMap<String, Vec<String>>;
-
 /// Whether each lease of a cluster counts, and where its node is, as of the last read of Nodes and
 /// Machines. When leases come, both are read anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,54 +99,24 @@ pub struct Roster {
     read: bool,
 }
 
-/// How a node stands, and in which zone, as an index into [`Roster::zones`]; `None` if its Node
-/// does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a node stands, and in which zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Whether its lease counts.
-    pub standing: Standing,
-    /// Where it is.
+    /// Why its lease does not count; `None` if it does.
+    pub excluded: Option<Exclusion>,
+    /// Where it is, as an index into [`Roster::zones`]; `None` if its Node does not say.
     pub zone: Option<u16>,
     /// Its Node says that it is Ready.
     pub ready: bool,
 }
 
-/// How a node stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Its lease counts.
-    Counts,
-    /// Its lease does not count.
-    Excluded(Exclusion),
-}
-
-/// The place of every lease until Nodes have been read.
-const NOT_READ: Place = Place {
-    standing: Standing::Counts,
-    zone: None,
-    ready: false,
-};
-
 impl Place {
     /// A place that does not count, in no known zone.
     const fn excluded(why: Exclusion) -> Self {
         Self {
-            standing: Standing::Excluded(why),
+            excluded: Some(why),
             zone: None,
             ready: false,
-        }
-    }
-}
-
-impl Standing {
-    /// The standing of a fresh lease of a protected cluster: it counts whatever its Machine's
-    /// phase, which is frozen then.
-    pub fn when_fresh_and_protected(self) -> Self {
-        match self {
-            Self::Excluded(Exclusion::MachineFailed | Exclusion::MachineTerminating) => {
-                Self::Counts
-            }
-            Self::Counts | Self::Excluded(_) => self,
         }
     }
 }
@@ -151,14 +124,15 @@ impl Standing {
 impl Roster {
     /// Applies the rules to what was read, for the leases of these names: those that there were
     /// before the read began. `machines` is `None` where the seed does not serve them: then the
-    /// rules about Machines are skipped.
+    /// rules about Machines are skipped. `pools` are the node conditions on which a worker pool's machines are
+    /// replaced, by pool name.
     pub fn new(
         leases: &Arc<LeaseNames>,
         nodes: &[Node],
         machines: Option<&[Machine]>,
-        pools: &PoolConditions,
+        pools: &BTreeMap<String, Vec<String>>,
     ) -> Self {
-        let machine_of = machines.map(standing_of_machines);
+        let by_machine = machines.map(excluded_by_machines);
         let nodes: HashMap<&str, &Node> = nodes.iter().map(|node| (&*node.name, node)).collect();
         let of_lease = |name| nodes.get(name).copied();
         let zones: BTreeSet<&str> = leases
@@ -168,7 +142,7 @@ impl Roster {
         let numbers: HashMap<&str, u16> = zones.iter().copied().zip(0..=u16::MAX).collect();
         let places = leases.iter().map(|name| match of_lease(name) {
             Some(node) => Place {
-                standing: standing(node, machine_of.as_ref(), pools),
+                excluded: excluded(node, by_machine.as_ref(), pools),
                 zone: zone(node).and_then(|zone| numbers.get(zone)).copied(),
                 ready: node.is_ready(),
             },
@@ -190,8 +164,8 @@ impl Roster {
 
     /// Whether Nodes and Machines were read after each of these leases had come.
     pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
-        let unread = Standing::Excluded(Exclusion::NotReadYet);
-        self.read && self.places(leases).all(|place| place.standing != unread)
+        let unread = Some(Exclusion::NotReadYet);
+        self.read && self.places(leases).all(|place| place.excluded != unread)
     }
 
     /// Forgets the node of the lease of this name, which has been created anew.
@@ -215,7 +189,8 @@ impl Roster {
             match place.and_then(|place| self.places.get(place)) {
                 Some(place) => *place,
                 None if self.read => Place::excluded(Exclusion::NotReadYet),
-                None => NOT_READ,
+                // Until Nodes have been read all leases count.
+                None => Place::default(),
             }
         })
     }
@@ -239,43 +214,43 @@ fn zone(node: &Node) -> Option<&str> {
     (zone.len() <= MAX_LABEL && zone.bytes().all(allowed)).then_some(zone)
 }
 
-/// The verdict on each node that a Machine names. Of several Machines of one node, one that is
+/// Whether each node that a Machine names is excluded by that. Of several Machines of one node, one that is
 /// alive decides.
-fn standing_of_machines(machines: &[Machine]) -> HashMap<&str, Standing> {
+fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>> {
     let mut by_node = HashMap::with_capacity(machines.len());
     for machine in machines {
         let Some(node) = machine.node() else { continue };
-        let standing = match machine.phase.as_deref() {
-            Some("Failed") => Standing::Excluded(Exclusion::MachineFailed),
-            Some("Terminating") => Standing::Excluded(Exclusion::MachineTerminating),
-            _ => Standing::Counts,
+        let excluded = match machine.phase.as_deref() {
+            Some("Failed") => Some(Exclusion::MachineFailed),
+            Some("Terminating") => Some(Exclusion::MachineTerminating),
+            _ => None,
         };
-        let entry = by_node.entry(node).or_insert(standing);
-        if standing == Standing::Counts {
-            *entry = standing;
+        let entry = by_node.entry(node).or_insert(excluded);
+        if excluded.is_none() {
+            *entry = None;
         }
     }
     by_node
 }
 
-fn standing(
+fn excluded(
     node: &Node,
-    machine_of: Option<&HashMap<&str, Standing>>,
-    pools: &PoolConditions,
-) -> Standing {
+    by_machine: Option<&HashMap<&str, Option<Exclusion>>>,
+    pools: &BTreeMap<String, Vec<String>>,
+) -> Option<Exclusion> {
     if node.exclude_disruption {
-        return Standing::Excluded(Exclusion::ExcludedByLabel);
+        return Some(Exclusion::ExcludedByLabel);
     }
     if node.not_managed_by_mcm {
-        return Standing::Excluded(Exclusion::NotManaged);
+        return Some(Exclusion::NotManaged);
     }
-    let no_machine = Standing::Excluded(Exclusion::NoMachine);
-    let by_machine = machine_of.map(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
-    if let Some(excluded @ Standing::Excluded(_)) = by_machine {
-        return excluded;
+    let no_machine = Some(Exclusion::NoMachine);
+    let of_node = by_machine.and_then(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
+    if of_node.is_some() {
+        return of_node;
     }
     if node.in_place_update {
-        return Standing::Excluded(Exclusion::InPlaceUpdate);
+        return Some(Exclusion::InPlaceUpdate);
     }
     let listed = node.worker_pool.as_deref().and_then(|pool| pools.get(pool));
     let replaced_for = |condition: &str| match listed {
@@ -283,9 +258,9 @@ fn standing(
         None => DEFAULT_NODE_CONDITIONS.contains(&condition),
     };
     if node.true_conditions.iter().any(|c| replaced_for(c)) {
-        return Standing::Excluded(Exclusion::PoolCondition);
+        return Some(Exclusion::PoolCondition);
     }
-    Standing::Counts
+    None
 }
 
 #[cfg(test)]
@@ -355,21 +330,21 @@ mod tests {
         roster.places(&names(&[lease])).next().unwrap()
     }
 
-    fn standing_in(roster: &Roster, lease: &str) -> Standing {
-        place_in(roster, lease).standing
+    fn excluded_in(roster: &Roster, lease: &str) -> Option<Exclusion> {
+        place_in(roster, lease).excluded
     }
 
-    fn pools() -> PoolConditions {
-        PoolConditions::from([
+    fn pools() -> BTreeMap<String, Vec<String>> {
+        BTreeMap::from([
             ("own".to_owned(), vec!["Rusty".to_owned()]),
             ("none".to_owned(), Vec::new()),
         ])
     }
 
-    const COUNTS: Standing = Standing::Counts;
+    const COUNTS: Option<Exclusion> = None;
 
-    const fn excluded(why: Exclusion) -> Standing {
-        Standing::Excluded(why)
+    const fn excluded(why: Exclusion) -> Option<Exclusion> {
+        Some(why)
     }
 
     #[rstest]
@@ -407,10 +382,10 @@ mod tests {
     fn nodes_and_machines(
         #[case] node: Node,
         #[case] machines: Option<Vec<Machine>>,
-        #[case] expected: Standing,
+        #[case] expected: Option<Exclusion>,
     ) {
         let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
-        assert_eq!(standing_in(&roster, "n"), expected);
+        assert_eq!(excluded_in(&roster, "n"), expected);
         assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
     }
 
@@ -438,10 +413,10 @@ mod tests {
             of(&["Running"]).as_deref(),
             &pools(),
         );
-        assert_eq!(standing_in(&roster, "n"), expected);
+        assert_eq!(excluded_in(&roster, "n"), expected);
         // The rule needs no Machines.
         let roster = Roster::new(&names(&["n"]), &nodes, None, &pools());
-        assert_eq!(standing_in(&roster, "n"), expected);
+        assert_eq!(excluded_in(&roster, "n"), expected);
     }
 
     #[rstest]
@@ -456,11 +431,11 @@ mod tests {
     fn a_fresh_lease_of_a_protected_cluster_counts_whatever_the_phase(
         #[case] node: Node,
         #[case] machines: Option<Vec<Machine>>,
-        #[case] expected: Standing,
+        #[case] expected: Option<Exclusion>,
     ) {
         let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
-        let standing = standing_in(&roster, "n").when_fresh_and_protected();
-        assert_eq!(standing, expected);
+        let excluded = excluded_in(&roster, "n").filter(|why| !why.is_by_phase());
+        assert_eq!(excluded, expected);
     }
 
     #[test]
@@ -468,26 +443,26 @@ mod tests {
         let before = names(&["a", "b", "c"]);
         let nodes = [node("b"), unmanaged(node("c"))];
         let roster = Roster::new(&before, &nodes, None, &pools());
-        let standings = |roster: &Roster, leases: &Arc<LeaseNames>| {
+        let excluded_of = |roster: &Roster, leases: &Arc<LeaseNames>| {
             let places = roster.places(leases);
-            places.map(|place| place.standing).collect::<Vec<_>>()
+            places.map(|place| place.excluded).collect::<Vec<_>>()
         };
         let (none, unmanaged) = (Exclusion::NoNode, Exclusion::NotManaged);
         let expected = [excluded(none), COUNTS, excluded(unmanaged)];
-        assert_eq!(standings(&roster, &before), expected);
-        assert_eq!(standings(&roster, &names(&["a", "b", "c"])), expected);
+        assert_eq!(excluded_of(&roster, &before), expected);
+        assert_eq!(excluded_of(&roster, &names(&["a", "b", "c"])), expected);
         let since = names(&["aa", "b", "c", "d"]);
         let not_read_yet = excluded(Exclusion::NotReadYet);
         let expected = [not_read_yet, COUNTS, excluded(unmanaged), not_read_yet];
-        assert_eq!(standings(&roster, &since), expected);
+        assert_eq!(excluded_of(&roster, &since), expected);
         assert!(roster.covers(&before) && roster.covers(&names(&["a", "c"])));
         assert!(!roster.covers(&since));
         let mut roster = roster;
         roster.forget("b");
         roster.forget("unknown");
-        assert_eq!(standing_in(&roster, "b"), not_read_yet);
+        assert_eq!(excluded_in(&roster, "b"), not_read_yet);
         assert!(!roster.covers(&before));
-        assert_eq!(standings(&Roster::default(), &since), [COUNTS; 4]);
+        assert_eq!(excluded_of(&Roster::default(), &since), [COUNTS; 4]);
     }
 
     #[test]

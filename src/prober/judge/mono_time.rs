@@ -86,16 +86,16 @@ fn signed(duration: Duration) -> i64 {
 
 /// Ties [`MonoTime`]s to the process's clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin(Instant);
+pub(crate) struct Origin(Instant);
 
 impl Origin {
     /// An origin at the given instant.
-    pub fn new(instant: Instant) -> Self {
+    pub(crate) fn new(instant: Instant) -> Self {
         Self(instant)
     }
 
     /// The moment of an instant.
-    pub fn moment(self, instant: Instant) -> MonoTime {
+    pub(crate) fn moment(self, instant: Instant) -> MonoTime {
         match instant.checked_duration_since(self.0) {
             Some(after) => MonoTime::ORIGIN + after,
             None => MonoTime::ORIGIN - self.0.duration_since(instant),
@@ -103,7 +103,7 @@ impl Origin {
     }
 
     /// The instant of a moment; one before the machine booted is held at the origin.
-    pub fn instant(self, moment: MonoTime) -> Instant {
+    pub(crate) fn instant(self, moment: MonoTime) -> Instant {
         self.0
             .checked_add(moment.since(MonoTime::ORIGIN))
             .unwrap_or(self.0)

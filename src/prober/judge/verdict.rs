@@ -14,7 +14,7 @@ use self::{
     thresholds::is_share,
 };
 use crate::prober::{
-    candidates::{Exclusion, Roster, Standing},
+    candidates::{Exclusion, Roster},
     heartbeat::Heartbeats,
     mono_time::MonoTime,
     proof::{self, Proof},
@@ -99,7 +99,7 @@ pub struct ZoneCount {
 }
 
 /// The three-way verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The nodes lost their way to the API server.
     Outage,
@@ -110,7 +110,7 @@ pub enum Verdict {
 }
 
 /// Why leases that were read do not suffice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Doubt {
     /// The cluster is protected, and no outage any more, but too many leases are expired yet to restore it.
     Recovering,
@@ -190,8 +190,8 @@ impl Assessment {
             let (pulse, expiry) = (seen.pulse, seen.expiry);
             let renewed = seen.beat.renewed();
             assessment.silent += usize::from(pulse != Pulse::Fresh);
-            match seen.standing {
-                Standing::Excluded(why) => {
+            match seen.excluded {
+                Some(why) => {
                     *assessment.excluded.entry(why).or_default() += 1;
                     if seen.is_evidence(protected) {
                         assessment.counter_evidence += 1;
@@ -200,13 +200,13 @@ impl Assessment {
                         judged.extend(renewed.zip(expiry));
                     }
                 }
-                Standing::Counts if seen.silent_before(onset) => {
+                None if seen.silent_before(onset) => {
                     *assessment
                         .excluded
                         .entry(Exclusion::LongSilent)
                         .or_default() += 1;
                 }
-                Standing::Counts => {
+                None => {
                     assessment.candidates += 1;
                     let zone = seen.zone.map_or(roster.zones().len(), usize::from);
                     if let Some(zone) = zones.get_mut(zone) {

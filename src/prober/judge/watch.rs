@@ -10,7 +10,7 @@ mod outage;
 
 use std::time::Duration;
 
-pub use self::answers::{Ask, Conclusion, Request, Taken};
+pub use self::answers::{Conclusion, Request, Taken};
 use self::{budget::Budget, nodes::NodeFacts};
 use crate::prober::{
     candidates::Roster,
@@ -277,29 +277,29 @@ impl Watch {
             }
             verdict => verdict,
         };
-        let act = match verdict {
+        let decides = match verdict {
             Verdict::Outage => {
                 let silence = assessment.silence;
                 let first = silence.map(|it| assessment.at - it.longest);
                 self.onset = self.onset.or(first);
                 self.outages = self.outages.saturating_add(1);
                 self.recoveries = 0;
-                (self.outages >= self.rules.failure_threshold).then_some(Ask::Protect)
+                self.outages >= self.rules.failure_threshold
             }
             Verdict::Healthy => {
                 self.onset = self.onset.filter(|_| self.protected);
                 self.recoveries = self.recoveries.saturating_add(1);
                 self.outages = 0;
-                (self.recoveries >= self.rules.success_threshold).then_some(Ask::Restore)
+                self.recoveries >= self.rules.success_threshold
             }
-            Verdict::Undetermined(_) => None,
+            Verdict::Undetermined(_) => false,
         };
         self.note_silent(verdict, assessment.at);
         let is_outage = verdict == Verdict::Outage;
         if let Some(last) = &mut self.last
             && let ReadOutcome::Read { counting, .. } = &mut last.outcome
         {
-            *counting = is_outage && act.is_none();
+            *counting = is_outage && !decides;
         }
         let complete = self.proof.complete_at(assessment.period);
         let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
@@ -308,7 +308,7 @@ impl Watch {
             returning: self.returning(assessment.at),
             assessment,
             provable,
-            act,
+            decides,
             onset: self.onset,
         })
     }

@@ -34,8 +34,7 @@ use crate::{
         finding::{Finding, HeldBack},
         flow::{Ending, FlowEvent},
         treatment::{ClusterObject, Treatment},
-        verdict::Returning,
-        watch::Ask,
+        verdict::{Returning, Verdict},
     },
     util::{now::Now, since::Since},
 };
@@ -67,8 +66,8 @@ pub struct ClusterMachine {
 /// What is known of the shoot by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Evidence {
-    /// What the last read of the leases asks for.
-    asked: Option<Ask>,
+    /// The verdict on the leases that were read last, if it may be acted on.
+    verdict: Option<Verdict>,
     /// Until when it counts that the Cluster was read anew, and is one that is probed.
     confirmed: Option<Instant>,
     /// Since when the leases have been fresh, and each check has passed, as far as is known: doubt does not

@@ -30,7 +30,7 @@ const LEASES: &str = "cluster_leases";
 
 /// The metrics of the prober's writer. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct HealthMetrics {
+pub(crate) struct HealthMetrics {
     policies: Family<[(&'static str, &'static str); 1], Gauge>,
     clusters: Family<[(&'static str, &'static str); 1], Gauge>,
     protected: Gauge,
@@ -45,7 +45,7 @@ pub struct HealthMetrics {
 
 impl HealthMetrics {
     /// With series for each cluster only if told so: there may be thousands.
-    pub fn new(cluster_metrics: bool) -> Self {
+    pub(crate) fn new(cluster_metrics: bool) -> Self {
         Self {
             each: cluster_metrics.then(Each::default),
             ..Self::default()
@@ -53,7 +53,7 @@ impl HealthMetrics {
     }
 
     /// Shows them.
-    pub fn register(&self, registry: &mut Registry) {
+    pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "probe_policies",
             &["state"],
@@ -145,7 +145,7 @@ impl HealthMetrics {
     }
 
     /// What a prober shows that does not lead.
-    pub fn stand_by(&self) {
+    pub(crate) fn stand_by(&self) {
         self.policies.clear();
         self.clusters.clear();
         for gauge in [

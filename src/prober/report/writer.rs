@@ -46,7 +46,7 @@ impl Writer {
 
     /// The same, with these metrics and this liveness.
     #[must_use]
-    pub fn measured(self, metrics: HealthMetrics, liveness: Liveness) -> Self {
+    pub(crate) fn measured(self, metrics: HealthMetrics, liveness: Liveness) -> Self {
         let mut writer = self.0.measured(metrics.writer().clone(), liveness);
         writer.content.metrics = metrics;
         Self(writer)

@@ -5,7 +5,7 @@ use super::{
     seen::{Pulse, Seen},
 };
 use crate::prober::{
-    candidates::{Exclusion, Roster, Standing},
+    candidates::{Exclusion, Roster},
     heartbeat::Heartbeats,
     mono_time::MonoTime,
 };
@@ -32,10 +32,7 @@ impl Returning {
         let mut returning = Self::default();
         for ((_, beat), place) in places.filter(|((_, beat), _)| beat.was_silent()) {
             let seen = Seen::new(beat, place, thresholds, false, at);
-            let is_awaited = matches!(
-                seen.standing,
-                Standing::Counts | Standing::Excluded(Exclusion::NotReadYet)
-            );
+            let is_awaited = matches!(seen.excluded, None | Some(Exclusion::NotReadYet));
             let is_back = current && place.ready && seen.pulse == Pulse::Fresh;
             returning.all += usize::from(is_awaited);
             returning.back += usize::from(is_awaited && is_back);
@@ -61,7 +58,7 @@ pub(crate) fn silent(
     let places = leases.iter().zip(roster.places(leases.names()));
     let silent = places.map(|((_, beat), place)| {
         let seen = Seen::new(beat, place, thresholds, true, at);
-        seen.standing == Standing::Counts
+        seen.excluded.is_none()
             && (seen.pulse == Pulse::Expired || !watched)
             && !seen.silent_before(onset)
     });

@@ -7,7 +7,7 @@ use super::{
     onset::{self, Renewal},
 };
 use crate::prober::{
-    candidates::{Exclusion, Place, Standing},
+    candidates::{Exclusion, Place},
     heartbeat::Heartbeat,
     mono_time::MonoTime,
 };
@@ -27,7 +27,8 @@ pub(super) struct Seen<'a> {
     pub(super) beat: &'a Heartbeat,
     pub(super) expiry: Option<Duration>,
     pub(super) pulse: Pulse,
-    pub(super) standing: Standing,
+    /// Why it does not count, if it does not.
+    pub(super) excluded: Option<Exclusion>,
     pub(super) zone: Option<u16>,
 }
 
@@ -41,23 +42,20 @@ impl<'a> Seen<'a> {
     ) -> Self {
         let expiry = thresholds.expiry(beat.period());
         let pulse = pulse(beat, expiry, at);
-        let standing = if protected && pulse == Pulse::Fresh {
-            place.standing.when_fresh_and_protected()
-        } else {
-            place.standing
-        };
+        let is_fresh = protected && pulse == Pulse::Fresh;
+        let excluded = place.excluded.filter(|why| !is_fresh || !why.is_by_phase());
         Self {
             beat,
             expiry,
             pulse,
-            standing,
+            excluded,
             zone: place.zone,
         }
     }
 
     /// Whether it does not count, and is fresh, which is evidence against an outage that begins.
     pub(super) fn is_evidence(&self, protected: bool) -> bool {
-        let Standing::Excluded(why) = self.standing else {
+        let Some(why) = self.excluded else {
             return false;
         };
         let fresh = match why {
@@ -90,7 +88,7 @@ pub(super) fn cut<'a>(
 ) -> (Option<MonoTime>, bool) {
     let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
     for seen in leases {
-        if let Standing::Excluded(_) = seen.standing {
+        if seen.excluded.is_some() {
             evidence += usize::from(seen.is_evidence(protected));
         } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
             renewals.push(Renewal {

@@ -8,7 +8,6 @@ use super::{onset::Renewal, *};
 use crate::{
     gardener::Machine,
     prober::{
-        candidates::PoolConditions,
         heartbeat::{LeaseNames, LeaseSnapshot},
         proof::Source,
     },
@@ -62,7 +61,7 @@ impl Leases {
 
     fn assess(self, thresholds: &Thresholds, protected: bool) -> Assessment {
         let (beats, nodes) = self.read();
-        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+        let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
         Assessment::new(&beats, &roster, thresholds, protected, None, at(NOW))
     }
 }
@@ -293,12 +292,7 @@ fn fresh_leases_that_do_not_count_are_evidence(
     if which == "no Node" {
         nodes.truncate(3);
     }
-    let roster = Roster::new(
-        &Arc::new(names),
-        &nodes,
-        Some(&machines),
-        &PoolConditions::new(),
-    );
+    let roster = Roster::new(&Arc::new(names), &nodes, Some(&machines), &BTreeMap::new());
     let thresholds = thresholds(0.6);
     let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
     let expected = match (protected, which) {
@@ -326,7 +320,7 @@ fn fresh_leases_that_do_not_count_delay_no_suspicion() {
         .collect();
     let thresholds = thresholds(0.6);
     let assess = |machines, at| {
-        let roster = Roster::new(beats.names(), &nodes, machines, &PoolConditions::new());
+        let roster = Roster::new(beats.names(), &nodes, machines, &BTreeMap::new());
         Assessment::new(&beats, &roster, &thresholds, false, None, at)
     };
     let all_count = assess(None, at(NOW));
@@ -363,7 +357,7 @@ fn leases_that_do_not_count_are_counted_by_reason() {
     nodes[0].not_managed_by_mcm = true;
     nodes[1].in_place_update = true;
     nodes.truncate(2);
-    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
     let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
     assert_eq!(seen.candidates, 0);
     let expected = [
@@ -502,7 +496,7 @@ fn renewed(ages: impl IntoIterator<Item = i64>) -> (Heartbeats, Roster) {
 /// As that; of some it is not known.
 fn leases_of(ages: impl IntoIterator<Item = Option<i64>>) -> (Heartbeats, Roster) {
     let (beats, nodes) = read(ages.into_iter().map(|age| (age.map(|age| NOW - age), 40)));
-    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
     (beats, roster)
 }
 
@@ -650,7 +644,7 @@ proptest! {
             machines.push(machine(&node.name, ["Running", "Failed", "Terminating"][fate % 3]));
         }
         let thresholds = thresholds(fraction);
-        let roster = Roster::new(beats.names(), &known, Some(&machines), &PoolConditions::new());
+        let roster = Roster::new(beats.names(), &known, Some(&machines), &BTreeMap::new());
         let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
         let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
         let silent = sorted.len() - fresh;
@@ -711,7 +705,7 @@ fn silent_leases_are_counted_by_zone() {
     }
     // A zone of which no lease counts is not told.
     nodes[6].not_managed_by_mcm = true;
-    let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+    let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
     let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
     let expected = [
         count(Some("a"), 1, 0),
@@ -733,7 +727,7 @@ fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
         for node in &mut nodes {
             node.zone = zone.map(str::to_owned);
         }
-        let roster = Roster::new(beats.names(), &nodes, None, &PoolConditions::new());
+        let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
         let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
         assert_eq!(seen.zones, []);
     }

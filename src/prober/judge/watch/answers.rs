@@ -35,15 +35,6 @@ pub enum Taken {
     Ready,
 }
 
-/// What a verdict asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ask {
-    /// That the dependents be scaled to zero.
-    Protect,
-    /// That they be given back.
-    Restore,
-}
-
 /// A verdict, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
@@ -53,8 +44,8 @@ pub struct Conclusion {
     pub assessment: Assessment,
     /// The earliest moment at which the outage could be proven.
     pub provable: Option<MonoTime>,
-    /// What to do, if enough verdicts in a row agree.
-    pub act: Option<Ask>,
+    /// Enough verdicts in a row agree to act on it.
+    pub decides: bool,
     /// When the outage began that has been seen and is not over, by its first lease's last renewal.
     pub onset: Option<MonoTime>,
     /// The nodes that were silent in it.

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rstest::rstest;
@@ -6,11 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     gardener::Machine,
-    prober::{
-        candidates::{Exclusion, PoolConditions},
-        heartbeat::LeaseNames,
-        verdict::Doubt,
-    },
+    prober::{candidates::Exclusion, heartbeat::LeaseNames, verdict::Doubt},
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -104,7 +100,7 @@ impl Shoot {
 
     /// Learns what was read when there were these leases.
     fn learn_of(&mut self, leases: &Arc<LeaseNames>, now: f64) {
-        let roster = Roster::new(leases, &self.nodes(), None, &PoolConditions::new());
+        let roster = Roster::new(leases, &self.nodes(), None, &BTreeMap::new());
         self.watch.learn(roster, at(now), true);
         self.facts_read += 1;
     }
@@ -116,14 +112,14 @@ impl Shoot {
         for node in nodes.iter_mut().filter(|node| ready.contains(&&*node.name)) {
             node.true_conditions = vec!["Ready".to_owned()];
         }
-        let roster = Roster::new(&leases, &nodes, None, &PoolConditions::new());
+        let roster = Roster::new(&leases, &nodes, None, &BTreeMap::new());
         self.watch.learn(roster, at(now), true);
     }
 
     /// Learns which Machines there are.
     fn learn_machines(&mut self, machines: &[Machine], now: f64, consistent: bool) {
         let leases = self.watch.leases().names();
-        let pools = PoolConditions::new();
+        let pools = BTreeMap::new();
         let roster = Roster::new(leases, &self.nodes(), Some(machines), &pools);
         self.watch.learn(roster, at(now), consistent);
     }
@@ -193,7 +189,7 @@ fn the_first_read_is_due_at_once() {
 fn silence_is_acted_on_when_it_is_certain() {
     let mut shoot = Shoot::new(RULES);
     let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    assert_eq!(conclusion.act, Some(Ask::Protect));
+    assert!(conclusion.decides);
     // Renewed before 102 s, as far as stamp and Date tell.
     assert!((130.0..=132.1).contains(&when), "{when}");
     assert_eq!(shoot.facts_read, 1, "for the proof");
@@ -241,7 +237,7 @@ fn outages_are_counted_a_second_apart() {
         ..RULES
     });
     let (first, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    assert_eq!(conclusion.act, None);
+    assert!(!conclusion.decides);
     assert_eq!(
         shoot.watch.next(at(first), 0.0),
         Next {
@@ -249,7 +245,7 @@ fn outages_are_counted_a_second_apart() {
             occasion: Occasion::Count
         }
     );
-    assert_eq!(shoot.probe(first + 1.0, 100).act, None);
+    assert!(!shoot.probe(first + 1.0, 100).decides);
     // A failure proves nothing either way: neither it nor the doubt that follows sets the count
     // back.
     shoot.watch.failed(at(first + 2.0), at(first + 2.0));
@@ -258,10 +254,10 @@ fn outages_are_counted_a_second_apart() {
         doubtful.verdict,
         Verdict::Undetermined(Doubt::Unproven(_))
     ));
-    assert_eq!(doubtful.act, None);
+    assert!(!doubtful.decides);
     let due = shoot.due(first + 3.0);
     let (again, conclusion) = shoot.probe_until(Verdict::Outage, due, 100);
-    assert_eq!(conclusion.act, Some(Ask::Protect));
+    assert!(conclusion.decides);
     assert!(again >= first + 3.0 + 15.0, "proven anew at {again}");
 }
 
@@ -276,8 +272,8 @@ fn health_sets_the_count_of_outages_back() {
     assert_eq!(shoot.probe(first + 1.0, renewed).verdict, Verdict::Healthy);
     let due = shoot.due(first + 1.0);
     let (second, conclusion) = shoot.probe_until(Verdict::Outage, due, renewed);
-    assert_eq!(conclusion.act, None);
-    assert_eq!(shoot.probe(second + 1.0, renewed).act, Some(Ask::Protect));
+    assert!(!conclusion.decides);
+    assert!(shoot.probe(second + 1.0, renewed).decides);
 }
 
 #[test]
@@ -286,16 +282,16 @@ fn recoveries_are_counted_until_the_next_outage() {
         success_threshold: 2,
         ..RULES
     });
-    assert_eq!(shoot.probe(101.0, 100).act, None);
-    assert_eq!(shoot.probe(105.0, 100).act, Some(Ask::Restore));
+    assert!(!shoot.probe(101.0, 100).decides);
+    assert!(shoot.probe(105.0, 100).decides);
     let (first, _) = shoot.probe_until(Verdict::Outage, 115.0, 100);
-    assert_eq!(shoot.probe(first + 1.0, first as i64).act, None);
+    assert!(!shoot.probe(first + 1.0, first as i64).decides);
     shoot
         .watch
         .throttled(at(first + 2.0), at(first + 2.0), None);
     assert_eq!(shoot.due(first + 2.0), first + 12.0);
     let second = shoot.probe(first + 12.0, first as i64 + 11);
-    assert_eq!(second.act, Some(Ask::Restore));
+    assert!(second.decides);
 }
 
 #[test]
@@ -487,7 +483,7 @@ fn facts_that_come_late_are_not_acted_on(#[case] read: f64, #[case] came: Option
     shoot.learn(read);
     let late = shoot.watch.conclude().unwrap();
     assert_eq!(late.verdict, Verdict::Undetermined(Doubt::FactsOutdated));
-    assert_eq!(late.act, None);
+    assert!(!late.decides);
     assert_eq!(shoot.list(now, 100), Taken::NeedsFacts);
     shoot.learn(now);
     assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);

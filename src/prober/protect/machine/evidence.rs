@@ -24,7 +24,6 @@ use crate::{
         proof::Proof,
         treatment::Treatment,
         verdict::{Doubt, Returning, Verdict},
-        watch::Ask,
     },
     util::now::Now,
 };
@@ -54,11 +53,11 @@ enum Course {
     Nothing,
 }
 
-/// By what the leases ask for, if anything.
-fn course(leases: Option<Ask>, checks: CheckResults) -> Course {
+/// By the verdict on the leases, if it may be acted on.
+fn course(leases: Option<Verdict>, checks: CheckResults) -> Course {
     let wait = |role, why| Course::Wait(HeldBack::Check { role, why });
     match (leases, checks.trigger, checks.gate) {
-        (Some(Ask::Protect), _, _) => Course::Protect,
+        (Some(Verdict::Outage), _, _) => Course::Protect,
         (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, Ok(until)),
         (
             _,
@@ -75,10 +74,10 @@ fn course(leases: Option<Ask>, checks: CheckResults) -> Course {
             };
             Course::Triggered(why, Err(held))
         }
-        (Some(Ask::Restore), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
-        (Some(Ask::Restore), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
-        (Some(Ask::Restore), Trigger::None, None) => Course::Restore,
-        (None, _, _) => Course::Nothing,
+        (Some(Verdict::Healthy), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
+        (Some(Verdict::Healthy), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
+        (Some(Verdict::Healthy), Trigger::None, None) => Course::Restore,
+        (None | Some(Verdict::Undetermined(_)), _, _) => Course::Nothing,
     }
 }
 
@@ -98,10 +97,12 @@ impl ClusterMachine {
         if let Treatment::Hibernate(..) = self.treatment {
             return self.read_of_a_hibernating(leases, &settings, now);
         }
-        let (asked, finding) = match leases {
+        let (verdict, finding) = match leases {
             Leases::Judged(conclusion) => {
                 let seen = Box::new(conclusion.assessment.clone());
-                (conclusion.act, Finding::Judged(conclusion.verdict, seen))
+                let verdict = conclusion.verdict;
+                let decides = conclusion.decides.then_some(verdict);
+                (decides, Finding::Judged(verdict, seen))
             }
             Leases::Unread {
                 reason, message, ..
@@ -110,8 +111,8 @@ impl ClusterMachine {
                 (None, Finding::Unread { reason, message })
             }
         };
-        self.evidence.asked = asked;
-        let course = match course(asked, checks) {
+        self.evidence.verdict = verdict;
+        let course = match course(verdict, checks) {
             Course::Triggered(why, until) => {
                 return self.triggered(why, until, finding, &settings, now);
             }
@@ -164,7 +165,7 @@ impl ClusterMachine {
         let was_triggered = matches!(self.told.finding, Finding::Triggered { .. });
         let was_held = matches!(self.told.held_back, Some(HeldBack::Trigger { .. }));
         let leases = self.told.finding.leases().clone();
-        match course(self.evidence.asked, checks) {
+        match course(self.evidence.verdict, checks) {
             Course::Triggered(why, Ok(until)) if was_triggered && !was_held => {
                 let leases = Box::new(leases);
                 self.told.finding = Finding::Triggered { why, leases };

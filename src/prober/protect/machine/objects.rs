@@ -118,7 +118,7 @@ impl ClusterMachine {
         self.last = Some(settings.clone());
         if was_probed {
             if !same {
-                self.evidence.asked = None;
+                self.evidence.verdict = None;
             }
             return;
         }
@@ -130,7 +130,7 @@ impl ClusterMachine {
 
     /// It is not probed any more.
     fn rest(&mut self, finding: &Finding) {
-        self.evidence.asked = None;
+        self.evidence.verdict = None;
         self.evidence.fresh_since = None;
         self.start.at_once = false;
         self.told.finding = finding.clone();

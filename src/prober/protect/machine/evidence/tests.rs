@@ -1,22 +1,22 @@
 use rstest::rstest;
 
 use super::*;
-use Ask::{Protect, Restore};
+use Verdict::{Healthy, Outage};
 
 /// Every state of the leases, of the Triggers and of the Gates: `+` all pass, if there are any, `!`
 /// one fails, `h` one fails and is held, `?` one tells nothing.
 #[rstest]
-#[case(Some(Protect), "+!h?", "+!", "protect")]
-#[case(Some(Restore), "+", "+", "restore")]
-#[case(Some(Restore), "+", "!", "wait for Gate")]
-#[case(Some(Restore), "?", "+!", "wait for Trigger")]
-#[case(Some(Restore), "!", "+!", "triggered")]
-#[case(Some(Restore), "h", "+!", "held")]
+#[case(Some(Outage), "+!h?", "+!", "protect")]
+#[case(Some(Healthy), "+", "+", "restore")]
+#[case(Some(Healthy), "+", "!", "wait for Gate")]
+#[case(Some(Healthy), "?", "+!", "wait for Trigger")]
+#[case(Some(Healthy), "!", "+!", "triggered")]
+#[case(Some(Healthy), "h", "+!", "held")]
 #[case(None, "!", "+!", "triggered")]
 #[case(None, "h", "+!", "held")]
 #[case(None, "+?", "+!", "nothing")]
 fn what_is_done(
-    #[case] leases: Option<Ask>,
+    #[case] leases: Option<Verdict>,
     #[case] triggers: &str,
     #[case] gates: &str,
     #[case] expected: &str,
