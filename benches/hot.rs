@@ -15,7 +15,6 @@ use dependency_watchdog::{
         candidates::Roster,
         heartbeat::LeaseSnapshot,
         mono_time::MonoTime,
-        schedule::Pace,
         verdict::Thresholds,
         watch::{Rules, Watch},
     },
@@ -46,11 +45,9 @@ const RULES: Rules = Rules {
         recovery: 0.6,
         minimum: 2,
     },
-    pace: Pace {
-        interval: Duration::from_secs(10),
-        jitter_factor: 0.2,
-        timeout: Duration::from_secs(30),
-    },
+    interval: Duration::from_secs(10),
+    jitter_factor: 0.2,
+    timeout: Duration::from_secs(30),
     failure_threshold: 1,
     success_threshold: 1,
 };

@@ -25,7 +25,6 @@ use super::{
     plan::{Aim, Settled, Step},
     report::{Deed, DependentNews},
     scale::{Resources, Scaler},
-    verdict::Verdict,
     watch::Conclusion,
 };
 use crate::{
@@ -137,8 +136,7 @@ impl Protector {
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
         let begins = before == Protection::None && self.machine.protection() != before;
         if let Some(silence) = conclusion.assessment.silence.filter(|_| begins)
-            && conclusion.decides
-            && conclusion.verdict == Verdict::Outage
+            && conclusion.protects()
         {
             self.reach.metrics.decided(silence.median);
         }

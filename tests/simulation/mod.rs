@@ -12,7 +12,7 @@ use dependency_watchdog::{
         candidates::Roster,
         heartbeat::{LeaseNames, LeaseSnapshot},
         mono_time::MonoTime,
-        schedule::{Occasion, Pace},
+        schedule::Occasion,
         verdict::{Thresholds, Verdict},
         watch::{Rules, Taken, Watch},
     },
@@ -406,11 +406,9 @@ impl<'a> Operator<'a> {
                 recovery: scenario.fraction,
                 minimum: 2,
             },
-            pace: Pace {
-                interval: Duration::from_secs_f64(scenario.interval),
-                jitter_factor: 0.2,
-                timeout: Duration::from_secs_f64(PROBE_TIMEOUT),
-            },
+            interval: Duration::from_secs_f64(scenario.interval),
+            jitter_factor: 0.2,
+            timeout: Duration::from_secs_f64(PROBE_TIMEOUT),
             failure_threshold: scenario.failure_threshold,
             success_threshold: 1,
         };
@@ -475,7 +473,7 @@ impl<'a> Operator<'a> {
         interruptions: &[f64],
     ) {
         let conclusion = self.watch.conclude().expect("leases have been read");
-        if conclusion.decides && conclusion.verdict == Verdict::Outage {
+        if conclusion.protects() {
             findings.acted.get_or_insert(now);
         }
         let seen = &conclusion.assessment;

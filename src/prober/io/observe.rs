@@ -20,7 +20,6 @@ use crate::{
         metrics::ProberMetrics,
         mono_time::{MonoTime, Origin},
         proof::Proof,
-        schedule::Pace,
         verdict::{Doubt, Returning, Thresholds, Verdict},
         watch::{Conclusion, Rules, Watch},
     },
@@ -43,8 +42,6 @@ pub(crate) struct Observer {
     /// Silence is being proven: nothing else is read meanwhile.
     proving: bool,
     contact: Contact,
-    /// Why Nodes and Machines could not be read, if that is the last that is known of them.
-    unread_facts: Option<EvidenceError>,
     /// When Nodes and Machines may next be read in the background.
     facts_due: Instant,
     /// When that was last begun.
@@ -57,7 +54,7 @@ pub(crate) struct Observer {
     news: bool,
 }
 
-/// The contact with the API server, by the lists of leases.
+/// The contact with the API server, by the lists of leases and of Nodes.
 #[derive(Default)]
 struct Contact {
     /// The reason of the first of the failures in a row, and what could be found out about it.
@@ -68,6 +65,8 @@ struct Contact {
     answered: Option<Instant>,
     /// When the connection was given up because it showed no writes.
     redialled: Option<Instant>,
+    /// Why Nodes and Machines could not be read, if that is the last that is known of them.
+    unread_facts: Option<EvidenceError>,
 }
 
 /// The result of a round.
@@ -104,7 +103,6 @@ impl Observer {
             at_once: true,
             proving: false,
             contact: Contact::default(),
-            unread_facts: None,
             facts_due: now,
             facts_began: None,
             awaits_nodes: false,
@@ -318,11 +316,9 @@ fn rules(settings: &Settings) -> Rules {
             recovery: settings.recovery,
             minimum: settings.minimum_silent,
         },
-        pace: Pace {
-            interval: settings.interval,
-            jitter_factor: settings.jitter_factor,
-            timeout: settings.timeout,
-        },
+        interval: settings.interval,
+        jitter_factor: settings.jitter_factor,
+        timeout: settings.timeout,
         failure_threshold: settings.failure_threshold,
         success_threshold: settings.success_threshold,
     }

@@ -7,6 +7,7 @@ use crate::{
         mono_time::MonoTime,
         proof::{Proof, READS_PER_PERIOD},
         verdict::Assessment,
+        watch::Rules,
     },
     shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER},
 };
@@ -21,17 +22,6 @@ const MOST_DOUBLINGS: u32 = 12;
 const COUNTING: Duration = Duration::from_secs(1);
 /// Judgement: the pause of a server that asks for less load without saying for how long.
 const THROTTLED: Duration = Duration::from_secs(10);
-
-/// A policy's pace.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// From the start of a run to the start of the next, at the least.
-    pub interval: Duration,
-    /// The share of the interval by which it is lengthened at random, 0 to 1.
-    pub jitter_factor: f64,
-    /// The time that one read may take.
-    pub timeout: Duration,
-}
 
 /// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +68,7 @@ pub struct Next {
     pub occasion: Occasion,
 }
 
-impl Pace {
+impl Rules {
     /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`,
     /// uniform in [0, 1), places the jitter.
     pub(crate) fn next(

@@ -17,7 +17,7 @@ use crate::prober::{
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
     mono_time::MonoTime,
     proof::{Proof, Source},
-    schedule::{LastRead, Next, Occasion, Pace, ReadOutcome},
+    schedule::{LastRead, Next, Occasion, ReadOutcome},
     verdict::{Assessment, Doubt, Thresholds, Verdict},
 };
 
@@ -33,8 +33,12 @@ const SLOW_LISTS: u32 = 3;
 pub struct Rules {
     /// What makes silent leases an outage.
     pub thresholds: Thresholds,
-    /// How often leases are read.
-    pub pace: Pace,
+    /// From the start of a run to the start of the next, at the least.
+    pub interval: Duration,
+    /// The share of the interval by which it is lengthened at random, 0 to 1.
+    pub jitter_factor: f64,
+    /// The time that one read may take.
+    pub timeout: Duration,
     /// Consecutive outages before the dependents are scaled down, at least 1.
     pub failure_threshold: u32,
     /// Consecutive healthy verdicts before they are restored, at least 1.
@@ -61,8 +65,14 @@ pub struct Watch {
     awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
     last: Option<LastRead>,
+    in_a_row: InARow,
+}
+
+/// How often the same has come in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct InARow {
     failures: u32,
-    /// Lists of leases in a row that took longer than a read of a suspect may.
+    /// Lists of leases that took longer than a read of a suspect may.
     slow: u32,
     outages: u32,
     recoveries: u32,
@@ -84,24 +94,19 @@ impl Watch {
             awaits: None,
             assessment: None,
             last: None,
-            failures: 0,
-            slow: 0,
-            outages: 0,
-            recoveries: 0,
+            in_a_row: InARow::default(),
         }
     }
 
     /// Replaces the rules and keeps the evidence. Verdicts under the former rules do not count.
     pub(crate) fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
-        self.outages = 0;
-        self.recoveries = 0;
+        (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
     }
 
     /// This process leads from now on. What it has seen counts, and its verdicts of before do not.
     pub fn begin_term(&mut self) {
-        self.outages = 0;
-        self.recoveries = 0;
+        (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
         self.onset = None;
     }
 
@@ -123,7 +128,7 @@ impl Watch {
             };
         };
         let seen = self.assessment.as_ref();
-        let next = self.rules.pace.next(last, seen, &self.proof, draw);
+        let next = self.rules.next(last, seen, &self.proof, draw);
         let next = match (self.facts.put_off(), last.outcome) {
             (Some(until), ReadOutcome::Read { .. }) if self.suspect() => {
                 next.or_sooner(until, Occasion::Retry, last.finished)
@@ -148,9 +153,9 @@ impl Watch {
         let suspect = self.suspect();
         Request {
             consistent: suspect,
-            limit: self.rules.pace.limit(self.assessment.as_ref()),
-            kept: self.rules.pace.kept(self.assessment.as_ref()),
-            patience: self.rules.pace.timeout,
+            limit: self.rules.limit(self.assessment.as_ref()),
+            kept: self.rules.kept(self.assessment.as_ref()),
+            patience: self.rules.timeout,
             insist: suspect,
             urgent: !self.facts.are_forced(),
         }
@@ -158,8 +163,8 @@ impl Watch {
 
     /// A read of the leases failed.
     pub fn failed(&mut self, started: MonoTime, finished: MonoTime) {
-        self.failures = self.failures.saturating_add(1);
-        let in_a_row = self.failures;
+        let in_a_row = self.in_a_row.failures.saturating_add(1);
+        self.in_a_row.failures = in_a_row;
         self.end_badly(started, finished, ReadOutcome::Failed { in_a_row });
     }
 
@@ -192,7 +197,7 @@ impl Watch {
         else {
             return Taken::ReadAgain;
         };
-        self.failures = 0;
+        self.in_a_row.failures = 0;
         if rolled_back {
             self.proof = Proof::default();
             self.is_late = self.protected;
@@ -218,9 +223,9 @@ impl Watch {
         });
         let mut seen = self.assess(snapshot.started);
         let took = snapshot.finished.since(snapshot.started);
-        let is_slow = took > self.rules.pace.spacing(&seen) && !seen.period.is_zero();
-        self.slow = if is_slow {
-            self.slow.saturating_add(1)
+        let is_slow = took > self.rules.spacing(&seen) && !seen.period.is_zero();
+        self.in_a_row.slow = if is_slow {
+            self.in_a_row.slow.saturating_add(1)
         } else {
             0
         };
@@ -256,8 +261,7 @@ impl Watch {
     /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;
     /// the leases are read on, since a proof allows no gap.
     pub fn facts_failed(&mut self, finished: MonoTime, throttled: Option<Option<Duration>>) {
-        self.facts
-            .failed(finished, throttled, self.rules.pace.interval);
+        self.facts.failed(finished, throttled, self.rules.interval);
     }
 
     /// Whether the leases were read so long ago that they must be read again before a verdict.
@@ -265,7 +269,7 @@ impl Watch {
         let (Some(seen), Some(last)) = (&self.assessment, &self.last) else {
             return false;
         };
-        now.since(last.started) > self.rules.pace.spacing(seen).max(FRESH)
+        now.since(last.started) > self.rules.spacing(seen).max(FRESH)
     }
 
     /// Judges the last read and counts the verdict towards the thresholds.
@@ -282,15 +286,15 @@ impl Watch {
                 let silence = assessment.silence;
                 let first = silence.map(|it| assessment.at - it.longest);
                 self.onset = self.onset.or(first);
-                self.outages = self.outages.saturating_add(1);
-                self.recoveries = 0;
-                self.outages >= self.rules.failure_threshold
+                self.in_a_row.outages = self.in_a_row.outages.saturating_add(1);
+                self.in_a_row.recoveries = 0;
+                self.in_a_row.outages >= self.rules.failure_threshold
             }
             Verdict::Healthy => {
                 self.onset = self.onset.filter(|_| self.protected);
-                self.recoveries = self.recoveries.saturating_add(1);
-                self.outages = 0;
-                self.recoveries >= self.rules.success_threshold
+                self.in_a_row.recoveries = self.in_a_row.recoveries.saturating_add(1);
+                self.in_a_row.outages = 0;
+                self.in_a_row.recoveries >= self.rules.success_threshold
             }
             Verdict::Undetermined(_) => false,
         };
@@ -341,7 +345,7 @@ impl Watch {
 
     /// How long the last list took, if the last ones took too long.
     fn slow(&self) -> Option<Duration> {
-        let last = self.last.filter(|_| self.slow >= SLOW_LISTS)?;
+        let last = self.last.filter(|_| self.in_a_row.slow >= SLOW_LISTS)?;
         Some(last.finished.since(last.started))
     }
 }

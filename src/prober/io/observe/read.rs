@@ -28,7 +28,7 @@ impl Observer {
     pub(super) async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
         if self.leases().await? == Taken::NeedsFacts {
             if self.watch.facts.are_put_off(self.now())
-                && let Some(error) = self.unread_facts.clone()
+                && let Some(error) = self.contact.unread_facts.clone()
             {
                 return Err(error);
             }
@@ -152,7 +152,7 @@ impl Observer {
         let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
         let began = self.origin.moment(facts.began.into_std());
         self.watch.learn(roster, began, consistent);
-        self.unread_facts = None;
+        self.contact.unread_facts = None;
         if let Some(pause) = self.watch.facts.doubted() {
             let pause = match self.awaits_nodes {
                 true => pause.min(AWAITED_PAUSE),
@@ -167,7 +167,7 @@ impl Observer {
     /// for the state.
     pub(super) fn not_learnt(&mut self, error: &EvidenceError) {
         self.watch.facts_failed(self.now(), error.throttled());
-        self.unread_facts = Some(error.clone());
+        self.contact.unread_facts = Some(error.clone());
         if let EvidenceError::Shoot(..) | EvidenceError::NoPermit(_) = error {
             self.found(Found::Nodes(Err(error.to_string())));
         }

@@ -2,12 +2,20 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::prober::proof::Source;
+use crate::prober::{proof::Source, verdict::Thresholds};
 
-const PACE: Pace = Pace {
+const RULES: Rules = Rules {
+    thresholds: Thresholds {
+        grace: Duration::from_secs(40),
+        fraction: 0.6,
+        recovery: 0.6,
+        minimum: 2,
+    },
     interval: Duration::from_secs(10),
     jitter_factor: 0.2,
     timeout: Duration::from_secs(5),
+    failure_threshold: 1,
+    success_threshold: 1,
 };
 
 fn at(seconds: f64) -> MonoTime {
@@ -118,7 +126,7 @@ fn occasions(
         outcome,
     };
     let seen = seen(suspect_at, expires_at);
-    let next = PACE.next(&last, Some(&seen), &proof, 0.0);
+    let next = RULES.next(&last, Some(&seen), &proof, 0.0);
     assert_eq!((next.at, next.occasion), (at(expected), occasion));
 }
 
@@ -136,7 +144,7 @@ fn without_an_assessment(
         finished: at(finished),
         outcome,
     };
-    let next = PACE.next(&last, None, &Proof::default(), 0.0);
+    let next = RULES.next(&last, None, &Proof::default(), 0.0);
     assert_eq!((next.at, next.occasion), (at(expected), Occasion::Interval));
 }
 
@@ -149,13 +157,13 @@ fn a_suspect_is_read_in_a_third_of_its_period(
     #[case] seconds: u64,
 ) {
     let limit = Duration::from_secs(seconds);
-    assert_eq!(PACE.limit(Some(&seen(suspect_at, None))), limit);
-    let hasty = Pace {
+    assert_eq!(RULES.limit(Some(&seen(suspect_at, None))), limit);
+    let hasty = Rules {
         timeout: Duration::from_secs(1),
-        ..PACE
+        ..RULES
     };
     assert_eq!(hasty.limit(Some(&seen(suspect_at, None))), hasty.timeout);
-    assert_eq!(PACE.limit(None), PACE.timeout);
+    assert_eq!(RULES.limit(None), RULES.timeout);
 }
 
 fn outcomes() -> impl Strategy<Value = ReadOutcome> {
@@ -185,7 +193,7 @@ proptest! {
         let finished = at(100.0 + length);
         let assessment = seen(suspect_at, expires_at);
         let last = LastRead { started: at(100.0), finished, outcome };
-        let next = PACE.next(&last, Some(&assessment), &proof(complete), draw);
+        let next = RULES.next(&last, Some(&assessment), &proof(complete), draw);
         prop_assert!(next.at >= finished);
         let at_once = matches!(outcome, ReadOutcome::Read { consistent: false, .. }) && assessment.suspect();
         prop_assert!(next.at > last.started || at_once, "{next:?}");
@@ -196,9 +204,9 @@ proptest! {
 
     #[test]
     fn jitter_lengthens_the_interval_by_its_factor(draw in 0.0..1.0_f64, factor in 0.0..=1.0_f64) {
-        let pace = Pace { jitter_factor: factor, ..PACE };
+        let rules = Rules { jitter_factor: factor, ..RULES };
         let last = LastRead { started: at(100.0), finished: at(100.0), outcome: read(false) };
-        let interval = pace.next(&last, None, &Proof::default(), draw).at.since(last.started);
-        prop_assert_eq!(interval, PACE.interval.mul_f64(1.0 + factor * draw));
+        let interval = rules.next(&last, None, &Proof::default(), draw).at.since(last.started);
+        prop_assert_eq!(interval, RULES.interval.mul_f64(1.0 + factor * draw));
     }
 }

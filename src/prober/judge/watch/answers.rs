@@ -51,3 +51,10 @@ pub struct Conclusion {
     /// The nodes that were silent in it.
     pub returning: Returning,
 }
+
+impl Conclusion {
+    /// Whether it is an outage to act on.
+    pub fn protects(&self) -> bool {
+        self.decides && self.verdict == Verdict::Outage
+    }
+}

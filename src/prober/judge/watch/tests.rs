@@ -18,11 +18,9 @@ const RULES: Rules = Rules {
         recovery: 0.6,
         minimum: 2,
     },
-    pace: Pace {
-        interval: Duration::from_secs(10),
-        jitter_factor: 0.0,
-        timeout: Duration::from_secs(5),
-    },
+    interval: Duration::from_secs(10),
+    jitter_factor: 0.0,
+    timeout: Duration::from_secs(5),
     failure_threshold: 1,
     success_threshold: 1,
 };
