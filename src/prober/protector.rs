@@ -20,7 +20,7 @@ use super::{
     io::confirm::is_probed,
     log,
     machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Noted},
-    metrics::{Flowing, ProberMetrics, Protecting},
+    metrics::{InFlight, ProberMetrics, Protecting},
     perform::{FINISH, perform},
     plan::{Aim, Settled, Step},
     report::{Deed, DependentNews},
@@ -66,7 +66,7 @@ struct Running {
     control: UnboundedSender<FlowInput>,
     task: JoinHandle<Ending>,
     events: UnboundedReceiver<FlowEvent>,
-    _counted: Flowing,
+    _counted: InFlight,
 }
 
 impl Protector {

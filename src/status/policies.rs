@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
-    events,
+    events::{self, Event},
     request::{Applied, WriteError, complain, write_status},
     schedule::Schedule,
     writer::{Write, write},
@@ -29,6 +29,9 @@ pub(crate) trait Reported: PartialEq + Send + 'static {
 
     /// The name of that kind.
     const KIND: &'static str;
+
+    /// The events of a status that was written, given the one that was there.
+    fn transitions(before: &Self::Status, after: &Self::Status) -> Vec<Event>;
 
     fn name(&self) -> &Arc<str>;
     fn uid(&self) -> &Arc<str>;
@@ -102,14 +105,14 @@ impl<R: Reported, M: 'static> Policies<R, M> {
     }
 
     /// Begins to write this status of a policy, unless it says nothing new. `all` are the policies in the
-    /// content; when it was written, `wrote` receives the status before.
+    /// content; when it was written, `wrote` receives the events of that.
     pub(crate) fn write<C: 'static>(
         &mut self,
         seed: &Seed,
         name: &str,
         status: R::Status,
         all: fn(&mut C) -> &mut Self,
-        wrote: fn(&mut C, &str, &R::Status),
+        wrote: fn(&mut C, Vec<(ObjectReference, Event)>),
     ) -> Option<Write<C>> {
         let policy = self.0.get_mut(name)?;
         if !policy.schedule.is_doubtful() && policy.status == status {
@@ -121,21 +124,21 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         let (seed, about, new) = (seed.clone(), name.clone(), status.clone());
         let request = async move { write_status::<R::Policy>(&seed, &about, &new).await };
         Some(write(R::KIND, request, move |content: &mut C, result| {
-            let before = all(content).written(&name, &uid, status, result);
-            if let Some(before) = before {
-                wrote(content, &name, &before);
+            let written = all(content).written(&name, &uid, status, result);
+            if let Some(events) = written {
+                wrote(content, events);
             }
         }))
     }
 
-    /// A write of this status has ended. If it succeeded, returns the status before.
+    /// A write of this status has ended. If it succeeded, returns the events.
     fn written(
         &mut self,
         name: &str,
         uid: &str,
         status: R::Status,
         result: Applied,
-    ) -> Option<R::Status> {
+    ) -> Option<Vec<(ObjectReference, Event)>> {
         let policy = self.0.get_mut(name)?;
         if **policy.report.uid() != *uid {
             // What was meant for a predecessor of the same name may have been written to this one.
@@ -156,7 +159,11 @@ impl<R: Reported, M: 'static> Policies<R, M> {
             policy.schedule.hurry(Instant::now());
         }
         let before = std::mem::replace(&mut policy.status, status);
-        (!gone).then_some(before)
+        if gone {
+            return None;
+        }
+        let events = R::transitions(&before, &policy.status).into_iter();
+        Some(events.map(|it| (policy.regarding(), it)).collect())
     }
 }
 

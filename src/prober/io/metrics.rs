@@ -186,7 +186,7 @@ impl ProberMetrics {
     }
 
     /// Counts a flow that begins, until the returned value is dropped.
-    pub(crate) fn flow(&self) -> Flowing {
+    pub(crate) fn flow(&self) -> InFlight {
         InFlight::new(&self.flows)
     }
 
@@ -247,9 +247,6 @@ fn verdict_labels(verdict: Verdict) -> Labels<2> {
     let reason = verdict_reason(verdict);
     [("verdict", name), ("reason", reason)]
 }
-
-/// A flow that is under way.
-pub(crate) type Flowing = InFlight;
 
 /// Counts in a gauge until it is dropped.
 #[derive(Debug)]

@@ -57,6 +57,10 @@ impl Reported for PolicyReport {
 
     const KIND: &'static str = "ProbePolicy";
 
+    fn transitions(before: &Self::Status, after: &Self::Status) -> Vec<Event> {
+        events::policy::transitions(before, after)
+    }
+
     fn name(&self) -> &Arc<str> {
         &self.name
     }

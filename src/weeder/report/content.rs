@@ -27,6 +27,10 @@ impl Reported for WeedReport {
 
     const KIND: &'static str = "WeedPolicy";
 
+    fn transitions(before: &Self::Status, after: &Self::Status) -> Vec<Event> {
+        transitions(before, after)
+    }
+
     fn name(&self) -> &Arc<str> {
         &self.name
     }
@@ -88,7 +92,7 @@ impl Content for WeedContent {
             name,
             status,
             |content: &mut Self| &mut content.policies,
-            Self::written,
+            |content: &mut Self, events| content.news.extend(events),
         )
     }
 
@@ -105,14 +109,6 @@ impl Content for WeedContent {
 }
 
 impl WeedContent {
-    fn written(&mut self, name: &str, before: &WeedPolicyStatus) {
-        if let Some(policy) = self.policies.0.get(name) {
-            let events = transitions(before, &policy.status).into_iter();
-            let events = events.map(|it| (policy.regarding(), it));
-            self.news.extend(events);
-        }
-    }
-
     /// All policies that there are.
     pub(super) fn take_policies(&mut self, reports: Vec<WeedReport>) {
         self.policies.take(reports, |it| (it.recorded.clone(), ()));

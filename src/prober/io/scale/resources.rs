@@ -40,15 +40,6 @@ struct Known {
     failure: Option<(ScaleError, Instant)>,
 }
 
-/// What somebody needs to know of a kind.
-#[derive(Clone, Copy)]
-struct Need {
-    /// Since when it is waited for.
-    asked: Instant,
-    /// What was looked up before then is not believed.
-    since: Option<Instant>,
-}
-
 impl Resources {
     /// The resource behind a dependent's kind, looked up on this seed unless it is known.
     ///
@@ -83,27 +74,23 @@ impl Resources {
             return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
         }
         let cell = self.cell(&kind);
-        // Each time since now: what met whoever's turn came long before says nothing any more.
-        let need = || Need {
-            asked: Instant::now(),
-            since,
-        };
-        let asking = need();
-        if let Some(answer) = cell.lock().await.answer(asking) {
+        let asked = Instant::now();
+        if let Some(answer) = cell.lock().await.answer(asked, since) {
             return reached(answer?, &kind);
         }
         // Outside of the lock: who can wait for long must not hold up who is urgent.
         seed.turn().await;
-        let asking = need();
+        // Asked anew: what met those whose turn came long before says nothing any more.
+        let asked = Instant::now();
         let mut known = cell.lock().await;
-        if let Some(answer) = known.answer(asking) {
+        if let Some(answer) = known.answer(asked, since) {
             return reached(answer?, &kind);
         }
-        let since = Instant::now();
+        let began = Instant::now();
         // Nor must who waits for a place among few.
         let answer = look_up(&seed.urgent(), &kind).await;
         match &answer {
-            Ok(answer) => known.answer = Some((answer.clone(), since)),
+            Ok(answer) => known.answer = Some((answer.clone(), began)),
             Err(error) => known.failure = Some((error.clone(), Instant::now())),
         }
         reached(answer?, &kind)
@@ -116,18 +103,19 @@ impl Resources {
 }
 
 impl Known {
-    /// What is known, if that is enough.
-    fn answer(&self, need: Need) -> Option<Result<Served, ScaleError>> {
+    /// What is known, if that is enough for one who waits since it was `asked`, and believes nothing that was
+    /// looked up before `since`.
+    fn answer(&self, asked: Instant, since: Option<Instant>) -> Option<Result<Served, ScaleError>> {
         let counts = |(answer, at): &&(Served, Instant)| {
             let stands = matches!(answer, Served::Scalable(_)) || at.elapsed() < REFUSED;
-            stands && need.since.is_none_or(|since| *at >= since)
+            stands && since.is_none_or(|since| *at >= since)
         };
         if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
             return Some(Ok(answer.clone()));
         }
         // Who waited for one that failed would fail as late again, and the next of them later still:
         // too late for what they wanted it for. Who asks after it tries anew.
-        let failure = self.failure.as_ref().filter(|(_, at)| need.asked <= *at)?;
+        let failure = self.failure.as_ref().filter(|(_, at)| asked <= *at)?;
         Some(Err(failure.0.clone()))
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        events, policy,
+        policy,
         record::{Rank, Said, Written},
         summary::Standing,
         widespread::widespread,
@@ -189,17 +189,11 @@ impl Objects {
             name,
             status,
             |objects: &mut Self| &mut objects.policies,
-            Self::policy_written,
+            |objects: &mut Self, events| {
+                objects.concerns_policies = true;
+                objects.news.extend(events);
+            },
         )
-    }
-
-    fn policy_written(&mut self, name: &str, before: &ProbePolicyStatus) {
-        self.concerns_policies = true;
-        if let Some(policy) = self.policies.0.get(name) {
-            let events = events::policy::transitions(before, &policy.status);
-            let events = events.into_iter().map(|it| (policy.regarding(), it));
-            self.news.extend(events);
-        }
     }
 
     fn write_finalizer(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
