@@ -14,6 +14,8 @@ pub(super) const BRIDGE: &str = "nodes";
 pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// Covered by empty directories: what programs write there regardless of their flags.
 const COVERED: [&str; 3] = ["/run", "/var/lib", "/var/log"];
+/// Where `ip` and containerd keep network namespaces.
+const NETWORKS: &str = "/run/netns";
 
 /// The inside of a run: its directory and its cgroups, with mounts and the network prepared.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ impl Inside {
             run("mount", &["-t", "tmpfs", "tmpfs", directory]).await?;
         }
         for directory in [
-            "/run/netns",
+            NETWORKS,
             "/run/lock",
             "/var/lib/cni",
             "/var/log/containers",
@@ -51,6 +53,9 @@ impl Inside {
         ] {
             fs::create_dir_all(directory)?;
         }
+        // A mount of its own from the beginning: the first `ip netns add` would make it one, on top of the
+        // networks of pods that are there by then, which could not be removed any more.
+        run("mount", &["--bind", NETWORKS, NETWORKS]).await?;
         let covers = root.join("kernel");
         fs::create_dir(&covers)?;
         for (setting, value) in KERNEL {
