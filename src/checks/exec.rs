@@ -1,7 +1,7 @@
 //! A command in a container, over a WebSocket through the API server.
 //!
 //! Nothing runs beside it: whoever has waited for long enough drops it, and the connection with it.
-//! The process in the container may outlive that, as with the probes of a kubelet. What comes before
+//! The process in the container outlives that: no API ends it. What comes before
 //! the API server has taken the command is about the seed, and no evidence about the container.
 
 use std::time::Duration;

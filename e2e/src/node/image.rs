@@ -13,9 +13,9 @@ pub const TOOLS: &str = "dwd-tools:1";
 /// What a sandbox of a pod runs.
 pub const PAUSE: &str = "dwd-pause:1";
 /// What the shell of [`TOOLS`] finds.
-const APPLETS: [&str; 18] = [
+const APPLETS: [&str; 19] = [
     "cat", "date", "echo", "false", "head", "httpd", "kill", "ls", "mkdir", "nc", "ps", "rm", "sh",
-    "sleep", "touch", "true", "wget", "yes",
+    "sleep", "timeout", "touch", "true", "wget", "yes",
 ];
 /// It ends when it is asked to, and never of itself.
 const PAUSING: &str = r#"{"Entrypoint":["/bin/sh","-c","trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"]}"#;
