@@ -130,7 +130,8 @@ impl Watch {
         let seen = self.assessment.as_ref();
         let next = self.rules.next(last, seen, &self.proof, draw);
         let next = match (self.facts.put_off(), last.outcome) {
-            (Some(until), ReadOutcome::Read { .. }) if self.suspect() => {
+            // Once: facts that take long are waited for between reads at the usual pace.
+            (Some(until), ReadOutcome::Read { .. }) if self.suspect() && until > last.started => {
                 next.or_sooner(until, Occasion::Retry, last.finished)
             }
             _ => next,

@@ -530,6 +530,23 @@ fn nodes_that_cannot_be_read_are_put_off_and_no_lease_is(
     assert_eq!(shoot.due(now), now + 1.0, "that is counted apart");
 }
 
+#[test]
+fn nodes_that_take_long_after_a_failure_hurry_no_list_of_leases() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.probe(100.0, 99);
+    assert_eq!(shoot.list(120.0, 99), Taken::NeedsFacts);
+    shoot.watch.facts_failed(at(120.0), None);
+    let again = shoot.due(120.0);
+    assert_eq!(again, 121.0, "the Nodes are tried again then");
+    let mut now = again;
+    for _ in 0..5 {
+        assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
+        let due = shoot.due(now);
+        assert!(due - now >= 1.0, "leases at {now} and {due}");
+        now = due;
+    }
+}
+
 /// A shoot may make its lists as large as they are taken, and have them read three times a second.
 #[test]
 fn lists_are_read_no_sooner_than_their_work_allows() {
