@@ -125,6 +125,60 @@ async fn what_is_zeroed_again_and_again_is_left_and_told() {
     assert_restored(&world);
 }
 
+/// What was read of the Cluster counts until the next verdict, however seldom verdicts come.
+#[tokio::test]
+async fn a_stale_zero_does_not_stay_where_probes_are_seldom() {
+    let world = restored().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = json!("1m");
+    });
+    scale_by_hand(&world, "kcm", 0, false);
+    world.clock.pass(Duration::from_secs(5 * 60)).await;
+    assert_restored(&world);
+}
+
+/// A read of the Cluster from before a zero says nothing of what that zero means.
+#[tokio::test]
+async fn each_zero_needs_a_read_of_the_cluster_of_its_own() {
+    let world = restored().await;
+    scale_by_hand(&world, "kcm", 0, false);
+    let back = || (world.replicas("a") == RUNNING).then_some(());
+    world.clock.until("it is back again", back).await;
+    assert_eq!(reads_of_the_cluster(&world), 1);
+    world.seed.silence_watches("clusters");
+    change_shoot(&world, |shoot| {
+        shoot["spec"]["hibernation"] = json!({"enabled": true});
+    });
+    scale_by_hand(&world, "kcm", 0, false);
+    let released = || (!is_marked(&world)[0]).then_some(());
+    world
+        .clock
+        .until("the watch has told, and its mark is gone", released)
+        .await;
+    assert!(reads_of_the_cluster(&world) > 1);
+    assert_eq!(replicas_of(&world, "kcm"), 0);
+}
+
+/// What others did before an outage does not keep what the outage took from being restored.
+#[tokio::test]
+async fn an_outage_after_a_contention_is_restored_as_any_other() {
+    let world = restored().await;
+    for _ in 0..3 {
+        scale_by_hand(&world, "mcm", 0, false);
+        let back = || (world.replicas("a") == RUNNING).then_some(());
+        world.clock.until("it is back again", back).await;
+    }
+    scale_by_hand(&world, "mcm", 0, false);
+    world.clock.pass(LONG).await;
+    scale_by_hand(&world, "mcm", 2, false);
+    world.clock.pass(LONG).await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    world.clock.pass(2 * LONG).await;
+    assert_restored(&world);
+}
+
 /// A number that somebody sets in that minute is the one that counts.
 #[tokio::test]
 async fn a_newer_count_under_the_mark_is_recorded() {

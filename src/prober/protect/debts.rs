@@ -138,6 +138,11 @@ impl Debts {
         if self.doubt().is_some_and(|until| now >= until) {
             self.doubt = None;
         }
+        self.forget_contention(now);
+    }
+
+    /// What others did long ago does not count any more.
+    pub fn forget_contention(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             entry.forget_contention(now);
         }
@@ -322,6 +327,11 @@ impl Debts {
         }
         if let (What::Did(Step::ScaleUp { .. }, _), _) | (_, false) = (what, entry.memory.owed) {
             entry.disputed = false;
+        }
+        // From here on the zero is ours.
+        if let What::Did(Step::ScaleDown { .. }, _) = what {
+            entry.disputed = false;
+            entry.zeroed.clear();
         }
         if entry.is_forgettable() {
             self.entries.remove(reference);

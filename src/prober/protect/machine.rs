@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 pub use self::input::{CheckResults, Effect, Input, Leases, Noted, Server};
 use self::{
+    evidence::restore_within,
     flows::{Flows, SELDOM, Wanted},
     told::Told,
 };
@@ -32,14 +33,16 @@ use crate::{
     prober::{
         debts::Debts,
         finding::{Finding, HeldBack},
-        flow::{Ending, FlowEvent},
+        flow::{Ending, FlowEvent, What},
+        plan::Settled,
         treatment::{ClusterObject, Treatment},
         verdict::{Returning, Verdict},
     },
     util::{now::Now, since::Since},
 };
 
-/// What was read of the Cluster, past every cache, counts for so long.
+/// What was read of the Cluster, past every cache, counts for so long, or as long as a verdict that the
+/// cluster is healthy if that is longer: it is a later verdict that begins the restore.
 const CONFIRMED: Duration = Duration::from_secs(30);
 
 /// One cluster.
@@ -156,7 +159,10 @@ impl ClusterMachine {
                 self.evidence.confirmed = None;
             }
             Input::Confirmed(is_probed) => {
-                self.evidence.confirmed = is_probed.then(|| now.mono + CONFIRMED);
+                // Until the next healthy verdict at least.
+                let settings = self.treatment.settings();
+                let valid = settings.map_or(CONFIRMED, |it| CONFIRMED.max(restore_within(it)));
+                self.evidence.confirmed = is_probed.then(|| now.mono + valid);
             }
             Input::Leases(leases, checks) => self.read(leases, checks, now),
             Input::Checks(checks) => self.checked(checks, now.mono),
@@ -302,6 +308,10 @@ impl ClusterMachine {
         let (problem_before, owed_before) =
             (debts.problem(dependent).cloned(), debts.owed(dependent));
         self.flows.note(event, now);
+        if let What::Settled(Settled::ZeroedAgain, _) = event.what {
+            // The Cluster was read before this zero, which may be meant.
+            self.evidence.confirmed = None;
+        }
         let debts = &self.flows.debts;
         self.effects.push(Effect::Tell(Box::new(Noted {
             problem_before,

@@ -266,7 +266,7 @@ pub fn step(
         let may_be_gone = match aim {
             Aim::Protect => optional,
             // To what is gone nothing is owed any more, so it keeps no other at zero.
-            Aim::Restore => optional || memory.owed,
+            Aim::Restore => optional || memory.owed || memory.keeps_mark,
             Aim::Release | Aim::Look => true,
         };
         return if may_be_gone {

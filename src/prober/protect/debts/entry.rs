@@ -67,6 +67,6 @@ impl Entry {
 
     /// Whether somebody scales it to zero each time it is restored.
     pub(super) fn is_contended(&self) -> bool {
-        self.zeroed.len() > TIMES
+        self.disputed && self.zeroed.len() > TIMES
     }
 }

@@ -277,6 +277,8 @@ impl ClusterMachine {
     /// Whether a dependent was scaled to zero just after it was restored, which somebody may have meant: the
     /// Cluster, read anew, has to be one that is probed.
     fn may_be_meant(&mut self, now: Instant) -> bool {
+        // As the flow will see it that this decides about.
+        self.flows.debts.forget_contention(now);
         if !self.flows.debts.is_disputed() {
             return false;
         }
