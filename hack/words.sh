@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 generated='docs/(api|flags|metrics)\.md'
-later='docs/(concepts|commands/restore)\.md'
+later='docs/(concepts)\.md'
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
