@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Gathers what a release consists of in dist/: the static binary, the image as an OCI archive, the chart,
-# manifests and CustomResourceDefinitions each as one file, what the binary is made of (a CycloneDX
-# SBOM), and the checksums of all. The same commit gives the same bytes.
+# Gathers what a release consists of in dist/: the static binary, the image as an OCI archive, the
+# kubectl plugin with its manifest for krew, the chart, manifests and CustomResourceDefinitions each
+# as one file, what the binary is made of (a CycloneDX SBOM), and the checksums of all. The same
+# commit gives the same bytes.
 #
 #   IMAGE              the name and tag under which the image will be pushed, for install.yaml
 #                      (default: dependency-watchdog and the version, as in manifests)
@@ -38,6 +39,16 @@ esac
 static=${DWD_STATIC:-$(hack/static.sh)}
 install -m 755 "$static" "$scratch/dist/$name-$version-linux-$architecture"
 DIST=$scratch/dist hack/image.sh >/dev/null
+
+# The same as a plugin of kubectl, in the form that krew asks for.
+plugin=kubectl-dwd
+mkdir "$scratch/$plugin"
+install -m 755 "$static" "$scratch/$plugin/$plugin"
+install -m 644 LICENSE "$scratch/$plugin/LICENSE"
+archive=$plugin-$version-linux-$architecture.tar.gz
+pack "$scratch/dist/$archive" "$scratch" $plugin
+checksum=$(sha256sum "$scratch/dist/$archive")
+sed "\\|/$archive\$|{n;s|\"0*\"|\"${checksum%% *}\"|;}" hack/krew.yaml >"$scratch/dist/dwd.yaml"
 
 hack/gitops.sh helm package charts/$name --destination "$scratch" >/dev/null
 # Once more, without the time of packing.

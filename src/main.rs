@@ -1,9 +1,8 @@
 //! Parse, run, exit code.
 
-use std::{process::ExitCode, thread};
+use std::{env, process::ExitCode, thread};
 
-use clap::Parser;
-use dependency_watchdog::cli::{self, Cli};
+use dependency_watchdog::cli;
 use tikv_jemallocator::Jemalloc;
 use tokio::runtime::Builder;
 
@@ -17,7 +16,10 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 const THREADS: usize = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match cli::parse(env::args_os().collect()) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new_multi_thread()
         .worker_threads(cores.min(THREADS))

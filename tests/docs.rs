@@ -11,6 +11,8 @@
 mod commands;
 #[path = "docs/invariants.rs"]
 mod invariants;
+#[path = "docs/plugin.rs"]
+mod plugin;
 
 use std::{
     collections::BTreeSet,

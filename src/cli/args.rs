@@ -361,7 +361,7 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-fn up_to_a_day(text: &str) -> Result<Duration, String> {
+pub(super) fn up_to_a_day(text: &str) -> Result<Duration, String> {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     let duration: api::Duration = text
         .parse()

@@ -213,7 +213,7 @@ pub async fn ask(seed: &Seed, cluster: &str, namespace: &str) -> Result<Answers,
 
 /// What time it is on the seed: the clock of whoever asks may be wrong, and the ages of Leases and
 /// records with it.
-async fn clock(seed: &Seed) -> Result<Timestamp, String> {
+pub(crate) async fn clock(seed: &Seed) -> Result<Timestamp, String> {
     let request = http::Request::get("/version").body(Body::empty());
     let request = request.map_err(|error| error.to_string())?;
     let response = seed.call(seed.client().send(request)).await;

@@ -123,11 +123,6 @@ impl Record {
         let mut conditions = status.conditions.iter();
         let protecting = conditions.find(|it| it.type_ == "Protecting");
         let protecting = protecting.map(|it| &*it.reason);
-        let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
-        let age = status
-            .last_probe_time
-            .as_ref()
-            .map(|probed| now.duration_since(probed.0));
         Self {
             protection: status.protection,
             protected_since: status.protected_since.clone(),
@@ -137,8 +132,7 @@ impl Record {
             observed: observed(status),
             checks: status.checks.clone(),
             last_probe_time: status.last_probe_time.clone(),
-            // One that is not probed has no time that would be refreshed.
-            stale: status.skipped.is_none() && age.is_some_and(|age| age > due),
+            stale: is_stale(status, now),
             held_back: matches!(protecting, Some(HELD_BACK | WIDESPREAD | FLAPPING)),
             widespread: protecting == Some(WIDESPREAD),
             last_action: status.last_action.clone(),
@@ -147,6 +141,14 @@ impl Record {
             trouble: trouble(&status.conditions, &["ProtectedTooLong", "Degraded"]),
         }
     }
+}
+
+/// Whether the record should have been refreshed by now, so that no operator seems to keep it.
+pub(crate) fn is_stale(status: &ClusterHealthStatus, now: Timestamp) -> bool {
+    let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
+    let probed = status.last_probe_time.as_ref();
+    // One that is not probed has no time that would be refreshed.
+    status.skipped.is_none() && probed.is_some_and(|probed| now.duration_since(probed.0) > due)
 }
 
 fn observed(status: &ClusterHealthStatus) -> Option<Observed> {

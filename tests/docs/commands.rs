@@ -286,6 +286,10 @@ fn check(line: &str, whole: bool, written: &mut Vec<String>) -> Result<usize, St
     {
         match *program {
             OURS => understood(words, whole)?,
+            // Our plugin.
+            _ if words.first().is_some_and(|word| word == "dwd") => {
+                understood(words.get(1..).unwrap_or_default(), whole)?;
+            }
             _ => named(words, written, whole)?,
         }
     }
@@ -387,6 +391,7 @@ fn what_there_is_not_is_noticed() {
             "required",
         ),
         ("kubectl gte pods", "not known"),
+        ("kubectl dwd tpo", "unrecognized subcommand"),
     ] {
         let error = check(line, true, &mut Vec::new()).expect_err(line);
         assert!(error.contains(expected), "{line}: {error}");

@@ -192,6 +192,11 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
         ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
     }
     explain.rest().await?;
+    let mut top = desk.opens("docs/commands/top.md")?;
+    let listed = top.next().await?;
+    ensure!(listed.starts_with("1 cluster: 1 healthy"), "{listed}");
+    top.rest().await?;
+    the_plugin_is_used(desk).await?;
     for name in [
         "docs/operating.md",
         "docs/status.md",
@@ -202,6 +207,31 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
     ] {
         desk.opens(name)?.rest().await?;
     }
+    Ok(())
+}
+
+/// As kubectl calls it: by the name of its file.
+async fn the_plugin_is_used(desk: &Desk<'_>) -> Result<()> {
+    let home = desk.directory.join("home");
+    fs::create_dir_all(home.join(".local/bin"))?;
+    let mut plugin = desk.opens("docs/commands/plugin.md")?;
+    while let Some(script) = plugin.scripts.next() {
+        let home = home.display();
+        plugin.run(&format!("HOME='{home}'\n{script}")).await?;
+    }
+    let path = format!("PATH='{}':$PATH\n", home.join(".local/bin").display());
+    let listed = plugin
+        .run(&format!("{path}kubectl dwd top -o wide"))
+        .await?;
+    ensure!(listed.contains("shoot--foo--bar  Healthy"), "{listed}");
+    let told = plugin
+        .run(&format!("{path}kubectl dwd explain --help"))
+        .await?;
+    ensure!(told.contains("Usage: kubectl dwd explain"), "{told}");
+    let offered = plugin
+        .run(&format!("{path}kubectl __complete dwd to"))
+        .await?;
+    ensure!(offered.lines().any(|it| it == "top"), "{offered}");
     Ok(())
 }
 
