@@ -29,6 +29,5 @@ pub use policies::{PolicyAccount, Relation};
 pub use probing::Probing;
 pub(crate) use record::is_stale;
 pub use record::{Record, Trouble};
-pub(crate) use text::columns;
 pub use text::text;
 pub use weeding::{Cover, Ready, WeedPolicyAccount, Weeding};

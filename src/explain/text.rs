@@ -12,7 +12,10 @@ use super::{
     record::{Observed, Record, Trouble},
     weeding::Weeding,
 };
-use crate::api::{CheckRole, CheckStatus, Mode};
+use crate::{
+    api::{CheckRole, CheckStatus, Mode},
+    util::columns::columns,
+};
 
 /// Where lines end at the latest, in characters; commands and long words may be longer.
 const WIDTH: usize = 100;
@@ -300,24 +303,6 @@ impl Page {
             self.line(&line);
         }
     }
-}
-
-/// The rows as lines, with columns as wide as their longest cell.
-pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
 }
 
 /// `2026-11-20T20:51:03Z (2m ago)`.

@@ -3,7 +3,7 @@
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{Fleet, Row, Standing};
-use crate::explain::columns;
+use crate::util::columns::columns;
 
 /// The fleet as text; `wide` adds columns, and no more than `limit` clusters are listed.
 pub fn table(fleet: &Fleet, wide: bool, limit: usize) -> String {

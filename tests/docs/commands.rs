@@ -74,7 +74,7 @@ const VALUED: [&str; 12] = [
 ];
 
 /// What kubectl does beyond what is looked at here, with whatever names.
-const UNSEEN: [&str; 12] = [
+const UNSEEN: [&str; 13] = [
     "api-resources",
     "attach",
     "cordon",
@@ -84,6 +84,7 @@ const UNSEEN: [&str; 12] = [
     "drain",
     "edit",
     "events",
+    "krew",
     "taint",
     "top",
     "uncordon",
@@ -198,7 +199,7 @@ fn understood(words: &[String], whole: bool) -> Result<(), String> {
     }
 }
 
-/// `deployments.apps`, `deploy`, `pp`.
+/// `deployments.apps`, `deploy`, `probepol`.
 fn is_resource(name: &str) -> bool {
     let (name, group) = name.split_once('.').unwrap_or((name, ""));
     let other = OTHERS.iter().any(|(plural, names, of)| {
@@ -287,9 +288,7 @@ fn check(line: &str, whole: bool, written: &mut Vec<String>) -> Result<usize, St
         match *program {
             OURS => understood(words, whole)?,
             // Our plugin.
-            _ if words.first().is_some_and(|word| word == "dwd") => {
-                understood(words.get(1..).unwrap_or_default(), whole)?;
-            }
+            _ if words.len() > 1 && words[0] == "dwd" => understood(&words[1..], whole)?,
             _ => named(words, written, whole)?,
         }
     }
@@ -371,7 +370,7 @@ fn what_there_is_not_is_noticed() {
             "unexpected argument",
         ),
         ("kubectl get probepolicys", "no resource probepolicys"),
-        ("kubectl get pp,cx -o wide", "no resource cx"),
+        ("kubectl get probepol,cx -o wide", "no resource cx"),
         (
             "kubectl get deployments.batch",
             "no resource deployments.batch",
