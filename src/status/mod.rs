@@ -14,6 +14,7 @@ pub(crate) mod policies;
 pub(crate) mod request;
 pub(crate) mod rights;
 pub(crate) mod schedule;
+mod undeclared;
 pub(crate) mod writer;
 
 pub use events::EventCounts;

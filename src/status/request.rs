@@ -1,5 +1,7 @@
 //! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource,
@@ -8,7 +10,7 @@ use kube::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::schedule::Schedule;
+use super::{schedule::Schedule, undeclared};
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy},
     gardener::Cluster,
@@ -28,6 +30,17 @@ pub enum WriteError {
     /// The answer is no proof that anything was written.
     #[error("the seed answered with something else than a {0}")]
     Unproven(String),
+    /// The definition of the kind refuses a value.
+    #[error(
+        "{error}; if the CustomResourceDefinition of {kind} is older than this operator, apply crds/ of the \
+         operator's version"
+    )]
+    Outdated {
+        /// The kind.
+        kind: String,
+        /// The refusal.
+        error: CallError,
+    },
     /// The finalizer was taken off, and is still there.
     #[error(
         "the finalizer {FINALIZER} stays, since another field manager owns it too: take it out of \
@@ -35,6 +48,9 @@ pub enum WriteError {
     )]
     Shared,
 }
+
+/// Whether it was logged that the definitions are older than the operator.
+static OUTDATED: AtomicBool = AtomicBool::new(false);
 
 /// The UID of an object whose status was written.
 pub(crate) type Applied = Result<Option<String>, WriteError>;
@@ -61,15 +77,45 @@ pub(crate) fn complain(
     }
 }
 
-/// Applies the status of an object, and tells its UID.
+/// Applies the status of an object, and returns its UID. Fields that the stored definition does not declare
+/// are left out, at the price of a second request.
 pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     status: &impl Serialize,
 ) -> Applied {
-    let fields = json!({"metadata": {"name": name}, "status": status});
-    let answer = apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields).await?;
-    Ok(answer.uid)
+    let mut fields = json!({"metadata": {"name": name}, "status": status});
+    let send = |fields: Value| apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields);
+    let refusal = match send(fields.clone()).await {
+        Err(WriteError::Call(CallError::Refused(refusal))) => refusal,
+        answer => return answer.map(|it| it.uid),
+    };
+    let mut paths = undeclared::paths(&refusal);
+    paths.retain(|path| undeclared::remove(&mut fields, path));
+    let kind = K::kind(&());
+    if paths.is_empty() {
+        let error = CallError::Refused(refusal);
+        return Err(match error.code() {
+            Some(422) => WriteError::Outdated {
+                kind: kind.into_owned(),
+                error,
+            },
+            _ => error.into(),
+        });
+    }
+    let written = send(fields).await?;
+    let fields = paths.join(", ");
+    // Each status meets the same. Once suffices for those who read logs.
+    if OUTDATED.swap(true, Ordering::Relaxed) {
+        tracing::debug!(%kind, name, fields, "wrote the status without these fields");
+    } else {
+        tracing::warn!(
+            %kind, name, fields,
+            "wrote the status without fields that the CustomResourceDefinition does not declare: it is older \
+             than this operator, so apply crds/ of the operator's version; the same is not logged again"
+        );
+    }
+    Ok(written.uid)
 }
 
 /// Writes the status of a ClusterHealth, which is created first, and given this Cluster as its owner, unless
@@ -164,4 +210,87 @@ async fn apply<K: Resource<DynamicType = ()>>(
 /// Objects of a kind, undecoded: of what the server answers, only the kind is needed.
 fn objects<K: Resource<DynamicType = ()>>(seed: &Seed) -> Api<DynamicObject> {
     Api::all_with(seed.client().clone(), &ApiResource::erase::<K>(&()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use kube::{Client, client::Body};
+    use rstest::rstest;
+
+    use super::*;
+
+    /// A seed whose definition lacks what the refusal names: each write with one of these words is refused.
+    fn outdated(
+        words: &'static [&'static str],
+        code: u16,
+        message: &'static str,
+    ) -> (Seed, Arc<AtomicUsize>) {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = requests.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let sent = request.into_body().collect_bytes().await.unwrap();
+                let sent = String::from_utf8(sent.to_vec()).unwrap();
+                let (code, body) = if words.iter().any(|word| sent.contains(word)) {
+                    let body = json!({
+                        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                        "message": message, "reason": "",
+                    });
+                    (code, body)
+                } else {
+                    let body = json!({
+                        "kind": "ClusterHealth", "apiVersion": ClusterHealth::api_version(&()),
+                        "metadata": {"name": "a", "uid": "1"},
+                    });
+                    (200, body)
+                };
+                let body = Body::from(body.to_string().into_bytes());
+                let response = http::Response::builder().status(code).body(body).unwrap();
+                Ok::<_, Infallible>(response)
+            }
+        });
+        (Seed::unlimited(Client::new(service, "default")), requests)
+    }
+
+    #[rstest]
+    #[case::declared(&[], 500, "", Ok(()), 1)]
+    #[case::undeclared(
+        &["stateMessage"], 500,
+        "failed to create typed patch object (/a; g/v, Kind=K): .status.stateMessage: field not declared in schema",
+        Ok(()), 2
+    )]
+    #[case::another_is_undeclared(
+        &["stateMessage"], 500, ".status.other: field not declared in schema",
+        Err(".status.other: field not declared in schema (500)"), 1
+    )]
+    #[case::invalid(
+        &["stateMessage"], 422, "status.state: Unsupported value",
+        Err("status.state: Unsupported value (422); if the CustomResourceDefinition of ClusterHealth is older \
+             than this operator, apply crds/ of the operator's version"), 1
+    )]
+    #[case::something_else(&["stateMessage"], 500, "etcd is away", Err("etcd is away (500)"), 1)]
+    #[tokio::test]
+    async fn what_the_definition_does_not_declare_is_left_out(
+        #[case] words: &'static [&'static str],
+        #[case] code: u16,
+        #[case] message: &'static str,
+        #[case] expected: Result<(), &str>,
+        #[case] requests: usize,
+    ) {
+        let (seed, sent) = outdated(words, code, message);
+        let status = json!({"reason": "Healthy", "stateMessage": "well"});
+        let written = write_status::<ClusterHealth>(&seed, "a", &status).await;
+        let written = written.map(|_| ()).map_err(|error| error.to_string());
+        assert_eq!(written, expected.map_err(str::to_owned));
+        assert_eq!(sent.load(Ordering::Relaxed), requests);
+    }
 }
