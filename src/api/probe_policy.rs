@@ -61,7 +61,7 @@ pub enum Restore {
     version = "v1alpha1",
     kind = "ProbePolicy",
     plural = "probepolicies",
-    shortname = "pp",
+    shortname = "probepol",
     category = "dwd",
     status = "ProbePolicyStatus",
     derive = "PartialEq",

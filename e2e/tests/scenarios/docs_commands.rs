@@ -48,8 +48,8 @@ const FILLED: [(&str, &str); 14] = [
     // It goes on until it is ended.
     (" --watch", ""),
     (
-        "kubectl delete pp canary",
-        "kubectl delete pp canary --ignore-not-found",
+        "kubectl delete probepol canary",
+        "kubectl delete probepol canary --ignore-not-found",
     ),
     // It asks a terminal otherwise.
     (
@@ -182,7 +182,7 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
     let mut first = desk.opens("docs/first-policy.md")?;
     first.rest().await?;
     shoot.is_found("Healthy").await?;
-    let mode = ["get", "pp", "shoots", "-o", "jsonpath={.spec.mode}"];
+    let mode = ["get", "probepol", "shoots", "-o", "jsonpath={.spec.mode}"];
     let mode = desk.seed.kubectl().run(&mode).await?;
     ensure!(mode == "Enforce", "{mode}");
 
@@ -197,6 +197,7 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
     ensure!(listed.starts_with("1 cluster: 1 healthy"), "{listed}");
     top.rest().await?;
     the_plugin_is_used(desk).await?;
+    fields_are_selected_by(desk).await?;
     for name in [
         "docs/operating.md",
         "docs/status.md",
@@ -206,6 +207,34 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
         "docs/troubleshooting.md",
     ] {
         desk.opens(name)?.rest().await?;
+    }
+    Ok(())
+}
+
+async fn fields_are_selected_by(desk: &Desk<'_>) -> Result<()> {
+    const NAME: &str = "clusterhealth.dependency-watchdog.gardener.cloud/shoot--foo--bar\n";
+    for (selector, expected) in [
+        ("status.protection=None", NAME),
+        ("status.protection!=None", ""),
+        ("status.policy=shoots,status.reason=Healthy", NAME),
+        ("status.policy=other", ""),
+        ("status.reason!=Healthy", ""),
+        // Absent.
+        ("status.skipped=", NAME),
+        ("status.skipped=Unreadable", ""),
+        ("status.state!=OFFLINE", NAME),
+        ("status.state=OFFLINE", ""),
+    ] {
+        let get = [
+            "get",
+            "clusterhealths",
+            "-o",
+            "name",
+            "--field-selector",
+            selector,
+        ];
+        let listed = desk.seed.kubectl().run(&get).await?;
+        ensure!(listed == expected, "{selector}: {listed}");
     }
     Ok(())
 }
@@ -291,7 +320,7 @@ async fn all_is_restored_and_uninstalled(
         let left = desk
             .seed
             .kubectl()
-            .run(&["get", "pp", "-o", "name"])
+            .run(&["get", "probepol", "-o", "name"])
             .await?;
         seen(left.is_empty(), left)
     })

@@ -107,13 +107,13 @@ async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: En
     leads(&seed, PROBER).await?;
     documented(&seed, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
     shoot.is_found("Healthy").await?;
-    let shown = documented(&seed, "kubectl get pp").await?;
+    let shown = documented(&seed, "kubectl get probepol").await?;
     ensure!(shown.contains("DryRun"), "{shown}");
-    let shown = documented(&seed, "kubectl get ch").await?;
+    let shown = documented(&seed, "kubectl get chealth").await?;
     ensure!(shown.contains(shoot.namespace()), "{shown}");
     documented(
         &seed,
-        r#"kubectl patch pp shoots --type merge -p '{"spec":{"mode":"Enforce"}}'"#,
+        r#"kubectl patch probepol shoots --type merge -p '{"spec":{"mode":"Enforce"}}'"#,
     )
     .await?;
 
@@ -126,7 +126,7 @@ async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: En
     are(&shoot, COUNTS.map(taken)).await?;
     // The policy stays until all is given back, and the command with it.
     let delete = async || {
-        documented(&seed, "kubectl delete pp --all").await?;
+        documented(&seed, "kubectl delete probepol --all").await?;
         all_are_restored(&shoot).await
     };
     let recover = async || {

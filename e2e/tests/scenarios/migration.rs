@@ -41,7 +41,7 @@ const ACTS: &str = "6. See that it acts";
 const BACK: &str = "The way back";
 /// For a policy that protected a cluster when its operator went.
 const LET_GO: &str =
-    r#"kubectl patch pp shoots --type merge -p '{"metadata":{"finalizers":null}}'"#;
+    r#"kubectl patch probepol shoots --type merge -p '{"metadata":{"finalizers":null}}'"#;
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
@@ -234,7 +234,7 @@ async fn over_and_back(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
     let before = generations(shoot).await?;
     reader.follows(BACK).await?;
     garden.were_held_by(&[TOOL, OURS, TOOL]).await?;
-    let delete = ["delete", "pp", "shoots", "--wait=false"];
+    let delete = ["delete", "probepol", "shoots", "--wait=false"];
     seed.kubectl().run(&delete).await?;
     policy(seed).await.context("nothing held the policy")?;
     reader.runs(LET_GO).await?;

@@ -23,7 +23,7 @@ pub(crate) fn all() -> Vec<Scenario> {
 async fn is_in(shoot: &Shoot, state: &str) -> Result<()> {
     let kubectl = shoot.control_plane.seed().kubectl();
     let wait = format!("--for=jsonpath={{.status.state}}={state}");
-    let cluster = format!("ch/{}", shoot.namespace());
+    let cluster = format!("chealth/{}", shoot.namespace());
     kubectl
         .run(&["wait", &wait, &cluster, "--timeout=180s"])
         .await?;
@@ -51,7 +51,7 @@ async fn e2e_pressure_on_one_of_three_nodes_is_shown(env: Env) -> Result<()> {
     is_in(&shoot, "ONLINE").await?;
     let cluster = shoot.namespace();
     let kubectl = shoot.control_plane.seed().kubectl();
-    let table = kubectl.run(&["get", "ch", cluster]).await?;
+    let table = kubectl.run(&["get", "chealth", cluster]).await?;
     let rows = columns(&table);
     let head = [
         "NAME",
@@ -77,7 +77,9 @@ async fn e2e_pressure_on_one_of_three_nodes_is_shown(env: Env) -> Result<()> {
     node.set_condition("MemoryPressure", "True", "KubeletHasInsufficientMemory")
         .await?;
     is_in(&shoot, "UNHEALTHY").await?;
-    let table = kubectl.run(&["get", "ch", cluster, "-o", "wide"]).await?;
+    let table = kubectl
+        .run(&["get", "chealth", cluster, "-o", "wide"])
+        .await?;
     let rows = columns(&table);
     let head_and_row = rows.first().zip(rows.get(1));
     let (head, row) = head_and_row.with_context(|| table.clone())?;
@@ -94,7 +96,7 @@ async fn e2e_pressure_on_one_of_three_nodes_is_shown(env: Env) -> Result<()> {
     ] {
         ensure!(of(column) == Some(cell), "{column}: {table}");
     }
-    let described = kubectl.run(&["describe", "ch", cluster]).await?;
+    let described = kubectl.run(&["describe", "chealth", cluster]).await?;
     for part in [node.name(), "MemoryPressure", "Unhealthy Nodes:"] {
         ensure!(described.contains(part), "{part}: {described}");
     }

@@ -277,7 +277,7 @@ async fn e2e_a_seed_is_uninstalled_once_all_is_restored_by_hand(env: Env) -> Res
     cut_off(&shoot).await?;
     let kubectl = seed.kubectl();
     kubectl
-        .run(&["delete", "pp", "--all", "--wait=false"])
+        .run(&["delete", "probepol", "--all", "--wait=false"])
         .await?;
     operator.process.kill();
 

@@ -49,7 +49,7 @@ async fn e2e_what_is_uninstalled_too_soon_is_restored_once_installed_again(env: 
     kubectl.apply("manifests").await?;
     let _operator = Operator::start(&seed, "prober-again", "prober", &[])?;
     let delete = async || {
-        kubectl.run(&["delete", "pp", "--all"]).await?;
+        kubectl.run(&["delete", "probepol", "--all"]).await?;
         all_are_restored(&shoot).await
     };
     let recover = async || {

@@ -575,7 +575,11 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
     // What is told afterwards is about what is installed.
     let without_keep = "prober.enabled=false,crds.keep=false";
     for (values, said, unsaid) in [
-        ("crds.keep=true", "kubectl delete pp --all", "restore --all"),
+        (
+            "crds.keep=true",
+            "kubectl delete probepol --all",
+            "restore --all",
+        ),
         (without_keep, "restore --all", "deployment dwd-prober"),
         (
             without_keep,
@@ -677,7 +681,7 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     let kubectl = seed.kubectl();
     kubectl.run(&["create", "namespace", "garden"]).await?;
     let notes = readme(&seed, &helm, INSTALL).await?;
-    ensure!(notes.contains("kubectl delete pp --all"), "{notes}");
+    ensure!(notes.contains("kubectl delete probepol --all"), "{notes}");
 
     // It runs as it is rendered, with the rights that are rendered.
     let prober = deployed(&seed, PROBER).await?;
@@ -689,8 +693,8 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     let ready = [
         "wait",
         "--for=condition=Ready",
-        "pp/shoots",
-        "wp/shoots",
+        "probepol/shoots",
+        "weedpol/shoots",
         "--timeout=180s",
     ];
     kubectl.run(&ready).await?;
@@ -711,7 +715,7 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     ensure!(replicas == "3", "{replicas}");
     ensure!(definitions_and_policies(&seed).await? == kept, "not kept");
 
-    readme(&seed, &helm, "kubectl delete pp --all").await?;
+    readme(&seed, &helm, "kubectl delete probepol --all").await?;
     readme(&seed, &helm, UNINSTALL).await?;
     for operator in [prober, weeder] {
         let exit = operator.process.terminate(wait::LIMIT).await?;
@@ -722,7 +726,7 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     let definition = |line: &str| line.starts_with("customresourcedefinition");
     ensure!(left.lines().all(definition), "{left}");
     ensure!(left.lines().count() == 3, "{left}");
-    kubectl.run(&["get", "wp", "shoots"]).await?;
+    kubectl.run(&["get", "weedpol", "shoots"]).await?;
 
     // A second time it finds its definitions. Then they go, too.
     readme(&seed, &helm, INSTALL).await?;
@@ -755,7 +759,7 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
 
 /// The UIDs of definitions and policies.
 async fn definitions_and_policies(seed: &Seed) -> Result<String> {
-    let get = ["get", "crds,pp,wp", "-o"];
+    let get = ["get", "crds,probepol,weedpol", "-o"];
     let uids = "jsonpath={.items[*].metadata.uid}";
     seed.kubectl().run(&[&get[..], &[uids]].concat()).await
 }

@@ -390,8 +390,8 @@ const ESTABLISHED: &str = "kubectl wait --for=condition=Established crd \
      -l app.kubernetes.io/name=dependency-watchdog --timeout=60s";
 const AVAILABLE: &str = "kubectl -n garden wait --for=condition=Available deployment \
      -l app.kubernetes.io/name=dependency-watchdog --timeout=120s";
-const READY: &str = "kubectl wait --for=condition=Ready pp,wp --all --timeout=120s";
-const CALM: &str = "kubectl wait --for=condition=Protecting=false pp --all --timeout=30m";
+const READY: &str = "kubectl wait --for=condition=Ready probepol,weedpol --all --timeout=120s";
+const CALM: &str = "kubectl wait --for=condition=Protecting=false probepol --all --timeout=30m";
 
 async fn e2e_kubectl_waits_for_policies_as_documented(env: Env) -> Result<()> {
     let seed = env.own_seed("gitops-waits").await?;
@@ -409,21 +409,30 @@ async fn e2e_kubectl_waits_for_policies_as_documented(env: Env) -> Result<()> {
     let apply = ["apply", "--server-side", "-k", "docs/examples"];
     seed.kubectl().run(&apply).await?;
     // Nobody has seen them, so nobody takes them for done.
-    for kind in ["pp", "wp"] {
+    for kind in ["probepol", "weedpol"] {
         is(&seed, kind, "InProgress", "Progressing").await?;
     }
     let prober = Operator::start(&seed, "prober", "prober", &[])?;
     let weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
     documented(&seed, READY).await?;
-    for kind in ["pp", "wp"] {
+    for kind in ["probepol", "weedpol"] {
         is(&seed, kind, "Current", "Healthy").await?;
     }
-    let patch = |spec: &'static str| ["patch", "pp,wp", "shoots", "--type=merge", "-p", spec];
+    let patch = |spec: &'static str| {
+        [
+            "patch",
+            "probepol,weedpol",
+            "shoots",
+            "--type=merge",
+            "-p",
+            spec,
+        ]
+    };
     seed.kubectl()
         .run(&patch(r#"{"spec":{"suspend":true}}"#))
         .await?;
     documented(&seed, READY).await?;
-    for kind in ["pp", "wp"] {
+    for kind in ["probepol", "weedpol"] {
         is(&seed, kind, "Current", "Suspended").await?;
     }
     let act = r#"{"spec":{"suspend":false,"mode":"Enforce"}}"#;
@@ -437,16 +446,16 @@ async fn e2e_kubectl_waits_for_policies_as_documented(env: Env) -> Result<()> {
     shoot.is_protected(Protection::Active).await?;
     are(&shoot, COUNTS.map(taken)).await?;
     wait::until("the policy to tell of the outage", async || {
-        let found = verdict(&seed, "pp").await?;
+        let found = verdict(&seed, "probepol").await?;
         let told = found.flux == "Current"
             && found.argo == "Healthy"
             && found.message.contains(shoot.namespace());
         seen(told, format!("{found:?}"))
     })
     .await?;
-    documented(&seed, "kubectl delete pp --all --wait=false").await?;
+    documented(&seed, "kubectl delete probepol --all --wait=false").await?;
     wait::until("its deletion to be told", async || {
-        let found = verdict(&seed, "pp").await?;
+        let found = verdict(&seed, "probepol").await?;
         let told = found.flux == "Terminating"
             && found.argo == "Progressing"
             && found.message.contains(shoot.namespace());
@@ -454,7 +463,11 @@ async fn e2e_kubectl_waits_for_policies_as_documented(env: Env) -> Result<()> {
     })
     .await?;
     shoot.restore_all();
-    documented(&seed, "kubectl wait --for=delete pp --all --timeout=30m").await?;
+    documented(
+        &seed,
+        "kubectl wait --for=delete probepol --all --timeout=30m",
+    )
+    .await?;
     all_are_restored(&shoot).await?;
     for operator in [prober, weeder] {
         let exit = operator.process.terminate(wait::LIMIT).await?;

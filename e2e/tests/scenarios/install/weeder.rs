@@ -73,12 +73,12 @@ async fn e2e_the_weeder_as_documented_weeds_and_is_uninstalled(env: Env) -> Resu
         seen(told, serde_json::to_string(&status)?)
     })
     .await?;
-    let shown = documented(&seed, "kubectl get wp").await?;
+    let shown = documented(&seed, "kubectl get weedpol").await?;
     ensure!(shown.contains("DryRun"), "{shown}");
     ensure!(stack.uids(&API_SERVER).await? == looping, "it was deleted");
     documented(
         &seed,
-        r#"kubectl patch wp shoots --type merge -p '{"spec":{"mode":"Enforce"}}'"#,
+        r#"kubectl patch weedpol shoots --type merge -p '{"spec":{"mode":"Enforce"}}'"#,
     )
     .await?;
     wait::until("the pod to be replaced", async || {

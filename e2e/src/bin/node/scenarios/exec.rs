@@ -94,7 +94,9 @@ async fn failing(
 }
 
 async fn patch(cluster: &Cluster, change: &str) -> Result<()> {
-    let words = ["patch", "pp", "shoots", "--type", "merge", "-p", change];
+    let words = [
+        "patch", "probepol", "shoots", "--type", "merge", "-p", change,
+    ];
     cluster.kubectl().run(&words).await.map(|_| ())
 }
 

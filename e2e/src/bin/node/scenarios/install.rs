@@ -159,7 +159,7 @@ async fn evicts_one_at_a_time(cluster: &Cluster) -> Result<()> {
 
 /// By the commands of the guide nothing is left.
 pub(super) async fn uninstalled(cluster: &Cluster) -> Result<String> {
-    documented(cluster, "kubectl delete pp --all\n").await?;
+    documented(cluster, "kubectl delete probepol --all\n").await?;
     documented(cluster, "kubectl delete -k manifests\n").await?;
     nothing_is_left(cluster).await?;
     Ok("no object, no pod, no Lease".to_owned())

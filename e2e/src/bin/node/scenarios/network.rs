@@ -33,7 +33,7 @@ pub(super) async fn shoot(cluster: &Cluster) -> Result<RealShoot> {
         .await?;
     for word in [
         "kubectl apply -f docs/examples/probe-policy.yaml",
-        "kubectl patch pp shoots",
+        "kubectl patch probepol shoots",
     ] {
         cluster.kubectl().script(script(word)?, &[]).await?;
     }
@@ -180,7 +180,7 @@ async fn is_found(cluster: &Cluster, shoot: &RealShoot, reason: &str) -> Result<
     wait::until(&format!("{NAMESPACE} to be {wanted}"), async || {
         let found = cluster
             .kubectl()
-            .run(&["get", "ch", NAMESPACE, path])
+            .run(&["get", "chealth", NAMESPACE, path])
             .await?;
         seen(found == wanted, found)
     })
