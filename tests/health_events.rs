@@ -364,6 +364,7 @@ impl Desk {
             protection,
             protected_since: None,
             silent_since: None,
+            grace: None,
             recent_protections: Vec::new(),
             overdue: false,
             observed: None,

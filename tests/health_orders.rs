@@ -370,6 +370,7 @@ fn report(uid: &str, protection: Protection, found: Found) -> ClusterReport {
         protection,
         protected_since: None,
         silent_since: None,
+        grace: None,
         recent_protections: Vec::new(),
         overdue: false,
         observed: None,

@@ -198,6 +198,7 @@ fn found(finding: Finding) -> ClusterReport {
         protection: Protection::None,
         protected_since: None,
         silent_since: None,
+        grace: None,
         recent_protections: Vec::new(),
         overdue: false,
         observed: None,

@@ -137,6 +137,41 @@ async fn a_restart_writes_no_record_again() {
     );
 }
 
+/// Until Gardener has reconciled the Shoot, kube-controller-manager runs with the shorter one, whoever leads.
+#[tokio::test]
+async fn a_grace_that_is_raised_counts_once_the_shoot_is_reconciled() {
+    let mut world = World::running(&["a"]).await;
+    let counts = async |world: &World, grace: &str| {
+        let what = format!("the grace is {grace}");
+        let is = |status: &Value| status["nodeMonitorGracePeriod"] == grace;
+        world.health_where("a", &what, is).await;
+    };
+    counts(&world, "40s").await;
+    let raised = |world: &World, observed: i64| {
+        world.seed.change("clusters", "", "a", |cluster| {
+            let shoot = &mut cluster["spec"]["shoot"];
+            shoot["metadata"] = json!({"generation": 2});
+            shoot["spec"]["kubernetes"] =
+                json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "2m0s"}});
+            shoot["status"]["observedGeneration"] = json!(observed);
+        });
+    };
+    raised(&world, 1);
+    world.clock.pass(INTERVAL).await;
+    counts(&world, "40s").await;
+    world.stop().await;
+    world.start();
+    world.more_reads("a", Read::Cached, 3).await;
+    counts(&world, "40s").await;
+
+    raised(&world, 2);
+    counts(&world, "120s").await;
+    world.shoot("a").silence(60);
+    world.clock.pass(2 * INTERVAL).await;
+    assert_eq!(world.replicas("a"), [1, 2, 3]);
+    world.protection("a", "Active").await;
+}
+
 /// A reader can tell a record that nobody keeps: one that is kept is refreshed.
 #[tokio::test]
 async fn a_status_that_says_the_same_is_refreshed_within_a_quarter_of_an_hour() {
@@ -397,10 +432,15 @@ async fn an_outage_is_protected_from_and_restored_in_order() {
 /// While a level waits for its effect, the evidence fails, or recovers.
 #[tokio::test]
 async fn a_scale_down_stops_when_the_evidence_is_gone() {
-    let world = World::running(&["a"]).await;
+    let mut world = World::new(&["a"]).await;
+    // The next level waits for 25 s, longer than evidence counts.
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["kcmNodeMonitorGraceDuration"] = json!("5m");
+    });
+    world.start();
     world.reason("a", "Healthy").await;
     world.seed.follow("kcm", false);
-    world.shoot("a").silence(20);
+    world.shoot("a").silence(300);
     world.protection("a", "ScalingDown").await;
     first_write(&world).await;
     world

@@ -150,7 +150,7 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         stage.verdict(Aim::Protect);
         // Both are written before either has had an effect; the next level waits for both.
         for freed in ["low-a", "low-b"] {
-            stage.advance(Duration::from_secs(5)).await;
+            stage.advance(Duration::from_secs(1)).await;
             let mut written = stage.written();
             written.sort();
             assert_eq!(written, ["low-a", "low-b"]);
@@ -488,6 +488,15 @@ async fn waiting_for_the_first(aim: Aim) -> Stage {
     stage
 }
 
+/// How long the second waits for the first: on the way down for a third of what the expiry, at 30 s, leaves of
+/// the grace of 40 s.
+fn patience(aim: Aim) -> Duration {
+    match aim {
+        Aim::Protect => Duration::from_millis(3_333),
+        _ => Duration::from_secs(30),
+    }
+}
+
 async fn late(aim: Aim) {
     let mut stage = waiting_for_the_first(aim).await;
     let begin = Instant::now();
@@ -499,8 +508,9 @@ async fn late(aim: Aim) {
     let writes = stage.seed.writes();
     assert_eq!(writes[1].name, "second");
     let waited = writes[1].at - begin;
+    let timeout = patience(aim);
     assert!(
-        waited >= Duration::from_secs(30) && waited < Duration::from_millis(30_100),
+        waited >= timeout && waited < timeout + Duration::from_millis(100),
         "{aim:?}: {waited:?}"
     );
     assert!(stage.entry("first").owed, "owed until it is really there");
@@ -508,6 +518,20 @@ async fn late(aim: Aim) {
     stage.act(aim).await;
     assert_eq!(stage.problems(), []);
     assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
+}
+
+/// No level comes after it, so there is nothing to hurry for.
+#[test]
+fn the_last_level_of_a_scale_down_has_all_of_its_timeout() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "only", 0)]);
+        stage.seed.follow("only", false);
+        stage.verdict(Aim::Protect);
+        stage.advance(Duration::from_secs(20)).await;
+        assert_eq!(stage.problems(), []);
+        stage.advance(Duration::from_secs(20)).await;
+        assert_eq!(stage.problems()[0].reason, "ScalingLate");
+    });
 }
 
 /// A flow that fails, and is taken up again by the next verdict, begins no wait anew.
@@ -531,7 +555,7 @@ async fn late_over_flows(aim: Aim) {
     }
     assert_eq!(stage.written(), ["first", "second"], "{aim:?}");
     let waited = begin.elapsed();
-    assert!(waited >= Duration::from_secs(30), "{aim:?}: {waited:?}");
+    assert!(waited >= patience(aim), "{aim:?}: {waited:?}");
 }
 
 /// The verdict that overtakes a flow is acted on as soon as that flow has ended.
@@ -544,7 +568,7 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
         ]);
         stage.seed.follow("first", false);
         stage.verdict(Aim::Protect);
-        stage.advance(Duration::from_secs(5)).await;
+        stage.advance(Duration::from_secs(1)).await;
         assert_eq!(stage.written(), ["first"]);
         stage.seed.follow("first", true);
         let begin = Instant::now();

@@ -133,10 +133,8 @@ impl Index {
 
     /// A policy is gone.
     pub fn delete_policy(&mut self, name: &str) -> Changed {
-        match self.policies.remove(name) {
-            Some(_) => self.reassign(),
-            None => Changed::new(),
-        }
+        let removed = self.policies.remove(name);
+        removed.map_or_else(Changed::new, |_| self.reassign())
     }
 
     /// The policies have been listed: there are no others.
@@ -311,6 +309,7 @@ impl Entry {
         let assignment = Assignment {
             uid: uid.unwrap_or_default().into(),
             eligibility: eligibility(&self.cluster),
+            reconciled: self.cluster.shoot.as_ref().is_ok_and(|it| it.reconciled),
             selected,
             former: former.and_then(|last| former_of(policies, last, &self.cluster)),
         };

@@ -18,9 +18,7 @@ use super::{
     weeding::Weeding,
 };
 use crate::{
-    api::{
-        self, ClusterHealthStatus, DependentStatus, LeaseCounts, Protection, Restore, is_outage,
-    },
+    api::{self, ClusterHealthStatus, DependentStatus, Protection, Restore, is_outage},
     cluster::{Assignment, Dependent, Eligibility, PolicyHold, Settings},
     prober::{
         report::{Finding, HEALTHY},
@@ -183,9 +181,7 @@ impl Account {
         let mut dependents: Vec<_> = asked.iter().map(|asked| wanted.account(asked)).collect();
         dependents.sort_by_key(|dependent| dependent.level);
         let operator = OperatorAccount::new(&PROBER, &objects.lease, namespace, *now);
-        let threshold = settings.map(|settings| {
-            Threshold::new(settings, record.as_ref().and_then(|it| it.leases.as_ref()))
-        });
+        let threshold = settings.map(|settings| Threshold::new(settings, status));
         let mut account = Self {
             cluster: cluster.clone(),
             time: Time(*now),
@@ -214,20 +210,25 @@ impl Account {
 }
 
 impl Threshold {
-    fn new(settings: &Settings, leases: Option<&LeaseCounts>) -> Self {
+    fn new(settings: &Settings, status: Option<&ClusterHealthStatus>) -> Self {
+        let leases = status.and_then(|status| status.leases.as_ref());
+        // A longer one may not count yet.
+        let in_force = status.and_then(|status| status.node_monitor_grace_period.as_ref());
         let thresholds = Thresholds {
-            grace: settings.grace,
-            fraction: settings.fraction,
-            recovery: settings.recovery,
-            minimum: settings.minimum_silent,
+            grace: in_force.map_or(settings.grace, |grace| grace.get().min(settings.grace)),
+            ..Thresholds::from(settings)
         };
         let size = |count: i32| usize::try_from(count).unwrap_or_default();
         let reaches = |all: i32| (1..=all).find(|some| thresholds.reached(size(*some), size(all)));
         Self {
             fraction: settings.fraction,
             needed: leases.and_then(|leases| reaches(leases.candidates)),
-            grace: written(settings.grace),
-            expiry: written(thresholds.expiry(Duration::ZERO).unwrap_or(settings.grace)),
+            grace: written(thresholds.grace),
+            expiry: written(
+                thresholds
+                    .expiry(Duration::ZERO)
+                    .unwrap_or(thresholds.grace),
+            ),
             failure_threshold: settings.failure_threshold,
             success_threshold: settings.success_threshold,
             probe_interval: written(settings.interval),

@@ -44,6 +44,9 @@ pub struct Shoot {
     pub node_monitor_grace_period: Option<String>,
     /// `status.lastOperation`; `None` until Gardener has taken up the Shoot.
     pub last_operation: Option<LastOperation>,
+    /// Whether that operation has succeeded, and was about the spec as it is: `status.observedGeneration` is
+    /// `metadata.generation`.
+    pub reconciled: bool,
 }
 
 /// A worker pool of a Shoot.
@@ -195,6 +198,7 @@ mod wire {
     #[serde(rename_all = "camelCase")]
     pub(super) struct Metadata {
         pub(super) deletion_timestamp: Option<Time>,
+        pub(super) generation: Option<i64>,
     }
 
     #[derive(Default, Deserialize)]
@@ -245,6 +249,7 @@ mod wire {
     pub(super) struct Status {
         pub(super) hibernated: Option<bool>,
         pub(super) last_operation: Option<LastOperation>,
+        pub(super) observed_generation: Option<i64>,
     }
 
     #[derive(Deserialize)]
@@ -258,12 +263,16 @@ impl From<wire::Shoot> for Shoot {
     fn from(shoot: wire::Shoot) -> Self {
         let spec = shoot.spec.unwrap_or_default();
         let status = shoot.status.unwrap_or_default();
+        let metadata = shoot.metadata.unwrap_or_default();
+        let last_operation = status.last_operation.map(|it| LastOperation {
+            kind: it.r#type.unwrap_or_default(),
+            state: it.state.unwrap_or_default(),
+        });
+        let has_succeeded = |it: &LastOperation| it.state == "Succeeded";
         Self {
-            deleting: shoot
-                .metadata
-                .unwrap_or_default()
-                .deletion_timestamp
-                .is_some(),
+            reconciled: last_operation.as_ref().is_some_and(has_succeeded)
+                && status.observed_generation == metadata.generation,
+            deleting: metadata.deletion_timestamp.is_some(),
             hibernation_enabled: spec
                 .hibernation
                 .and_then(|it| it.enabled)
@@ -280,10 +289,7 @@ impl From<wire::Shoot> for Shoot {
                 .kubernetes
                 .and_then(|it| it.kube_controller_manager)
                 .and_then(|it| it.node_monitor_grace_period),
-            last_operation: status.last_operation.map(|it| LastOperation {
-                kind: it.r#type.unwrap_or_default(),
-                state: it.state.unwrap_or_default(),
-            }),
+            last_operation,
         }
     }
 }

@@ -23,7 +23,7 @@ mod widespread;
 mod wording;
 mod writer;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -67,6 +67,8 @@ pub struct ClusterReport {
     pub protected_since: Option<Timestamp>,
     /// When the outage began, by the last renewal of the first silent lease.
     pub silent_since: Option<Timestamp>,
+    /// The grace by which it is judged, while it is probed.
+    pub grace: Option<Duration>,
     /// When the last protections began.
     pub recent_protections: Vec<Timestamp>,
     /// Whether they are for so long that somebody must look.

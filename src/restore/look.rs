@@ -271,6 +271,7 @@ fn judge(plan: &mut Plan, cluster: &Cluster, policies: &[KnownPolicy]) {
     let assignment = Assignment {
         uid: Arc::default(),
         eligibility,
+        reconciled: false,
         selected: None,
         former: None,
     };

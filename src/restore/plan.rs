@@ -101,6 +101,7 @@ impl Plan {
             purpose: Purpose::of(self.aim()),
             tasks: self.debts.tasks(self.aim()),
             valid_until: Instant::now() + A_YEAR,
+            patience: None,
             urgent: false,
             why: String::new(),
             nodes_back: true,

@@ -41,6 +41,7 @@ pub(crate) fn presence((policy, life): (Policy, Life), bounds: &Bounds) -> Clust
     ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         eligibility,
+        reconciled: true,
         selected,
         former,
     }))

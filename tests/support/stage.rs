@@ -242,6 +242,7 @@ fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'stat
     Input::Objects(ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         eligibility: Eligibility::Probed,
+        reconciled: true,
         selected,
         former,
     })))

@@ -106,8 +106,8 @@ fn restless(history: &[Seen], dependent: &Dependent, alone: bool) -> Option<Stri
     })
 }
 
-/// Nothing is scaled before the lower levels are there: down before their pods are gone, up before
-/// they have some.
+/// Nothing is scaled before the lower levels: down before they are scaled to zero, of which the effect is not
+/// waited for long, up before they report replicas.
 fn out_of_order(history: &[Seen], dependents: &[Dependent]) -> Vec<String> {
     let mut broken = Vec::new();
     for (later, earlier) in dependents
@@ -115,7 +115,7 @@ fn out_of_order(history: &[Seen], dependents: &[Dependent]) -> Vec<String> {
         .flat_map(|later| dependents.iter().map(move |earlier| (later, earlier)))
     {
         if earlier.down < later.down {
-            let gone = |seen: &Seen| seen.replicas == 0 && seen.actual == 0;
+            let gone = |seen: &Seen| seen.replicas == 0;
             let taken = versions(history, later.name).find(|seen| seen.replicas == 0);
             broken.extend(taken.and_then(|taken| before(history, earlier, gone, taken)));
         }
@@ -248,7 +248,7 @@ mod tests {
             (|it| it[5].record = None, "not on record"),
             (|it| it[11].replicas = 1, "went through"),
             (|it| it.push(seen("first", 0, 2, Some("2"))), "went through"),
-            (|it| it.swap(4, 6), "whose level is lower"),
+            (|it| it.swap(3, 6), "whose level is lower"),
             (|it| it.swap(9, 11), "whose level is lower"),
             (|it| it.push(seen("idle", 1, 0, None)), "a bystander"),
             (|it| it.push(seen("idle", 0, 0, Some("1"))), "a bystander"),

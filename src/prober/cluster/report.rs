@@ -59,6 +59,7 @@ impl ClusterLoop {
             protection: machine.protection(),
             protected_since: protected.map(|since| since.stamp),
             silent_since: machine.silent_since(),
+            grace: machine.grace(),
             recent_protections: machine.recent_protections(),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,

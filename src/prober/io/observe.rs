@@ -310,12 +310,7 @@ fn is_proving(conclusion: &Conclusion) -> bool {
 
 fn rules(settings: &Settings) -> Rules {
     Rules {
-        thresholds: Thresholds {
-            grace: settings.grace,
-            fraction: settings.fraction,
-            recovery: settings.recovery,
-            minimum: settings.minimum_silent,
-        },
+        thresholds: Thresholds::from(settings),
         interval: settings.interval,
         jitter_factor: settings.jitter_factor,
         timeout: settings.timeout,

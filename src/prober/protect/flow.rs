@@ -33,6 +33,9 @@ pub struct FlowPlan {
     pub tasks: Vec<Task>,
     /// Until when the evidence for it counts: nothing is begun after that without newer.
     pub valid_until: Instant,
+    /// How long a level is waited for at most if another comes after it; `None` where each dependent's own
+    /// timeout alone limits it.
+    pub patience: Option<Duration>,
     /// Whether something is to be done that cannot wait, as far as is known. What changes nothing lets
     /// go before it whatever does: a thousand healthy clusters may be looked at at once.
     pub urgent: bool,
@@ -208,11 +211,13 @@ impl FlowMachine {
     /// overrules the operator.
     pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
+        let level = |task: &Task| plan::level(&task.dependent, plan.purpose.aim);
+        let last = plan.tasks.iter().map(level).max();
         for task in &plan.tasks {
-            let level = levels.entry(plan::level(&task.dependent, plan.purpose.aim));
-            let mut dependent = DependentFlow::new(task, plan.purpose, overruling);
+            let patience = plan.patience.filter(|_| Some(level(task)) != last);
+            let mut dependent = DependentFlow::new(task, plan.purpose, patience, overruling);
             dependent.nodes(plan.nodes_back);
-            level.or_default().push(dependent);
+            levels.entry(level(task)).or_default().push(dependent);
         }
         Self {
             aim: plan.purpose.aim,

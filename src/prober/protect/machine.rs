@@ -55,6 +55,8 @@ pub struct ClusterMachine {
     /// By which the cluster was probed last; by these a protected one is let go when the policy is
     /// gone.
     last: Option<Arc<Settings>>,
+    /// The node monitor grace period that its kube-controller-manager is known to have.
+    grace: Option<Duration>,
     /// The dependents, what they are owed, and the flow.
     flows: Flows,
     evidence: Evidence,
@@ -71,6 +73,8 @@ pub struct ClusterMachine {
 struct Evidence {
     /// The verdict on the leases that were read last, if it may be acted on.
     verdict: Option<Verdict>,
+    /// P, as the leases were judged last.
+    period: Duration,
     /// Until when it counts that the Cluster was read anew, and is one that is probed.
     confirmed: Option<Instant>,
     /// Since when the leases have been fresh, and each check has passed, as far as is known: doubt does not
@@ -119,6 +123,7 @@ impl ClusterMachine {
             presence,
             treatment: Treatment::Idle(Finding::Pending),
             last: None,
+            grace: known.and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get())),
             flows,
             evidence: Evidence::default(),
             start: Start {
@@ -347,6 +352,7 @@ impl ClusterMachine {
         if let Effect::Start(plan) = &mut effect {
             plan.why = self.why(plan.purpose.aim);
             plan.nodes_back = !self.evidence.nodes_missing;
+            plan.patience = self.patience(plan.purpose.aim);
         }
         self.effects.push(effect);
     }
@@ -360,6 +366,7 @@ impl Hash for ClusterMachine {
             presence: _,
             treatment,
             last,
+            grace,
             flows,
             evidence,
             start,
@@ -375,7 +382,10 @@ impl Hash for ClusterMachine {
             aim.hash(state);
         }
         last.as_ref().map(mode).hash(state);
-        (dry_run, flows, evidence, start, give_up_at, is_ending).hash(state);
+        (
+            dry_run, grace, flows, evidence, start, give_up_at, is_ending,
+        )
+            .hash(state);
         matches!(told.finding, Finding::Triggered { .. }).hash(state);
         matches!(told.held_back, Some(HeldBack::Trigger { .. })).hash(state);
         told.protections.len().hash(state);

@@ -140,6 +140,16 @@ impl Treatment {
         }
     }
 
+    /// The same, to change what the cluster itself does not have yet.
+    pub(super) fn settings_mut(&mut self) -> Option<&mut Arc<Settings>> {
+        match self {
+            Self::Probe(settings) | Self::LetGo(settings, _) | Self::Hibernate(settings, _) => {
+                Some(settings)
+            }
+            Self::Complete(..) | Self::Hold(..) | Self::Idle(_) | Self::Gone | Self::Done => None,
+        }
+    }
+
     /// Whether it is of the same kind, whatever the settings.
     pub fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)

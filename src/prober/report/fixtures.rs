@@ -43,6 +43,7 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         protection: Protection::None,
         protected_since: None,
         silent_since: None,
+        grace: None,
         recent_protections: Vec::new(),
         overdue: false,
         looked_at: true,

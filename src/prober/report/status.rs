@@ -8,7 +8,7 @@ use super::{
     wording,
 };
 use crate::{
-    api::{ClusterHealthStatus, LeaseCounts, Mode, Protection, is_outage},
+    api::{ClusterHealthStatus, Duration, LeaseCounts, Mode, Protection, is_outage},
     observer::NodeCounts,
     prober::verdict::Assessment,
     status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
@@ -65,6 +65,9 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
             .map(Time)
             .collect(),
         silent_since: report.silent_since.map(Time),
+        node_monitor_grace_period: report.grace.map(|grace| {
+            Duration::from_millis(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
+        }),
         last_action: report.last_action.clone(),
         last_probe_time: report.probed.map(Time),
         ..ClusterHealthStatus::default()

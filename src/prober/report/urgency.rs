@@ -96,6 +96,7 @@ fn is_news(said: &Said, wanted: &Said) -> bool {
         || (&a.policy, &a.skipped, &a.dependents) != (&b.policy, &b.skipped, &b.dependents)
         || a.protection != b.protection
         || a.protected_since != b.protected_since
+        || a.node_monitor_grace_period != b.node_monitor_grace_period
         || a.last_action != b.last_action
 }
 

@@ -28,6 +28,9 @@ const CLEAR: [&str; 4] = ["action", "message", "reason", "status"];
 /// The fields that repeat the name of an element, or count the changes of an object.
 const REDUNDANT: [&str; 5] = ["name", "observedGeneration", "pod", "ref", "type"];
 
+/// The field that has the same value in each status of a cluster that is probed.
+const SAME: &str = "nodeMonitorGracePeriod";
+
 /// Values by the names of their fields: those for programs, and those for people.
 type Fields = [BTreeMap<String, String>; 2];
 
@@ -39,7 +42,8 @@ impl Statuses {
     /// The changes by a write of a status: for programs, and for people.
     pub(super) fn change(&mut self, call: &Call, result: &str) -> [Vec<String>; 2] {
         let mut fields = Fields::default();
-        for (key, value) in call.body["status"].as_object().into_iter().flatten() {
+        let status = call.body["status"].as_object().into_iter().flatten();
+        for (key, value) in status.filter(|(key, _)| **key != SAME) {
             flatten(key, key, value, &mut fields);
         }
         let [acts, words] = self.0.entry(heading(call)).or_default();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cluster::Settings;
+
 /// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
 /// down before kube-controller-manager reacts.
 const EXPIRY_FRACTION: f64 = 0.75;
@@ -22,6 +24,17 @@ pub struct Thresholds {
     pub minimum: u32,
 }
 
+impl From<&Settings> for Thresholds {
+    fn from(settings: &Settings) -> Self {
+        Self {
+            grace: settings.grace,
+            fraction: settings.fraction,
+            recovery: settings.recovery,
+            minimum: settings.minimum_silent,
+        }
+    }
+}
+
 impl Thresholds {
     /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
     /// not before the grace, so that the lease is renewed too slowly to be judged.
@@ -31,6 +44,15 @@ impl Thresholds {
             .mul_f64(EXPIRY_FRACTION)
             .max(period * RENEWALS_MISSED);
         (expiry < self.grace).then_some(expiry)
+    }
+
+    /// How long a level of a scale-down waits at most for the one before: three waits fit between the expiry
+    /// and the grace. What is renewed too slowly to be judged is treated as if it were not.
+    pub fn patience(&self, period: Duration) -> Duration {
+        let expiry = self.expiry(period).or_else(|| self.expiry(Duration::ZERO));
+        let left = self.grace.saturating_sub(expiry.unwrap_or_default());
+        // People read it.
+        Duration::from_millis(u64::try_from((left / 3).as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Whether so many expired leases of `all` are an outage.

@@ -59,9 +59,14 @@ enum Doing {
 }
 
 impl DependentFlow {
-    pub(super) fn new(task: &Task, purpose: Purpose, overruling: bool) -> Self {
+    pub(super) fn new(
+        task: &Task,
+        purpose: Purpose,
+        patience: Option<Duration>,
+        overruling: bool,
+    ) -> Self {
         Self {
-            steps: Steps::new(task.clone(), purpose),
+            steps: Steps::new(task.clone(), purpose, patience),
             overruling,
             attempt: Attempt::new(overruling),
             doing: Doing::Due(None),

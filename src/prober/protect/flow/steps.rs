@@ -49,8 +49,8 @@ pub(super) enum Next {
 }
 
 impl Steps {
-    /// Brings a dependent to where this aim wants it.
-    pub(super) fn new(task: Task, purpose: Purpose) -> Self {
+    /// Brings a dependent to where this aim wants it. The next level has so much patience with it.
+    pub(super) fn new(task: Task, purpose: Purpose, patience: Option<Duration>) -> Self {
         let dependent = &task.dependent;
         let scale = match purpose.aim {
             Aim::Protect => dependent.down,
@@ -69,7 +69,7 @@ impl Steps {
             task,
             purpose,
             delay: Some(scale.initial_delay).filter(|delay| !delay.is_zero()),
-            timeout: scale.timeout,
+            timeout: patience.map_or(scale.timeout, |it| it.min(scale.timeout)),
             deadline: None,
         }
     }

@@ -89,6 +89,7 @@ impl ClusterMachine {
         };
         self.told.probed = Some(now.wall);
         if let Leases::Judged(conclusion) = leases {
+            self.evidence.period = conclusion.assessment.period;
             let is_protected = self.flows.protection() != Protection::None;
             self.told.note_onset(conclusion, is_protected, now);
         }

@@ -282,6 +282,7 @@ impl Flows {
             },
             tasks: self.debts.tasks(aim),
             valid_until,
+            patience: None,
             urgent: self.is_urgent(aim),
             why: String::new(),
             nodes_back: true,

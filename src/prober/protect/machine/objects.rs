@@ -11,6 +11,7 @@ use crate::{
         finding::{Finding, HeldBack},
         plan::Aim,
         treatment::{ClusterObject, Known, Treatment},
+        verdict::Thresholds,
     },
 };
 
@@ -20,6 +21,17 @@ const COMES_BACK: Duration = Duration::from_secs(30);
 const BURIAL: Duration = Duration::from_secs(10 * 60);
 
 impl ClusterMachine {
+    /// The node monitor grace period by which it is judged, if it is.
+    pub fn grace(&self) -> Option<Duration> {
+        self.settings().map(|it| it.grace)
+    }
+
+    /// How long a scale-down waits for a level, since kube-controller-manager does not wait.
+    pub(super) fn patience(&self, aim: Aim) -> Option<Duration> {
+        let settings = self.settings().filter(|_| aim == Aim::Protect)?;
+        Some(Thresholds::from(&**settings).patience(self.evidence.period))
+    }
+
     /// Takes up what the objects say, and what is owed now.
     pub(super) fn treat(&mut self, now: Instant) {
         match &self.presence {
@@ -36,7 +48,8 @@ impl ClusterMachine {
             looked_at: self.flows.debts.is_looked_at(),
             dry_run: self.dry_run,
         };
-        let treatment = Treatment::new(&self.presence, known);
+        let mut treatment = Treatment::new(&self.presence, known);
+        self.keep_grace(&mut treatment);
         if treatment == self.treatment {
             return;
         }
@@ -99,6 +112,24 @@ impl ClusterMachine {
                 self.give_up_at = Some(from + BURIAL);
             }
             Treatment::Done => {}
+        }
+    }
+
+    /// A longer grace counts once Gardener has given it to kube-controller-manager, which judges by the one
+    /// before until then. A shorter one counts immediately: to act early loses nothing.
+    fn keep_grace(&mut self, treatment: &mut Treatment) {
+        let Some(settings) = treatment.settings_mut() else {
+            return;
+        };
+        let reconciled = match &self.presence {
+            ClusterObject::There(assignment) => assignment.reconciled,
+            ClusterObject::Gone(_) => false,
+        };
+        match self.grace {
+            Some(grace) if grace < settings.grace && !reconciled => {
+                Arc::make_mut(settings).grace = grace;
+            }
+            _ => self.grace = Some(settings.grace),
         }
     }
 

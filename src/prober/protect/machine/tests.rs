@@ -1,9 +1,12 @@
 use k8s_openapi::jiff::Timestamp;
+use rstest::rstest;
 
 use super::*;
 use crate::{
     api::ClusterHealthStatus,
-    cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip},
+    cluster::{
+        Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip, Template,
+    },
     prober::{
         fixtures::dependent,
         flow::What,
@@ -25,6 +28,7 @@ fn deleting() -> ClusterObject {
     ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         eligibility: Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
+        reconciled: true,
         selected: Some(Selected {
             policy: policy.clone(),
             hold: PolicyHold::default(),
@@ -33,6 +37,64 @@ fn deleting() -> ClusterObject {
         }),
         former: None,
     }))
+}
+
+/// A Cluster that is probed, of which this is the grace period, and perhaps not yet that of its
+/// kube-controller-manager.
+fn probed(grace: u64, reconciled: bool) -> ClusterObject {
+    let spec = serde_json::from_value(serde_json::json!({
+        "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
+        "dependentResourceInfos": [],
+    }));
+    let cluster = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "c"},
+        "spec": {"shoot": {"spec": {"kubernetes": {
+            "kubeControllerManager": {"nodeMonitorGracePeriod": format!("{grace}s")},
+        }}}},
+    }));
+    let template = Template::new("p".into(), &spec.unwrap()).unwrap();
+    let settings = template.settings(&cluster.unwrap()).map(Arc::new);
+    ClusterObject::There(Box::new(Assignment {
+        uid: "uid".into(),
+        eligibility: Eligibility::Probed,
+        reconciled,
+        selected: Some(Selected {
+            policy: "p".into(),
+            hold: PolicyHold::default(),
+            settings,
+            outranked: vec![],
+        }),
+        former: None,
+    }))
+}
+
+/// What an earlier run has left, and what the Cluster says one time after the other: its grace period, and
+/// whether Gardener has reconciled that.
+#[rstest]
+#[case::the_first_that_is_known(None, &[(120, false)], 120)]
+#[case::longer_and_reconciled(None, &[(40, true), (120, true)], 120)]
+#[case::longer_and_not_yet(None, &[(40, true), (120, false)], 40)]
+#[case::longer_and_then_reconciled(None, &[(40, true), (120, false), (120, true)], 120)]
+#[case::shorter_and_not_yet(None, &[(120, true), (40, false)], 40)]
+#[case::taken_back(None, &[(40, true), (120, false), (40, false), (120, false)], 40)]
+#[case::longer_over_a_failover(Some(40), &[(120, false)], 40)]
+#[case::reconciled_over_a_failover(Some(40), &[(120, true)], 120)]
+#[case::shorter_over_a_failover(Some(120), &[(40, false)], 40)]
+fn the_grace_that_counts_is_the_one_that_the_cluster_has(
+    #[case] recorded: Option<u16>,
+    #[case] told: &[(u64, bool)],
+    #[case] grace: u64,
+) {
+    let known = ClusterHealthStatus {
+        node_monitor_grace_period: recorded.map(crate::api::Duration::from_secs),
+        ..ClusterHealthStatus::default()
+    };
+    let gone = ClusterObject::Gone(PolicyHold::default());
+    let mut machine = ClusterMachine::recall(Some(&known), gone, (false, true), now());
+    for (grace, reconciled) in told {
+        let _ = machine.step(Input::Objects(probed(*grace, *reconciled)), now());
+    }
+    assert_eq!(machine.grace(), Some(Duration::from_secs(grace)));
 }
 
 /// What is found of the last dependent that is owed anything is told, although the cluster is forgotten by

@@ -81,6 +81,7 @@ fn assignment(
     Assignment {
         uid: "uid".into(),
         eligibility,
+        reconciled: true,
         selected,
         former,
     }

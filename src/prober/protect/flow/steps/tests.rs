@@ -33,7 +33,7 @@ fn what_is_left_of_a_delay(
         delayed,
         contended: false,
     };
-    let mut settling = Steps::new(task, Purpose::of(aim));
+    let mut settling = Steps::new(task, Purpose::of(aim), None);
     assert!(settling.only_looks(now));
     let step = match aim {
         Aim::Protect => Step::ScaleDown { from: 3 },
@@ -75,7 +75,7 @@ fn what_is_left_of_a_wait_for_nodes(
         awaits: Some(now - Duration::from_secs(elapsed)),
         ..Purpose::of(Aim::Restore)
     };
-    let mut settling = Steps::new(task, purpose);
+    let mut settling = Steps::new(task, purpose, None);
     assert!(!settling.nodes(back) || back);
     assert_eq!(settling.only_looks(now), left.is_some());
     let step = Step::ScaleUp { to: 3 };
