@@ -365,6 +365,7 @@ impl Desk {
             protected_since: None,
             silent_since: None,
             grace: None,
+            max_protection_reached: None,
             recent_protections: Vec::new(),
             overdue: false,
             observed: None,

@@ -371,6 +371,7 @@ fn report(uid: &str, protection: Protection, found: Found) -> ClusterReport {
         protected_since: None,
         silent_since: None,
         grace: None,
+        max_protection_reached: None,
         recent_protections: Vec::new(),
         overdue: false,
         observed: None,

@@ -199,6 +199,7 @@ fn found(finding: Finding) -> ClusterReport {
         protected_since: None,
         silent_since: None,
         grace: None,
+        max_protection_reached: None,
         recent_protections: Vec::new(),
         overdue: false,
         observed: None,

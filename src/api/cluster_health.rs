@@ -419,6 +419,11 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_since: Option<Time>,
 
+    /// When a protection was ended since it had lasted for the policy's maxProtection. Nodes that have been silent
+    /// since before count neither way until they renew their leases. Absent once all have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_protection_reached: Option<Time>,
+
     /// Since when dependents are scaled down, or not all back. Absent while the cluster is not
     /// protected.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,10 @@ use super::dependent::{MAX_NAME, NAME_PATTERN, check_name};
 use super::duration::{Bounds, Duration};
 use super::health_check::MAX_CHECKS;
 use super::observation::{check_unique_names, unique_names_rule};
-use super::{DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings};
+use super::share::{check_fraction, check_jitter, check_recovery, recovery_rule};
+use super::{
+    DependentResourceInfo, HealthCheck, LabelSelector, MaxProtection, Mode, ObserverSettings,
+};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::{Reason, Rule};
@@ -39,8 +42,6 @@ const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 /// What is to be done about a policy without a mode.
 pub(crate) const MODE_MESSAGE: &str =
     "must be set: write DryRun to observe only, or Enforce to also scale";
-const RECOVERY_MESSAGE: &str = "must be at most nodeLeaseFailureFraction: a cluster must not be taken for recovered \
-     while it would be taken for an outage";
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
 
 /// Which dependents found at 0 are scaled up on a healthy cluster.
@@ -221,6 +222,13 @@ pub struct ProbePolicySpec {
     #[garde(custom(range(1, MAX_THRESHOLD)))]
     pub success_threshold: i32,
 
+    /// How long a cluster may stay protected, and what is done then. As long as its nodes are silent when left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MaxProtection")]
+    #[garde(dive)]
+    pub max_protection: Option<MaxProtection>,
+
     /// What a scale-up touches on a healthy cluster. Marked: only dependents that carry this
     /// operator's mark. Any: also those found at 0 without one, whoever put them there.
     #[serde(default)]
@@ -356,14 +364,6 @@ fn check_mode(mode: &Option<Mode>, _: &()) -> garde::Result {
     }
 }
 
-fn recovery_rule() -> Rule {
-    let rule = "!has(self.nodeLeaseRecoveryFraction) || \
-                self.nodeLeaseRecoveryFraction <= self.nodeLeaseFailureFraction";
-    Rule::new(rule)
-        .message(RECOVERY_MESSAGE)
-        .field_path(".nodeLeaseRecoveryFraction")
-}
-
 fn unique_refs_rule() -> Rule {
     Rule::new("self.all(x, self.exists_one(y, x.ref == y.ref))").message(UNIQUE_REFS_MESSAGE)
 }
@@ -378,40 +378,5 @@ fn check_unique_refs(dependents: &[DependentResourceInfo], _: &()) -> garde::Res
         Ok(())
     } else {
         Err(garde::Error::new(UNIQUE_REFS_MESSAGE))
-    }
-}
-
-// Written so that NaN, which YAML can express, fails both.
-fn check_jitter(factor: &f64, _: &()) -> garde::Result {
-    if (0.0..=1.0).contains(factor) {
-        Ok(())
-    } else {
-        Err(garde::Error::new(format_args!(
-            "must be at least 0 and at most 1, not {factor}"
-        )))
-    }
-}
-
-fn check_recovery(failure: f64) -> impl FnOnce(&Option<f64>, &()) -> garde::Result {
-    move |recovery, context| {
-        let Some(recovery) = recovery else {
-            return Ok(());
-        };
-        check_fraction(recovery, context)?;
-        // What is wrong with the failure fraction itself is told of that field.
-        if *recovery > failure {
-            return Err(garde::Error::new(RECOVERY_MESSAGE));
-        }
-        Ok(())
-    }
-}
-
-fn check_fraction(fraction: &f64, _: &()) -> garde::Result {
-    if *fraction > 0.0 && *fraction <= 1.0 {
-        Ok(())
-    } else {
-        Err(garde::Error::new(format_args!(
-            "must be greater than 0 and at most 1, not {fraction}"
-        )))
     }
 }

@@ -272,6 +272,7 @@ fn a_minimal_policy_has_the_documented_defaults() {
             minimum_silent_nodes: 2,
             failure_threshold: 1,
             success_threshold: 1,
+            max_protection: None,
             restore: Restore::Marked,
             dependent_resource_infos: vec![DependentResourceInfo {
                 r#ref: DependentRef {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     api::{
-        self, DependentRef, DependentResourceInfo, HealthCheck, Mode, ObserverSettings,
-        ProbePolicySpec, Restore, ScaleInfo,
+        self, DependentRef, DependentResourceInfo, HealthCheck, MaxProtectionAction, Mode,
+        ObserverSettings, ProbePolicySpec, Restore, ScaleInfo,
     },
     gardener::{Cluster, Shoot, Unreadable},
 };
@@ -50,6 +50,8 @@ pub struct Settings {
     pub failure_threshold: u32,
     /// Consecutive healthy verdicts before scaling up.
     pub success_threshold: u32,
+    /// How long a protection may last, and what is done then.
+    pub max_protection: Option<(Duration, MaxProtectionAction)>,
     /// What a scale-up touches.
     pub restore: Restore,
     /// What is scaled, ordered by reference, so that the order in the policy makes no difference.
@@ -158,6 +160,10 @@ impl Template {
             minimum_silent: number("spec.minimumSilentNodes", spec.minimum_silent_nodes)?,
             failure_threshold: number("spec.failureThreshold", spec.failure_threshold)?,
             success_threshold: number("spec.successThreshold", spec.success_threshold)?,
+            max_protection: spec
+                .max_protection
+                .as_ref()
+                .map(|it| (it.after.get(), it.then)),
             restore: spec.restore,
             dependents: dependents.into(),
             pools: BTreeMap::new(),
@@ -313,6 +319,7 @@ mod tests {
             it["failureThreshold"] = json!(2);
             it["successThreshold"] = json!(3);
             it["restore"] = json!("Any");
+            it["maxProtection"] = json!({"after": "1h", "then": "Restore"});
             it["dependentResourceInfos"][0]["scaleUp"]["awaitNodes"] = json!("1m30s");
             it["dependentResourceInfos"]
                 .as_array_mut()
@@ -336,6 +343,7 @@ mod tests {
                 minimum_silent: 4,
                 failure_threshold: 2,
                 success_threshold: 3,
+                max_protection: Some((seconds(3600), MaxProtectionAction::Restore)),
                 restore: Restore::Any,
                 dependents: [Dependent {
                     reference: DependentRef {

@@ -10,7 +10,7 @@ use super::{
     text::since,
 };
 use crate::{
-    api::CheckRole,
+    api::{CheckRole, MaxProtectionAction},
     checks::spread::{FEWEST, LINGERS},
     cluster::Settings,
     prober::{plan::Aim, report, treatment::Treatment},
@@ -187,6 +187,7 @@ fn probed(
                 ));
             }
             told.extend(waits(settings));
+            told.extend(ends(settings));
             if !in_the_way.is_empty() {
                 told.push(format!(
                     "Each Gate and each Trigger must pass for that, and these do not: {in_the_way}. \
@@ -243,6 +244,17 @@ fn probed(
     if outlook.record.is_some_and(|record| record.held_back) {
         told.push("For now the prober holds back; the end of what was seen says why.".to_owned());
     }
+}
+
+/// How long the protection lasts at most.
+fn ends(settings: &Settings) -> Option<String> {
+    let (after, then) = settings.max_protection?;
+    (then == MaxProtectionAction::Restore).then(|| {
+        format!(
+            "When it has been protected for {after:?} it is given back although nodes are silent (maxProtection), \
+             unless a Trigger fails or a Gate does not pass."
+        )
+    })
 }
 
 /// Which dependents wait for nodes, and for how long at most.

@@ -240,7 +240,9 @@ impl ClusterLoop {
     fn next_round(&mut self, mut observer: Box<Observer>) {
         let machine = self.protector.machine();
         observer.set_protected(machine.protection() != Protection::None);
-        observer.set_awaits(machine.awaits_nodes(Instant::now()));
+        let now = Now::read();
+        observer.set_awaits(machine.awaits_nodes(now.mono));
+        observer.set_cut(machine.cut(), now);
         if mem::take(&mut self.reading.replaced) {
             observer.observe_anew();
         }

@@ -100,6 +100,14 @@ pub(super) fn given_up(cluster: &str, dependent: &DependentRef, replicas: Option
     tracing::warn!(cluster, %dependent, replicas, "given up, though it may be at zero");
 }
 
+/// Says that a protection is ended since it has lasted for too long.
+pub(super) fn max_protection(cluster: &str) {
+    tracing::warn!(
+        cluster,
+        "protected for as long as the policy's maxProtection lets it be; giving back"
+    );
+}
+
 /// Says that the protection is another, and how long there has been one.
 pub(super) fn protection(
     cluster: &str,

@@ -69,6 +69,8 @@ pub struct ClusterReport {
     pub silent_since: Option<Timestamp>,
     /// The grace by which it is judged, while it is probed.
     pub grace: Option<Duration>,
+    /// When a protection was ended that had lasted for its policy's maxProtection.
+    pub max_protection_reached: Option<Timestamp>,
     /// When the last protections began.
     pub recent_protections: Vec<Timestamp>,
     /// Whether they are for so long that somebody must look.

@@ -9,7 +9,7 @@ use super::now::Now;
 
 /// A beginning: the clock on the wall tells when, and may be set; the monotonic one tells how long
 /// ago.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Since {
     /// When.
     pub stamp: Timestamp,

@@ -138,6 +138,7 @@ impl Bounds {
             fraction: 0.6,
             recovery: 0.6,
             minimum_silent: 2,
+            max_protection: None,
             failure_threshold: 1,
             success_threshold: 1,
             restore: Restore::Marked,

@@ -17,8 +17,8 @@ impl ClusterLoop {
         }
         let (now, machine) = (Now::read(), self.protector.machine());
         let protected = machine.protected_since();
-        let overdue_in =
-            protected.map(|since| self.shared.overdue_after.saturating_sub(since.elapsed(now)));
+        let overdue_after = machine.reports_after().unwrap_or(self.shared.overdue_after);
+        let overdue_in = protected.map(|since| overdue_after.saturating_sub(since.elapsed(now)));
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| now.mono + rest);
@@ -61,6 +61,7 @@ impl ClusterLoop {
             silent_since: machine.silent_since(),
             grace: machine.grace(),
             recent_protections: machine.recent_protections(),
+            max_protection_reached: machine.max_protection_reached(),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
             last_action: self.protector.last_action().cloned(),

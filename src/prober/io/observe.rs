@@ -23,6 +23,7 @@ use crate::{
         verdict::{Doubt, Returning, Thresholds, Verdict},
         watch::{Conclusion, Rules, Watch},
     },
+    util::{now::Now, since::Since},
 };
 
 /// Judgement: Nodes for which a restore waits are read this often at most.
@@ -48,6 +49,8 @@ pub(crate) struct Observer {
     facts_began: Option<Instant>,
     /// A restore waits for nodes that were silent.
     awaits_nodes: bool,
+    /// Leases that have been silent since before count neither way.
+    cut: Option<Since>,
     observation: Observation,
     looks: Looks,
     /// There is news of the state to report.
@@ -106,6 +109,7 @@ impl Observer {
             facts_due: now,
             facts_began: None,
             awaits_nodes: false,
+            cut: None,
             observation: Observation::new(observer, None, now, 0.0),
             news: false,
         }
@@ -185,6 +189,16 @@ impl Observer {
     /// Sets whether the cluster is protected, which changes what counts.
     pub(crate) fn set_protected(&mut self, protected: bool) {
         self.watch.set_protected(protected);
+    }
+
+    /// Leases that have been silent since before this count neither way.
+    pub(crate) fn set_cut(&mut self, cut: Option<Since>, now: Now) {
+        if cut != self.cut {
+            let age = cut.map(|cut| cut.elapsed(now));
+            let present = self.origin.moment(now.mono.into_std());
+            self.watch.set_cut(age.map(|age| present - age));
+            self.cut = cut;
+        }
     }
 
     /// Since when a restore has been allowed that waits for the nodes that were silent, if one does, and how

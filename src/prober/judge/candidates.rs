@@ -37,6 +37,8 @@ pub enum Exclusion {
     ///
     /// [`Assessment`]: super::verdict::Assessment
     LongSilent,
+    /// It has been silent since before a protection was ended that had lasted for the policy's maxProtection.
+    Disregarded,
 }
 
 impl Exclusion {
@@ -55,6 +57,7 @@ impl Exclusion {
             Self::InPlaceUpdate => "in an in-place update",
             Self::NotReadYet => "newer than the last read of Nodes and Machines",
             Self::LongSilent => "silent since long before",
+            Self::Disregarded => "silent since before the policy's maxProtection was reached",
         }
     }
 
@@ -78,7 +81,8 @@ impl Exclusion {
             | Self::NoMachine
             | Self::ExcludedByLabel
             | Self::NotManaged
-            | Self::LongSilent => false,
+            | Self::LongSilent
+            | Self::Disregarded => false,
         }
     }
 }

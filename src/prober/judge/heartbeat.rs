@@ -90,6 +90,8 @@ pub struct Heartbeat {
     confirmed: bool,
     /// It was silent in the outage under way.
     silenced: bool,
+    /// It was last renewed before the [cut](Heartbeats::set_cut).
+    is_cut: bool,
 }
 
 /// All node leases of one shoot, as seen so far.
@@ -102,6 +104,8 @@ pub struct Heartbeats {
     names: Arc<LeaseNames>,
     /// One per name.
     beats: Vec<Heartbeat>,
+    /// Leases that were last renewed before this, and are silent, count neither way.
+    cut: Option<MonoTime>,
 }
 
 impl Heartbeats {
@@ -188,6 +192,14 @@ impl Heartbeats {
         }
     }
 
+    /// Leases that were last renewed before this, and are silent, count neither way from now on.
+    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
+        self.cut = cut;
+        for beat in &mut self.beats {
+            beat.is_cut = cut.is_some_and(|cut| beat.renewed.latest < cut);
+        }
+    }
+
     /// The outage is over.
     pub(crate) fn recovered(&mut self) {
         for beat in &mut self.beats {
@@ -243,6 +255,7 @@ impl Heartbeats {
         beat.period_millis = millis(renewal_period(lease.duration_seconds));
         beat.resource_version = beat.resource_version.max(lease.resource_version);
         beat.confirmed |= snapshot.consistent;
+        beat.is_cut = self.cut.is_some_and(|cut| beat.renewed.latest < cut);
         beat
     }
 
@@ -310,6 +323,7 @@ impl Heartbeats {
             period_millis: millis(DEFAULT_PERIOD),
             confirmed: false,
             silenced: known.is_some_and(|known| known.silenced),
+            is_cut: false,
         }
     }
 }
@@ -323,6 +337,11 @@ impl Heartbeat {
     /// Whether it was silent in the outage under way.
     pub fn was_silent(&self) -> bool {
         self.silenced
+    }
+
+    /// Whether it counts neither way while it is silent.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The lease's resourceVersion when it was last read.

@@ -288,6 +288,7 @@ impl Assessment {
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
             return match self.protected {
+                _ if self.excludes(Exclusion::Disregarded) => Verdict::Healthy,
                 true if self.machines == Some(0) => Verdict::Healthy,
                 true => Verdict::Undetermined(Doubt::NoCandidates),
                 false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),

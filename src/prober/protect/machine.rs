@@ -7,6 +7,7 @@ mod evidence;
 mod flows;
 mod hibernation;
 mod input;
+mod max_protection;
 mod objects;
 mod told;
 mod why;
@@ -25,6 +26,7 @@ pub use self::input::{CheckResults, Effect, Input, Leases, Noted, Server};
 use self::{
     evidence::restore_within,
     flows::{Flows, SELDOM, Wanted},
+    max_protection::Cut,
     told::Told,
 };
 use crate::{
@@ -60,6 +62,7 @@ pub struct ClusterMachine {
     /// The dependents, what they are owed, and the flow.
     flows: Flows,
     evidence: Evidence,
+    cut: Cut,
     start: Start,
     /// When the marks of a Cluster that is gone are given up.
     give_up_at: Option<Instant>,
@@ -126,6 +129,7 @@ impl ClusterMachine {
             grace: known.and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get())),
             flows,
             evidence: Evidence::default(),
+            cut: Cut::recall(known, protected_since, now),
             start: Start {
                 act_from: now.mono,
                 at_once,
@@ -287,6 +291,7 @@ impl ClusterMachine {
 
     fn note_protection(&mut self, now: Now) {
         let protection = self.flows.protection();
+        self.cut.is_at_hand &= protection != Protection::None;
         // One in which nothing is taken is none.
         if protection == Protection::Active && !self.told.is_counted {
             self.told.note_another_protection(now);
@@ -369,6 +374,7 @@ impl Hash for ClusterMachine {
             grace,
             flows,
             evidence,
+            cut,
             start,
             give_up_at,
             is_ending,
@@ -383,7 +389,7 @@ impl Hash for ClusterMachine {
         }
         last.as_ref().map(mode).hash(state);
         (
-            dry_run, grace, flows, evidence, start, give_up_at, is_ending,
+            dry_run, grace, flows, evidence, cut, start, give_up_at, is_ending,
         )
             .hash(state);
         matches!(told.finding, Finding::Triggered { .. }).hash(state);

@@ -16,6 +16,7 @@ pub(super) struct Before {
     held: Option<&'static str>,
     protection: Protection,
     since: Option<Since>,
+    cut: Option<Since>,
 }
 
 impl Protector {
@@ -27,6 +28,7 @@ impl Protector {
             held: machine.held_back().map(HeldBack::reason),
             protection: machine.protection(),
             since: machine.protected_since(),
+            cut: machine.cut(),
         }
     }
 
@@ -41,6 +43,9 @@ impl Protector {
             && before.held != Some(why.reason())
         {
             log::held(&self.cluster, why);
+        }
+        if machine.cut().is_some() && machine.cut() != before.cut {
+            log::max_protection(&self.cluster);
         }
         let protection = machine.protection();
         let is_another = before.since != machine.protected_since();

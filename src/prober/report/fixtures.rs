@@ -44,6 +44,7 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         protected_since: None,
         silent_since: None,
         grace: None,
+        max_protection_reached: None,
         recent_protections: Vec::new(),
         overdue: false,
         looked_at: true,

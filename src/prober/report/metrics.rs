@@ -78,7 +78,7 @@ impl HealthMetrics {
         registry.register(
             "overdue_clusters",
             &[],
-            "Clusters that are protected for longer than --report-protection-after",
+            "Clusters that are protected for longer than --report-protection-after, or maxProtection of their policy",
             self.overdue.clone(),
         );
         registry.register(

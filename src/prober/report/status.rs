@@ -68,6 +68,7 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
         node_monitor_grace_period: report.grace.map(|grace| {
             Duration::from_millis(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
         }),
+        max_protection_reached: report.max_protection_reached.map(Time),
         last_action: report.last_action.clone(),
         last_probe_time: report.probed.map(Time),
         ..ClusterHealthStatus::default()

@@ -97,6 +97,7 @@ fn is_news(said: &Said, wanted: &Said) -> bool {
         || a.protection != b.protection
         || a.protected_since != b.protected_since
         || a.node_monitor_grace_period != b.node_monitor_grace_period
+        || a.max_protection_reached != b.max_protection_reached
         || a.last_action != b.last_action
 }
 

@@ -42,6 +42,7 @@ kinds! {
     RESTORED: ClusterHealth Normal "Restored" "ScaleUp",
     LET_GO: ClusterHealth Normal "Released" "RemoveMark",
     PROTECTED_TOO_LONG: ClusterHealth Warning "ProtectedTooLong" "Wait",
+    MAX_PROTECTION_REACHED: ClusterHealth Warning "MaxProtectionReached" "ScaleUp",
     HELD_BACK: ClusterHealth Warning "HeldBack" "Wait",
     WOULD_PROTECT: ClusterHealth Warning "WouldProtect" "Observe",
     UNDETERMINED: ClusterHealth Warning "Undetermined" "Probe",

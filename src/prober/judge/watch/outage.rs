@@ -16,6 +16,11 @@ impl Watch {
         self.is_late = true;
     }
 
+    /// Leases that were last renewed before this, and are silent, count neither way.
+    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
+        self.leases.set_cut(cut);
+    }
+
     /// Since when a restore has been allowed that waits for the nodes that were silent, if one does.
     pub(crate) fn set_awaits(&mut self, since: Option<MonoTime>) {
         self.awaits = since;

@@ -661,6 +661,56 @@ fn a_restored_etcd_has_the_proof_start_anew() {
     ));
 }
 
+/// What was silent when a protection was ended counts neither way until it renews; what falls silent later does.
+#[test]
+fn what_was_silent_before_a_cut_counts_neither_way() {
+    let mut shoot = Shoot::new(RULES);
+    shoot.names = vec!["a", "b", "c", "d", "e"];
+    let (when, _) = shoot.probe_each_until(Verdict::Outage, 105.0, &[100, 100, 100, 100, 126]);
+    shoot.watch.set_protected(true);
+    let fresh = |now: f64| now as i64;
+    let now = when + 60.0;
+    shoot.watch.set_cut(Some(at(now)));
+    let now = now + 5.0;
+    let seen = shoot.probe_each(now, &[100, 100, 100, 100, fresh(now)]);
+    let cut = seen.assessment.excluded.get(&Exclusion::Disregarded);
+    assert_eq!(
+        (seen.verdict, seen.assessment.candidates, cut),
+        (Verdict::Healthy, 1, Some(&4))
+    );
+    shoot.watch.set_protected(false);
+    // The last one falls silent as well, which is no outage of a network: it is one.
+    let last = fresh(now);
+    let (later, seen) = shoot.probe_each_until(
+        Verdict::Undetermined(Doubt::TooFewSilent),
+        now + 40.0,
+        &[100, 100, 100, 100, last],
+    );
+    assert_eq!(seen.assessment.candidates, 1);
+    // All renew, and fall silent again.
+    let now = later + 10.0;
+    let seen = shoot.probe_each(now, &[fresh(now); 5]);
+    assert_eq!(
+        (seen.verdict, seen.assessment.candidates),
+        (Verdict::Healthy, 5)
+    );
+    let (_, outage) = shoot.probe_each_until(Verdict::Outage, now + 20.0, &[fresh(now); 5]);
+    assert_eq!(outage.assessment.expired, 5);
+
+    // Nothing but what was cut is left: there is nothing to protect.
+    let mut heir = Shoot::new(RULES);
+    heir.names.clone_from(&shoot.names);
+    heir.watch.set_cut(Some(at(500.0)));
+    for protected in [true, false] {
+        heir.watch.set_protected(protected);
+        let seen = heir.probe_each(1_000.0 + f64::from(u8::from(!protected)), &[100; 5]);
+        assert_eq!(
+            (seen.verdict, seen.assessment.candidates),
+            (Verdict::Healthy, 0)
+        );
+    }
+}
+
 /// Which nodes are back, by their leases and by what was read of them since the restore was allowed.
 #[test]
 fn nodes_that_were_silent_are_back_when_they_are_fresh_and_ready() {

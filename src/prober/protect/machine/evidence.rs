@@ -92,6 +92,7 @@ impl ClusterMachine {
             self.evidence.period = conclusion.assessment.period;
             let is_protected = self.flows.protection() != Protection::None;
             self.told.note_onset(conclusion, is_protected, now);
+            self.note_max_protection(conclusion, &checks, &settings, now);
         }
         let flapping = self.told.flapping(now);
         let now = now.mono;
@@ -225,7 +226,9 @@ impl ClusterMachine {
             _ => (settings.restore, false),
         };
         let awaits = match (aim, &self.treatment) {
-            (Aim::Restore, Treatment::Probe(_)) => self.flows.debts.await_nodes(now),
+            (Aim::Restore, Treatment::Probe(_)) if !self.cut.is_at_hand => {
+                self.flows.debts.await_nodes(now)
+            }
             _ => None,
         };
         let purpose = Purpose {
@@ -245,7 +248,7 @@ impl ClusterMachine {
     fn is_damped(&self) -> bool {
         let protection = self.flows.protection();
         let is_down = matches!(protection, Protection::Active | Protection::ScalingDown);
-        is_down && matches!(self.treatment, Treatment::Probe(_))
+        is_down && matches!(self.treatment, Treatment::Probe(_)) && !self.cut.is_at_hand
     }
 
     /// Whether what the evidence asks for may be done now; if not, notes why.

@@ -1,9 +1,11 @@
 use k8s_openapi::jiff::Timestamp;
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
 use crate::{
-    api::ClusterHealthStatus,
+    api::{ClusterHealthStatus, MaxProtectionAction},
+    checks::Trigger,
     cluster::{
         Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip, Template,
     },
@@ -11,6 +13,8 @@ use crate::{
         fixtures::dependent,
         flow::What,
         plan::{Aim, Purpose, Settled},
+        verdict::{Assessment, Verdict},
+        watch::Conclusion,
     },
 };
 
@@ -42,11 +46,11 @@ fn deleting() -> ClusterObject {
 /// A Cluster that is probed, of which this is the grace period, and perhaps not yet that of its
 /// kube-controller-manager.
 fn probed(grace: u64, reconciled: bool) -> ClusterObject {
-    let spec = serde_json::from_value(serde_json::json!({
+    let spec = serde_json::from_value(json!({
         "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
         "dependentResourceInfos": [],
     }));
-    let cluster = serde_json::from_value(serde_json::json!({
+    let cluster = serde_json::from_value(json!({
         "metadata": {"name": "c"},
         "spec": {"shoot": {"spec": {"kubernetes": {
             "kubeControllerManager": {"nodeMonitorGracePeriod": format!("{grace}s")},
@@ -134,4 +138,98 @@ fn what_is_left_at_zero_is_told_when_nothing_is_owed_any_more() {
     let reason = noted.problem.as_ref().map(|problem| problem.reason);
     assert_eq!(reason, Some("IgnoredAtZero"));
     assert!(!machine.is_engaged());
+}
+
+/// A cluster that is probed with Enforce, and may be protected for ten minutes.
+fn bounded(then: MaxProtectionAction) -> ClusterObject {
+    let spec = serde_json::from_value(json!({
+        "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
+        "initialDelay": "0s", "maxProtection": {"after": "10m", "then": then},
+        "dependentResourceInfos": [
+            {"ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "optional": false},
+        ],
+    }));
+    let cluster = json!({"metadata": {"name": "c"}, "spec": {"shoot": {}}});
+    let cluster = serde_json::from_value(cluster).unwrap();
+    let template = Template::new("p".into(), &spec.unwrap()).unwrap();
+    ClusterObject::There(Box::new(Assignment {
+        uid: "uid".into(),
+        eligibility: Eligibility::Probed,
+        selected: Some(Selected {
+            policy: "p".into(),
+            hold: PolicyHold::default(),
+            settings: Ok(template.settings(&cluster).unwrap().into()),
+            outranked: vec![],
+        }),
+        former: None,
+        reconciled: true,
+    }))
+}
+
+fn an_outage() -> Conclusion {
+    Conclusion {
+        verdict: Verdict::Outage,
+        assessment: Assessment {
+            candidates: 3,
+            expired: 3,
+            silent: 3,
+            needed: 2,
+            period: Duration::from_secs(10),
+            ..Assessment::default()
+        },
+        provable: None,
+        decides: true,
+        onset: None,
+        returning: Returning::default(),
+    }
+}
+
+/// A protection of so many minutes, when a Trigger passes, fails, or says nothing.
+#[rstest]
+#[case::too_long(10, MaxProtectionAction::Restore, Trigger::None, true)]
+#[case::not_yet(9, MaxProtectionAction::Restore, Trigger::None, false)]
+#[case::reported(10, MaxProtectionAction::Report, Trigger::None, false)]
+#[case::a_trigger_fails(10, MaxProtectionAction::Restore, failing(), false)]
+#[case::a_trigger_says_nothing(
+    10,
+    MaxProtectionAction::Restore,
+    Trigger::Unknown { why: String::new() },
+    false
+)]
+fn a_protection_is_ended(
+    #[case] minutes: i64,
+    #[case] then: MaxProtectionAction,
+    #[case] trigger: Trigger,
+    #[case] expected: bool,
+) {
+    let it = dependent("d", 0, 0);
+    let mut debts = Debts::default();
+    debts.adopt(std::slice::from_ref(&it));
+    let taken = What::Did(crate::prober::plan::Step::ScaleDown { from: 3 }, None);
+    debts.note(&it, &taken, false, now().mono);
+    let since = Timestamp::UNIX_EPOCH - k8s_openapi::jiff::SignedDuration::from_mins(minutes);
+    let known = ClusterHealthStatus {
+        protection: Protection::Active,
+        protected_since: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(since)),
+        dependents: debts.status(),
+        ..ClusterHealthStatus::default()
+    };
+    let (flags, start) = ((false, true), now());
+    let mut machine = ClusterMachine::recall(Some(&known), bounded(then), flags, start);
+    let _ = machine.step(Input::Objects(bounded(then)), start);
+    let checks = CheckResults {
+        trigger,
+        gate: None,
+    };
+    let conclusion = an_outage();
+    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), start);
+    assert_eq!(machine.cut().is_some(), expected);
+    assert_eq!(machine.max_protection_reached().is_some(), expected);
+}
+
+fn failing() -> Trigger {
+    Trigger::Failing {
+        why: String::new(),
+        until: Instant::now() + Duration::from_secs(3600),
+    }
 }

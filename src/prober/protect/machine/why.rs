@@ -18,6 +18,10 @@ impl ClusterMachine {
             }
             (Treatment::Gone, _) => "the Cluster is gone".to_owned(),
             _ => match &self.told.finding {
+                Finding::Judged(..) if self.cut.is_at_hand && aim == Aim::Restore => {
+                    "it was protected for as long as the policy's maxProtection lets it be"
+                        .to_owned()
+                }
                 Finding::Judged(_, seen) => format!(
                     "{} of {} node leases that count were expired",
                     seen.expired, seen.candidates

@@ -22,6 +22,7 @@ fn settings(policy: &str) -> Settings {
         fraction: 0.6,
         recovery: 0.6,
         minimum_silent: 2,
+        max_protection: None,
         failure_threshold: 1,
         success_threshold: 1,
         restore: Restore::Marked,

@@ -10,8 +10,8 @@ use crate::{
         events::{
             Event,
             kinds::{
-                HELD_BACK, LET_GO, PROBED, PROTECTED, PROTECTED_TOO_LONG, PROTECTING, RESTORED,
-                RESTORING, SKIPPED, WOULD_PROTECT,
+                HELD_BACK, LET_GO, MAX_PROTECTION_REACHED, PROBED, PROTECTED, PROTECTED_TOO_LONG,
+                PROTECTING, RESTORED, RESTORING, SKIPPED, WOULD_PROTECT,
             },
             rules::{Rule, changes},
         },
@@ -29,6 +29,7 @@ pub(in crate::prober::report) fn transitions(
     events.extend(skipped(before, after));
     events.extend(held_back(before, after));
     events.extend(changes(&[TOO_LONG], &before.conditions, &after.conditions));
+    events.extend(ended(before, after));
     events
 }
 
@@ -53,6 +54,18 @@ fn protection(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Vec<
         | (Active, Active)
         | (Restoring, Restoring) => vec![],
     }
+}
+
+/// A protection had lasted for its policy's maxProtection.
+fn ended(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
+    let now = after.max_protection_reached.as_ref();
+    let message = after.message.as_deref().unwrap_or_default();
+    let note = format!(
+        "its dependents are given back, since they were scaled down for as long as the policy's maxProtection \
+         lets them be; nodes that are silent since before count neither way until they renew: {message}"
+    );
+    (now.is_some() && before.max_protection_reached.as_ref() != now)
+        .then(|| Event::new(&MAX_PROTECTION_REACHED, note))
 }
 
 /// A protection is over: what was taken was given back, or was let go.

@@ -1,0 +1,100 @@
+//! A protection that has lasted for as long as its policy lets it.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{CheckResults, ClusterMachine};
+use crate::{
+    api::{ClusterHealthStatus, MaxProtectionAction, Mode, Protection},
+    checks::Trigger,
+    cluster::Settings,
+    prober::{treatment::Treatment, watch::Conclusion},
+    util::{now::Now, since::Since},
+};
+
+/// When the last protection was ended for that, and whether it is the one at hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Cut {
+    at: Option<Since>,
+    pub(super) is_at_hand: bool,
+}
+
+impl Cut {
+    /// As an earlier run has left it, of a cluster that is protected since then, if it is.
+    pub(super) fn recall(
+        known: Option<&ClusterHealthStatus>,
+        protected: Option<Since>,
+        now: Now,
+    ) -> Self {
+        let at = known.and_then(|known| Some(known.max_protection_reached.as_ref()?.0));
+        let at = at.map(|at| Since::of(at, now));
+        let ages = at
+            .zip(protected)
+            .map(|(at, since)| (at.elapsed(now), since.elapsed(now)));
+        Self {
+            at,
+            is_at_hand: ages.is_some_and(|(cut, protection)| cut <= protection),
+        }
+    }
+}
+
+impl ClusterMachine {
+    /// When the last protection was ended that had lasted for too long: what has been silent since before counts
+    /// neither way.
+    pub fn cut(&self) -> Option<Since> {
+        self.cut.at
+    }
+
+    /// The same, for people.
+    pub fn max_protection_reached(&self) -> Option<Timestamp> {
+        self.cut.at.map(|at| at.stamp)
+    }
+
+    /// Whether the leases that are judged show that the protection has to end, whatever they say. A Trigger
+    /// that does not pass, or a policy that writes nothing, comes before it.
+    pub(super) fn note_max_protection(
+        &mut self,
+        conclusion: &Conclusion,
+        checks: &CheckResults,
+        settings: &Settings,
+        now: Now,
+    ) {
+        let lasts = |since: Option<Since>| since.map(|since| since.elapsed(now));
+        let protection = self.flows.protection();
+        if protection == Protection::None {
+            // Each lease has been renewed since, so it makes no difference any more.
+            let is_past = lasts(self.cut.at) > Some(settings.grace);
+            self.cut.at = self
+                .cut
+                .at
+                .filter(|_| !is_past || conclusion.assessment.silent > 0);
+            return;
+        }
+        let Some((after, MaxProtectionAction::Restore)) = settings.max_protection else {
+            return;
+        };
+        let acts = matches!(self.treatment, Treatment::Probe(_))
+            && settings.mode == Mode::Enforce
+            && now.mono >= self.start.act_from
+            && checks.trigger == Trigger::None;
+        let is_down = matches!(protection, Protection::Active | Protection::ScalingDown);
+        let is_over = lasts(self.told.protected_since) >= Some(after);
+        // What fell silent after that keeps it protected for as long again.
+        let is_cut = lasts(self.cut.at).is_some_and(|age| age < after);
+        if acts && is_down && is_over && !is_cut {
+            self.cut = Cut {
+                at: Some(now.into()),
+                is_at_hand: true,
+            };
+        }
+    }
+
+    /// For how long a protection lasts that is reported, if its policy says so.
+    pub fn reports_after(&self) -> Option<Duration> {
+        match self.last.as_ref()?.max_protection? {
+            (after, MaxProtectionAction::Report) => Some(after),
+            (_, MaxProtectionAction::Restore) => None,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A protection that lasts for as long as its policy lets it.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{DOWN, LONG, RUNNING, World, change_policy, condition, run};
+
+/// How long the cluster `a` may be protected.
+const AFTER: Duration = Duration::from_secs(300);
+
+fn max(then: &str) -> impl Fn(&mut Value) {
+    move |policy| {
+        policy["spec"]["maxProtection"] = json!({"after": "5m", "then": then});
+        // Nothing else is to be what ends it, nor to hold it up.
+        policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["awaitNodes"] = json!("1h");
+    }
+}
+
+/// The cluster `a`, protected, of a policy that is changed like this.
+async fn protected(change: impl Fn(&mut Value)) -> World {
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", change);
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    world
+}
+
+fn reached(status: &Value) -> bool {
+    status["maxProtectionReached"].is_string()
+}
+
+async fn is_given_back(world: &World) {
+    world.health_where("a", "it is ended", reached).await;
+    world.protection("a", "None").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+/// It is given back although nothing has changed, and the same nodes take nothing again, whoever leads.
+/// What falls silent anew is another outage.
+#[tokio::test]
+async fn a_protection_that_lasts_too_long_is_given_back_once() {
+    let mut world = protected(max("Restore")).await;
+    world.clock.pass(AFTER - LONG).await;
+    assert_eq!(world.replicas("a"), DOWN);
+    assert!(!reached(&world.health("a")));
+    is_given_back(&world).await;
+    let told = || {
+        let mut events = world.seed.events().into_iter();
+        events.find(|event| event.body["reason"] == "MaxProtectionReached")
+    };
+    world.clock.until("an event", told).await;
+    for restart in [false, true] {
+        if restart {
+            world.stop().await;
+            world.start();
+        }
+        world.clock.pass(2 * AFTER).await;
+        assert_eq!(world.replicas("a"), RUNNING, "{restart}");
+        let status = world.health("a");
+        assert_eq!(
+            (&status["protection"], &status["reason"]),
+            (&json!("None"), &json!("Healthy"))
+        );
+        assert!(reached(&status), "{status}");
+    }
+    // The marks fall as ever.
+    assert!(!support::is_marked(&world).contains(&true));
+    world.shoot("a").renew();
+    world
+        .health_where("a", "all renew", |status| !reached(status))
+        .await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), DOWN);
+}
+
+/// A leader that comes in the midst of it goes on.
+#[tokio::test]
+async fn a_protection_that_is_being_ended_is_ended_by_the_next_leader() {
+    let mut world = protected(|policy| {
+        max("Restore")(policy);
+        policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["initialDelay"] = json!("30s");
+    })
+    .await;
+    world.clock.pass(AFTER - LONG).await;
+    world.health_where("a", "it is ended", reached).await;
+    world.stop().await;
+    assert_ne!(world.replicas("a"), RUNNING);
+    world.start();
+    is_given_back(&world).await;
+}
+
+/// A policy that writes nothing comes before it.
+#[test]
+fn what_a_policy_holds_back_is_not_given_back() {
+    for hold in [json!({"suspend": true}), json!({"mode": "DryRun"})] {
+        run(async move {
+            let world = protected(max("Restore")).await;
+            change_policy(&world, "p", |policy| {
+                let spec = policy["spec"].as_object_mut().unwrap();
+                spec.extend(hold.as_object().unwrap().clone());
+            });
+            world.clock.pass(AFTER + LONG).await;
+            assert_eq!(world.replicas("a"), DOWN, "{hold}");
+            assert!(!reached(&world.health("a")));
+        });
+    }
+}
+
+/// To report is not to act, and is done after the policy's time instead of the flag's.
+#[tokio::test]
+async fn a_protection_that_lasts_too_long_is_only_reported_if_the_policy_says_so() {
+    let world = protected(max("Report")).await;
+    world.clock.pass(AFTER - LONG).await;
+    let overdue = |status: &Value| {
+        let conditions = status["conditions"].as_array().unwrap();
+        conditions.iter().any(|it| it["type"] == "ProtectedTooLong")
+    };
+    assert!(!overdue(&world.health("a")));
+    world.health_where("a", "it is reported", overdue).await;
+    world.clock.pass(AFTER).await;
+    assert_eq!(world.replicas("a"), DOWN);
+    let status = world.health("a");
+    assert!(!reached(&status));
+    assert_eq!(condition(&status, "Protecting")["status"], "True");
+}
