@@ -286,7 +286,7 @@ fn a_cluster_that_goes_to_sleep_is_restored_whatever_becomes_of_its_nodes() {
             assert_eq!(status["skipped"], "Hibernated");
             assert_restored(&world);
             // The events come last.
-            world.clock.pass(Duration::from_secs(2)).await;
+            world.clock.pass(Duration::from_secs(5)).await;
         });
     }
 }

@@ -182,9 +182,11 @@ proptest! {
         scenario.faults = (0..8)
             .map(|node| Fault { kind: FaultKind::Cut(node), from: cut_at, until: f64::MAX })
             .collect();
-        // Without stamps a read that is missing costs knowledge, not only time.
+        // Without stamps a read that is missing costs knowledge, not only time; also where stamps yield.
+        let mut unseen = 0.0;
         if let Some((after, length)) = hiccup.filter(|_| scenario.stamps) {
             let from = cut_at + after;
+            unseen = length;
             scenario.faults.push(Fault { kind: FaultKind::ReadsLost, from, until: from + length });
         }
         let findings = run(&scenario);
@@ -198,7 +200,7 @@ proptest! {
         // only known to lie before the first read that shows it.
         let exact = scenario.stamps && scenario.skew() == 0.0;
         let cache = scenario.cache_ages.iter().copied().fold(0.0, f64::max);
-        let unknown = if exact { ROUNDING } else { 1.2 * scenario.interval + cache };
+        let unknown = if exact { ROUNDING } else { 1.2 * scenario.interval + cache + unseen };
         let counting = f64::from(scenario.failure_threshold - 1) * (1.0 + MOST_READ);
         let period = f64::from(scenario.lease_seconds) / 4.0;
         // Nodes that are under way when the silence begins to be watched are read once more.

@@ -289,24 +289,6 @@ impl ClusterMachine {
         self.follow(next);
     }
 
-    fn note_protection(&mut self, now: Now) {
-        let protection = self.flows.protection();
-        self.cut.is_at_hand &= protection != Protection::None;
-        // One in which nothing is taken is none.
-        if protection == Protection::Active && !self.told.is_counted {
-            self.told.note_another_protection(now);
-        }
-        self.told.is_counted = match protection {
-            Protection::None => false,
-            Protection::Active => true,
-            Protection::ScalingDown | Protection::Restoring => self.told.is_counted,
-        };
-        self.told.protected_since = match protection {
-            Protection::None => None,
-            _ => self.told.protected_since.or(Some(now.into())),
-        };
-    }
-
     fn wake(&mut self, now: Instant) {
         let next = self.flows.wake(now);
         self.follow(next);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
+use super::ClusterMachine;
 use crate::{
-    api::MAX_RECENT_PROTECTIONS,
+    api::{MAX_RECENT_PROTECTIONS, Protection},
     prober::{
         finding::{Finding, HeldBack},
         verdict::Returning,
@@ -36,6 +37,27 @@ pub(super) struct Told {
 const AN_HOUR: Duration = Duration::from_secs(3600);
 /// For how many seconds the leases must have been fresh before the second, third ... is ended.
 const FRESH: [u64; 4] = [15, 30, 60, 120];
+
+impl ClusterMachine {
+    /// Takes down when a protection begins, and when it is over.
+    pub(super) fn note_protection(&mut self, now: Now) {
+        let protection = self.flows.protection();
+        self.cut.is_at_hand &= protection != Protection::None;
+        // One in which nothing is taken is none.
+        if protection == Protection::Active && !self.told.is_counted {
+            self.told.note_another_protection(now);
+        }
+        self.told.is_counted = match protection {
+            Protection::None => false,
+            Protection::Active => true,
+            Protection::ScalingDown | Protection::Restoring => self.told.is_counted,
+        };
+        self.told.protected_since = match protection {
+            Protection::None => None,
+            _ => self.told.protected_since.or(Some(now.into())),
+        };
+    }
+}
 
 impl Told {
     /// Takes up that a protection begins.
