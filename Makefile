@@ -152,8 +152,9 @@ book: ## Build the documentation as a book: target/book/index.html
 	@hack/book.sh
 
 .PHONY: recording
-recording: ## Record docs/demo.svg, the picture of the demo in the README, anew
-	@hack/record-demo.py docs/demo.svg $(MAKE) --silent demo
+recording: controlplane build ## Record docs/demo.svg, the picture of the demo in the README, anew
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
+		hack/record-demo.py docs/demo.svg "$$target/debug/demo"
 
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool
