@@ -30,7 +30,7 @@ pub(super) fn check_recovery(failure: f64) -> impl FnOnce(&Option<f64>, &()) -> 
             return Ok(());
         };
         check_fraction(recovery, context)?;
-        // What is wrong with the failure fraction itself is told of that field.
+        // An invalid failure fraction is reported for its own field.
         if *recovery > failure {
             return Err(garde::Error::new(RECOVERY_MESSAGE));
         }

@@ -67,7 +67,7 @@ pub(super) struct Candidate<'a> {
     config: &'a kube::Config,
     instruments: &'a Common,
     budget: Budget,
-    /// Whether every policy is taken for one with the mode `DryRun`.
+    /// Whether every policy is treated as one with the mode `DryRun`.
     pub(super) dry_run: bool,
     elected: Elected,
     /// Notified when it leads.

@@ -59,7 +59,7 @@ impl Debts {
                 level: u32::try_from(known.level).unwrap_or(0),
                 initial_delay: known.initial_delay.get(),
                 timeout: known.timeout.get(),
-                // Nobody waits for nodes of a cluster that is let go.
+                // A cluster that is let go does not wait for its nodes.
                 await_nodes: Duration::ZERO,
             };
             let dependent = Dependent {

@@ -84,7 +84,7 @@ pub enum What {
     Waiting(Aim, Option<Observed>),
     /// It is to be scaled up once its `initialDelay` is over, which begins now.
     Delayed,
-    /// It waited so long for the nodes that were silent, which are not all ready, and is scaled up all the same.
+    /// It waited so long for the nodes that were silent. Some are not ready, and it is scaled up now.
     Unready(Duration),
     /// It was not there in time; the flow goes on without it.
     Late(Duration),

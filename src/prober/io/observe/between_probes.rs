@@ -80,7 +80,7 @@ impl Observer {
 
     async fn facts_in_background(&mut self, due: Instant) {
         let now = Instant::now();
-        // Whoever waits for nodes waits for a while, and what cannot be read is not ready.
+        // A restore can wait for this list, and Nodes that cannot be read are not ready.
         let only_awaited = !self.watch.facts.are_wanted();
         let pause = match self.awaits_nodes {
             true => AWAITED_PAUSE,

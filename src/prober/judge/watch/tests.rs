@@ -749,7 +749,7 @@ fn nodes_that_were_silent_are_back_when_they_are_fresh_and_ready() {
     assert_eq!(returning(&seen), (2, 2));
     assert!(seen.returning.is_complete());
 
-    // Whoever comes later does not know which were silent.
+    // A watch that begins later does not know which were silent.
     let mut heir = Shoot::new(RULES);
     heir.names.clone_from(&shoot.names);
     heir.revision = 20_000;
