@@ -565,6 +565,22 @@ async fn a_cluster_that_is_selected_again_gets_its_record_back() {
 }
 
 #[tokio::test]
+async fn a_cluster_health_has_recommended_labels_and_its_conditions_a_generation() {
+    let desk = Desk::healthy().await;
+    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
+    let labels = json!({
+        "app.kubernetes.io/name": "dependency-watchdog",
+        "app.kubernetes.io/managed-by": "dependency-watchdog",
+    });
+    assert_eq!(health["metadata"]["labels"], labels);
+    let conditions = health["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 3);
+    for condition in conditions {
+        assert_eq!(condition["observedGeneration"], 1, "{condition}");
+    }
+}
+
+#[tokio::test]
 async fn a_cluster_that_is_created_anew_owns_its_record() {
     let desk = Desk::healthy().await;
     let anew = ClusterReport {

@@ -21,6 +21,11 @@ use crate::{
 /// without a word about the other fields that the operator owns.
 const FINALIZER_MANAGER: &str = "dependency-watchdog-finalizer";
 
+/// The recommended labels that each ClusterHealth has. A label cannot hold the name of every policy, which may
+/// be longer than 63 characters: policies are selected by field.
+const NAME: &str = "app.kubernetes.io/name";
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
@@ -143,7 +148,9 @@ pub(crate) async fn write_health(
 async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError> {
     let (version, kind) = (Cluster::api_version(&()), Cluster::kind(&()));
     let owner = json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid});
-    let fields = json!({"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {}});
+    let labels = json!({NAME: FIELD_MANAGER, MANAGED_BY: FIELD_MANAGER});
+    let metadata = json!({"name": name, "labels": labels, "ownerReferences": [owner]});
+    let fields = json!({"metadata": metadata, "spec": {}});
     apply::<ClusterHealth>(seed, name, FIELD_MANAGER, None, fields).await?;
     Ok(())
 }

@@ -54,6 +54,13 @@ async fn e2e_a_deleted_clusterhealth_comes_back(env: Env) -> Result<()> {
     })
     .await?;
     ensure!(second.owner_references() == first.owner_references());
+    // The generation of each condition is right only as long as the server does not count further.
+    let conditions = second.status.iter().flat_map(|it| &it.conditions);
+    for condition in conditions {
+        ensure!(condition.observed_generation == second.metadata.generation);
+    }
+    let managed_by = second.labels().get("app.kubernetes.io/managed-by");
+    ensure!(managed_by.is_some_and(|it| it == "dependency-watchdog"));
     shoot.is_found("Healthy").await?;
     Ok(())
 }

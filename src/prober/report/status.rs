@@ -20,6 +20,8 @@ const SUSPENDED: &str = "Suspended";
 const AWAITING_NODES: &str = "AwaitingNodes";
 /// Why one is degraded that is protected and not probed.
 pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";
+/// The generation of each ClusterHealth: its spec is empty, so it never changes.
+const GENERATION: i64 = 1;
 
 /// The status that the report asks for, yet without times of transitions.
 pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
@@ -107,7 +109,12 @@ fn wanted(
     });
     let ready = condition(READY, is_ready, reason, evidence);
     let always = [ready, protecting(report, message), degraded];
-    always.into_iter().chain(too_long).collect()
+    let all = always.into_iter().chain(too_long);
+    all.map(|it| Condition {
+        observed_generation: Some(GENERATION),
+        ..it
+    })
+    .collect()
 }
 
 fn protecting(report: &ClusterReport, message: &str) -> Condition {
