@@ -244,6 +244,26 @@ fn the_datasource_and_the_job_are_for_the_reader_to_choose() {
     assert!(!text().contains("${"));
 }
 
+/// `make picture` draws it anew.
+#[test]
+fn the_picture_shows_the_panels_of_the_first_row() {
+    let picture = read("docs/pictures/dashboard.svg");
+    let dashboard = dashboard();
+    let panels = all(&dashboard);
+    let rows = panels
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it["type"] == "row");
+    let [first, second] = [0, 1].map(|row| rows.clone().nth(row).unwrap().0);
+    let shown: Vec<&str> = panels[first..second].iter().map(|it| title(it)).collect();
+    assert!(shown.len() > 10, "{shown:?}");
+    let missing = shown
+        .iter()
+        .filter(|it| !picture.contains(&format!(">{it}</text>")));
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 #[test]
 fn plutono_can_load_it() {
     let dashboard = dashboard();
