@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a tool by which the chart and the GitOps examples are tried, with the arguments given: `helm`, or
-# `health`, which tells what Flux and Argo CD make of an object; or prints the `definitions` of the
-# kinds of Flux and Argo CD. The first use builds the tools, of the versions in gitops/go.mod, which takes
-# minutes on two cores; later ones start at once.
+# Runs a tool that tests the chart and the GitOps examples, with the arguments given: `helm`, or `health`,
+# which prints how Flux and Argo CD judge an object. Or prints the `definitions` of the kinds of Flux, Argo CD
+# and the Prometheus operator that manifests/ uses. The first use builds the tools, of the versions in
+# gitops/go.mod, which takes minutes on two cores; later ones start immediately.
 #
 #   hack/gitops.sh helm|health|definitions|build [ARGUMENT...]
 #
@@ -26,6 +26,10 @@ definitions=(
   config/crd/bases/helm.toolkit.fluxcd.io_helmreleases.yaml
   github.com/argoproj/argo-cd/v3@v3.5.7
   manifests/crds/application-crd.yaml
+  github.com/prometheus-operator/prometheus-operator@v0.85.0
+  example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml
+  github.com/prometheus-operator/prometheus-operator@v0.85.0
+  example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml
 )
 
 tool=${1:-}
