@@ -11,12 +11,17 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 # Without headings, to which others link, without the addresses of links, and without code.
 git ls-files README.md CONTRIBUTING.md 'docs/*.md' 'charts/*.md' | grep -Ev "^$generated$" | xargs awk '
-  !/^#/ { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
+  /^ *```/ { fenced = !fenced }
+  !fenced && !/^#/ { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
 # A word, as an extended regular expression, and what is better.
 while IFS=: read -r word better; do
   grep -Ei ": .*\b($word)\b" "$scratch/text" | sed "s|$| → $better|" >>"$scratch/found" || true
 done <<'WORDS'
 told:reported
+tells?:says, shows, report
+all else:everything else
+comes? about:happens, takes effect
+likelier:more likely
 at once:immediately, or at the same time
 mend(s|ed)?:fix
 hear(s|d)? (of|from)?:receive, report
