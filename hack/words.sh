@@ -10,7 +10,7 @@ generated='docs/(api|flags|metrics)\.md'
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 # Without headings, to which others link, without the addresses of links, and without code.
-git ls-files README.md CONTRIBUTING.md 'docs/*.md' 'charts/*.md' | grep -Ev "^$generated$" | xargs awk '
+git ls-files '*.md' ':!CHANGELOG.md' | grep -Ev "^$generated$" | xargs awk '
   /^ *```/ { fenced = !fenced }
   !fenced && !/^#/ { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
 # A word, as an extended regular expression, and what is better.
