@@ -20,6 +20,7 @@ done <<'WORDS'
 told:reported
 tells?:says, shows, report
 all else:everything else
+whoever:those who, users who
 comes? about:happens, takes effect
 likelier:more likely
 at once:immediately, or at the same time
