@@ -3,7 +3,7 @@
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{Fleet, Row, Standing};
-use crate::util::columns::columns;
+use crate::util::{columns::columns, text::clean};
 
 /// The fleet as text; `wide` adds columns, and no more than `limit` clusters are listed.
 pub fn table(fleet: &Fleet, wide: bool, limit: usize) -> String {
@@ -50,6 +50,9 @@ const HEAD: [&str; 9] = [
     "REASON",
     "POLICY",
 ];
+/// Limits on what a status says, in characters: those of a name, and of a message of a condition.
+const MAX_CELL: usize = 253;
+const MAX_MESSAGE: usize = 32_768;
 const MORE: [&str; 3] = ["OWED", "PROBED", "MESSAGE"];
 
 /// `5 clusters: 1 protected, 4 healthy`.
@@ -68,7 +71,9 @@ fn counts(rows: &[Row]) -> String {
 }
 
 fn cells(row: &Row, now: Timestamp) -> [String; 9] {
-    let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    // What others wrote must not break the line.
+    let or_dash =
+        |cell: Option<String>| cell.map_or_else(|| "-".to_owned(), |cell| clean(&cell, MAX_CELL));
     let leases = row.leases;
     [
         row.cluster.clone(),
@@ -84,16 +89,10 @@ fn cells(row: &Row, now: Timestamp) -> [String; 9] {
 }
 
 fn more(row: &Row, now: Timestamp) -> [String; 3] {
-    // What others wrote into a message must not break the line.
-    let message: String = row
-        .message
-        .chars()
-        .map(|it| if it.is_control() { ' ' } else { it })
-        .collect();
     [
         row.owed.to_string(),
         age(row.last_probe_time.as_ref(), now),
-        message,
+        clean(&row.message, MAX_MESSAGE),
     ]
 }
 
@@ -122,7 +121,7 @@ mod tests {
                 "shoot--a--down",
                 json!({
                     "reason": "Outage", "protection": "Active", "policy": "shoots",
-                    "protectedSince": "2026-11-20T11:58:30Z", "state": "NOTREADY", "nodes": "0/3",
+                    "protectedSince": "2026-11-20T11:58:30Z", "state": "NOTREADY", "nodes": "0/3\u{1b}\n",
                     "leases": {"candidates": 3, "expired": 2, "unknown": 0},
                     "message": "2 of 3 are\nexpired", "lastProbeTime": "2026-11-20T11:50:00Z",
                 }),
