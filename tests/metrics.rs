@@ -518,6 +518,22 @@ async fn a_watch_that_cannot_list_again_is_not_ready() {
     }
 }
 
+/// What an earlier run has left is asked for as long as it takes.
+#[tokio::test]
+async fn a_start_that_waits_for_the_seed_is_alive() {
+    let mut run = Run::new(&["a"]).await;
+    let liveness = run.world.instruments.common.liveness.clone();
+    let healths = |call: &support::Call| call.resource == "clusterhealths";
+    run.world
+        .seed
+        .fail(Failure::Status(503), (0, usize::MAX), healths);
+    run.world.start();
+    run.world.clock.pass(2 * LONG).await;
+    assert_eq!(liveness.stale(), []);
+    run.world.seed.heal();
+    run.world.reason("a", "Healthy").await;
+}
+
 #[tokio::test]
 async fn idle_loops_are_alive_and_ended_ones_are_not() {
     let mut run = Run::new(&["a"]).await;

@@ -71,9 +71,10 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
             (known, standby.hand_over().await)
         }
         None => {
-            let observed = Observed::nothing(&seed, prober.dry_run, &instruments);
+            let mut observed = Observed::nothing(&seed, prober.dry_run, &instruments);
             let policies = observed.selection.policies.clone();
-            (recall(policies).await, observed)
+            let known = observed.liveness.until(recall(policies)).await;
+            (known, observed)
         }
     };
     let Some(known) = known else {

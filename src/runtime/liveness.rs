@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -64,6 +65,19 @@ impl LoopLiveness {
         self.liveness.lock().insert(self.name, Instant::now());
     }
 
+    /// Beats until this is done.
+    pub async fn until<T>(&mut self, done: impl Future<Output = T>) -> T {
+        let mut done = pin!(done);
+        loop {
+            self.beat();
+            tokio::select! {
+                biased;
+                done = &mut done => return done,
+                () = self.due() => {}
+            }
+        }
+    }
+
     /// Waits until the loop has to turn once although there is nothing to do.
     pub async fn due(&mut self) {
         self.timer.tick().await;
@@ -81,7 +95,7 @@ mod tests {
         let liveness = Liveness::default();
         assert_eq!(liveness.stale(), []);
         let mut idle = liveness.begin("idle");
-        let hangs = liveness.begin("hangs");
+        let mut hangs = liveness.begin("hangs");
         for _ in 0..11 {
             advance(BEAT).await;
             idle.due().await;
@@ -93,6 +107,11 @@ mod tests {
         idle.beat();
         assert_eq!(liveness.stale(), [("hangs", STALE)]);
         hangs.beat();
+        assert_eq!(liveness.stale(), []);
+        let begun = Instant::now();
+        hangs.until(tokio::time::sleep(STALE * 2)).await;
+        assert_eq!(begun.elapsed(), STALE * 2);
+        idle.beat();
         assert_eq!(liveness.stale(), []);
         // Whoever is gone hangs.
         drop(idle);
