@@ -129,6 +129,21 @@ fn is_unready(event: &Call) -> bool {
     event.body["reason"] == "NodesNotReady"
 }
 
+/// One list that hangs, as when all nodes connect again, is not the last.
+#[tokio::test]
+async fn a_list_of_nodes_that_hangs_is_tried_again() {
+    let world = protected().await;
+    ready(&world, 0..4);
+    world.shoot("a").fail(Read::Nodes, Failure::Hang);
+    let begin = recover(&world).await;
+    world.clock.pass(Duration::from_secs(30)).await;
+    assert_eq!(world.replicas("a")[1], 0);
+    world.shoot("a").mend(Read::Nodes);
+    let waited = written(&world, "mcm").await - begin;
+    assert!(waited < Duration::from_secs(60), "{waited:?}");
+    world.protection("a", "None").await;
+}
+
 /// Whoever comes in the midst of it does not know which nodes were silent, and waits for all.
 #[tokio::test]
 async fn a_new_leader_waits_for_all_nodes() {

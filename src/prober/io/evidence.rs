@@ -310,9 +310,14 @@ impl Sources {
         Ok(reader.read(shoot, consistency, patience, request.urgent))
     }
 
-    /// Reads Nodes and Machines that no verdict waits for, if that is quick.
-    pub(crate) async fn facts_in_background(&mut self, consistent: bool) -> Background {
-        let _permit = match self.facts.background_permit() {
+    /// Reads Nodes and Machines that no verdict waits for, if that is quick. Ones that are `awaited` by a
+    /// restore are tried even if the last list was slow.
+    pub(crate) async fn facts_in_background(
+        &mut self,
+        consistent: bool,
+        awaited: bool,
+    ) -> Background {
+        let _permit = match self.facts.background_permit(awaited) {
             Ok(permit) => permit,
             Err(background) => return background,
         };

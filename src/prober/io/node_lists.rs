@@ -143,17 +143,23 @@ impl Reader {
     }
 
     /// Permits a read in the background. There is no queue: a cluster that reached its front would have
-    /// hardly any time left until its leases are due.
+    /// hardly any time left until its leases are due. A slow list is read only if it is `awaited`, among
+    /// slow ones.
     ///
     /// # Errors
     ///
     /// If there is no permit, the result to report.
-    pub(crate) fn background_permit(&self) -> Result<OwnedSemaphorePermit, Background> {
-        if self.slow.load(Ordering::Relaxed) {
-            return Err(Background::Slow);
-        }
-        let permits = self.permits.background_node_lists.clone();
+    pub(crate) fn background_permit(
+        &self,
+        awaited: bool,
+    ) -> Result<OwnedSemaphorePermit, Background> {
+        let permits = match self.slow.load(Ordering::Relaxed) {
+            false => &self.permits.background_node_lists,
+            true if awaited => &self.permits.slow_node_lists,
+            true => return Err(Background::Slow),
+        };
         permits
+            .clone()
             .try_acquire_owned()
             .map_err(|_| Background::NoPermit)
     }
@@ -168,8 +174,10 @@ impl Reader {
         let (began, machines) = self.machines(&self.permits.seed, consistency).await?;
         let _permit = self.permits.node_lists.acquire().await;
         let nodes = shoot.nodes(consistency, SLOW).await;
-        if let Err(ReadError::Timeout { .. }) = nodes {
-            self.slow.store(true, Ordering::Relaxed);
+        match nodes {
+            Ok(_) => self.slow.store(false, Ordering::Relaxed),
+            Err(ReadError::Timeout { .. }) => self.slow.store(true, Ordering::Relaxed),
+            Err(_) => {}
         }
         Ok(NodeLists {
             began,

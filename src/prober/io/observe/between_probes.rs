@@ -89,8 +89,12 @@ impl Observer {
         self.facts_due = now + pause;
         self.facts_began = Some(now);
         let leases = self.watch.leases().names().clone();
-        let consistent = self.watch.facts.doubted().is_some();
-        let facts = Box::pin(self.sources.facts_in_background(consistent));
+        // A cache may show Nodes as they were before kube-controller-manager marked them.
+        let consistent = self.watch.facts.doubted().is_some() || self.awaits_nodes;
+        let facts = self
+            .sources
+            .facts_in_background(consistent, self.awaits_nodes);
+        let facts = Box::pin(facts);
         match timeout_at(due, facts).await {
             Ok(Background::Read(facts)) => self.learn(&facts, &leases, consistent),
             Ok(Background::Failed(_) | Background::Slow) if only_awaited => {}
