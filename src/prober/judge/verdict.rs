@@ -287,11 +287,12 @@ impl Assessment {
         let thresholds = &thresholds.of(self.protected);
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
+            let is_over = self.machines == Some(0) || self.excludes(Exclusion::Disregarded);
             return match self.protected {
-                _ if self.excludes(Exclusion::Disregarded) => Verdict::Healthy,
-                true if self.machines == Some(0) => Verdict::Healthy,
+                true if is_over => Verdict::Healthy,
                 true => Verdict::Undetermined(Doubt::NoCandidates),
                 false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),
+                false if self.excludes(Exclusion::Disregarded) => Verdict::Healthy,
                 false if self.excludes(Exclusion::LongSilent) => {
                     Verdict::Undetermined(Doubt::TooFewSilent)
                 }

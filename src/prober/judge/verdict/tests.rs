@@ -204,6 +204,10 @@ fn verdicts(
 #[case::with_machines_of_others(&[Exclusion::NoMachine], false, Some(2), doubt(Doubt::NoCandidates))]
 #[case::all_with_a_condition(&[Exclusion::PoolCondition], false, None, doubt(Doubt::NoCandidates))]
 #[case::some_with_a_condition(&[Exclusion::PoolCondition, Exclusion::MachineTerminating], false, Some(2), doubt(Doubt::NoCandidates))]
+// The dead of an ended protection hide nothing.
+#[case::cut_beside_those_without_machines(&[Exclusion::Disregarded, Exclusion::NoMachine], false, Some(2), doubt(Doubt::NoCandidates))]
+#[case::all_cut(&[Exclusion::Disregarded], false, Some(2), HEALTHY)]
+#[case::protected_and_all_cut(&[Exclusion::Disregarded], true, Some(2), HEALTHY)]
 #[case::protected_and_no_machine(&[Exclusion::NoMachine], true, Some(0), HEALTHY)]
 #[case::protected_and_machines(&[], true, Some(2), doubt(Doubt::NoCandidates))]
 #[case::protected_and_not_served(&[], true, None, doubt(Doubt::NoCandidates))]
