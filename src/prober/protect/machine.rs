@@ -126,7 +126,9 @@ impl ClusterMachine {
             presence,
             treatment: Treatment::Idle(Finding::Pending),
             last: None,
-            grace: known.and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get())),
+            grace: known
+                .and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get()))
+                .filter(|grace| !grace.is_zero()),
             flows,
             evidence: Evidence::default(),
             cut: Cut::recall(known, protected_since, now),

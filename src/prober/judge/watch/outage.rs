@@ -1,6 +1,6 @@
 //! What is remembered of the outage under way: when it began, and which leases were silent in it.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use super::Watch;
 use crate::prober::{
@@ -16,9 +16,12 @@ impl Watch {
         self.is_late = true;
     }
 
-    /// Leases that were last renewed before this, and are silent, count neither way.
+    /// Leases that had expired by then count neither way until they are renewed. One that was fresh then, or
+    /// about to expire, may belong to an outage that begins.
     pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
-        self.leases.set_cut(cut);
+        let expiry = self.rules.thresholds.expiry(Duration::ZERO);
+        let expired = cut.map(|cut| cut - expiry.unwrap_or_default());
+        self.leases.set_cut(expired);
     }
 
     /// Since when a restore has been allowed that waits for the nodes that were silent, if one does.

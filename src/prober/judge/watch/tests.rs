@@ -697,6 +697,14 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     let (_, outage) = shoot.probe_each_until(Verdict::Outage, now + 20.0, &[fresh(now); 5]);
     assert_eq!(outage.assessment.expired, 5);
 
+    // What had not expired by then may belong to an outage that begins.
+    let (mut later, names) = (Shoot::new(RULES), vec!["a", "b", "c", "d", "e"]);
+    later.names = names;
+    later.watch.set_cut(Some(at(500.0)));
+    let (_, outage) = later.probe_each_until(Verdict::Outage, 505.0, &[100, 100, 495, 495, 495]);
+    let cut = outage.assessment.excluded.get(&Exclusion::Disregarded);
+    assert_eq!((outage.assessment.expired, cut), (3, Some(&2)));
+
     // Nothing but what was cut is left: there is nothing to protect.
     let mut heir = Shoot::new(RULES);
     heir.names.clone_from(&shoot.names);

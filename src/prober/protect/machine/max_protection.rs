@@ -9,7 +9,7 @@ use crate::{
     api::{ClusterHealthStatus, MaxProtectionAction, Mode, Protection},
     checks::Trigger,
     cluster::Settings,
-    prober::{treatment::Treatment, watch::Conclusion},
+    prober::{treatment::Treatment, verdict::Verdict, watch::Conclusion},
     util::{now::Now, since::Since},
 };
 
@@ -28,6 +28,8 @@ impl Cut {
         now: Now,
     ) -> Self {
         let at = known.and_then(|known| Some(known.max_protection_reached.as_ref()?.0));
+        // One that has yet to come says nothing about what is silent now.
+        let at = at.filter(|at| *at <= now.wall);
         let at = at.map(|at| Since::of(at, now));
         let ages = at
             .zip(protected)
@@ -78,7 +80,8 @@ impl ClusterMachine {
             && settings.mode == Mode::Enforce
             && now.mono >= self.start.act_from
             && checks.trigger == Trigger::None;
-        let is_down = matches!(protection, Protection::Active | Protection::ScalingDown);
+        // A restore may be stuck for good: too few nodes are back, and the others are dead.
+        let is_down = protection != Protection::Restoring || conclusion.verdict != Verdict::Healthy;
         let is_over = lasts(self.told.protected_since) >= Some(after);
         // What fell silent after that keeps it protected for as long again.
         let is_cut = lasts(self.cut.at).is_some_and(|age| age < after);

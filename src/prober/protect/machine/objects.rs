@@ -21,9 +21,10 @@ const COMES_BACK: Duration = Duration::from_secs(30);
 const BURIAL: Duration = Duration::from_secs(10 * 60);
 
 impl ClusterMachine {
-    /// The node monitor grace period by which it is judged, if it is.
+    /// The node monitor grace period by which it is judged; while it is not, the one that its
+    /// kube-controller-manager was last known to have.
     pub fn grace(&self) -> Option<Duration> {
-        self.settings().map(|it| it.grace)
+        self.settings().map(|it| it.grace).or(self.grace)
     }
 
     /// How long a scale-down waits for a level, since kube-controller-manager does not wait.

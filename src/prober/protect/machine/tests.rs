@@ -1,4 +1,4 @@
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use rstest::rstest;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::{
         fixtures::dependent,
         flow::What,
         plan::{Aim, Purpose, Settled},
-        verdict::{Assessment, Verdict},
+        verdict::{Assessment, Doubt, Verdict},
         watch::Conclusion,
     },
 };
@@ -84,6 +84,9 @@ fn probed(grace: u64, reconciled: bool) -> ClusterObject {
 #[case::longer_over_a_failover(Some(40), &[(120, false)], 40)]
 #[case::reconciled_over_a_failover(Some(40), &[(120, true)], 120)]
 #[case::shorter_over_a_failover(Some(120), &[(40, false)], 40)]
+// Whoever leads while the policy is suspended keeps what is known.
+#[case::not_probed(Some(40), &[], 40)]
+#[case::nonsense(Some(0), &[(120, false)], 120)]
 fn the_grace_that_counts_is_the_one_that_the_cluster_has(
     #[case] recorded: Option<u16>,
     #[case] told: &[(u64, bool)],
@@ -184,6 +187,60 @@ fn an_outage() -> Conclusion {
     }
 }
 
+/// A restore is under way, or stuck since too few nodes are back.
+#[rstest]
+#[case::stuck(Verdict::Undetermined(Doubt::Recovering), true)]
+#[case::silent_again(Verdict::Outage, true)]
+#[case::under_way(Verdict::Healthy, false)]
+fn a_restore_that_is_stuck_is_ended(#[case] verdict: Verdict, #[case] expected: bool) {
+    let mut machine = protected(10, Protection::Restoring, MaxProtectionAction::Restore);
+    let conclusion = Conclusion {
+        verdict,
+        ..an_outage()
+    };
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: None,
+    };
+    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    assert_eq!(machine.cut().is_some(), expected);
+}
+
+/// A cut that has yet to come is not believed.
+#[test]
+fn a_cut_of_the_future_is_none() {
+    for (minutes, expected) in [(-5, true), (5, false)] {
+        let at = now().wall + k8s_openapi::jiff::SignedDuration::from_mins(minutes);
+        let known = ClusterHealthStatus {
+            max_protection_reached: Some(Time(at)),
+            ..ClusterHealthStatus::default()
+        };
+        let object = bounded(MaxProtectionAction::Restore);
+        let machine = ClusterMachine::recall(Some(&known), object, (false, true), now());
+        assert_eq!(machine.cut().is_some(), expected);
+    }
+}
+
+/// A cluster that has been protected for so many minutes.
+fn protected(minutes: i64, protection: Protection, then: MaxProtectionAction) -> ClusterMachine {
+    let it = dependent("d", 0, 0);
+    let mut debts = Debts::default();
+    debts.adopt(std::slice::from_ref(&it));
+    let taken = What::Did(crate::prober::plan::Step::ScaleDown { from: 3 }, None);
+    debts.note(&it, &taken, false, now().mono);
+    let since = now().wall - k8s_openapi::jiff::SignedDuration::from_mins(minutes);
+    let known = ClusterHealthStatus {
+        protection,
+        protected_since: Some(Time(since)),
+        dependents: debts.status(),
+        ..ClusterHealthStatus::default()
+    };
+    let flags = (false, true);
+    let mut machine = ClusterMachine::recall(Some(&known), bounded(then), flags, now());
+    let _ = machine.step(Input::Objects(bounded(then)), now());
+    machine
+}
+
 /// A protection of so many minutes, when a Trigger passes, fails, or says nothing.
 #[rstest]
 #[case::too_long(10, MaxProtectionAction::Restore, Trigger::None, true)]
@@ -202,27 +259,13 @@ fn a_protection_is_ended(
     #[case] trigger: Trigger,
     #[case] expected: bool,
 ) {
-    let it = dependent("d", 0, 0);
-    let mut debts = Debts::default();
-    debts.adopt(std::slice::from_ref(&it));
-    let taken = What::Did(crate::prober::plan::Step::ScaleDown { from: 3 }, None);
-    debts.note(&it, &taken, false, now().mono);
-    let since = Timestamp::UNIX_EPOCH - k8s_openapi::jiff::SignedDuration::from_mins(minutes);
-    let known = ClusterHealthStatus {
-        protection: Protection::Active,
-        protected_since: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(since)),
-        dependents: debts.status(),
-        ..ClusterHealthStatus::default()
-    };
-    let (flags, start) = ((false, true), now());
-    let mut machine = ClusterMachine::recall(Some(&known), bounded(then), flags, start);
-    let _ = machine.step(Input::Objects(bounded(then)), start);
+    let mut machine = protected(minutes, Protection::Active, then);
     let checks = CheckResults {
         trigger,
         gate: None,
     };
     let conclusion = an_outage();
-    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), start);
+    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
     assert_eq!(machine.cut().is_some(), expected);
     assert_eq!(machine.max_protection_reached().is_some(), expected);
 }
