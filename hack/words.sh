@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-generated='docs/(api|flags|metrics)\.md'
+generated='docs/(api|flags)\.md'
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

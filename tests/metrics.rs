@@ -730,8 +730,7 @@ const END: &str = "<!-- End of what is generated. -->\n";
 
 /// A table of these metrics.
 fn table<'a>(metrics: impl Iterator<Item = &'a Description>) -> String {
-    let mut table =
-        String::from("\n| metric | type | labels | what it tells |\n|---|---|---|---|\n");
+    let mut table = String::from("\n| metric | type | labels | meaning |\n|---|---|---|---|\n");
     for metric in metrics {
         let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
         table += &format!(

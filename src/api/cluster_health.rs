@@ -301,7 +301,7 @@ pub struct LeaseCounts {
     /// Leases that count and are expired.
     #[schemars(range(min = 0))]
     pub expired: i32,
-    /// Leases that count and whose age cannot be told.
+    /// Leases that count and whose age is unknown.
     #[schemars(range(min = 0))]
     pub unknown: i32,
 }
@@ -322,8 +322,8 @@ pub struct DependentStatus {
     #[serde(default)]
     pub owed: bool,
 
-    /// Whether it was given its replicas back and carries the operator's mark for now, by which a zero that somebody decided
-    /// on before it was restored is told from one that is meant.
+    /// Whether it has its replicas back and still carries the operator's mark, which shows whether a later zero was
+    /// decided before the restore.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_mark: bool,
 

@@ -59,8 +59,8 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
     status = "WeedPolicyStatus",
     derive = "PartialEq",
     doc = "WeedPolicy says which services are watched, and which pods that need them are deleted if \
-           they are in CrashLoopBackOff when such a service becomes ready, so that they restart at \
-           once and not after minutes of back-off.",
+           they are in CrashLoopBackOff when such a service becomes ready, so that they restart \
+           immediately and not after minutes of back-off.",
     printcolumn(
         name = "Ready",
         type_ = "string",

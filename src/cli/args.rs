@@ -23,7 +23,7 @@ const DEFAULT_BURST: u32 = 10;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Seed")]
 pub(super) struct ClientArgs {
-    /// Path of the seed's kubeconfig; without it, the one that kubectl would use, or else the
+    /// Path of the seed's kubeconfig; without it, the one that kubectl would use, otherwise the
     /// pod's ServiceAccount
     #[arg(long, env = "DWD_KUBECONFIG", value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(super) struct ClientArgs {
     #[arg(long, env = "DWD_KUBE_API_QPS", value_name = "RATE", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
     kube_api_qps: f64,
 
-    /// Requests to the seed at once, apart from those to dependents; 0 for the default
+    /// Burst of such requests; 0 for the default
     #[arg(long, env = "DWD_KUBE_API_BURST", value_name = "COUNT", default_value_t = DEFAULT_BURST)]
     kube_api_burst: u32,
 }
@@ -47,7 +47,7 @@ pub(super) struct ScaleArgs {
     #[arg(long, env = "DWD_SCALE_QPS", value_name = "RATE", default_value_t = 200.0, value_parser = qps)]
     scale_qps: f64,
 
-    /// The same, at once; at least 1
+    /// Burst of such requests; at least 1
     #[arg(
         long,
         env = "DWD_SCALE_BURST",
@@ -65,12 +65,12 @@ pub(super) struct CheckArgs {
     #[arg(long, env = "DWD_EXEC_QPS", default_value_t = 50.0, value_parser = qps)]
     exec_qps: f64,
 
-    /// The same, at once
+    /// Burst of such requests
     #[arg(long, env = "DWD_EXEC_BURST", default_value = "100")]
     exec_burst: NonZeroU32,
 
     /// Switches features, as ExecProbeTimeout=false: a command of a check that takes longer than its
-    /// timeout passes, and is told of
+    /// timeout passes, and is reported
     #[arg(
         long,
         env = "DWD_FEATURE_GATES",

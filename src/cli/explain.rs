@@ -23,14 +23,14 @@ const COULD_NOT_ASK: u8 = 2;
 
 /// Which cluster, and how it is told.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 told, 1 no such cluster, 2 could not ask.")]
+#[command(after_help = "Exit code: 0 answered, 1 no such cluster, 2 could not ask.")]
 pub(super) struct ExplainArgs {
     /// The name of the Cluster, which is that of its namespace on the seed, such as
     /// shoot--project--name; or project/name
     #[arg(value_parser = cluster_name)]
     cluster: String,
 
-    /// The form of what is told
+    /// The form of the answer
     #[arg(short, long, env = "DWD_OUTPUT", value_enum, default_value_t)]
     output: Output,
 

@@ -39,13 +39,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch the node leases of every cluster that a ProbePolicy selects, and protect those whose
-    /// nodes lose their way to the API server
+    /// nodes lose their connection to the API server
     Prober(Box<prober::ProberArgs>),
     /// Delete pods that are stuck in CrashLoopBackOff when a service that a WeedPolicy names becomes
-    /// ready, so that they restart at once
+    /// ready, so that they restart immediately
     Weeder(Box<weeder::WeederArgs>),
-    /// Tell whether a cluster is protected and why, what was seen and done, what is owed to it, what
-    /// comes next, and what can be done
+    /// Explain whether a cluster is protected and why, what was observed and done, what is owed to it,
+    /// what comes next, and what can be done
     Explain(Box<explain::ExplainArgs>),
     /// List all clusters, the worst first
     Top(top::TopArgs),

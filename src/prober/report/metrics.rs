@@ -90,8 +90,8 @@ impl HealthMetrics {
         registry.register(
             "widespread_outage_clusters",
             &[],
-            "Clusters that fell silent at once and still are, if they are so many that a common \
-             cause is likely; else 0",
+            "Clusters that fell silent together and still are, if they are so many that a common \
+             cause is likely; otherwise 0",
             self.widespread.clone(),
         );
         registry.register(
