@@ -27,7 +27,7 @@ at once:immediately, or at the same time
 mend(s|ed)?:fix
 hear(s|d)? (of|from)?:receive, report
 is heard|are heard:report
-(is|are) played:is simulated
+played:simulated
 tak(e|es|en) [a-z]+( [a-z]+)? for (one|a|an|the|lost):treat as
 as ever:as before
 belongs? into:belongs in
