@@ -117,6 +117,30 @@ fn links_lead_somewhere() {
     assert!(followed > 50, "{followed}");
 }
 
+/// What it is, how to try it, to install it in DryRun, to see why a cluster is undetermined, and to uninstall it.
+#[test]
+fn the_readme_is_short_and_leads_to_what_a_stranger_asks_first() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(text.lines().count() <= 110, "{}", text.lines().count());
+    let recording = fs::metadata(root().join("docs/demo.svg")).unwrap();
+    assert!(recording.len() <= 300_000, "{}", recording.len());
+    for answer in [
+        "(docs/demo.svg)",
+        "\nmake demo\n",
+        "\nkubectl apply --server-side -k manifests\n",
+        "\nkubectl apply -f docs/examples/probe-policy.yaml\n",
+        "(docs/migration.md)",
+        "(docs/troubleshooting.md#a-cluster-is-undetermined)",
+        "(docs/install.md#uninstalling)",
+    ] {
+        assert!(text.contains(answer), "{answer}");
+    }
+    // The command there must scale nothing.
+    let policy = root().join("docs/examples/probe-policy.yaml");
+    let policy = fs::read_to_string(policy).unwrap();
+    assert!(policy.contains("\n  mode: DryRun\n"), "{policy}");
+}
+
 #[test]
 fn each_document_is_listed() {
     let list = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
