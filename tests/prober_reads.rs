@@ -661,6 +661,35 @@ async fn a_start_is_not_blind_while_the_seed_has_no_time() {
     world.more_reads("b", Read::Cached, 3).await;
 }
 
+/// Nodes that are asked for since a lease has come wait for a turn on the seed that never comes. Then the cluster
+/// is cut off, and they decide.
+#[tokio::test]
+async fn nodes_that_wait_at_leisure_do_not_keep_a_suspect_waiting() {
+    let mut world = World::new(&["a"]).await;
+    let budget = Budget {
+        qps: LEAST_QPS,
+        burst: NonZeroU32::new(1_000).unwrap(),
+    };
+    let busy = Seed::new(world.seed.unlimited().client().clone(), budget);
+    world.start_on(busy.clone());
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence_first();
+    world.clock.pass(Duration::from_secs(70)).await;
+    while unconstrained(busy.turn()).now_or_never().is_some() {}
+    let lists = lists_of_machines(&world, "a");
+    world.shoot("a").join();
+    world.clock.pass(INTERVAL * 2).await;
+    assert_eq!(
+        lists_of_machines(&world, "a"),
+        lists,
+        "it is not their turn"
+    );
+    world.shoot("a").silence(20);
+    let protected = || (world.replicas("a") == [0, 0, 0]).then_some(());
+    world.clock.until("a is protected", protected).await;
+    assert!(lists_of_machines(&world, "a") > lists);
+}
+
 /// One that failed is no one that hangs.
 #[tokio::test]
 async fn a_failed_list_of_nodes_sends_nobody_among_those_that_hang() {

@@ -41,6 +41,10 @@ struct State {
     nodes: usize,
     /// The second of the last renewal; `None` while they are renewed.
     silent_since: Option<i64>,
+    /// The same of the first node alone.
+    first_silent_since: Option<i64>,
+    /// There is one more lease, without a Node.
+    joined: bool,
     failures: BTreeMap<Read, Failure>,
     /// How long the answers take.
     slow: BTreeMap<Read, Duration>,
@@ -70,6 +74,8 @@ impl ScriptedShoot {
             begin: Instant::now(),
             nodes,
             silent_since: None,
+            first_silent_since: None,
+            joined: false,
             failures: BTreeMap::new(),
             slow: BTreeMap::new(),
             conditions: BTreeMap::new(),
@@ -138,6 +144,17 @@ impl ScriptedShoot {
     pub fn silence(&self, seconds: i64) {
         let mut state = self.lock();
         state.silent_since = Some(state.now() - seconds);
+    }
+
+    /// The first kubelet falls silent.
+    pub fn silence_first(&self) {
+        let mut state = self.lock();
+        state.first_silent_since = Some(state.now());
+    }
+
+    /// A lease comes whose Node there is not.
+    pub fn join(&self) {
+        self.lock().joined = true;
     }
 
     /// The kubelets are heard again.
@@ -247,12 +264,16 @@ impl State {
     }
 
     fn leases(&self, now: i64) -> Value {
-        let renewed = match self.silent_since {
+        let renewed = |since: Option<i64>| match since {
             Some(second) if second <= now => second,
             _ => now - now % RENEWAL,
         };
-        let time = Timestamp::from_second(EPOCH + renewed).unwrap().to_string();
         let lease = |index| {
+            let renewed = renewed(match index {
+                0 => self.first_silent_since.or(self.silent_since),
+                _ => self.silent_since,
+            });
+            let time = Timestamp::from_second(EPOCH + renewed).unwrap().to_string();
             json!({
                 "metadata": {
                     "name": format!("node-{index}"), "uid": format!("uid-{index}"),
@@ -265,7 +286,9 @@ impl State {
                 "spec": {"leaseDurationSeconds": 40, "renewTime": time},
             })
         };
-        let leases = (0..self.nodes).map(lease).collect();
+        let leases = (0..self.nodes + usize::from(self.joined))
+            .map(lease)
+            .collect();
         list("LeaseList", "coordination.k8s.io/v1", leases, now)
     }
 

@@ -144,9 +144,15 @@ impl Watch {
     }
 
     /// A list of so many bytes was read by then, and took so long to decode: the next one waits if it was
-    /// too much work.
+    /// too much work. However long decoding took, perhaps on a machine that stood still, it waits no longer than
+    /// reads of a proof are apart, which a longer gap would break each time.
     pub(crate) fn spent(&mut self, bytes: usize, decoding: Duration, finished: MonoTime) {
-        self.budget.spent(bytes, decoding, finished);
+        let spacing = self
+            .assessment
+            .as_ref()
+            .map(|seen| self.rules.spacing(seen));
+        let longest = spacing.unwrap_or_default().max(FRESH);
+        self.budget.spent(bytes, (decoding, longest), finished);
     }
 
     /// Settings for the next read.
@@ -158,7 +164,7 @@ impl Watch {
             kept: self.rules.kept(self.assessment.as_ref()),
             patience: self.rules.timeout,
             insist: suspect,
-            urgent: !self.facts.are_forced(),
+            urgent: self.protected || !self.facts.are_forced(),
         }
     }
 

@@ -24,6 +24,15 @@ use crate::{
 /// proof.
 const VERSION_LIMIT: Duration = Duration::from_secs(1);
 
+/// What has become of facts that were waited for.
+enum Waited<T> {
+    Ended(T),
+    /// The leases show that they are not needed any more.
+    NotNeeded,
+    /// They are read at leisure, and the leases show that a proof waits for them.
+    TooSlow,
+}
+
 impl Observer {
     pub(super) async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
         if self.leases().await? == Taken::NeedsFacts {
@@ -102,31 +111,34 @@ impl Observer {
     }
 
     async fn facts(&mut self) -> Result<(), EvidenceError> {
-        let leases = self.watch.leases().names().clone();
-        let mut request = self.watch.request();
-        // Another cached list cannot settle what a cached list left in doubt.
-        request.consistent |= self.watch.facts.doubted().is_some();
-        let facts = match self.sources.facts(request).await {
-            Ok(facts) => self.beside_leases(facts).await?.transpose(),
-            Err(error) => Err(error),
-        };
-        match facts {
-            Ok(Some(facts)) => self.learn(&facts, &leases, request.consistent),
-            Ok(None) => {}
-            Err(error) => {
-                self.not_learnt(&error);
-                return Err(error);
+        loop {
+            let leases = self.watch.leases().names().clone();
+            let mut request = self.watch.request();
+            // Another cached list cannot settle what a cached list left in doubt.
+            request.consistent |= self.watch.facts.doubted().is_some();
+            let facts = match self.sources.facts(request).await {
+                Ok(facts) => self.beside_leases(facts, request.urgent).await?,
+                Err(error) => Waited::Ended(Err(error)),
+            };
+            match facts {
+                Waited::Ended(Ok(facts)) => self.learn(&facts, &leases, request.consistent),
+                Waited::Ended(Err(error)) => {
+                    self.not_learnt(&error);
+                    return Err(error);
+                }
+                Waited::NotNeeded => {}
+                Waited::TooSlow => continue,
             }
+            return Ok(());
         }
-        Ok(())
     }
 
-    /// Waits for facts. The leases are read meanwhile when they are due, since a proof allows no
-    /// gap; `None` if they show that facts are no longer needed.
+    /// Waits for facts. The leases are read meanwhile when they are due, since a proof allows no gap.
     async fn beside_leases<T: Send + 'static>(
         &mut self,
         facts: impl Future<Output = T> + Send + 'static,
-    ) -> Result<Option<T>, EvidenceError> {
+        urgent: bool,
+    ) -> Result<Waited<T>, EvidenceError> {
         let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
         loop {
             let next = self.watch.next(self.now(), fastrand::f64());
@@ -136,12 +148,16 @@ impl Observer {
                 biased;
                 facts = &mut facts => {
                     // The task can fail only by a panic, which belongs to this loop.
-                    return Ok(Some(facts.unwrap_or_else(|it| resume_unwind(it.into_panic()))));
+                    let facts = facts.unwrap_or_else(|it| resume_unwind(it.into_panic()));
+                    return Ok(Waited::Ended(facts));
                 }
                 () = sleep_until(due) => {}
             }
             if self.leases().await? != Taken::NeedsFacts {
-                return Ok(None);
+                return Ok(Waited::NotNeeded);
+            }
+            if self.watch.request().urgent && !urgent {
+                return Ok(Waited::TooSlow);
             }
         }
     }

@@ -20,7 +20,8 @@ pub struct Request {
     pub patience: Duration,
     /// Tries a failed read once more, on a new connection.
     pub insist: bool,
-    /// A verdict waits for the Nodes and Machines, and they are not read for the names of leases alone.
+    /// A verdict waits for the Nodes and Machines, and decides something: they are not read for the names of leases
+    /// alone, or the cluster is protected.
     pub urgent: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::prober::mono_time::MonoTime;
 const RATE: f64 = 4.0 * 1024.0 * 1024.0;
 /// As many at once as take so long at that rate: the largest list that is read.
 const BURST: Duration = Duration::from_secs(4);
-/// A list is read no sooner than after so many times what decoding the last one took.
+/// A list is read no sooner than after so many times what decoding the last one took, within a limit.
 const DECODING: u32 = 10;
 /// Reads of Nodes and Machines that names of leases force: one in this time in the long run, ...
 const FORCED: Duration = Duration::from_secs(10);
@@ -28,11 +28,17 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A list of so many bytes was read by then, and took so long to decode.
-    pub(super) fn spent(&mut self, bytes: usize, decoding: Duration, now: MonoTime) {
+    /// A list of so many bytes was read by then, and took so long to decode, for which the next one waits no longer
+    /// than that.
+    pub(super) fn spent(
+        &mut self,
+        bytes: usize,
+        (decoding, longest): (Duration, Duration),
+        now: MonoTime,
+    ) {
         let took = Duration::from_secs_f64(bytes as f64 / RATE);
         self.bytes = Some(self.bytes.max(Some(now)).unwrap_or(now) + took);
-        self.decoded = Some(now + decoding * DECODING);
+        self.decoded = Some(now + decoding.saturating_mul(DECODING).min(longest));
     }
 
     /// When the next list may be read.

@@ -570,8 +570,26 @@ fn lists_are_read_no_sooner_than_their_work_allows() {
     assert!(now - begin >= 36.0, "{now}");
     now += 60.0;
     shoot.list(now, 100);
-    shoot.watch.spent(0, Duration::from_secs(2), at(now));
-    assert_eq!(shoot.due(now), now + 20.0);
+    // Ten times as long as decoding took, but no longer than a third of a period.
+    for (decoding, pause) in [(250, 2.5), (2_000, 10.0 / 3.0), (60_000, 10.0 / 3.0)] {
+        shoot
+            .watch
+            .spent(0, Duration::from_millis(decoding), at(now));
+        let due = shoot.watch.budget.next_list().unwrap();
+        assert!((seconds(due) - now - pause).abs() < 0.01, "{due:?}");
+    }
+    // So a machine on which decoding takes seconds proves an outage all the same.
+    now += 60.0;
+    let begin = now;
+    loop {
+        let conclusion = shoot.probe(now, 100);
+        shoot.watch.spent(0, Duration::from_secs(3), at(now));
+        if conclusion.verdict == Verdict::Outage {
+            break;
+        }
+        now = shoot.due(now);
+        assert!(now - begin < 25.0, "{now}");
+    }
 }
 
 /// One silent lease, and names that change at each read.
@@ -590,7 +608,8 @@ fn names_of_leases_force_few_reads_of_nodes(#[case] protected: bool, #[case] exp
         shoot.names.truncate(3);
         shoot.names.push(if second % 2 == 0 { "d" } else { "e" });
         if shoot.list_each(f64::from(second), &silent(i64::from(second) - 1)) == Taken::NeedsFacts {
-            assert!(!shoot.watch.request().urgent);
+            // What they decide is urgent.
+            assert_eq!(shoot.watch.request().urgent, protected);
             shoot.learn(f64::from(second));
         }
     }
