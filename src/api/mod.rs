@@ -16,6 +16,7 @@
 mod action;
 mod check;
 mod cluster_health;
+mod cluster_selector;
 mod condition;
 mod crd;
 mod dependent;
@@ -39,6 +40,7 @@ pub use cluster_health::{
     MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, OUTAGE, Protection, TRIGGER_FAILED, UnhealthyNode,
     is_outage,
 };
+pub use cluster_selector::{ClusterSelector, LabelSource};
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, ScaleUpInfo, needed_by_probe};
 pub use duration::{Duration, DurationError};

@@ -11,7 +11,7 @@ use super::health_check::MAX_CHECKS;
 use super::observation::{check_unique_names, unique_names_rule};
 use super::share::{check_fraction, check_jitter, check_recovery, recovery_rule};
 use super::{
-    DependentResourceInfo, HealthCheck, LabelSelector, MaxProtection, Mode, ObserverSettings,
+    ClusterSelector, DependentResourceInfo, HealthCheck, MaxProtection, Mode, ObserverSettings,
 };
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -122,11 +122,11 @@ pub enum Restore {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = mode_rule(), validation = recovery_rule())]
 pub struct ProbePolicySpec {
-    /// Selects clusters by the labels of the Cluster object and of the Shoot inside it; the
-    /// Cluster's own win. Selects all clusters when left out or empty.
+    /// Selects clusters by the labels of the Cluster object and, unless from says otherwise, of the
+    /// Shoot inside it; the Cluster's own win. Selects all clusters when left out or empty.
     #[serde(default)]
     #[garde(dive)]
-    pub cluster_selector: LabelSelector,
+    pub cluster_selector: ClusterSelector,
 
     /// Decides when several policies select one cluster: the highest priority applies, then the
     /// oldest policy, then the first by name. The others say so in their condition Conflicted.

@@ -257,7 +257,7 @@ fn a_minimal_policy_has_the_documented_defaults() {
     assert_eq!(
         spec,
         ProbePolicySpec {
-            cluster_selector: LabelSelector::default(),
+            cluster_selector: ClusterSelector::default(),
             priority: 0,
             mode: Some(Mode::Enforce),
             suspend: false,

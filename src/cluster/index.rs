@@ -22,7 +22,10 @@ use super::{
     selection::{Policy, Rules, name, select},
     settings::{Settings, SettingsError},
 };
-use crate::{api::ProbePolicy, gardener::Cluster};
+use crate::{
+    api::ProbePolicy,
+    gardener::{Cluster, ClusterLabels},
+};
 
 /// The names of the clusters whose assignment is another than before, those that came or went
 /// included.
@@ -61,7 +64,7 @@ pub struct PolicyView<'a> {
 struct Entry {
     cluster: Cluster,
     /// What policies select by, merged once.
-    labels: BTreeMap<String, String>,
+    labels: ClusterLabels,
     /// The policy that applied last.
     last: Option<Arc<str>>,
     /// It was let go, so that nobody is responsible any more.
@@ -178,9 +181,8 @@ impl Index {
         }
         self.clusters_listed = true;
         let mut changed = self.reassign();
-        let assigned = vanished
-            .into_iter()
-            .filter(|(_, entry)| entry.assignment.is_some());
+        let gone = vanished.into_iter();
+        let assigned = gone.filter(|(_, entry)| entry.assignment.is_some());
         changed.extend(assigned.map(|(name, _)| name));
         changed
     }
@@ -325,15 +327,14 @@ impl Entry {
 /// cluster, although no record tells. Of several, the one that applied before they were deleted.
 fn held_by<'a>(
     policies: &'a BTreeMap<Arc<str>, Policy>,
-    labels: &BTreeMap<String, String>,
+    labels: &ClusterLabels,
 ) -> Option<&'a Arc<str>> {
     let held = policies
         .values()
         .filter(|policy| policy.deleting && policy.held);
     let selecting = held.filter_map(|policy| {
         let rules = policy.rules.as_ref()?;
-        let selects = rules.selector.matches(labels);
-        selects.then_some((policy, rules))
+        rules.selects(labels).then_some((policy, rules))
     });
     let first = selecting.min_by_key(|(policy, rules)| policy.rank(rules));
     first.map(|(policy, _)| &policy.name)

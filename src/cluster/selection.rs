@@ -4,13 +4,16 @@
 //! several created in the same second, the first by name. So there is always exactly one, and it
 //! does not depend on the order in which the policies were seen.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
 use super::settings::{Template, TemplateError};
-use crate::api::{FINALIZER, LabelSelector, Mode, ProbePolicy, needed_by_probe};
+use crate::{
+    api::{FINALIZER, LabelSelector, LabelSource, Mode, ProbePolicy, needed_by_probe},
+    gardener::ClusterLabels,
+};
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
 /// ends up in a condition.
@@ -65,8 +68,10 @@ impl PolicyHold {
 /// The rules of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// `spec.clusterSelector`.
+    /// What `spec.clusterSelector` asks of the labels.
     pub selector: LabelSelector,
+    /// `spec.clusterSelector.from`.
+    pub from: LabelSource,
     /// `spec.priority`.
     pub priority: i32,
     /// The settings of every cluster that it applies to, before the cluster's own overrides.
@@ -158,9 +163,9 @@ impl Policy {
     }
 
     /// The rules, if the policy selects a cluster with these labels.
-    fn selecting(&self, labels: &BTreeMap<String, String>) -> Option<&Rules> {
+    fn selecting(&self, labels: &ClusterLabels) -> Option<&Rules> {
         let rules = self.rules.as_ref().filter(|_| !self.deleting)?;
-        rules.selector.matches(labels).then_some(rules)
+        rules.selects(labels).then_some(rules)
     }
 
     /// The smallest applies. A policy without a creation time is not stored yet: the youngest.
@@ -179,10 +184,16 @@ impl Rules {
     fn new(object: &ProbePolicy) -> Result<Self, TemplateError> {
         let ProbePolicy { metadata, spec, .. } = object;
         Ok(Self {
-            selector: spec.cluster_selector.clone(),
+            selector: spec.cluster_selector.requirements(),
+            from: spec.cluster_selector.from,
             priority: spec.priority,
             template: Template::new(name(metadata), spec)?,
         })
+    }
+
+    /// Whether they select a cluster with these labels.
+    pub fn selects(&self, labels: &ClusterLabels) -> bool {
+        self.selector.matches(labels.of(self.from))
     }
 }
 
@@ -194,7 +205,7 @@ pub(super) fn name(metadata: &ObjectMeta) -> Arc<str> {
 /// Tells which of `policies` applies to a cluster with `labels`.
 pub fn select<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,
-    labels: &BTreeMap<String, String>,
+    labels: &ClusterLabels,
 ) -> Option<Selection<'a>> {
     let mut selecting: Vec<_> = policies
         .into_iter()
@@ -217,6 +228,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::gardener::Cluster;
 
     fn policy(name: &str, priority: i32, created: &str, change: impl FnOnce(&mut Value)) -> Policy {
         let mut object = json!({
@@ -242,8 +254,12 @@ mod tests {
     const NEW: &str = "2026-01-01T00:00:00Z";
 
     fn chosen(policies: &[Policy]) -> Vec<&str> {
-        let labels = BTreeMap::from([("stage".to_owned(), "live".to_owned())]);
-        select(policies, &labels).map_or(vec![], |it| {
+        let cluster = json!({
+            "metadata": {"name": "c", "labels": {"tier": "cluster", "own": "x"}},
+            "spec": {"shoot": {"metadata": {"labels": {"stage": "live", "tier": "shoot"}}}},
+        });
+        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+        select(policies, &cluster.labels()).map_or(vec![], |it| {
             [it.policy]
                 .into_iter()
                 .chain(it.outranked)
@@ -289,6 +305,15 @@ mod tests {
     #[case::matching(json!({"matchLabels": {"stage": "live"}}), true)]
     #[case::other_value(json!({"matchLabels": {"stage": "dev"}}), false)]
     #[case::absent_key(json!({"matchLabels": {"region": "eu"}}), false)]
+    #[case::the_clusters_win(json!({"matchLabels": {"tier": "cluster"}}), true)]
+    #[case::the_shoots_lose(json!({"matchLabels": {"tier": "shoot"}}), false)]
+    #[case::of_both(json!({"from": "ClusterAndShoot", "matchLabels": {"stage": "live"}}), true)]
+    #[case::of_the_cluster(json!({"from": "Cluster", "matchLabels": {"own": "x"}}), true)]
+    #[case::not_of_the_shoot(json!({"from": "Cluster", "matchLabels": {"stage": "live"}}), false)]
+    #[case::the_shoot_keeps_none_out(
+        json!({"from": "Cluster", "matchExpressions": [{"key": "stage", "operator": "DoesNotExist"}]}),
+        true
+    )]
     fn the_selector_decides(#[case] selector: Value, #[case] selected: bool) {
         let policy = policy("a", 0, OLD, |it| it["spec"]["clusterSelector"] = selector);
         assert_eq!(!chosen(&[policy]).is_empty(), selected);

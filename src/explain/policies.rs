@@ -9,8 +9,9 @@ use super::{
     record::{Trouble, trouble},
 };
 use crate::{
-    api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Mode},
+    api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, LabelSource, Mode},
     cluster::{Index, Policy, Rules},
+    gardener::ClusterLabels,
 };
 
 /// What a policy has to do with the cluster.
@@ -122,7 +123,7 @@ pub(super) fn accounts(index: &Index, objects: &Objects, cluster: &str) -> Vec<P
                 Relation::NotSelecting,
                 format!(
                     "does not select the cluster: {}",
-                    mismatches(&rules.selector, &labels).join("; ")
+                    mismatches(rules, &labels).join("; ")
                 ),
             ),
         };
@@ -207,7 +208,12 @@ fn outranked_by(policy: &Policy, rules: &Rules, winner: &Policy) -> String {
 }
 
 /// The requirements that the labels do not meet, each tried by itself.
-fn mismatches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> Vec<String> {
+fn mismatches(Rules { selector, from, .. }: &Rules, labels: &ClusterLabels) -> Vec<String> {
+    let labels = labels.of(*from);
+    let whose = match from {
+        LabelSource::Cluster => "the Cluster itself",
+        LabelSource::ClusterAndShoot => "the cluster",
+    };
     let equal = selector.match_labels.iter().map(|(key, value)| {
         let alone = LabelSelector {
             match_labels: BTreeMap::from([(key.clone(), value.clone())]),
@@ -226,8 +232,8 @@ fn mismatches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> Ve
         .chain(expressions)
         .filter(|(alone, ..)| !alone.matches(labels))
         .map(|(_, key, wanted)| match labels.get(key) {
-            Some(value) => format!("it asks for {wanted}, and the cluster has {key}={value}"),
-            None => format!("it asks for {wanted}, and the cluster has no label {key}"),
+            Some(value) => format!("it asks for {wanted}, and {whose} has {key}={value}"),
+            None => format!("it asks for {wanted}, and {whose} has no label {key}"),
         })
         .collect()
 }
@@ -245,13 +251,43 @@ fn written(requirement: &LabelSelectorRequirement) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::gardener::Cluster;
+
+    fn rules(selector: Value) -> Rules {
+        let policy = json!({
+            "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+            "kind": "ProbePolicy",
+            "metadata": {"name": "a"},
+            "spec": {
+                "clusterSelector": selector,
+                "mode": "Enforce",
+                "kubeConfigSecretName": "dwd",
+                "kcmNodeMonitorGraceDuration": "40s",
+                "dependentResourceInfos": [{
+                    "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kcm"},
+                    "optional": false,
+                }],
+            },
+        });
+        Policy::new(&serde_json::from_value(policy).unwrap())
+            .rules
+            .unwrap()
+    }
+
+    fn labels(own: Value, shoot: Value) -> ClusterLabels {
+        let cluster = json!({
+            "metadata": {"name": "c", "labels": own},
+            "spec": {"shoot": {"metadata": {"labels": shoot}}},
+        });
+        serde_json::from_value::<Cluster>(cluster).unwrap().labels()
+    }
 
     #[test]
     fn what_is_asked_for_and_not_there_is_named() {
-        let selector: LabelSelector = serde_json::from_value(json!({
+        let rules = rules(json!({
             "matchLabels": {"stage": "live", "region": "eu"},
             "matchExpressions": [
                 {"key": "tier", "operator": "In", "values": ["a", "b"]},
@@ -260,12 +296,10 @@ mod tests {
                 {"key": "new", "operator": "Exists"},
                 {"key": "region", "operator": "Exists"},
             ],
-        }))
-        .unwrap();
-        let labels = [("stage", "dev"), ("region", "eu"), ("old", "x")];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        }));
+        let labels = labels(json!({"region": "eu"}), json!({"stage": "dev", "old": "x"}));
         assert_eq!(
-            mismatches(&selector, &BTreeMap::from(labels)),
+            mismatches(&rules, &labels),
             [
                 "it asks for stage=live, and the cluster has stage=dev",
                 "it asks for tier in (a,b), and the cluster has no label tier",
@@ -273,6 +307,16 @@ mod tests {
                 "it asks for !old, and the cluster has old=x",
                 "it asks for the label new, and the cluster has no label new",
             ]
+        );
+    }
+
+    #[test]
+    fn a_label_that_only_the_shoot_has_is_not_the_clusters() {
+        let rules = rules(json!({"from": "Cluster", "matchLabels": {"stage": "live"}}));
+        let labels = labels(json!({}), json!({"stage": "live"}));
+        assert_eq!(
+            mismatches(&rules, &labels),
+            ["it asks for stage=live, and the Cluster itself has no label stage"]
         );
     }
 }

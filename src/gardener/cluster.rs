@@ -16,6 +16,8 @@ use kube::Resource;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
+use crate::api::LabelSource;
+
 /// What is read of a Cluster.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "Received")]
@@ -97,12 +99,31 @@ impl Unreadable {
     }
 }
 
+/// The labels that policies select a cluster by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterLabels {
+    cluster: BTreeMap<String, String>,
+    /// The Shoot's, overridden by the Cluster's own.
+    both: BTreeMap<String, String>,
+}
+
+impl ClusterLabels {
+    /// Those that count for a selector that asks for the labels of these objects.
+    pub fn of(&self, from: LabelSource) -> &BTreeMap<String, String> {
+        match from {
+            LabelSource::Cluster => &self.cluster,
+            LabelSource::ClusterAndShoot => &self.both,
+        }
+    }
+}
+
 impl Cluster {
-    /// The labels that policies select by: the Shoot's, overridden by the Cluster's own.
-    pub fn labels(&self) -> BTreeMap<String, String> {
-        let mut labels = self.shoot_labels.clone();
-        labels.extend(self.metadata.labels.clone().unwrap_or_default());
-        labels
+    /// The labels that policies select by.
+    pub fn labels(&self) -> ClusterLabels {
+        let cluster = self.metadata.labels.clone().unwrap_or_default();
+        let mut both = self.shoot_labels.clone();
+        both.extend(cluster.clone());
+        ClusterLabels { cluster, both }
     }
 }
 

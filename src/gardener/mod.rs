@@ -5,5 +5,5 @@ mod machine;
 mod meta;
 mod shallow;
 
-pub use cluster::{Cluster, LastOperation, Shoot, Unreadable, Worker};
+pub use cluster::{Cluster, ClusterLabels, LastOperation, Shoot, Unreadable, Worker};
 pub use machine::Machine;

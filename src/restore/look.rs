@@ -230,7 +230,7 @@ impl Restorer {
         let policies = policies.iter().map(|known| &known.policy);
         let selecting = policies.filter(|policy| {
             let rules = policy.rules.as_ref();
-            rules.is_some_and(|rules| rules.selector.matches(&labels))
+            rules.is_some_and(|rules| rules.selects(&labels))
         });
         Ok(selecting.map(|policy| policy.name.clone()).collect())
     }

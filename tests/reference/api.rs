@@ -95,6 +95,7 @@ impl Types {
         types.add::<api::CheckType>();
         types.add::<api::ClusterCounts>();
         types.add::<api::ClusterHealthStatus>();
+        types.add::<api::ClusterSelector>();
         types.add::<api::ClusterState>();
         types.add::<Condition>();
         types.add::<api::DependantSelectors>();
@@ -109,6 +110,7 @@ impl Types {
         types.add::<api::LabelSelector>();
         types.add::<api::LabelSelectorOperator>();
         types.add::<api::LabelSelectorRequirement>();
+        types.add::<api::LabelSource>();
         types.add::<api::LastAction>();
         types.add::<api::LastWeed>();
         types.add::<api::LeaseCounts>();
