@@ -24,7 +24,9 @@ use dependency_watchdog::{
 use futures::{FutureExt as _, SinkExt as _};
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{Activity, Clock, Target, api, check, ended, exit, gone, http, run, runner, tls};
+use support::{
+    Activity, Clock, Target, api, check, ended, exit, gone, http, once, run, runner, tls,
+};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -49,11 +51,11 @@ async fn asked(
     })
     .await;
     let check = slow(check(json!({"httpGet": action(target.address.port())})));
-    let ran = runner(None, "", CheckMetrics::default())
-        .run("shoot--a", &check)
-        .await;
+    let outcome = once(&runner(None, "", CheckMetrics::default()), &check)
+        .await
+        .outcome;
     let heads = heads.lock().unwrap().clone();
-    (ran.outcome, heads)
+    (outcome, heads)
 }
 
 /// The same, with a timeout that a busy machine does not reach.
@@ -138,9 +140,7 @@ async fn an_answer_without_end(#[case] start: &'static str, #[case] said: Said) 
     })
     .await;
     let check = slow(check(json!({"httpGet": plain(target.address.port())})));
-    let ran = runner(None, "", CheckMetrics::default())
-        .run("shoot--a", &check)
-        .await;
+    let ran = once(&runner(None, "", CheckMetrics::default()), &check).await;
     assert_eq!(ran.outcome.said(), said, "{}", ran.outcome);
     // What the kernel holds included.
     assert!(sent.load(Ordering::SeqCst) < 32 << 20);
@@ -248,7 +248,7 @@ async fn https(#[case] host: &str) {
         let check = slow(check(
             json!({"httpGet": {"host": host, "port": port, "scheme": scheme}}),
         ));
-        let outcome = runner.run("shoot--a", &check).await.outcome;
+        let outcome = once(&runner, &check).await.outcome;
         assert_eq!(outcome.said(), said, "{scheme}: {outcome}");
     }
 }
@@ -264,7 +264,7 @@ async fn no_tls_is_a_failure() {
     let action = json!({"host": "127.0.0.1", "port": port, "scheme": "HTTPS"});
     let runner = runner(None, "", CheckMetrics::default());
     let check = slow(check(json!({"httpGet": action})));
-    let outcome = runner.run("shoot--a", &check).await.outcome;
+    let outcome = once(&runner, &check).await.outcome;
     assert!(outcome.to_string().starts_with("TLS failed: "), "{outcome}");
     assert_eq!(outcome.said(), Said::No);
 }
@@ -288,10 +288,7 @@ async fn addresses_of_ipv6() {
     let runner = runner(None, "", CheckMetrics::default());
     for action in ["httpGet", "tcpSocket"] {
         let check = slow(check(json!({action: {"host": "::1", "port": port}})));
-        assert_eq!(
-            runner.run("shoot--a", &check).await.outcome,
-            Outcome::Success
-        );
+        assert_eq!(once(&runner, &check).await.outcome, Outcome::Success);
     }
     assert!(
         heads
@@ -318,12 +315,12 @@ async fn a_connection_that_is_refused_is_a_failure_and_a_name_nobody_has_is_none
             ),
         ] {
             let check = slow(check(json!({action: {"host": host, "port": port}})));
-            let outcome = runner.run("shoot--a", &check).await.outcome;
+            let outcome = once(&runner, &check).await.outcome;
             assert_eq!(outcome.said(), said, "{outcome}");
             assert!(outcome.to_string().contains(words), "{outcome}");
         }
         let check = slow(check(json!({action: {"service": "etcd", "port": port}})));
-        let outcome = runner.run("shoot--a", &check).await.outcome.to_string();
+        let outcome = once(&runner, &check).await.outcome.to_string();
         assert!(outcome.contains("the name etcd.shoot--a.svc"), "{outcome}");
     }
 }
@@ -370,7 +367,7 @@ async fn commands(
     })
     .await;
     let runner = runner(Some(&target), "", CheckMetrics::default());
-    assert_eq!(runner.run("shoot--a", &command()).await.outcome, expected);
+    assert_eq!(once(&runner, &command()).await.outcome, expected);
     let path = path.lock().unwrap().clone();
     let (path, query) = path.split_once('?').unwrap();
     assert_eq!(path, "/api/v1/namespaces/shoot--a/pods/etcd-1/exec");
@@ -406,7 +403,7 @@ async fn a_command_that_cannot_be_run_tells_nothing() {
     ] {
         let target = api(&Activity::default(), pods, |_, _| async { panic!() }).await;
         let runner = runner(Some(&target), "", CheckMetrics::default());
-        let outcome = runner.run("shoot--a", &command()).await.outcome;
+        let outcome = once(&runner, &command()).await.outcome;
         assert_eq!(outcome.said(), Said::Nothing);
         assert!(outcome.to_string().contains(words), "{outcome}");
     }
@@ -416,11 +413,11 @@ async fn a_command_that_cannot_be_run_tells_nothing() {
     })
     .await;
     let runner = runner(Some(&target), "", CheckMetrics::default());
-    let outcome = runner.run("shoot--a", &command()).await.outcome;
+    let outcome = once(&runner, &command()).await.outcome;
     assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
     // Nobody is there.
     drop(target);
-    let outcome = runner.run("shoot--a", &command()).await.outcome;
+    let outcome = once(&runner, &command()).await.outcome;
     assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
 }
 
@@ -435,7 +432,7 @@ async fn a_message_that_is_too_long_is_not_taken_in() {
     })
     .await;
     let runner = runner(Some(&target), "", CheckMetrics::default());
-    let outcome = runner.run("shoot--a", &slow(command())).await.outcome;
+    let outcome = once(&runner, &slow(command())).await.outcome;
     assert_eq!(outcome.said(), Said::Nothing, "{outcome}");
     assert!(outcome.to_string().contains("too long"), "{outcome}");
 }
@@ -911,5 +908,76 @@ fn a_command_that_is_tolerated_is_told_of_once_an_hour() {
         let message = status.message.as_deref().unwrap();
         assert!(message.contains("would have failed"), "{message}");
         assert!(message.chars().count() <= MAX_OUTPUT);
+    });
+}
+
+/// What a cut run leaves behind would fill the container, one process a period.
+#[test]
+fn a_command_that_hangs_is_run_ever_more_rarely() {
+    run(async {
+        let activity = Activity::default();
+        let clock = Clock::stop(activity.clone());
+        let hangs: Arc<AtomicUsize> = Arc::default();
+        let runs: Arc<AtomicUsize> = Arc::default();
+        let (hanging, counted) = (hangs.clone(), runs.clone());
+        let target = api(&activity, pods(), move |_, mut socket| {
+            let hangs = hanging.load(Ordering::SeqCst) == 1;
+            counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                if !hangs {
+                    return ended(socket, &[], &exit(0)).await;
+                }
+                while futures::StreamExt::next(&mut socket)
+                    .await
+                    .is_some_and(|it| it.is_ok())
+                {}
+            }
+        })
+        .await;
+        let mut checks = checks_of(runner(Some(&target), "", CheckMetrics::default()));
+        let trigger = HealthCheck {
+            role: CheckRole::Trigger,
+            timeout_seconds: 1,
+            ..command()
+        };
+        checks.adopt(&"p".into(), &Arc::from([trigger]));
+        let result = || checks.statuses().remove(0).result;
+        let is = |result: CheckResult| {
+            let status = checks.statuses().remove(0);
+            (status.result == result).then_some(status)
+        };
+        clock.until("it passes", || is(Passing)).await;
+        hangs.store(1, Ordering::SeqCst);
+        let before = runs.load(Ordering::SeqCst);
+        let status = clock.until("it fails", || is(Failing)).await;
+        // No later than without the pause.
+        assert_eq!(runs.load(Ordering::SeqCst) - before, 3);
+        let message = status.message.unwrap();
+        let why = "it had not ended after 1s; each of the last 3 runs was cut off and left a process in its \
+                   container, so the next one there begins 20s after the last";
+        assert!(message.contains(why), "{message}");
+        // It counts for as long as it would otherwise, and not until the next run.
+        let Trigger::Failing { until, .. } = triggers(&checks) else {
+            panic!("{:?}", triggers(&checks));
+        };
+        assert!(until <= Instant::now() + 16 * SECOND, "{until:?}");
+        clock.pass(17 * SECOND).await;
+        assert_eq!(result(), Unknown);
+        let Trigger::Unknown { why } = triggers(&checks) else {
+            panic!("{:?}", triggers(&checks));
+        };
+        assert!(why.contains("was cut off and left a process"), "{why}");
+        clock.until("it is run again", || is(Failing)).await;
+        assert_eq!(runs.load(Ordering::SeqCst) - before, 4);
+        clock.pass(3600 * SECOND).await;
+        let hour = runs.load(Ordering::SeqCst) - before;
+        assert!((15..=18).contains(&hour), "{hour} runs");
+        // One that ends by itself ends the pause.
+        hangs.store(0, Ordering::SeqCst);
+        clock.pass(310 * SECOND).await;
+        assert_eq!(result(), Passing);
+        let before = runs.load(Ordering::SeqCst);
+        clock.pass(60 * SECOND).await;
+        assert!(runs.load(Ordering::SeqCst) - before >= 5);
     });
 }

@@ -19,8 +19,8 @@ use futures::{StreamExt as _, future::join_all};
 use rstest::rstest;
 use serde_json::json;
 use support::{
-    Activity, Case, Clock, Exposition, Stalls, api, check, ended, exit, not_taken, one_pod, run,
-    runner,
+    Activity, Case, Clock, Exposition, Stalls, api, check, ended, exit, not_taken, once, one_pod,
+    run, runner,
 };
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
@@ -47,7 +47,7 @@ fn a_run_that_does_not_end_fails_at_its_timeout(
         let activity = Activity::default();
         let clock = Clock::stop(activity.clone());
         let case = Case::new(stalls, &activity, "", CheckMetrics::default()).await;
-        let mut ran = pin!(case.runner.run("shoot--a", &case.check));
+        let mut ran = pin!(once(&case.runner, &case.check));
         // Timers have a resolution of a millisecond.
         tokio::select! {
             biased;
@@ -73,7 +73,7 @@ fn a_command_that_does_not_begin_tells_nothing(
         let clock = Clock::stop(activity.clone());
         let case = Case::new(Stalls::Upgrade, &activity, gates, CheckMetrics::default()).await;
         let begun = Instant::now();
-        let ran = case.runner.run("shoot--a", &case.check);
+        let ran = once(&case.runner, &case.check);
         let outcome = clock.end_of("the run ends", ran).await.outcome;
         assert_eq!(outcome, not_taken());
         let took = begun.elapsed();
@@ -97,7 +97,7 @@ fn a_prober_that_stood_still_tells_nothing(
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         let case = Case::new(stalls, &activity, gates, metrics).await;
-        let mut ran = pin!(case.runner.run("shoot--a", &case.check));
+        let mut ran = pin!(once(&case.runner, &case.check));
         tokio::select! {
             biased;
             ran = &mut ran => panic!("too early: {ran:?}"),
@@ -139,7 +139,7 @@ fn the_gate_is_about_commands(
             (Stalls::Silent, Outcome::Timeout(LIMIT)),
         ] {
             let case = Case::new(stalls, &activity, gates, metrics.clone()).await;
-            let ran = case.runner.run("shoot--a", &case.check);
+            let ran = once(&case.runner, &case.check);
             let outcome = clock.end_of("the run ends", ran).await.outcome;
             assert_eq!(outcome, expected, "{stalls:?}");
         }
@@ -169,7 +169,7 @@ fn more_than_can_run_at_once_wait() {
         let clock = Clock::stop(activity.clone());
         let case = Case::new(Stalls::Command, &activity, "", CheckMetrics::default()).await;
         let begun = Instant::now();
-        let runs = (0..300).map(|_| case.runner.run("shoot--a", &case.check));
+        let runs = (0..300).map(|_| once(&case.runner, &case.check));
         let runs = clock.end_of("the runs end", join_all(runs)).await;
         let waited = |ran: &Run| ran.began - begun;
         for ran in &runs {
@@ -202,9 +202,7 @@ fn a_command_may_take_its_time() {
         }));
         check.timeout_seconds = 600;
         let runner = runner(Some(&target), "", CheckMetrics::default());
-        let ran = clock
-            .end_of("it ends", runner.run("shoot--a", &check))
-            .await;
+        let ran = clock.end_of("it ends", once(&runner, &check)).await;
         assert_eq!(ran.outcome, Outcome::Success);
     });
 }

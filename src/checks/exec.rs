@@ -78,8 +78,13 @@ pub(super) async fn begin(
 
 impl Command {
     /// Waits for its end, without its timeout.
-    pub(super) async fn end(self) -> Outcome {
+    ///
+    /// # Errors
+    ///
+    /// If the API server does not say how it ended: the command may go on.
+    pub(super) async fn end(self) -> Result<Outcome, Outcome> {
         let Self { chosen, mut stream } = self;
+        let cut = |why: &str| Err(not_run(&chosen, why));
         let mut output = Tail::default();
         let mut ping = interval(PING);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -90,21 +95,21 @@ impl Command {
                 _ = ping.tick() => {
                     match stream.send(Message::Ping(Bytes::new())).await {
                         Ok(()) => continue,
-                        Err(error) => return not_run(&chosen, &error.to_string()),
+                        Err(error) => return cut(&error.to_string()),
                     }
                 }
             };
             match message {
                 Some(Ok(Message::Binary(message))) => match message.split_first() {
                     Some((&(STDOUT | STDERR), written)) => output.push(written),
-                    Some((&STATUS, status)) => return ended(&chosen, status, &output),
+                    Some((&STATUS, status)) => return Ok(ended(&chosen, status, &output)),
                     _ => {}
                 },
                 Some(Ok(Message::Close(_))) | None => {
-                    return not_run(&chosen, "the connection ended before the command did");
+                    return cut("the connection ended before the command did");
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return not_run(&chosen, &error.to_string()),
+                Some(Err(error)) => return cut(&error.to_string()),
             }
         }
     }
@@ -112,7 +117,7 @@ impl Command {
 
 /// It was not run, or nobody knows how it ended: that is no evidence.
 fn not_run(chosen: &Chosen, why: &str) -> Outcome {
-    let Chosen { pod, container } = chosen;
+    let Chosen { pod, container, .. } = chosen;
     let why = bounded(why, MAX_CAUSE);
     Outcome::Unknown(format!(
         "the command could not be run in container {container} of pod {pod}: {why}"
@@ -182,6 +187,7 @@ mod tests {
         Chosen {
             pod: "etcd-main-0".to_owned(),
             container: "etcd".to_owned(),
+            id: String::new(),
         }
     }
 

@@ -5,12 +5,13 @@
 //! others to decide. All clusters share one [`Runner`], which bounds how many run at once, and one
 //! [`SharedSpread`], which counts in how many a check fails. Pure are [`tally`] (how many in a row make a
 //! result), [`spread`] (when a Trigger fails in too many clusters to be acted on), [`pods`] (which pod is
-//! taken), [`output`] (what may be shown of what a command wrote), [`redirect`] and [`gates`].
+//! taken), [`cuts`] (how often a command that hangs is run), [`output`] (what may be shown of what a command wrote), [`redirect`] and [`gates`].
 //!
 //! A run has one of three ends. It passes, it fails, or it could not be made, which is no evidence
 //! for either: no such pod, no right, a name that does not resolve, no sockets left. What is slow is
 //! not one of these: a timeout is a failure.
 
+pub mod cuts;
 pub mod exec;
 pub mod gates;
 pub mod http;
@@ -30,6 +31,7 @@ pub mod tcp;
 mod tls;
 mod turns;
 
+pub use cuts::Cuts;
 pub use gates::{FeatureGates, GateError};
 pub use metrics::CheckMetrics;
 pub use outcome::Outcome;

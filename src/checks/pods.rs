@@ -20,6 +20,8 @@ pub struct Chosen {
     pub pod: String,
     /// The name of the container.
     pub container: String,
+    /// The UID of the pod and the ID of the container: another one has none of the processes of this one.
+    pub id: String,
 }
 
 /// A pod, as far as it matters here.
@@ -35,6 +37,7 @@ pub struct Pod {
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
     name: String,
+    uid: String,
     deletion_timestamp: Option<String>,
 }
 
@@ -57,6 +60,8 @@ struct Container {
 struct Status {
     phase: String,
     conditions: Vec<Condition>,
+    container_statuses: Vec<ContainerStatus>,
+    init_container_statuses: Vec<ContainerStatus>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -64,6 +69,14 @@ struct Status {
 struct Condition {
     r#type: String,
     status: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatus {
+    name: String,
+    #[serde(rename = "containerID")]
+    container_id: String,
 }
 
 #[derive(Deserialize)]
@@ -148,6 +161,7 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
     Ok(Chosen {
         pod: name.clone(),
         container: container.name.clone(),
+        id: pod.id(&container.name),
     })
 }
 
@@ -161,6 +175,21 @@ fn names(containers: &[Container]) -> String {
 }
 
 impl Pod {
+    fn id(&self, container: &str) -> String {
+        let Status {
+            container_statuses,
+            init_container_statuses,
+            ..
+        } = &self.status;
+        let mut statuses = container_statuses.iter().chain(init_container_statuses);
+        let status = statuses.find(|it| it.name == container);
+        let id = status.map_or("", |it| &it.container_id);
+        format!(
+            "{} {} {container} {id}",
+            self.metadata.name, self.metadata.uid
+        )
+    }
+
     fn is_running(&self) -> bool {
         self.status.phase == "Running"
             && self.metadata.deletion_timestamp.is_none()
@@ -224,8 +253,33 @@ mod tests {
         let expected = expected.map(|pod| Chosen {
             pod: pod.to_owned(),
             container: "etcd".to_owned(),
+            id: format!("{pod}  etcd "),
         });
         assert_eq!(chosen(pods, None), expected.ok_or(Missing::Pod));
+    }
+
+    /// What a command has left goes with its container.
+    #[rstest]
+    #[case::another_pod("uid", "2")]
+    #[case::restarted("id", "2")]
+    #[case::nothing_changed("phase", "Running")]
+    fn containers_are_told_apart(#[case] field: &str, #[case] value: &str) {
+        let id = |field: &str, value: &str| {
+            let mut pod = pod("a", "Running", "True", &["etcd", "backup"]);
+            pod["metadata"]["uid"] = json!("1");
+            pod["status"]["containerStatuses"] = json!([
+                {"name": "backup", "containerID": "containerd://0"},
+                {"name": "etcd", "containerID": "containerd://1"},
+            ]);
+            match field {
+                "uid" => pod["metadata"]["uid"] = json!(value),
+                "id" => pod["status"]["containerStatuses"][1]["containerID"] = json!(value),
+                _ => pod["status"][field] = json!(value),
+            }
+            chosen(vec![pod], Some("etcd")).unwrap().id
+        };
+        let same = id("uid", "1") == id(field, value);
+        assert_eq!(same, field == "phase", "{}", id(field, value));
     }
 
     #[rstest]
@@ -244,6 +298,7 @@ mod tests {
         let expected = expected.map(|container| Chosen {
             pod: "a".to_owned(),
             container: container.to_owned(),
+            id: format!("a  {container} "),
         });
         assert_eq!(
             chosen,

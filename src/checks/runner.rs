@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
+    cuts::Cuts,
     exec,
     gates::FeatureGates,
     http,
@@ -97,11 +98,12 @@ impl Runner {
         self.request(namespace, action, timeout).await.outcome
     }
 
-    /// One run of a check of this cluster, when it is its turn.
-    pub async fn run(&self, cluster: &str, check: &HealthCheck) -> Run {
+    /// One run of a check of this cluster, when it is its turn; `None` for a command that `cuts` do not allow
+    /// in its container yet.
+    pub async fn run(&self, cluster: &str, check: &HealthCheck, cuts: &mut Cuts) -> Option<Run> {
         let timeout = seconds(check.timeout_seconds);
-        if let Some(action) = &check.exec {
-            self.command(cluster, action, timeout).await
+        let run = if let Some(action) = &check.exec {
+            return self.command(cluster, check, action, cuts).await;
         } else if let Some(action) = &check.http_get {
             self.request(cluster, action, timeout).await
         } else if let Some(action) = &check.tcp_socket {
@@ -111,7 +113,8 @@ impl Runner {
                 began: Instant::now(),
                 outcome: Outcome::Unknown("it says nothing of what is to be done".to_owned()),
             }
-        }
+        };
+        Some(run)
     }
 
     async fn request(&self, namespace: &str, action: &HttpGetAction, timeout: Duration) -> Run {
@@ -169,29 +172,50 @@ impl Runner {
         .await
     }
 
-    async fn command(&self, namespace: &str, action: &ExecAction, timeout: Duration) -> Run {
+    async fn command(
+        &self,
+        namespace: &str,
+        check: &HealthCheck,
+        action: &ExecAction,
+        cuts: &mut Cuts,
+    ) -> Option<Run> {
+        let timeout = seconds(check.timeout_seconds);
         let inner = &self.inner;
         let waiting = inner.metrics.wait();
         let _turn = inner.commands.take(&self.policy).await;
         // To find the pod, and to have the API server take the command, is no part of the command:
         // that the seed does not answer says nothing of what the command would have said.
-        let begun = match pods::find(&inner.seed, namespace, action).await {
+        let chosen = pods::find(&inner.seed, namespace, action).await;
+        let container = chosen
+            .as_ref()
+            .map_or_else(|_| String::new(), |it| it.id.clone());
+        if chosen.is_ok() && !cuts.allow(&container, Instant::now()) {
+            return None;
+        }
+        let begun = match chosen {
             Ok(chosen) => exec::begin(&inner.seed, namespace, chosen, &action.command).await,
             Err(unknown) => Err(Outcome::Unknown(unknown)),
         };
         drop(waiting);
-        self.timed(ProbeType::Exec, timeout, async |until| {
+        let run = self.timed(ProbeType::Exec, timeout, async |until| {
             let command = match begun {
                 Ok(command) => command,
                 Err(unknown) => return unknown,
             };
-            match timeout_at(until, command.end()).await {
-                Ok(outcome) => outcome,
+            let began = Instant::now();
+            let outcome = match timeout_at(until, command.end()).await {
+                Ok(Ok(outcome)) => {
+                    cuts.reset();
+                    return outcome;
+                }
+                Ok(Err(unknown)) => unknown,
                 Err(_) if inner.gates.exec_probe_timeout => Outcome::Timeout(timeout),
                 Err(_) => Outcome::Tolerated(timeout),
-            }
-        })
-        .await
+            };
+            cuts.cut(&container, began, check);
+            outcome
+        });
+        Some(run.await)
     }
 
     async fn timed(

@@ -14,6 +14,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
+    cuts::{Cuts, Wait},
     outcome::{Outcome, Said},
     runner::{Runner, kind},
     spread::{Member, TriggerHold},
@@ -57,8 +58,11 @@ pub(super) struct State {
     since: Option<Timestamp>,
     /// Until when it counts for something.
     fresh_until: Option<Instant>,
-    /// The same of the last run that said whether it fails.
+    /// Until when the last run that said whether it fails counts for the spread: a run that is put off is not
+    /// overdue.
     said_until: Option<Instant>,
+    /// What the next run in the same container waits for.
+    wait: Option<Wait>,
     tolerated: Option<Duration>,
     told: Option<Instant>,
 }
@@ -166,6 +170,7 @@ impl State {
             since: None,
             fresh_until: None,
             said_until: None,
+            wait: None,
             tolerated: None,
             told: None,
         }
@@ -179,10 +184,15 @@ impl State {
     }
 
     fn message(&self, now: Instant, role: CheckRole) -> Option<String> {
+        let wait = self.wait.filter(|wait| now < wait.until);
+        let wait = wait.map(Wait::describe);
         if self.is_stale(now) {
-            return Some("its next run is overdue".to_owned());
+            return wait.or_else(|| Some("its next run is overdue".to_owned()));
         }
-        let message = self.tally.message();
+        let message = match (self.tally.message(), wait) {
+            (Some(why), Some(wait)) => Some(format!("{why}; {wait}")),
+            (message, wait) => message.or(wait),
+        };
         match message {
             Some(why) if self.is_untried(role) => Some(format!(
                 "it has not passed since it was set up, so that its failure is taken for no outage: {why}"
@@ -202,16 +212,20 @@ impl State {
         self.fresh_until.is_some_and(|until| until < now)
     }
 
-    /// Counts the cluster among those in which the check fails, or not: what has never passed, or has said
-    /// nothing for longer than a run may take, is no sign of what many clusters share.
+    /// Counts the cluster among those in which the check fails, or passes. A failure where it has never passed, and
+    /// a run that was longer ago than the next one may take, say nothing about what many clusters share.
     fn spread(&self) {
         let said = self.said_until.is_some_and(|until| Instant::now() <= until);
-        let counts = self.has_passed && said;
-        self.member.ran(counts && self.tally.is_failing());
+        self.member.says(match self.tally.is_failing() {
+            _ if !said => Said::Nothing,
+            false => Said::Yes,
+            true if self.has_passed => Said::No,
+            true => Said::Nothing,
+        });
     }
 
     /// Counts a run that has ended just now. Whether there is something to tell.
-    fn count(&mut self, outcome: Outcome, fresh_for: Duration) -> bool {
+    fn count(&mut self, outcome: Outcome, fresh_for: Duration, wait: Option<Wait>) -> bool {
         let now = Instant::now();
         let role = CheckRole::Observe;
         let before = (self.result(now, role), self.since.is_some());
@@ -224,11 +238,18 @@ impl State {
             self.tolerated = Some(*limit);
         }
         let says = outcome.said() != Said::Nothing;
-        self.tally.count(outcome);
-        self.fresh_until = Some(now + fresh_for);
+        let put_off = wait.map(|wait| wait.until + fresh_for);
+        let said_until = put_off.unwrap_or(now + fresh_for);
+        // What is tolerated does not get truer by another run.
+        self.fresh_until = Some(match outcome {
+            Outcome::Tolerated(_) => said_until,
+            _ => now + fresh_for,
+        });
         if says {
-            self.said_until = self.fresh_until;
+            self.said_until = Some(said_until);
         }
+        self.wait = wait;
+        self.tally.count(outcome);
         let result = self.tally.result();
         self.has_passed |= passed && result == CheckResult::Passing;
         self.spread();
@@ -254,24 +275,31 @@ async fn repeat(
     let fresh_for = period + seconds(check.timeout_seconds) + SLACK;
     let spread = period.min(SPREAD).mul_f64(fastrand::f64());
     let mut due = Instant::now() + seconds(check.initial_delay_seconds) + spread;
+    let mut cuts = Cuts::default();
     loop {
-        sleep_until(due).await;
-        let (runner, said_until) = {
-            let state = lock(&state);
-            (state.runner.clone(), state.said_until)
-        };
-        let mut run = pin!(runner.run(&cluster, &check));
-        let stale_at = said_until.map(|until| until + Duration::from_nanos(1));
-        let run = tokio::select! {
-            biased;
-            run = &mut run => run,
-            () = until(stale_at) => {
-                lock(&state).spread();
-                run.await
+        let said_until = lock(&state).said_until;
+        let run = {
+            let mut run = pin!(async {
+                sleep_until(due).await;
+                let runner = lock(&state).runner.clone();
+                runner.run(&cluster, &check, &mut cuts).await
+            });
+            let stale_at = said_until.map(|until| until + Duration::from_nanos(1));
+            tokio::select! {
+                biased;
+                run = &mut run => run,
+                () = until(stale_at) => {
+                    lock(&state).spread();
+                    run.await
+                }
             }
         };
+        let Some(run) = run else {
+            due = Instant::now() + period;
+            continue;
+        };
         due = run.began + period;
-        if lock(&state).count(run.outcome, fresh_for) {
+        if lock(&state).count(run.outcome, fresh_for, cuts.wait()) {
             news.notify_one();
         }
     }

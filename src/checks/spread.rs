@@ -6,12 +6,14 @@
 //! the others have had the time to show whether they fail, too.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
+
+use super::outcome::Said;
 
 /// Less than one in so many of the clusters is a coincidence.
 const ONE_IN: usize = 4;
@@ -34,7 +36,7 @@ pub type Key = (Arc<str>, Arc<str>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(u64);
 
-/// Which clusters run which check of which policy, and since when it fails there.
+/// Which clusters run which check of which policy, what it says there, and since when it fails.
 #[derive(Debug, Default)]
 pub struct Spread {
     checks: BTreeMap<Key, Count>,
@@ -43,7 +45,8 @@ pub struct Spread {
 
 #[derive(Debug, Default)]
 struct Count {
-    clusters: usize,
+    members: usize,
+    passing: BTreeSet<Place>,
     failing: BTreeMap<Place, Instant>,
     held: Held,
 }
@@ -64,7 +67,7 @@ pub enum TriggerHold {
     Widespread {
         /// In so many it fails.
         failing: usize,
-        /// So many have it.
+        /// In so many it says whether it fails.
         clusters: usize,
         /// The end of the hold; `None` while there are many.
         until: Option<Instant>,
@@ -82,26 +85,31 @@ impl Spread {
     /// One more cluster runs this check. Returns its place, and whether the others have to know.
     pub fn join(&mut self, check: &Key, now: Instant) -> (Place, bool) {
         self.joined += 1;
-        let changed = self.change(check, now, |count| count.clusters += 1);
+        let changed = self.change(check, now, |count| count.members += 1);
         (Place(self.joined), changed)
     }
 
     /// A cluster does not run this check any more. Returns whether the others have to know.
     pub fn leave(&mut self, check: &Key, place: Place, now: Instant) -> bool {
         self.change(check, now, |count| {
-            count.clusters = count.clusters.saturating_sub(1);
+            count.members = count.members.saturating_sub(1);
+            count.passing.remove(&place);
             count.failing.remove(&place);
         })
     }
 
-    /// A run of this check has ended there: it fails, or does not. Returns whether the others have to
-    /// know.
-    pub fn ran(&mut self, check: &Key, place: Place, fails: bool, now: Instant) -> bool {
-        self.change(check, now, |count| match fails {
-            true => {
-                count.failing.entry(place).or_insert(now);
+    /// What this check says there now; the cluster does not count while it says nothing. Returns whether the
+    /// others have to know.
+    pub fn says(&mut self, check: &Key, place: Place, said: Said, now: Instant) -> bool {
+        self.change(check, now, |count| {
+            if said == Said::Yes {
+                count.passing.insert(place);
+            } else {
+                count.passing.remove(&place);
             }
-            false => {
+            if said == Said::No {
+                count.failing.entry(place).or_insert(now);
+            } else {
                 count.failing.remove(&place);
             }
         })
@@ -148,7 +156,7 @@ impl Spread {
             (false, Held::No | Held::Until(_)) => before,
         };
         let changed = count.held != before;
-        if count.clusters == 0 {
+        if count.members == 0 {
             self.checks.remove(check);
         }
         changed
@@ -156,8 +164,12 @@ impl Spread {
 }
 
 impl Count {
+    fn clusters(&self) -> usize {
+        self.passing.len() + self.failing.len()
+    }
+
     fn is_widespread(&self) -> bool {
-        self.failing.len() >= needed(FEWEST, self.clusters)
+        self.failing.len() >= needed(FEWEST, self.clusters())
     }
 
     fn hold(&self, now: Instant) -> Option<TriggerHold> {
@@ -168,7 +180,7 @@ impl Count {
         };
         Some(TriggerHold::Widespread {
             failing: self.failing.len(),
-            clusters: self.clusters,
+            clusters: self.clusters(),
             until,
         })
     }
@@ -191,8 +203,8 @@ impl TriggerHold {
             Self::Widespread {
                 failing, clusters, ..
             } => format!(
-                "the check {check} fails in {failing} of {clusters} clusters of the policy {policy}, which \
-                 is no evidence of an outage of each until {LINGERS:?} after it fails in fewer than \
+                "the check {check} fails in {failing} of {clusters} clusters of the policy {policy} in which \
+                 it was run lately, which is no evidence of an outage of each until {LINGERS:?} after it fails in fewer than \
                  {FEWEST} or in less than a quarter; see what they share: the target of the check, and the \
                  network, NetworkPolicies and DNS between the prober and it; an outage that the leases \
                  prove is acted on all the same"
@@ -261,11 +273,11 @@ impl Shared {
 }
 
 impl Member {
-    /// A run has ended: the check fails, or does not.
-    pub fn ran(&self, fails: bool) {
+    /// What the check says now.
+    pub fn says(&self, said: Said) {
         let mut shared = self.shared.lock();
         let now = Instant::now();
-        if shared.spread.ran(&self.check, self.place, fails, now) {
+        if shared.spread.says(&self.check, self.place, said, now) {
             shared.wake(&self.check);
         }
     }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use dependency_watchdog::{
     api::HealthCheck,
-    checks::{CheckMetrics, FeatureGates, Runner},
+    checks::{CheckMetrics, Cuts, FeatureGates, Run, Runner},
     runtime::seed::Seed,
 };
 use futures::{SinkExt as _, future::BoxFuture};
@@ -145,6 +145,12 @@ pub fn runner(api: Option<&Target>, gates: &str, metrics: CheckMetrics) -> Runne
     config.default_retry = false;
     let seed = Seed::unlimited(Client::try_from(config).unwrap());
     Runner::new(seed, gates.parse::<FeatureGates>().unwrap(), metrics)
+}
+
+/// One run of a check, whatever came before.
+pub async fn once(runner: &Runner, check: &HealthCheck) -> Run {
+    let run = runner.run("shoot--a", check, &mut Cuts::default()).await;
+    run.unwrap()
 }
 
 /// A command, as the API server runs it.

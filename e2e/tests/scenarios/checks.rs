@@ -5,7 +5,7 @@ use super::{Scenario, scenarios};
 use anyhow::{Result, ensure};
 use dependency_watchdog::{
     api::HealthCheck,
-    checks::{CheckMetrics, FeatureGates, Outcome, Runner, outcome::Said},
+    checks::{CheckMetrics, Cuts, FeatureGates, Outcome, Runner, outcome::Said},
     runtime::seed,
 };
 use dependency_watchdog_e2e::{
@@ -76,7 +76,8 @@ impl Stage {
     }
 
     async fn runs(&self, runner: &Runner) -> Outcome {
-        runner.run(&self.namespace, &self.check).await.outcome
+        let run = runner.run(&self.namespace, &self.check, &mut Cuts::default());
+        run.await.expect("no run was cut before").outcome
     }
 }
 

@@ -24,12 +24,17 @@ fn short(hold: Option<TriggerHold>) -> &'static str {
     }
 }
 
+fn said(fails: bool) -> Said {
+    if fails { Said::No } else { Said::Yes }
+}
+
 /// So many clusters, of which the first ones fail from this moment on.
 fn fleet(clusters: usize, failing: usize, now: Instant) -> (Spread, Key, Vec<Place>) {
     let (mut spread, check) = (Spread::default(), key("p", "etcd"));
     let places: Vec<Place> = (0..clusters).map(|_| spread.join(&check, now).0).collect();
-    for place in &places[..failing] {
-        spread.ran(&check, *place, true, now);
+    // Those that pass first: else the first four to fail would be all that have said something.
+    for (index, place) in places.iter().enumerate().rev() {
+        spread.says(&check, *place, said(index < failing), now);
     }
     (spread, check, places)
 }
@@ -70,7 +75,7 @@ fn one_alone(#[case] after: f64, #[case] answered: Option<f64>, #[case] expected
     };
     let (mut spread, check, places) = fleet(3, 1, begins);
     // Further failed runs change nothing.
-    spread.ran(&check, places[0], true, at(after));
+    spread.says(&check, places[0], Said::No, at(after));
     let found = spread.hold(&check, places[0], PERIOD, answered.map(at), at(after));
     assert_eq!(short(found), expected);
 }
@@ -81,14 +86,14 @@ fn a_hold_ends_a_minute_after_the_share_fell_below() {
     let (mut spread, check, places) = fleet(4, 4, start);
     let held = |spread: &Spread, at| hold(spread, &check, places[0], at);
     let fell = start + PERIOD;
-    assert!(spread.ran(&check, places[3], false, fell));
+    assert!(spread.says(&check, places[3], Said::Yes, fell));
     let end = fell + LINGERS;
     assert_eq!(held(&spread, end - SECOND), "lingers");
     assert_eq!(held(&spread, end), "-");
     // It rises again before, and falls later.
-    assert!(spread.ran(&check, places[3], true, end - SECOND));
+    assert!(spread.says(&check, places[3], Said::No, end - SECOND));
     assert_eq!(held(&spread, end), "widespread");
-    assert!(spread.ran(&check, places[3], false, end + SECOND));
+    assert!(spread.says(&check, places[3], Said::Yes, end + SECOND));
     assert_eq!(held(&spread, end + SECOND * 60), "lingers");
     assert_eq!(held(&spread, end + SECOND * 61), "-");
 }
@@ -100,7 +105,7 @@ fn each_check_of_each_policy_counts_for_itself() {
     let (mut spread, check, places) = fleet(3, 3, now);
     for other in [key("p", "vpn"), key("q", "etcd")] {
         let (place, _) = spread.join(&other, now);
-        assert!(!spread.ran(&other, place, true, now));
+        assert!(!spread.says(&other, place, Said::No, now));
     }
     assert_eq!(hold(&spread, &check, places[0], now + PERIOD), "-");
 }
@@ -118,6 +123,22 @@ fn who_leaves_counts_no_more(
     let (mut spread, check, places) = fleet(clusters, failing, now);
     assert!(spread.leave(&check, places[leaves], now));
     assert_eq!(hold(&spread, &check, places[1], now), expected);
+}
+
+/// Of seventeen, four that fail are less than a quarter; of sixteen that say something they are not.
+#[test]
+fn who_says_nothing_is_no_part_of_the_share() {
+    let now = Instant::now();
+    let (mut spread, check, places) = fleet(17, 4, now);
+    assert_eq!(hold(&spread, &check, places[0], now + PERIOD), "-");
+    assert!(spread.says(&check, places[16], Said::Nothing, now));
+    assert_eq!(hold(&spread, &check, places[0], now + PERIOD), "widespread");
+    // Those that have not run yet are none, either.
+    for _ in 0..50 {
+        assert!(!spread.join(&check, now).1);
+    }
+    assert!(spread.says(&check, places[16], Said::Yes, now));
+    assert_eq!(hold(&spread, &check, places[0], now + PERIOD), "lingers");
 }
 
 #[test]
@@ -158,12 +179,12 @@ async fn those_that_wait_are_woken() {
         (0..loops.len()).filter(woken).collect()
     };
     for failing in &members[..3] {
-        failing.ran(true);
+        failing.says(Said::No);
     }
     assert_eq!(woken(), [0_usize; 0]);
-    members[3].ran(true);
+    members[3].says(Said::No);
     assert_eq!(woken(), [0, 1, 2, 3]);
-    members[4].ran(true);
+    members[4].says(Said::No);
     assert_eq!(woken(), [0_usize; 0]);
     drop(members.remove(0));
     assert_eq!(woken(), [0_usize; 0]);
@@ -179,6 +200,7 @@ async fn those_that_wait_are_woken() {
 enum Event {
     Fails(usize),
     Passes(usize),
+    Silent(usize),
     Joins,
     Leaves(usize),
     Time(u64),
@@ -188,6 +210,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => any::<usize>().prop_map(Event::Fails),
         3 => any::<usize>().prop_map(Event::Passes),
+        2 => any::<usize>().prop_map(Event::Silent),
         1 => Just(Event::Joins),
         1 => any::<usize>().prop_map(Event::Leaves),
         4 => (1_u64..40).prop_map(Event::Time),
@@ -196,7 +219,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     /// Whatever comes and goes: a Trigger is never acted on while its check fails in at least four clusters
-    /// and a quarter of all, nor in the minute after; and in time otherwise.
+    /// and a quarter of those in which it says something, nor in the minute after; and in time otherwise.
     #[test]
     fn a_fleet(clusters in 1_usize..24, events in prop::collection::vec(event(), 0..80)) {
         let mut now = Instant::now();
@@ -204,6 +227,7 @@ proptest! {
         let mut spread = Spread::default();
         let mut all: Vec<Place> = (0..clusters).map(|_| spread.join(&check, now).0).collect();
         let mut failing: BTreeMap<Place, Instant> = BTreeMap::new();
+        let mut passing: BTreeSet<Place> = BTreeSet::new();
         let (mut many, mut fell) = (false, None);
         for event in events {
             let pick = |index: usize| all.get(index % all.len().max(1)).copied();
@@ -211,11 +235,18 @@ proptest! {
             let changed = match event {
                 Event::Fails(index) => pick(index).is_some_and(|place| {
                     failing.entry(place).or_insert(now);
-                    spread.ran(&check, place, true, now)
+                    passing.remove(&place);
+                    spread.says(&check, place, Said::No, now)
                 }),
                 Event::Passes(index) => pick(index).is_some_and(|place| {
                     failing.remove(&place);
-                    spread.ran(&check, place, false, now)
+                    passing.insert(place);
+                    spread.says(&check, place, Said::Yes, now)
+                }),
+                Event::Silent(index) => pick(index).is_some_and(|place| {
+                    failing.remove(&place);
+                    passing.remove(&place);
+                    spread.says(&check, place, Said::Nothing, now)
                 }),
                 Event::Joins => {
                     let (place, changed) = spread.join(&check, now);
@@ -225,6 +256,7 @@ proptest! {
                 Event::Leaves(index) => pick(index).is_some_and(|place| {
                     all.retain(|it| *it != place);
                     failing.remove(&place);
+                    passing.remove(&place);
                     spread.leave(&check, place, now)
                 }),
                 Event::Time(seconds) => {
@@ -234,7 +266,7 @@ proptest! {
             };
             let were = std::mem::replace(
                 &mut many,
-                failing.len() >= 4 && failing.len() * 4 >= all.len(),
+                failing.len() >= 4 && failing.len() * 4 >= failing.len() + passing.len(),
             );
             if were != many {
                 fell = were.then_some(now);

@@ -1,0 +1,155 @@
+//! How often a command is run in a container in which it has left processes.
+//!
+//! A command that is cut goes on in its container: no API ends it. One that hangs would leave a process in
+//! each period, until the container has no memory or no process left. So it is run ever more rarely there.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::api::HealthCheck;
+
+/// Longest time between two runs, unless the period is longer. Judgement: twelve processes an hour, and what waits
+/// for the check is held up for five minutes at most.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The runs of a command in one container that were cut, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cuts {
+    container: String,
+    count: u32,
+    wait: Option<Wait>,
+}
+
+/// The next run in the same container comes later than a period after the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// So many runs in a row were cut.
+    pub cuts: u32,
+    /// The next one comes so long after the last one began.
+    pub delay: Duration,
+    /// The moment from which on it may begin.
+    pub until: Instant,
+}
+
+impl Cuts {
+    /// Whether the command may be run in this container.
+    pub fn allow(&self, container: &str, now: Instant) -> bool {
+        self.container != container || self.wait.is_none_or(|wait| wait.until <= now)
+    }
+
+    /// A run in this container, which began at this moment, was cut.
+    pub fn cut(&mut self, container: &str, began: Instant, check: &HealthCheck) {
+        if self.container != container {
+            *self = Self {
+                container: container.to_owned(),
+                ..Self::default()
+            };
+        }
+        self.count = self.count.saturating_add(1);
+        let period = Duration::from_secs(check.period_seconds.unsigned_abs().into());
+        let delay = delay(self.count, check.failure_threshold.unsigned_abs(), period);
+        self.wait = (delay > period).then_some(Wait {
+            cuts: self.count,
+            delay,
+            until: began + delay,
+        });
+    }
+
+    /// A run has ended by itself.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What the next run in the same container waits for.
+    pub fn wait(&self) -> Option<Wait> {
+        self.wait
+    }
+}
+
+/// How long after a run the next one comes, when so many in a row were cut: what it takes to fail is not held
+/// up, and each further run waits for twice as long as the one before.
+fn delay(cuts: u32, failure_threshold: u32, period: Duration) -> Duration {
+    let Some(further) = cuts.checked_sub(failure_threshold) else {
+        return period;
+    };
+    let periods = 2_u32.saturating_pow(further.saturating_add(1));
+    period.saturating_mul(periods).min(LONGEST).max(period)
+}
+
+impl Wait {
+    /// The reason, for people: why the command is not run, and what to do about it.
+    pub fn describe(self) -> String {
+        let Self { cuts, delay, .. } = self;
+        format!(
+            "each of the last {cuts} runs was cut off and left a process in its container, so the next one there begins \
+             {delay:?} after the last: give the command a limit of its own, shorter than timeoutSeconds"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(period: u64, threshold: u32) -> HealthCheck {
+        serde_json::from_value(json!({
+            "name": "a",
+            "exec": {"podSelector": {"matchLabels": {"app": "etcd"}}, "command": ["etcdctl"]},
+            "periodSeconds": period,
+            "failureThreshold": threshold,
+        }))
+        .unwrap()
+    }
+
+    #[rstest]
+    #[case::of_a_threshold_of_one(10, 1, &[20, 40, 80, 160, 300, 300])]
+    #[case::what_it_takes_to_fail_is_not_held_up(10, 3, &[10, 10, 20, 40, 80, 160, 300])]
+    #[case::a_period_that_is_longer(600, 1, &[600, 600, 600])]
+    #[case::one_that_is_nearly_as_long(200, 1, &[300, 300])]
+    fn the_next_run_comes_ever_later(
+        #[case] period: u64,
+        #[case] threshold: u32,
+        #[case] delays: &[u64],
+    ) {
+        let (check, mut now) = (check(period, threshold), Instant::now());
+        let mut cuts = Cuts::default();
+        for delay in delays {
+            cuts.cut("a", now, &check);
+            let due = now + Duration::from_secs(*delay);
+            let is_later = *delay > period;
+            let before = due - Duration::from_nanos(1);
+            assert_eq!(cuts.allow("a", before), !is_later, "{cuts:?}");
+            assert_eq!(cuts.wait().is_some(), is_later, "{cuts:?}");
+            assert!(cuts.allow("a", due), "{cuts:?}");
+            assert!(cuts.allow("b", now), "{cuts:?}");
+            now = due;
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_by_itself_and_another_container_begin_anew() {
+        let (check, now) = (check(10, 1), Instant::now());
+        let mut cuts = Cuts::default();
+        let second = Duration::from_secs(20);
+        for _ in 0..5 {
+            cuts.cut("a", now, &check);
+        }
+        cuts.cut("b", now, &check);
+        assert_eq!(cuts.wait().unwrap().delay, second);
+        cuts.cut("b", now, &check);
+        cuts.reset();
+        assert_eq!(cuts, Cuts::default());
+        cuts.cut("b", now, &check);
+        assert_eq!(cuts.wait().unwrap().delay, second);
+    }
+
+    #[test]
+    fn however_many_are_cut_it_is_run_every_five_minutes() {
+        assert_eq!(delay(u32::MAX, 1, Duration::from_secs(10)), LONGEST);
+        assert_eq!(delay(u32::MAX, 0, Duration::from_secs(10)), LONGEST);
+    }
+}
