@@ -5,7 +5,7 @@ mod stream;
 
 pub(crate) use self::{
     cause::Cause,
-    stream::{events, patient},
+    stream::{events, is_partial, renewed},
 };
 
 use std::{
@@ -385,7 +385,7 @@ mod tests {
         use watcher::Event::{Init, InitDone};
         let failing = (0..20).flat_map(|_| [Ok(Init::<()>), Err(refused(403))]);
         let events = failing.chain([Ok(Init), Ok(InitDone), Err(refused(403)), Ok(Init)]);
-        let mut events = Box::pin(patient(futures::stream::iter(events)));
+        let mut events = Box::pin(stream::patient(futures::stream::iter(events)));
         let start = tokio::time::Instant::now();
         while !matches!(events.next().await, Some(Ok(InitDone))) {}
         assert!(start.elapsed() > 15 * Duration::from_secs(30));

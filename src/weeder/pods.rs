@@ -6,10 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::pin,
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use kube::{
     Api, Client,
     runtime::watcher::{self, Event, watcher},
@@ -19,12 +20,10 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{pod::Pod, scopes::PodWatch};
-use crate::runtime::watches::{Cause, WATCH_SECONDS, patient};
+use crate::runtime::watches::{Cause, WATCH_SECONDS, is_partial, renewed};
 
 /// A Pod has some ten kilobytes, of which little is kept.
 const PODS_PER_PAGE: u32 = 200;
-/// For one page of a list, which nothing else limits.
-const PAGE_LIMIT: Duration = Duration::from_secs(30);
 /// A watch that was taken up again may have nothing to tell. It works if it does not break for so
 /// long: one that is tried ever more seldom is tried within this.
 const QUIET: Duration = Duration::from_secs(90);
@@ -115,7 +114,7 @@ impl Teller {
 
     async fn event(&mut self, event: Event<Pod>) {
         // A part of a list is of no use yet.
-        if !matches!(event, Event::Init | Event::InitApply(_)) {
+        if !is_partial(&event) {
             self.works().await;
         }
         self.tell(PodWatchNews::Event(Box::new(event))).await;
@@ -173,56 +172,20 @@ async fn keep(client: Client, mut teller: Teller) {
         .labels(selector.as_str())
         .page_size(PODS_PER_PAGE)
         .timeout(WATCH_SECONDS);
+    let mut events = pin!(renewed(|| watcher(api.clone(), config.clone())));
+    let mut listed = false;
     loop {
-        let stream = Box::pin(patient(watcher(api.clone(), config.clone())));
-        let message = follow(stream, &mut teller).await;
-        teller.broke(true, message).await;
-    }
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// A list that failed is about to be tried again.
-    Pausing,
-    /// The next page.
-    Listing,
-    /// A change.
-    Watching,
-}
-
-/// Tells what a watch tells, until a list gets no answer; returns what to say then.
-async fn follow(
-    mut stream: impl Stream<Item = watcher::Result<Event<Pod>>> + Unpin,
-    teller: &mut Teller,
-) -> String {
-    let mut phase = Phase::Pausing;
-    loop {
-        let limit = match phase {
-            Phase::Listing => PAGE_LIMIT,
-            Phase::Watching if teller.failures > 0 => QUIET,
-            Phase::Watching | Phase::Pausing => Duration::MAX,
+        let limit = match listed && teller.failures > 0 {
+            true => QUIET,
+            false => Duration::MAX,
         };
-        match timeout(limit, stream.next()).await {
+        match timeout(limit, events.next()).await {
             Ok(Some(Ok(event))) => {
-                phase = match event {
-                    // That a list begins is told before it is asked for.
-                    Event::Init | Event::InitApply(_) => Phase::Listing,
-                    Event::InitDone | Event::Apply(_) | Event::Delete(_) => Phase::Watching,
-                };
+                listed = !is_partial(&event);
                 teller.event(event).await;
             }
-            Ok(Some(Err(error))) => {
-                let listing = phase != Phase::Watching;
-                if listing {
-                    phase = Phase::Pausing;
-                }
-                teller.broke(listing, Cause::of(&error).words()).await;
-            }
-            Ok(None) => return "the watch has ended".to_owned(),
-            Err(_) if phase == Phase::Listing => {
-                return format!("the list was not answered within {PAGE_LIMIT:?}");
-            }
+            Ok(Some(Err(error))) => teller.broke(!listed, Cause::of(&error).words()).await,
+            Ok(None) => return,
             Err(_) => teller.works().await,
         }
     }

@@ -7,21 +7,21 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt as _,
     core::Status,
     runtime::{
-        reflector::{ObjectRef, Store, store, store::Writer},
+        reflector::{ObjectRef, Store, reflector, store, store::Writer},
         watcher,
     },
 };
 use prometheus_client::metrics::counter::Counter;
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::slim::{KEY, Secret};
@@ -29,7 +29,7 @@ use crate::{
     runtime::{
         answers::LARGE_OBJECTS_PER_PAGE,
         seed::{is_for_lack_of_rights, told, with_causes},
-        watches::{Cause, patient},
+        watches::{Cause, is_partial, renewed},
     },
     shoot::KubeconfigError,
 };
@@ -38,13 +38,10 @@ mod slim;
 #[cfg(test)]
 mod tests;
 
-/// Time for one page of the list. A list that is never answered would leave every shoot unread.
-const PAGE_LIMIT: Duration = Duration::from_secs(30);
-
 /// Why there is no kubeconfig. Each variant has `namespace/name` of the Secret; each message says
 /// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SecretError {
+pub(crate) enum SecretError {
     /// The Secret does not exist.
     #[error(
         "the Secret {0} does not exist; create it, or correct kubeConfigSecretName in the policy"
@@ -63,7 +60,7 @@ pub enum SecretError {
 
 impl SecretError {
     /// The reason, for conditions and events.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Missing(_) => "SecretMissing",
             Self::KeyMissing(_) => "SecretKeyMissing",
@@ -75,7 +72,7 @@ impl SecretError {
 
 /// The watches, one for each name that is in use. Clones share them.
 #[derive(Clone)]
-pub struct Secrets {
+pub(crate) struct Secrets {
     client: Client,
     watched: Arc<Mutex<HashMap<Arc<str>, Weak<Named>>>>,
     restarts: Counter,
@@ -84,7 +81,7 @@ pub struct Secrets {
 impl Secrets {
     /// Starts without a watch. Watches use no budget: they are few, and must not wait. `restarts`
     /// counts those that break.
-    pub fn new(client: Client, restarts: Counter) -> Self {
+    pub(crate) fn new(client: Client, restarts: Counter) -> Self {
         Self {
             client,
             watched: Arc::default(),
@@ -95,25 +92,20 @@ impl Secrets {
     /// The Secrets of this name in all namespaces, watched until the last holder drops them.
     ///
     /// Must be called within a tokio runtime, on which the watch then lives.
-    pub fn named(&self, name: &Arc<str>) -> Arc<Named> {
+    pub(crate) fn named(&self, name: &Arc<str>) -> Arc<Named> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(named) = watched.get(name).and_then(Weak::upgrade) {
             return named;
         }
         watched.retain(|_, named| named.strong_count() > 0);
         let (secrets, writer) = store();
-        let (state, receiver) = watch::channel(State::default());
-        let follower = Follower {
-            name: name.clone(),
-            secrets: writer,
-            state,
-            restarts: self.restarts.clone(),
-        };
-        let task = tokio::spawn(follower.run(self.client.clone()));
+        let (sender, trouble) = watch::channel(None);
+        let (client, restarts) = (self.client.clone(), self.restarts.clone());
+        let task = tokio::spawn(follow(client, name.clone(), writer, sender, restarts));
         let named = Arc::new(Named {
             name: name.clone(),
             secrets,
-            state: receiver,
+            trouble,
             _task: AbortOnDropHandle::new(task),
         });
         watched.insert(name.clone(), Arc::downgrade(&named));
@@ -126,10 +118,10 @@ impl Secrets {
 /// What was listed once stays valid while the watch is broken: an unreachable seed says nothing
 /// about a Secret, and a cluster in need of protection must not be given up for it. The shoot
 /// itself refuses a kubeconfig that was withdrawn meanwhile.
-pub struct Named {
+pub(crate) struct Named {
     name: Arc<str>,
     secrets: Store<Secret>,
-    state: watch::Receiver<State>,
+    trouble: watch::Receiver<Option<Arc<str>>>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -148,19 +140,16 @@ impl Named {
     /// # Errors
     ///
     /// If the list fails, or there is no usable kubeconfig.
-    pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
-        let mut state = self.state.clone();
-        // Fails only if the watch has ended, which happens only when this value is dropped.
-        let _ = state
-            .wait_for(|state| state.listed || state.trouble.is_some())
-            .await;
+    pub(crate) async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
         let secret = self.within(namespace);
-        let state = state.borrow();
-        if !state.listed {
-            return Err(SecretError::Unread(
-                secret,
-                state.trouble.clone().unwrap_or_default(),
-            ));
+        let mut trouble = self.trouble.clone();
+        tokio::select! {
+            biased;
+            _ = self.secrets.wait_until_ready() => {}
+            // Fails only if the watch has ended, which happens only when this value is dropped.
+            Ok(trouble) = trouble.wait_for(Option::is_some) => {
+                return Err(SecretError::Unread(secret, trouble.clone().unwrap_or_default()));
+            }
         }
         let key = ObjectRef::new(&self.name).within(namespace);
         let found = self.secrets.get(&key);
@@ -177,81 +166,43 @@ impl Named {
 
     /// Why the watch broke; `None` once it works again.
     pub(crate) fn trouble(&self) -> Option<Arc<str>> {
-        self.state.borrow().trouble.clone()
+        self.trouble.borrow().clone()
     }
 }
 
-/// The state of a watch.
-#[derive(Default)]
-struct State {
-    listed: bool,
-    trouble: Option<Arc<str>>,
-}
-
-/// Keeps the Secrets of one name up to date.
-struct Follower {
+/// Keeps the Secrets of one name up to date, and says why if that fails.
+async fn follow(
+    client: Client,
     name: Arc<str>,
     secrets: Writer<Secret>,
-    state: watch::Sender<State>,
+    trouble: watch::Sender<Option<Arc<str>>>,
     restarts: Counter,
-}
-
-impl Follower {
-    async fn run(mut self, client: Client) {
-        loop {
-            let api: Api<Secret> = Api::all(client.clone());
-            let config = watcher::Config::default()
-                .fields(&format!("metadata.name={}", self.name))
-                .page_size(LARGE_OBJECTS_PER_PAGE);
-            let trouble = self.follow(Box::pin(patient(watcher(api, config)))).await;
-            self.troubled(&trouble);
-        }
-    }
-
-    /// Stores the events of a watch until a list is not answered; returns what to report then.
-    async fn follow(
-        &mut self,
-        mut events: impl Stream<Item = watcher::Result<watcher::Event<Secret>>> + Unpin,
-    ) -> String {
-        let mut listing = false;
-        loop {
-            let next = if listing {
-                timeout(PAGE_LIMIT, events.next()).await
-            } else {
-                // A watch is silent while nothing changes.
-                Ok(events.next().await)
-            };
-            match next {
-                Ok(Some(Ok(event))) => {
-                    // A list takes effect as a whole, when it is complete.
-                    self.secrets.apply_watcher_event(&event);
-                    listing = matches!(event, watcher::Event::Init | watcher::Event::InitApply(_));
-                    if !listing {
-                        self.state.send_modify(|state| {
-                            (state.listed, state.trouble) = (true, None);
-                        });
-                    }
+) {
+    let api: Api<Secret> = Api::all(client);
+    let config = watcher::Config::default()
+        .fields(&format!("metadata.name={name}"))
+        .page_size(LARGE_OBJECTS_PER_PAGE);
+    let events = renewed(|| watcher(api.clone(), config.clone()));
+    let mut events = pin!(reflector(secrets, events));
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) if is_partial(&event) => {}
+            Ok(_) => {
+                trouble.send_replace(None);
+            }
+            Err(error) => {
+                let why = problem(&error, &name);
+                if trouble.borrow().as_deref() == Some(&*why) {
+                    tracing::debug!("the watch of the Secrets named {name} is still broken: {why}");
+                } else {
+                    tracing::warn!(
+                        "the watch of the Secrets named {name} broke; it is resumed: {why}"
+                    );
                 }
-                Ok(Some(Err(error))) => {
-                    self.troubled(&problem(&error, &self.name));
-                    listing = false;
-                }
-                Ok(None) => return "the watch has ended".to_owned(),
-                Err(_) => return format!("the list was not answered within {PAGE_LIMIT:?}"),
+                restarts.inc();
+                trouble.send_replace(Some(why.into()));
             }
         }
-    }
-
-    fn troubled(&self, trouble: &str) {
-        let name = &self.name;
-        if self.state.borrow().trouble.as_deref() == Some(trouble) {
-            tracing::debug!("the watch of the Secrets named {name} is still broken: {trouble}");
-        } else {
-            tracing::warn!("the watch of the Secrets named {name} broke; it is resumed: {trouble}");
-        }
-        self.restarts.inc();
-        self.state
-            .send_modify(|state| state.trouble = Some(trouble.into()));
     }
 }
 

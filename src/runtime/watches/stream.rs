@@ -8,14 +8,18 @@ use std::{
     time::Duration,
 };
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use kube::runtime::{
     WatchStreamExt,
     utils::Backoff,
     watcher::{self, DefaultBackoff},
 };
+use tokio::time::timeout;
 
 use super::{Cause, WatchState};
+
+/// Time for one page of a list of what is watched beside a budget, where nothing else limits it.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// One that fails again and again is tried so seldom.
 pub(super) const SELDOM: Duration = Duration::from_secs(30);
@@ -70,6 +74,41 @@ pub(crate) fn patient<K>(
         }
     });
     stream.backoff(patience)
+}
+
+/// The same for a watcher that is begun anew whenever a page of its list is not answered in time, which is an
+/// error like others.
+pub(crate) fn renewed<K, S>(
+    begin: impl Fn() -> S + Send,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send
+where
+    K: Send,
+    S: Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+{
+    let begin = move || Box::pin(patient(begin()));
+    stream::unfold(
+        (begin(), false, begin),
+        async |(mut events, listing, begin)| {
+            // A watch is silent while nothing changes.
+            let limit = if listing { PAGE_LIMIT } else { Duration::MAX };
+            Some(match timeout(limit, events.next()).await {
+                Ok(Some(event)) => {
+                    let listing = matches!(&event, Ok(event) if is_partial(event));
+                    (event, (events, listing, begin))
+                }
+                Ok(None) | Err(_) => {
+                    let why = format!("the list was not answered within {PAGE_LIMIT:?}");
+                    let error = watcher::Error::InitialListFailed(kube::Error::Service(why.into()));
+                    (Err(error), (begin(), false, begin))
+                }
+            })
+        },
+    )
+}
+
+/// Whether an event is of a list that is not complete yet.
+pub(crate) fn is_partial<K>(event: &watcher::Event<K>) -> bool {
+    matches!(event, watcher::Event::Init | watcher::Event::InitApply(_))
 }
 
 /// Starts over only after a success.
