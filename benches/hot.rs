@@ -12,11 +12,8 @@ use dependency_watchdog::{
     cluster::{Index, Policy},
     gardener::Cluster,
     prober::{
-        candidates::Roster,
-        heartbeat::LeaseSnapshot,
-        mono_time::MonoTime,
-        verdict::Thresholds,
-        watch::{Rules, Watch},
+        candidates::Roster, heartbeat::LeaseSnapshot, mono_time::MonoTime, verdict::Rules,
+        watch::Watch,
     },
     shoot::LeaseList,
 };
@@ -39,12 +36,10 @@ const DATE: i64 = 1_800_000_000;
 const LISTS: i64 = 4;
 
 const RULES: Rules = Rules {
-    thresholds: Thresholds {
-        grace: Duration::from_secs(40),
-        fraction: 0.6,
-        recovery: 0.6,
-        minimum: 2,
-    },
+    grace: Duration::from_secs(40),
+    fraction: 0.6,
+    recovery: 0.6,
+    minimum: 2,
     interval: Duration::from_secs(10),
     jitter_factor: 0.2,
     timeout: Duration::from_secs(30),

@@ -13,7 +13,12 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{DependentRef, Mode, Protection},
-    prober::report::{ClusterReport, Deed, DependentNews, Finding, Known, Reporter, Writer},
+    cluster::{Dependent, Scale},
+    prober::{
+        flow::{FlowEvent, What},
+        plan::Step,
+        report::{ClusterReport, DependentNews, Finding, Reporter},
+    },
     runtime::seed::{Budget, LEAST_QPS, REQUEST_LIMIT},
     status::EventCounts,
 };
@@ -22,8 +27,11 @@ use support::{
     Activity, Call, Clock, DEPENDENTS, Failure, LONG, Seed, World, assert_back, change_policy,
     change_shoot, protected, run, scale_by_hand,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+const DOWN: Step = Step::ScaleDown { from: 1 };
+const UP: Step = Step::ScaleUp { to: 1 };
 /// What is due at once has been written.
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -326,7 +334,7 @@ impl Desk {
             ),
             None => seed.unlimited(),
         };
-        let (writer, reporter) = Writer::new(way, Known::default());
+        let (writer, reporter) = Reporter::new(way, vec![], BTreeMap::new());
         let counts = writer.event_counts();
         let stop = CancellationToken::new();
         tokio::spawn(writer.run(stop.clone()));
@@ -340,15 +348,31 @@ impl Desk {
     }
 
     /// A dependent of this cluster was scaled.
-    fn scaled(&self, cluster: &str, name: &str, what: Deed) {
-        let news = DependentNews {
-            reference: DependentRef {
-                api_version: "apps/v1".to_owned(),
-                kind: "Deployment".to_owned(),
-                name: name.to_owned(),
+    fn scaled(&self, cluster: &str, name: &str, step: Step) {
+        let scale = Scale {
+            level: 0,
+            initial_delay: Duration::ZERO,
+            timeout: Duration::ZERO,
+            await_nodes: Duration::ZERO,
+        };
+        let event = FlowEvent {
+            at: Instant::now(),
+            dependent: Dependent {
+                reference: DependentRef {
+                    api_version: "apps/v1".to_owned(),
+                    kind: "Deployment".to_owned(),
+                    name: name.to_owned(),
+                },
+                optional: false,
+                up: scale,
+                down: scale,
             },
             uid: None,
-            what,
+            what: What::Did(step, None),
+        };
+        let news = DependentNews {
+            event,
+            problem: None,
             why: String::new(),
         };
         self.reporter.dependent(&cluster.into(), news);
@@ -406,9 +430,9 @@ async fn no_more_wait_than_there_is_room_for() {
     hang(&desk.seed);
     for index in 0..300 {
         let cluster = format!("c{index}");
-        desk.scaled(&cluster, "kcm", Deed::ScaledDown { from: 1 });
-        desk.scaled(&cluster, "mcm", Deed::ScaledDown { from: 1 });
-        desk.scaled(&cluster, "ca", Deed::ScaledUp { to: 1 });
+        desk.scaled(&cluster, "kcm", DOWN);
+        desk.scaled(&cluster, "mcm", DOWN);
+        desk.scaled(&cluster, "ca", UP);
         desk.reports(&cluster, Protection::ScalingDown);
     }
     desk.clock.pass(MOMENT).await;
@@ -455,7 +479,7 @@ async fn events_keep_to_the_budget_and_come_after_statuses() {
     };
     let desk = Desk::new(Some(budget));
     for name in ["kcm", "mcm", "ca"] {
-        desk.scaled("a", name, Deed::ScaledDown { from: 1 });
+        desk.scaled("a", name, DOWN);
     }
     // Two requests each.
     desk.reports("a", Protection::None);
@@ -479,7 +503,7 @@ fn statuses_go_on_behind_an_event_that_waits_for_its_turn() {
                 burst: NonZeroU32::MIN,
             }));
             for name in ["kcm", "mcm", "ca"] {
-                desk.scaled("a", name, Deed::ScaledDown { from: 1 });
+                desk.scaled("a", name, DOWN);
             }
             // The first has had the only turn.
             desk.clock.settle().await;
@@ -538,7 +562,7 @@ async fn what_waits_at_the_end_is_written_after_the_statuses() {
     let desk = Desk::new(None);
     let answer = desk.seed.hold(|call| call.resource == "events");
     for name in ["kcm", "mcm"] {
-        desk.scaled("a", name, Deed::ScaledDown { from: 1 });
+        desk.scaled("a", name, DOWN);
     }
     desk.clock.settle().await;
     desk.reports("a", Protection::ScalingDown);
@@ -560,7 +584,7 @@ async fn at_the_end_an_event_that_hangs_is_given_up() {
     let desk = Desk::new(None);
     hang(&desk.seed);
     for name in ["kcm", "mcm", "ca"] {
-        desk.scaled("a", name, Deed::ScaledDown { from: 1 });
+        desk.scaled("a", name, DOWN);
     }
     desk.clock.settle().await;
     desk.stop.cancel();

@@ -23,7 +23,7 @@ use std::{
 use dependency_watchdog::{
     api::{ClusterHealth, FINALIZER, Mode, ProbePolicy, Protection},
     cluster::PolicyHold,
-    prober::report::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
+    prober::report::{ClusterReport, Finding, PolicyReport, Reporter},
 };
 use futures::{StreamExt, channel::oneshot};
 use kube::{
@@ -181,7 +181,7 @@ impl Order {
         let clock = Clock::stop(activity.clone());
         let seed = Seed::new(activity);
         seed.put(&policy("p"));
-        let (writer, reporter) = Writer::new(seed.unlimited(), Known::default());
+        let (writer, reporter) = Reporter::new(seed.unlimited(), vec![], BTreeMap::new());
         let selected = Arc::new(AtomicBool::new(false));
         let tasks = vec![
             tokio::spawn(writer.run(CancellationToken::new())),

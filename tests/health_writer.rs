@@ -14,14 +14,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use dependency_watchdog::{
     api::{
         CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, DependentRef,
-        FINALIZER, Mode, Protection,
+        FINALIZER, Mode, ProbePolicyStatus, Protection,
     },
     cluster::PolicyHold,
     observer::View,
     prober::{
         debts::Problem,
         mono_time::MonoTime,
-        report::{ClusterReport, Finding, Known, PolicyReport, Reporter, Writer},
+        report::{ClusterReport, Finding, PolicyReport, Reporter},
         verdict::{Assessment, Doubt, Verdict},
     },
 };
@@ -41,6 +41,9 @@ const POLICY_WRITE: &str = "PATCH probepolicies/status/p";
 const REFRESHED: Duration = Duration::from_secs(15 * 60);
 const SINCE: &str = "2026-01-02T03:04:05Z";
 
+/// What an earlier run has left: ClusterHealths, and statuses of policies.
+type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
+
 /// A writer on a scripted seed with one policy, which somebody else holds as well.
 struct Desk {
     clock: Clock,
@@ -50,7 +53,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(known: Known) -> Self {
+    fn new(known: Left) -> Self {
         let activity = Activity::default();
         let clock = Clock::stop(activity.clone());
         let seed = Seed::new(activity);
@@ -67,28 +70,24 @@ impl Desk {
     }
 
     /// Another writer takes over, which finds this.
-    async fn restart(&mut self, known: Known) {
+    async fn restart(&mut self, known: Left) {
         self.stop.cancel();
         self.clock.settle().await;
         (self.reporter, self.stop) = start(&self.seed, known);
     }
 
     /// What it leaves to a successor.
-    fn left(&self) -> Known {
+    fn left(&self) -> Left {
         let clusters = ["a", "b", "c", "d"].into_iter();
         let clusters = clusters.filter_map(|name| self.seed.get("clusterhealths", "", name));
         let status = serde_json::from_value(self.policy_status()).unwrap();
-        Known {
-            clusters: clusters
-                .map(|it| serde_json::from_value(it).unwrap())
-                .collect(),
-            policies: BTreeMap::from([("p".into(), status)]),
-        }
+        let clusters = clusters.map(|it| serde_json::from_value(it).unwrap());
+        (clusters.collect(), BTreeMap::from([("p".into(), status)]))
     }
 
     /// One with a healthy cluster.
     async fn healthy() -> Self {
-        let desk = Self::new(Known::default());
+        let desk = Self::new(Left::default());
         desk.policy(|_| ());
         desk.tell(healthy()).await;
         desk.clock.pass(Duration::from_secs(10)).await;
@@ -150,8 +149,8 @@ impl Desk {
     }
 }
 
-fn start(seed: &Seed, known: Known) -> (Reporter, CancellationToken) {
-    let (writer, reporter) = Writer::new(seed.unlimited(), known);
+fn start(seed: &Seed, (clusters, policies): Left) -> (Reporter, CancellationToken) {
+    let (writer, reporter) = Reporter::new(seed.unlimited(), clusters, policies);
     let stop = CancellationToken::new();
     tokio::spawn(writer.run(stop.clone()));
     (reporter, stop)
@@ -174,7 +173,8 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         excluded: BTreeMap::new(),
         counter_evidence: 0,
         zones: vec![],
-        silence: None,
+        median_silence: None,
+        longest_silence: None,
         scattered: false,
         needed: 3,
         unrecovered: 3,
@@ -253,7 +253,7 @@ fn unread(message: &str) -> ClusterReport {
 }
 
 /// What an earlier run has left of `a` while it was protected.
-fn left_protected() -> Known {
+fn left_protected() -> Left {
     let health = json!({
         "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "ClusterHealth",
         "metadata": {
@@ -266,10 +266,8 @@ fn left_protected() -> Known {
         "spec": {},
         "status": {"protection": "Active", "policy": "p", "reason": "Outage"},
     });
-    Known {
-        clusters: vec![serde_json::from_value(health).unwrap()],
-        policies: BTreeMap::new(),
-    }
+    let clusters = vec![serde_json::from_value(health).unwrap()];
+    (clusters, BTreeMap::new())
 }
 
 fn deleted(name: &str) -> Event<PartialObjectMeta<ClusterHealth>> {
@@ -520,7 +518,7 @@ async fn a_deletion_during_a_write_is_not_lost() {
 /// Nor is one during the first write, when it is not known yet that there is a record.
 #[tokio::test]
 async fn a_deletion_during_the_first_write_is_not_lost() {
-    let desk = Desk::new(Known::default());
+    let desk = Desk::new(Left::default());
     let release = desk
         .seed
         .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
@@ -895,7 +893,7 @@ async fn a_policy_keeps_its_conditions_over_a_restart() {
 
 #[tokio::test]
 async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
-    let mut desk = Desk::new(Known::default());
+    let mut desk = Desk::new(Left::default());
     let names: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];
     desk.policy(|it| it.selected = names.to_vec());
     for name in &names {
@@ -979,7 +977,7 @@ async fn a_policy_status_that_somebody_cleared_comes_back() {
 /// Its predecessor's may be carried out, and answered, at any time.
 #[tokio::test]
 async fn a_policy_that_is_created_anew_gets_a_status_of_its_own() {
-    let desk = Desk::new(Known::default());
+    let desk = Desk::new(Left::default());
     let release = desk.seed.hold(|call| call.brief() == POLICY_WRITE);
     desk.policy(|_| ());
     desk.clock.pass(MOMENT).await;

@@ -14,13 +14,13 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentRef, Restore},
     cluster::{Dependent, Scale},
     prober::{
-        attempt::{Attempt, Turn},
         debts::Debts,
         flow::What,
         plan::{
-            Aim, Family, IGNORE, MARK, Memory, Observed, Purpose, RECORD, Record, Refusal, Settled,
-            Step, Write, levels, step,
+            Aim, Family, IGNORE, MARK, Memory, Observed, Purpose, RECORD, Record, Settled, Step,
+            Write, levels, step,
         },
+        scale_error::{CONFLICTS, ScaleError},
     },
     util::text::parse_bool,
 };
@@ -73,7 +73,7 @@ struct Episode {
 #[derive(Debug)]
 enum Cut {
     Crashed,
-    Refused(Refusal),
+    Refused(ScaleError),
     Conflicts,
 }
 
@@ -238,27 +238,22 @@ impl World {
     }
 
     fn act(&mut self, purpose: Purpose) -> Result<(Step, Observed), Cut> {
-        let mut attempt = Attempt::new(false);
-        loop {
-            match attempt.turn() {
-                Turn::Read => {
-                    let found = self.read()?;
-                    let memory = self.memory();
-                    let step = step(purpose, false, Some(&found), memory).map_err(Cut::Refused)?;
-                    attempt.decide(step, Some(found));
+        'anew: for _ in 0..=CONFLICTS {
+            let mut found = self.read()?;
+            let memory = self.memory();
+            let step = step(purpose, false, Some(&found), memory).map_err(Cut::Refused)?;
+            for place in 0.. {
+                let Some(write) = step.writes(&found).into_iter().nth(place) else {
+                    return Ok((step, found));
+                };
+                self.interlude()?;
+                match self.object.apply(&write) {
+                    Ok(version) => found.resource_version = version,
+                    Err(_) => continue 'anew,
                 }
-                Turn::Write(write) => {
-                    self.interlude()?;
-                    match self.object.apply(&write) {
-                        Ok(version) => attempt.accepted(Some(&version)),
-                        Err(_) if attempt.overtaken() => {}
-                        Err(_) => return Err(Cut::Conflicts),
-                    }
-                }
-                Turn::LookAgain => unreachable!("each write is answered"),
-                Turn::Done(step, found) => return Ok((step, found.expect("it was read"))),
             }
         }
+        Err(Cut::Conflicts)
     }
 
     fn memory(&self) -> Memory {
@@ -442,7 +437,7 @@ proptest! {
         let purpose = Purpose { restore, keep_marks: true, ..Purpose::of(aim) };
         let first = world.act(purpose);
         let Ok((step, found)) = first else {
-            prop_assert!(matches!(first, Err(Cut::Refused(Refusal::UnreadableRecord(_)))));
+            prop_assert!(matches!(first, Err(Cut::Refused(ScaleError::UnreadableRecord(_)))));
             return Ok(());
         };
         world.note(step, found);

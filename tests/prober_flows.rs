@@ -17,6 +17,7 @@ use dependency_watchdog::{
     prober::{
         plan::{Aim, IGNORE, MARK, RECORD},
         protector::Protector,
+        scale::Scaler,
     },
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 use support::{
     Call, EVER, Failure, INTERVAL, RUNNING, Read, Stage, World, change_policy, change_shoot,
     delayed, deselect, doubt, healthy, info, new_protector, outage, protected, protector,
-    put_workload, reach, run, selected, verdict,
+    put_workload, run, selected, verdict,
 };
 use tokio::{
     task::yield_now,
@@ -54,7 +55,7 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
         stage.act(Aim::Protect).await;
-        stage.protector = new_protector("a", &reach(stage.seed.unlimited()), None);
+        stage.protector = new_protector("a", &Scaler::new(stage.seed.unlimited()), None);
         stage.protector.learn(selected(&stage.settings));
         outage(&mut stage.protector, "silent", EVER);
         stage.follow().await;
@@ -618,7 +619,7 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         stage
             .seed
             .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
-        let mut other = new_protector("b", &reach(stage.seed.unlimited()), None);
+        let mut other = new_protector("b", &Scaler::new(stage.seed.unlimited()), None);
         other.learn(selected(&stage.settings));
         let begin = Instant::now();
         stage.verdict(Aim::Protect);
@@ -747,7 +748,7 @@ async fn queued(seconds: u64) -> Stage {
     };
     let client = stage.seed.unlimited().client().clone();
     let seed = Seed::new(client, budget);
-    stage.protector = new_protector("a", &reach(seed), None);
+    stage.protector = new_protector("a", &Scaler::new(seed), None);
     stage.protector.learn(selected(&stage.settings));
     outage(&mut stage.protector, "", Duration::from_secs(seconds));
     stage.advance(Duration::from_secs(1)).await;
@@ -843,7 +844,7 @@ fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) 
         ..ClusterHealthStatus::default()
     };
     put_workload(&stage.seed, "Deployment", name, "first", 3);
-    let mut protector = new_protector(name, &reach(seed.clone()), Some(&known));
+    let mut protector = new_protector(name, &Scaler::new(seed.clone()), Some(&known));
     protector.learn(selected(&stage.settings));
     verdict(&mut protector, aim);
     protector

@@ -7,13 +7,12 @@ mod support;
 
 use std::time::Duration;
 
-use dependency_watchdog::prober::{plan::Aim, protector::ScaleContext};
+use dependency_watchdog::prober::{plan::Aim, scale::Scaler};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Stage, World, assert_back, assert_kept,
     assert_released, change_policy, change_shoot, condition, deleting, info, is_marked,
-    new_protector, policy, protected, reach, run, scale_by_hand, selected, undecodable,
-    unreadable_grace,
+    new_protector, policy, protected, run, scale_by_hand, selected, undecodable, unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on. A mode of null is
@@ -200,11 +199,8 @@ fn a_dry_run_has_no_way_to_write() {
                 stage.seed.forget_calls();
             }
             let before = stage.object("deployments", "first");
-            let reach = ScaleContext {
-                dry_run: true,
-                ..reach(stage.seed.unlimited())
-            };
-            stage.protector = new_protector("a", &reach, None);
+            let scaler = Scaler::new(stage.seed.unlimited()).dry_run();
+            stage.protector = new_protector("a", &scaler, None);
             stage.protector.learn(selected(&stage.settings));
             stage.act(aim).await;
             assert_eq!(stage.object("deployments", "first"), before, "{aim:?}");

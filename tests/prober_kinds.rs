@@ -14,18 +14,15 @@ use std::{collections::BTreeSet, num::NonZeroU32, time::Duration};
 
 use dependency_watchdog::{
     api::Protection,
-    prober::{
-        plan::Aim,
-        protector::{Protector, ScaleContext},
-    },
+    prober::{plan::Aim, protector::Protector, scale::Scaler},
     runtime::seed::{Budget, REQUEST_LIMIT, Seed as Turns},
 };
 use futures::future::join_all;
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
-    Call, Failure, Seed, Stage, deselected, info, new_protector, put_workload, reach, run,
-    selected, verdict,
+    Call, Failure, Seed, Stage, deselected, info, new_protector, put_workload, run, selected,
+    verdict,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -167,15 +164,15 @@ fn a_dependent_that_is_absent_sends_one_discovery() {
 
 /// Clusters that have the same dependent, with what they know of kinds in common.
 fn protectors(stage: &Stage) -> Vec<Protector> {
-    let reach = reach(stage.seed.unlimited());
+    let scaler = Scaler::new(stage.seed.unlimited());
     ["a", "b", "c"]
-        .map(|cluster| protector(stage, cluster, &reach))
+        .map(|cluster| protector(stage, cluster, &scaler))
         .into()
 }
 
-fn protector(stage: &Stage, cluster: &str, reach: &ScaleContext) -> Protector {
+fn protector(stage: &Stage, cluster: &str, scaler: &Scaler) -> Protector {
     put_workload(&stage.seed, "Etcd", cluster, "first", 3);
-    let mut protector = new_protector(cluster, reach, None);
+    let mut protector = new_protector(cluster, scaler, None);
     protector.learn(selected(&stage.settings));
     protector
 }
@@ -266,11 +263,8 @@ fn who_has_not_waited_for_a_failure_does_not_fail_by_it() {
         };
         let busy = Turns::new(stage.seed.unlimited().client().clone(), budget);
         busy.turn().await;
-        let idle = reach(stage.seed.unlimited());
-        let busy = ScaleContext {
-            scale: busy,
-            ..idle.clone()
-        };
+        let idle = Scaler::new(stage.seed.unlimited());
+        let busy = idle.by(busy);
         let mut protectors = [protector(&stage, "a", &busy), protector(&stage, "b", &idle)];
         for protector in &mut protectors {
             verdict(protector, Aim::Protect);

@@ -14,8 +14,8 @@ use std::time::Duration;
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
     prober::{
-        plan::{Aim, MARK, RECORD},
-        report::Deed,
+        flow::What,
+        plan::{Aim, MARK, RECORD, Step},
     },
 };
 use serde_json::{Value, json};
@@ -213,13 +213,16 @@ async fn answer_is_lost(target: Target, failure: Failure, aim: Aim) {
     let news = stage.protector.take_news();
     let told: Vec<_> = news
         .iter()
-        .map(|news| (&*news.reference.name, &news.what))
+        .map(|news| match &news.event.what {
+            What::Did(step, _) => (&*news.event.dependent.reference.name, *step),
+            other => panic!("{case}: {other:?}"),
+        })
         .collect();
-    let (deed, protection) = match aim {
-        Aim::Protect => (Deed::ScaledDown { from: 3 }, Protection::Active),
-        _ => (Deed::ScaledUp { to: 3 }, Protection::None),
+    let (step, protection) = match aim {
+        Aim::Protect => (Step::ScaleDown { from: 3 }, Protection::Active),
+        _ => (Step::ScaleUp { to: 3 }, Protection::None),
     };
-    assert_eq!(told, [("first", &deed), ("second", &deed)], "{case}");
+    assert_eq!(told, [("first", step), ("second", step)], "{case}");
     assert_eq!(stage.protector.machine().protection(), protection, "{case}");
     for (resource, name) in [(target.resource, "first"), ("deployments", "second")] {
         match aim {

@@ -21,7 +21,7 @@ use dependency_watchdog::{
     prober::{
         LEASE,
         plan::{Aim, IGNORE, MARK, RECORD},
-        scale::Resources,
+        scale::Scaler,
     },
     restore::{
         Restorer,
@@ -44,8 +44,7 @@ const DEPENDENTS: [(&str, i64, i32); 3] = [("ca", 3, 0), ("mcm", 2, 1), ("kcm", 
 fn restorer(seed: &Seed) -> Restorer {
     Restorer {
         seed: seed.unlimited(),
-        scale: seed.unlimited(),
-        resources: Resources::default(),
+        scaler: Scaler::new(seed.unlimited()),
         lease_namespace: "garden".to_owned(),
         overrule: false,
     }

@@ -17,7 +17,6 @@ use dependency_watchdog::{
     status::WriterMetrics,
     weeder::report::{
         DELETION_REFUSED, PodDeed, PodNews, PodOwner, WeedReport, WeedReporter, WeedTrouble,
-        WeedWriter,
     },
 };
 use serde_json::{Value, json};
@@ -129,8 +128,8 @@ impl Desk {
 }
 
 fn start(seed: &Seed, metrics: &WriterMetrics) -> (WeedReporter, CancellationToken) {
-    let (writer, reporter) = WeedWriter::new(seed.unlimited());
-    let writer = writer.measured(metrics.clone(), Liveness::default());
+    let (writer, reporter) =
+        WeedReporter::new(seed.unlimited(), metrics.clone(), Liveness::default());
     let stop = CancellationToken::new();
     tokio::spawn(writer.run(stop.clone()));
     (reporter, stop)

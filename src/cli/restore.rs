@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{ClientArgs, ScaleArgs, namespace};
 use crate::{
-    prober::{plan::IGNORE, scale::Resources},
+    prober::{plan::IGNORE, scale::Scaler},
     restore::{
         Restorer,
         look::{LookError, Scope, View},
@@ -116,8 +116,7 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
     let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
     let restorer = Restorer {
         seed: Seed::new(client.clone(), args.client.budget()),
-        scale: Seed::new(client, args.scale.budget()),
-        resources: Resources::default(),
+        scaler: Scaler::new(Seed::new(client, args.scale.budget())),
         lease_namespace: args.leader_election_namespace,
         overrule: args.overrule,
     };

@@ -23,7 +23,7 @@ use crate::{
     prober::{
         report::{Finding, HEALTHY},
         treatment::{ClusterObject, Known, Treatment},
-        verdict::Thresholds,
+        verdict::Rules,
     },
 };
 
@@ -214,9 +214,9 @@ impl Threshold {
         let leases = status.and_then(|status| status.leases.as_ref());
         // A longer one may not count yet.
         let in_force = status.and_then(|status| status.node_monitor_grace_period.as_ref());
-        let thresholds = Thresholds {
+        let thresholds = Rules {
             grace: in_force.map_or(settings.grace, |grace| grace.get().min(settings.grace)),
-            ..Thresholds::from(settings)
+            ..Rules::from(settings)
         };
         let size = |count: i32| usize::try_from(count).unwrap_or_default();
         let reaches = |all: i32| (1..=all).find(|some| thresholds.reached(size(*some), size(all)));

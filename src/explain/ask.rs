@@ -1,7 +1,7 @@
 //! Asks the seed, for no more than a viewer may read. What may not be read, or is not served, is an
 //! answer like any other: all else is still told.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt};
 
 use futures::future::join_all;
 use http::header;
@@ -27,7 +27,7 @@ use crate::{
     prober::{
         self,
         plan::Observed,
-        scale::{Resources, ScaleError, Scaler},
+        scale::{ScaleError, Scaler},
     },
     runtime::seed::{CallError, Seed, is_for_lack_of_rights, told},
     weeder,
@@ -318,12 +318,11 @@ async fn dependents(
     namespace: &str,
     references: BTreeSet<DependentRef>,
 ) -> Vec<Asked> {
-    let resources = Resources::default();
-    let scaler = Scaler::new(seed.clone(), Arc::from(namespace), resources.clone());
+    let scaler = Scaler::new(seed.clone()).within(namespace.into());
     let asked = references.into_iter().map(async |reference| {
         let found = scaler.read(&reference).await.map_err(unread);
         let set_by = match found {
-            Ok(Some(_)) => set_by(seed, &resources, namespace, &reference).await,
+            Ok(Some(_)) => set_by(seed, &scaler, namespace, &reference).await,
             _ => None,
         };
         Asked {
@@ -345,11 +344,11 @@ fn unread(error: ScaleError) -> String {
 
 async fn set_by(
     seed: &Seed,
-    resources: &Resources,
+    scaler: &Scaler,
     namespace: &str,
     dependent: &DependentRef,
 ) -> Option<SetBy> {
-    let (_, resource) = resources.find(seed, dependent).await.ok()?;
+    let (_, resource) = scaler.kind(dependent).await.ok()?;
     let client = seed.client().clone();
     let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
     let object = seed.call(api.get_metadata(&dependent.name)).await.ok()?;

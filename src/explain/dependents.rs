@@ -8,7 +8,10 @@ use super::{Asked, SetBy};
 use crate::{
     api::{DependentRef, DependentStatus, Restore},
     cluster::Dependent,
-    prober::plan::{Aim, Memory, Observed, Purpose, Record, Refusal, Settled, Step, step},
+    prober::{
+        plan::{Aim, Memory, Observed, Purpose, Record, Settled, Step, step},
+        scale::ScaleError,
+    },
 };
 
 const KEEPS_MARK: &str =
@@ -238,7 +241,7 @@ impl Wanted<'_> {
                 "it carries the mark, and somebody else scaled it up".to_owned(),
             ),
             Settled::Released if !memory.owed && !found.is_none_or(Observed::has_scale) => {
-                (DependentState::Unread, Refusal::NotScalable.to_string())
+                (DependentState::Unread, ScaleError::NotScalable.to_string())
             }
             Settled::Released if !found.is_none_or(Observed::has_scale) => (
                 DependentState::MarkRemoved,
@@ -273,12 +276,12 @@ impl Wanted<'_> {
     }
 }
 
-fn refused(refusal: &Refusal) -> (DependentState, String) {
+fn refused(refusal: &ScaleError) -> (DependentState, String) {
     let state = match refusal {
-        Refusal::Missing => DependentState::Missing,
-        Refusal::UnreadableRecord(_) => DependentState::RecordUnreadable,
-        Refusal::NotScalable => DependentState::Unread,
-        Refusal::Contended => DependentState::Down,
+        ScaleError::Missing => DependentState::Missing,
+        ScaleError::UnreadableRecord(_) => DependentState::RecordUnreadable,
+        ScaleError::Contended => DependentState::Down,
+        _ => DependentState::Unread,
     };
     (state, refusal.to_string())
 }

@@ -1,16 +1,14 @@
 //! What was done to one cluster's dependents, for those who are told of it.
 
-use std::time::Duration;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     flow::FlowEvent,
-    plan::{Aim, Observed, Step},
+    plan::{Aim, Step},
 };
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction},
-    prober::report::{Deed, DependentNews},
+    prober::{debts::Problem, report::DependentNews},
     util::now::Now,
 };
 
@@ -63,18 +61,12 @@ impl ActionLog {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes down that a step was carried out on what was found, for this aim, and why.
-    pub(super) fn did(
-        &mut self,
-        event: &FlowEvent,
-        aim: Aim,
-        (step, found): (Step, Option<&Observed>),
-        why: &str,
-        now: Now,
-    ) {
+    /// Takes down that a step was carried out for this aim, and why.
+    pub(super) fn did(&mut self, event: &FlowEvent, aim: Aim, step: Step, why: &str, now: Now) {
         self.acted(aim, step, &event.dependent.reference.name, why, now);
-        if let Some(deed) = Deed::of(aim, step, found) {
-            self.tell(event, deed, why);
+        // The mark of what is restored falls later.
+        if (aim, step) != (Aim::Restore, Step::DropMarkAndRecord) {
+            self.tell(event, None, why);
         }
     }
 
@@ -93,20 +85,19 @@ impl ActionLog {
         }
     }
 
-    /// Takes down that this dependent has waited so long for the nodes that were silent, which are not all
+    /// Takes down that this dependent has waited for the nodes that were silent, which are not all
     /// ready, and is scaled back all the same.
-    pub(super) fn unready(&mut self, event: &FlowEvent, after: Duration, why: &str, now: Now) {
+    pub(super) fn unready(&mut self, event: &FlowEvent, why: &str, now: Now) {
         let name = &event.dependent.reference.name;
         self.set(Action::Restored, SCALED_BACK_UNREADY, name, why, now);
-        self.tell(event, Deed::NodesNotReady { after }, why);
+        self.tell(event, None, why);
     }
 
     /// Takes down what is to be told of the dependent of this event.
-    pub(super) fn tell(&mut self, event: &FlowEvent, what: Deed, why: &str) {
+    pub(super) fn tell(&mut self, event: &FlowEvent, problem: Option<Problem>, why: &str) {
         self.news.push(DependentNews {
-            reference: event.dependent.reference.clone(),
-            uid: event.uid.clone(),
-            what,
+            event: event.clone(),
+            problem,
             why: why.to_owned(),
         });
     }

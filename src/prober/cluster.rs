@@ -7,11 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     evidence::{Evidence, EvidenceError},
-    machine::{CheckResults, ClusterMachine, Input, Leases, Server},
+    machine::{CheckResults, ClusterMachine, Input, Leases},
+    metrics::ProberMetrics,
     mono_time::Origin,
     observe::{Observer, Outcome},
-    protector::{Protector, ScaleContext},
+    protector::Protector,
     report::Reporter,
+    scale::Scaler,
     treatment::{ClusterObject, Treatment},
 };
 use crate::{
@@ -36,8 +38,10 @@ pub(super) use self::reading::Reading;
 pub(crate) struct LoopContext {
     /// Reads what is needed for verdicts.
     pub(crate) evidence: Evidence,
-    /// By which dependents are reached.
-    pub(crate) reach: ScaleContext,
+    /// Reads and writes dependents.
+    pub(crate) scaler: Scaler,
+    /// What is counted.
+    pub(crate) metrics: Arc<ProberMetrics>,
     /// Makes the runs of the policies' checks.
     pub(crate) checks: Runner,
     /// Counts in how many clusters a check fails.
@@ -92,16 +96,16 @@ impl ClusterLoop {
         from_the_start: bool,
     ) -> Self {
         let is = presence.borrow().clone();
-        let flags = (shared.reach.dry_run, from_the_start);
+        let flags = (shared.scaler.is_dry_run(), from_the_start);
         let mut machine = ClusterMachine::recall(known, is, flags, Now::read());
         if from_the_start || known.is_some() {
             machine.distrust();
         }
-        let reach = shared.reach.clone();
+        let (scaler, metrics) = (&shared.scaler, shared.metrics.clone());
         let recalled = known.map_or(&[][..], |known| &known.checks);
         let (runner, spread) = (shared.checks.clone(), shared.spread.clone());
         Self {
-            protector: Protector::new(name.clone(), reach, machine, known),
+            protector: Protector::new(name.clone(), scaler, metrics, machine, known),
             checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
             reading: Reading {
                 recalled: known.cloned().map(Box::new),
@@ -110,7 +114,7 @@ impl ClusterLoop {
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
             seen: Seen::default(),
-            counted: shared.reach.metrics.observer.cluster(),
+            counted: shared.metrics.observer.cluster(),
             name,
             shared,
             presence,
@@ -209,7 +213,7 @@ impl ClusterLoop {
             .shared
             .evidence
             .of(self.name.clone(), &settings.secret_name);
-        let metrics = self.shared.reach.metrics.clone();
+        let metrics = self.shared.metrics.clone();
         let mut observer = Observer::new(self.shared.origin, settings, sources, metrics);
         self.recall(&mut observer);
         self.next_round(Box::new(observer));
@@ -256,7 +260,7 @@ impl ClusterLoop {
         self.reading.answered = observer.answered().max(self.reading.answered);
         let outcome = match mem::take(&mut self.reading.stands_by) {
             true => {
-                let (shared, metrics) = (&self.shared.evidence, &self.shared.reach.metrics);
+                let (shared, metrics) = (&self.shared.evidence, &self.shared.metrics);
                 observer.begin_term(shared.clone(), metrics.clone());
                 self.recall(&mut observer);
                 Outcome::Woken
@@ -282,21 +286,21 @@ impl ClusterLoop {
                 let checks = self.check_results();
                 self.protector.learn_verdict(&conclusion, provable, checks);
             }
-            Outcome::LeasesAlone(error) => self.learn_unread(&error, Server::Answers),
+            Outcome::LeasesAlone(error) => self.learn_unread(&error, Some(true)),
             Outcome::NoEvidence(error) if error.is_silence() => {
-                self.learn_unread(&error, Server::Silent);
+                self.learn_unread(&error, Some(false));
             }
-            Outcome::NoEvidence(error) => self.learn_unread(&error, Server::Unasked),
+            Outcome::NoEvidence(error) => self.learn_unread(&error, None),
         }
         self.next_round(observer);
         true
     }
 
-    fn learn_unread(&mut self, error: &EvidenceError, server: Server) {
+    fn learn_unread(&mut self, error: &EvidenceError, answered: Option<bool>) {
         let leases = Leases::Unread {
             reason: error.reason(),
             message: &error.to_string(),
-            server,
+            answered,
         };
         let checks = self.check_results();
         self.protector.learn(Input::Leases(leases, checks));

@@ -13,11 +13,10 @@ use self::loops::Loops;
 use super::{
     cluster::LoopContext,
     instruments::Instruments,
-    protector::ScaleContext,
     recall,
-    report::{PolicyReport, Reporter, Writer},
+    report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
-    scale::Resources,
+    scale::Scaler,
     standby::{Observed, Selection, Standby},
 };
 use crate::{
@@ -77,11 +76,11 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
             (known, observed)
         }
     };
-    let Some(known) = known else {
+    let Some((clusters, statuses)) = known else {
         return;
     };
     let (mut recalled, mut policies) = (BTreeMap::new(), BTreeMap::new());
-    for health in &known.clusters {
+    for health in &clusters {
         if let Some(name) = health.metadata.name.as_deref().map(Arc::<str>::from) {
             let policy = health.status.as_ref().and_then(|it| it.policy.as_deref());
             policies.extend(policy.map(|policy| (name.clone(), policy.into())));
@@ -89,8 +88,9 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
             recalled.insert(name, record.map(Box::new));
         }
     }
-    let (writer, reporter) = Writer::new(seed.clone(), known);
-    let writer = writer.measured(
+    let (writer, reporter) = Reporter::measured(
+        seed.clone(),
+        (clusters, statuses),
         instruments.health.clone(),
         instruments.common.liveness.clone(),
     );
@@ -100,23 +100,22 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
     let deletions = tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
-    let resources = Resources::default();
+    let scaler = Scaler::new(prober.scale.clone());
+    let scaler = match prober.dry_run {
+        true => scaler.dry_run(),
+        false => scaler,
+    };
     let (needs, needed) = watch::channel(AllNeeds::default());
     let reviewer = Reviewer {
-        seed: seed.clone(),
-        resources: resources.clone(),
+        scaler: scaler.by(seed.clone()),
         reporter: reporter.clone(),
     };
     let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
     let shared = LoopContext {
         evidence: observed.evidence.within(seed.clone(), &prober.scale),
-        reach: ScaleContext {
-            scale: prober.scale,
-            resources,
-            dry_run: prober.dry_run,
-            metrics: instruments.prober.clone(),
-        },
+        scaler,
+        metrics: instruments.prober.clone(),
         looks: Means::new(instruments.prober.durations(), prober.checks.clone()),
         checks: prober.checks,
         spread: SharedSpread::default(),

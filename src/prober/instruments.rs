@@ -25,7 +25,7 @@ pub struct Instruments {
     /// Requests of a replica that does not lead which wait for their turn.
     pub standby_budget: BudgetMetrics,
     /// What a replica observes that does not lead.
-    pub standby: StandbyMetrics,
+    pub(crate) standby: StandbyMetrics,
     /// Checks of clusters.
     pub checks: CheckMetrics,
     /// The instruments of every component.

@@ -4,8 +4,8 @@
 //!   they say), [`proof`] (whether silence was watched), [`finding`] (what is told of it), [`schedule`] (when to read next), [`watch`] (these
 //!   together).
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
-//!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`attempt`] (by which
-//!   requests), [`debts`] (what is owed).
+//!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`debts`]
+//!   (what is owed).
 //! - [`io`]: [`evidence`] and [`node_lists`] read, with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
 //!   [`rights`] asks ahead whether they may.
 //! - [`report`]: from what was found to statuses and events.
@@ -31,7 +31,7 @@ pub mod standby;
 pub use self::{
     io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},
     judge::{candidates, finding, heartbeat, mono_time, proof, schedule, verdict, watch},
-    protect::{attempt, debts, flow, machine, plan, scale_error, treatment},
+    protect::{debts, flow, machine, plan, scale_error, treatment},
 };
 
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and

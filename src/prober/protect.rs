@@ -1,6 +1,5 @@
 //! What is done about a cluster and its dependents: pure, with time as an argument.
 
-pub mod attempt;
 pub mod debts;
 pub mod flow;
 pub mod machine;

@@ -19,37 +19,25 @@ use super::{
     flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
     io::confirm::is_probed,
     log,
-    machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Noted},
+    machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
     metrics::{InFlight, ProberMetrics, Protecting},
     perform::{FINISH, perform},
     plan::{Aim, Settled, Step},
-    report::{Deed, DependentNews},
-    scale::{Resources, Scaler},
+    report::DependentNews,
+    scale::Scaler,
     watch::Conclusion,
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode, Protection},
-    runtime::{seed::Seed, timer::until},
+    runtime::timer::until,
     util::now::Now,
 };
-
-/// By which the dependents of a cluster are reached.
-#[derive(Clone)]
-pub struct ScaleContext {
-    /// Reads and writes dependents on the seed.
-    pub scale: Seed,
-    /// The kinds of dependents that have been looked up.
-    pub resources: Resources,
-    /// In a dry run there is no way to write.
-    pub dry_run: bool,
-    /// What is counted.
-    pub metrics: Arc<ProberMetrics>,
-}
 
 /// Protects one cluster's dependents, and restores them.
 pub struct Protector {
     cluster: Arc<str>,
-    reach: ScaleContext,
+    scaler: Scaler,
+    metrics: Arc<ProberMetrics>,
     machine: ClusterMachine,
     actions: ActionLog,
     flow: Option<Running>,
@@ -59,6 +47,9 @@ pub struct Protector {
     protecting: Option<Protecting>,
     reaction: Reaction,
 }
+
+/// Why a dependent is not where it should be, and how many replicas it is owed, if any and if that is known.
+type Owed = (Option<Problem>, Option<Option<i32>>);
 
 struct Running {
     aim: Aim,
@@ -74,19 +65,21 @@ impl Protector {
     /// in its ClusterHealth.
     pub fn new(
         cluster: Arc<str>,
-        reach: ScaleContext,
+        scaler: &Scaler,
+        metrics: Arc<ProberMetrics>,
         machine: ClusterMachine,
         known: Option<&ClusterHealthStatus>,
     ) -> Self {
         let protected = machine.protected_since().is_some();
         Self {
+            scaler: scaler.within(cluster.clone()),
             cluster,
             actions: ActionLog::recall(known, protected),
             flow: None,
             confirming: None,
-            protecting: protected.then(|| reach.metrics.protect()),
+            protecting: protected.then(|| metrics.protect()),
             reaction: Reaction::default(),
-            reach,
+            metrics,
             machine,
         }
     }
@@ -109,14 +102,14 @@ impl Protector {
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub fn learn(&mut self, input: Input<'_>) {
         let event = match input {
-            Input::Flow(event) => Some(event),
+            Input::Flow(event) => Some((event, self.known(event))),
             _ => None,
         };
         let (before, now) = (self.before(), Now::read());
         let effects = self.machine.step(input, now);
         for effect in &effects {
-            if let (Effect::Tell(noted), Some(event)) = (effect, event) {
-                self.take_down(event, noted, now);
+            if let (Effect::Tell { problem, owed }, Some((event, before))) = (effect, &event) {
+                self.take_down(event, [before, &(problem.clone(), *owed)], now);
             }
         }
         self.tell(before, now);
@@ -135,10 +128,10 @@ impl Protector {
         let before = self.machine.protection();
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
         let begins = before == Protection::None && self.machine.protection() != before;
-        if let Some(silence) = conclusion.assessment.silence.filter(|_| begins)
+        if let Some(median) = conclusion.assessment.median_silence.filter(|_| begins)
             && conclusion.protects()
         {
-            self.reach.metrics.decided(silence.median);
+            self.metrics.decided(median);
         }
     }
 
@@ -201,12 +194,12 @@ impl Protector {
                     FlowInput::Withdraw
                 }
                 Effect::Confirm => {
-                    let (seed, cluster) = (self.reach.scale.urgent(), self.cluster.clone());
+                    let (seed, cluster) = (self.scaler.seed().urgent(), self.cluster.clone());
                     let read = async move { is_probed(&seed, &cluster).await };
                     self.confirming.get_or_insert_with(|| read.boxed());
                     continue;
                 }
-                Effect::Tell(_) => continue,
+                Effect::Tell { .. } => continue,
                 Effect::Finish => FlowInput::Finish(Instant::now() + FINISH),
             };
             if let Some(running) = &self.flow {
@@ -219,15 +212,9 @@ impl Protector {
     fn start(&mut self, plan: &FlowPlan) {
         let (sender, events) = mpsc::unbounded_channel();
         let (control, mut told) = mpsc::unbounded_channel();
-        let reach = &self.reach;
-        let seed = match plan.urgent {
-            true => reach.scale.urgent(),
-            false => reach.scale.clone(),
-        };
-        let scaler = Scaler::new(seed, self.cluster.clone(), reach.resources.clone());
-        let scaler = match reach.dry_run {
-            true => scaler.dry_run(),
-            false => scaler,
+        let scaler = match plan.urgent {
+            true => self.scaler.urgent(),
+            false => self.scaler.clone(),
         };
         let owes = self.machine.debts().owes();
         self.reaction.begins(plan.purpose.aim == Aim::Protect, owes);
@@ -239,48 +226,50 @@ impl Protector {
             control,
             task: tokio::spawn(perform(flow, scaler, told, sender)),
             events,
-            _counted: self.reach.metrics.flow(),
+            _counted: self.metrics.flow(),
         });
     }
 
-    /// Takes down what the flow did, or met.
-    fn take_down(&mut self, event: &FlowEvent, noted: &Noted, now: Now) {
+    /// Why the dependent of this event is not where it should be, and how many replicas it is owed.
+    fn known(&self, event: &FlowEvent) -> Owed {
+        let (dependent, debts) = (&event.dependent.reference, self.machine.debts());
+        (debts.problem(dependent).cloned(), debts.owed(dependent))
+    }
+
+    /// Takes down what the flow did, or met, with what was known of the dependent before and is now.
+    fn take_down(&mut self, event: &FlowEvent, known: [&Owed; 2], now: Now) {
+        let [(before, owed_before), (problem, owed)] = known;
         let Some(running) = &self.flow else {
             return;
         };
         let dependent = &event.dependent.reference;
         let (aim, why) = (running.aim, &*running.why);
-        self.reach.metrics.did(aim, &event.what);
+        self.metrics.did(aim, &event.what);
         if let What::Did(Step::ScaleDown { .. }, _) = &event.what
             && let Some(provable) = self.reaction.scaled_down()
         {
             let reaction = event.at.duration_since(provable);
-            self.reach.metrics.reacted(reaction);
+            self.metrics.reacted(reaction);
         }
-        let (before, problem) = (&noted.problem_before, &noted.problem);
         // What is tried again and again is told once, and so is what is undone each time.
         let is_contended =
             |problem: &Option<Problem>| problem.as_ref().is_some_and(Problem::is_contention);
         let again = is_contended(before) && is_contended(problem);
         let known = again || before.is_some() && before == problem;
         log::did(&self.cluster, event, why, known);
-        if let (What::Failed(..), Some(replicas), None) =
-            (&event.what, noted.owed_before, noted.owed)
-        {
+        if let (What::Failed(..), Some(replicas), None) = (&event.what, *owed_before, *owed) {
             log::given_up(&self.cluster, dependent, replicas);
         }
-        if let What::Unready(after) = &event.what {
-            self.actions.unready(event, *after, why, now);
-        }
-        if let (What::Did(step, found), false) = (&event.what, again) {
-            let did = (*step, found.as_ref());
-            self.actions.did(event, aim, did, why, now);
+        match &event.what {
+            What::Unready(_) => self.actions.unready(event, why, now),
+            What::Did(step, _) if !again => self.actions.did(event, aim, *step, why, now),
+            _ => {}
         }
         let is_down = matches!(
             event.what,
             What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
         );
-        if is_down && noted.owed_before.is_none() {
+        if is_down && owed_before.is_none() {
             self.actions.found_down(&dependent.name, why, now);
         }
         // The mark may fall at once.
@@ -290,13 +279,12 @@ impl Protector {
             What::Did(Step::DropMarkAndRecord, _) => aim == Aim::Restore,
             _ => false,
         };
-        if is_up && noted.owed_before.is_some() {
+        if is_up && owed_before.is_some() {
             self.actions.found_up(&dependent.name, why, now);
         }
         let reason = before.as_ref().map(|before| before.reason);
         if let Some(problem) = problem.as_ref().filter(|it| reason != Some(it.reason)) {
-            self.actions
-                .tell(event, Deed::Trouble(problem.clone()), why);
+            self.actions.tell(event, Some(problem.clone()), why);
         }
     }
 }

@@ -10,7 +10,7 @@ use kube::{
 };
 use tokio::time::sleep;
 
-use super::report::Known;
+use super::report::Left;
 use crate::{
     api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy},
     runtime::{
@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// Lists the statuses, however long it takes. A status that cannot be read does not prevent the
 /// start: the marks on the dependents show what is owed.
-pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Known {
+pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Left {
     let stream = watcher(raw::<ClusterHealth>(seed), watcher::Config::default());
     let clusters = listed(stream, healths).await;
     // The spec of a policy may be invalid, but its status is what this operator has written.
@@ -35,10 +35,8 @@ pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchSta
         let (status, _) = salvage::readable(policy.data.get("status")?)?;
         Some((policy.metadata.name?.into(), status))
     });
-    Known {
-        clusters: clusters.into_iter().map(health).collect(),
-        policies: policies.collect(),
-    }
+    let clusters = clusters.into_iter().map(health);
+    (clusters.collect(), policies.collect())
 }
 
 /// Objects of a kind in any form, since perhaps not all can be decoded.

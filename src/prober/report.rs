@@ -27,13 +27,10 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 
-pub(crate) use self::metrics::HealthMetrics;
 pub use self::{
-    events::dependent::{Deed, DependentNews},
-    policy::PolicyReport,
-    wording::evidence,
-    writer::{Known, Reporter, Writer},
+    events::dependent::DependentNews, policy::PolicyReport, wording::evidence, writer::Reporter,
 };
+pub(crate) use self::{metrics::HealthMetrics, writer::Left};
 use super::debts::Problem;
 use super::finding;
 pub use super::finding::{

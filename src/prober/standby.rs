@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::metrics::StandbyMetrics;
+pub(crate) use self::metrics::StandbyMetrics;
 use self::scout::Scout;
 pub(super) use self::selection::Selection;
 use super::{

@@ -154,9 +154,9 @@ impl Restorer {
     }
 
     async fn named(&self, name: &str, policies: &[KnownPolicy]) -> Result<Plan, LookError> {
-        let tried = format!("get the ClusterHealth {name}");
-        let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(self.scale.client().clone());
-        let found = self.scale.call(api.get_opt(name)).await;
+        let (seed, tried) = (self.scaler.seed(), format!("get the ClusterHealth {name}"));
+        let api: Api<DeserializeGuard<ClusterHealth>> = Api::all(seed.client().clone());
+        let found = seed.call(api.get_opt(name)).await;
         let found = found.map_err(|error| LookError::Call(messages::call(&tried, &error)))?;
         if let Some(found) = found {
             return Ok(plan_of(name, found, policies));
@@ -189,7 +189,7 @@ impl Restorer {
     }
 
     async fn look_at(&self, mut plan: Plan, policies: &[KnownPolicy]) -> Plan {
-        let mut scaler = self.scaler(&plan.cluster);
+        let mut scaler = self.scaler.within(plan.cluster.clone());
         if self.overrule {
             scaler = scaler.overruling();
         }
@@ -236,8 +236,8 @@ impl Restorer {
     }
 
     async fn cluster(&self, name: &str) -> Result<Option<Cluster>, String> {
-        let api: Api<Cluster> = Api::all(self.scale.client().clone());
-        let found = self.scale.call(api.get_opt(name)).await;
+        let api: Api<Cluster> = Api::all(self.scaler.seed().client().clone());
+        let found = self.scaler.seed().call(api.get_opt(name)).await;
         found.map_err(|error| messages::call(&format!("get the Cluster {name}"), &error))
     }
 

@@ -12,27 +12,16 @@ pub mod plan;
 pub mod policies;
 pub mod run;
 
-use crate::{
-    prober::scale::{Resources, Scaler},
-    runtime::seed::Seed,
-};
+use crate::{prober::scale::Scaler, runtime::seed::Seed};
 
 /// Restores clusters on one seed.
 pub struct Restorer {
     /// By which policies, ClusterHealths and the Lease are read.
     pub seed: Seed,
     /// By which dependents, and what belongs to one cluster, are read and written.
-    pub scale: Seed,
-    /// The kinds of dependents, once they are known.
-    pub resources: Resources,
+    pub scaler: Scaler,
     /// The namespace of the Lease by which the operator elects its leader.
     pub lease_namespace: String,
     /// What is restored is taken out of the operator's hands.
     pub overrule: bool,
-}
-
-impl Restorer {
-    fn scaler(&self, cluster: &str) -> Scaler {
-        Scaler::new(self.scale.clone(), cluster.into(), self.resources.clone())
-    }
 }

@@ -71,7 +71,7 @@ impl Restorer {
         let (events, mut told) = mpsc::unbounded_channel();
         let aim = plan.aim();
         let overrule = self.overrule && aim == Aim::Restore;
-        let scaler = self.scaler(&plan.cluster);
+        let scaler = self.scaler.within(plan.cluster.clone());
         let scaler = match overrule {
             true => scaler.overruling(),
             false => scaler,

@@ -22,3 +22,4 @@ pub use metrics::WriterMetrics;
 pub(crate) use metrics::set;
 pub use request::{WriteError, set_finalizer};
 pub use schedule::REFRESH;
+pub use writer::Writer;

@@ -6,7 +6,7 @@
 
 use std::{fmt, future::Future, time::Duration};
 
-use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::{FutureExt as _, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -118,10 +118,50 @@ impl<C> Sender<C> {
 }
 
 /// Writes statuses and events.
-pub(crate) struct Writer<C: Content> {
+pub struct Writer {
+    events: EventCounts,
+    run: Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>,
+}
+
+impl Writer {
+    /// A writer of this content, and who hands it reports.
+    pub(crate) fn new<C: Content>(
+        seed: Seed,
+        content: C,
+        metrics: WriterMetrics,
+        liveness: Liveness,
+    ) -> (Self, Sender<C>) {
+        let (sender, changes) = mpsc::unbounded_channel();
+        let events = metrics.events().clone();
+        let writing = Writing {
+            outbox: Outbox::new(seed.clone(), C::CONTROLLER, events.clone()),
+            seed,
+            changes,
+            content,
+            metrics,
+            liveness,
+            writes: FuturesUnordered::new(),
+            overtaken: 0,
+        };
+        let run = Box::new(|stop| writing.run(stop).boxed());
+        (Self { events, run }, Sender(sender))
+    }
+
+    /// How many events were written, and how many were not.
+    pub fn event_counts(&self) -> EventCounts {
+        self.events.clone()
+    }
+
+    /// Writes until it is stopped, and then what is due at that moment.
+    pub async fn run(self, stop: CancellationToken) {
+        (self.run)(stop).await;
+    }
+}
+
+struct Writing<C: Content> {
     seed: Seed,
     changes: UnboundedReceiver<Change<C>>,
-    pub(crate) content: C,
+    content: C,
     metrics: WriterMetrics,
     liveness: Liveness,
     writes: FuturesUnordered<Write<C>>,
@@ -130,40 +170,8 @@ pub(crate) struct Writer<C: Content> {
     overtaken: usize,
 }
 
-impl<C: Content> Writer<C> {
-    /// A writer of this content, and who hands it reports.
-    pub(crate) fn new(seed: Seed, content: C) -> (Self, Sender<C>) {
-        let (sender, changes) = mpsc::unbounded_channel();
-        let metrics = WriterMetrics::default();
-        let writer = Self {
-            outbox: Outbox::new(seed.clone(), C::CONTROLLER, metrics.events().clone()),
-            seed,
-            changes,
-            content,
-            metrics,
-            liveness: Liveness::default(),
-            writes: FuturesUnordered::new(),
-            overtaken: 0,
-        };
-        (writer, Sender(sender))
-    }
-
-    /// How many events were written, and how many were not.
-    pub(crate) fn event_counts(&self) -> EventCounts {
-        self.metrics.events().clone()
-    }
-
-    /// The same, with these metrics and this liveness.
-    #[must_use]
-    pub(crate) fn measured(mut self, metrics: WriterMetrics, liveness: Liveness) -> Self {
-        let counts = metrics.events().clone();
-        self.outbox = Outbox::new(self.seed.clone(), C::CONTROLLER, counts);
-        (self.metrics, self.liveness) = (metrics, liveness);
-        self
-    }
-
-    /// Writes until it is stopped, and then what is due at that moment.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+impl<C: Content> Writing<C> {
+    async fn run(mut self, stop: CancellationToken) {
         let mut liveness = self.liveness.begin(LOOP);
         loop {
             liveness.beat();

@@ -14,7 +14,7 @@ mod writer;
 
 use std::{sync::Arc, time::Duration};
 
-pub use self::writer::{WeedReporter, WeedWriter};
+pub use self::writer::WeedReporter;
 use crate::api::{LastWeed, LeftAlone, Mode, WeedPolicyStatus};
 
 /// What is known of services or namespaces is out of date, since they cannot be watched.

@@ -18,7 +18,7 @@ use super::{
     metrics::WeederMetrics,
     news::News,
     pods::{PodWatchNews, PodWatches},
-    report::{SERVICES_UNWATCHED, WeedReport, WeedReporter, WeedTrouble, WeedWriter},
+    report::{SERVICES_UNWATCHED, WeedReport, WeedReporter, WeedTrouble},
     rights::{InForce, Reviewer},
     state::State,
     watches::{Slices, watch_namespaces, watch_policies},
@@ -59,8 +59,8 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
         dry_run,
         instruments,
     } = weeder;
-    let (writer, reporter) = WeedWriter::new(seed.clone());
-    let writer = writer.measured(
+    let (writer, reporter) = WeedReporter::new(
+        seed.clone(),
         instruments.writer.clone(),
         instruments.common.liveness.clone(),
     );

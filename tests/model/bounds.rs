@@ -125,7 +125,16 @@ impl Bounds {
 
     fn made_settings(&self, mode: Mode) -> Settings {
         let parts = self.parts.iter().enumerate();
-        let dependents = parts.map(|(index, part)| dependent(index, part));
+        let dependents = parts.map(|(index, part)| match self.flaw {
+            Flaw::NoOrder => dependent(
+                index,
+                &Part {
+                    levels: (0, 0),
+                    ..*part
+                },
+            ),
+            _ => dependent(index, part),
+        });
         Settings {
             policy: "shoots".into(),
             mode,

@@ -3,8 +3,7 @@
 use std::{mem, time::Duration};
 
 use dependency_watchdog::{
-    api::Restore,
-    cluster::Dependent,
+    api::{DependentRef, Restore},
     prober::{
         flow::{FlowEffect, FlowInput, FlowMachine, FlowPlan, What, Written},
         machine::Input,
@@ -45,9 +44,10 @@ pub(crate) enum Need {
     Answer(Written),
 }
 
-fn index_of(dependent: &Dependent) -> usize {
-    let name = &dependent.reference.name;
-    name[1..].parse().expect("a name ends with a number")
+fn index_of(dependent: &DependentRef) -> usize {
+    dependent.name[1..]
+        .parse()
+        .expect("a name ends with a number")
 }
 
 impl Run {
@@ -58,20 +58,19 @@ impl Run {
     /// What the dependent in this place of the level needs next.
     fn need(&mut self, place: usize) -> &mut Need {
         let dependent = self.machine.level().nth(place);
-        let index = index_of(dependent.expect("it is in its place").0);
+        let index = index_of(&dependent.expect("it is in its place").0.reference);
         &mut self.needs[index]
     }
 
     fn place(&self, index: usize) -> Option<usize> {
         let mut level = self.machine.level();
-        level.position(|(dependent, waits)| waits && index_of(dependent) == index)
+        level.position(|(dependent, waits)| waits && index_of(&dependent.reference) == index)
     }
 }
 
 impl Operator {
     pub(super) fn begin(&mut self, mut plan: Box<FlowPlan>) -> Vec<FlowEffect> {
-        let flaw = self.bounds.flaw;
-        match flaw {
+        match self.bounds.flaw {
             Flaw::KeepsMarks if matches!(self.machine.treatment(), Treatment::Complete(..)) => {
                 return vec![];
             }
@@ -82,11 +81,8 @@ impl Operator {
         plan.valid_until = moment(true) + EVER;
         let count = self.bounds.parts.len();
         let mut owed = vec![false; count];
-        for task in &mut plan.tasks {
-            owed[index_of(&task.dependent)] = task.memory.owed;
-            if flaw == Flaw::NoOrder {
-                (task.dependent.up.level, task.dependent.down.level) = (0, 0);
-            }
+        for dependent in self.machine.debts().status() {
+            owed[index_of(&dependent.r#ref)] = dependent.owed;
         }
         self.flow = Some(Run {
             machine: FlowMachine::new(&plan, false),
@@ -216,7 +212,7 @@ impl Operator {
             let follows = match told.remove(0) {
                 FlowEffect::Tell(mut event) => {
                     if let (What::Late(_), Some(flow)) = (&event.what, &mut self.flow) {
-                        flow.reached[index_of(&event.dependent)] = true;
+                        flow.reached[index_of(&event.dependent.reference)] = true;
                     }
                     if self.bounds.flaw == Flaw::WaitsForNothing
                         && let What::Failed(_, Some(begun)) | What::Interrupted(begun) =

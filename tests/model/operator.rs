@@ -9,7 +9,7 @@ use dependency_watchdog::{
         debts::Debts,
         finding::HeldBack,
         flow::{FlowEffect, FlowInput},
-        machine::{CheckResults, ClusterMachine, Effect, Input, Leases, Server},
+        machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
         plan::Aim,
         treatment::Treatment,
         verdict::{Assessment, Returning, Verdict},
@@ -209,7 +209,7 @@ impl Operator {
             None => Leases::Unread {
                 reason: "Unreachable",
                 message: "",
-                server: Server::Silent,
+                answered: Some(false),
             },
         };
         let checks = results(shoot.checks());
@@ -337,7 +337,7 @@ impl Operator {
                 Effect::Nodes(back) => told.extend(self.flow_learns(FlowInput::Nodes(back), false)),
                 Effect::Confirm => self.asks = true,
                 // A flow is valid until it is frozen.
-                Effect::Extend(_) | Effect::Tell(_) => {}
+                Effect::Extend(_) | Effect::Tell { .. } => {}
             }
         }
         told

@@ -13,8 +13,8 @@ use dependency_watchdog::{
         heartbeat::{LeaseNames, LeaseSnapshot},
         mono_time::MonoTime,
         schedule::Occasion,
-        verdict::{Thresholds, Verdict},
-        watch::{Rules, Taken, Watch},
+        verdict::{Rules, Verdict},
+        watch::{Taken, Watch},
     },
     shoot::Node,
 };
@@ -379,7 +379,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         }
     }
     let period = Duration::from_secs_f64(scenario.period().max(1.0));
-    if operator.thresholds().expiry(period).is_some() {
+    if operator.rules.expiry(period).is_some() {
         let silence = world.silent_for(operator.needed(), HORIZON);
         let expired = HORIZON - silence + operator.expiry(period);
         // A second may pass between a write and the read that notices it.
@@ -392,6 +392,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
 
 struct Operator<'a> {
     scenario: &'a Scenario,
+    rules: Rules,
     watch: Watch,
     /// The highest revision that it has been shown since the last rollback that it could notice.
     newest: u64,
@@ -400,12 +401,10 @@ struct Operator<'a> {
 impl<'a> Operator<'a> {
     fn new(scenario: &'a Scenario) -> Self {
         let rules = Rules {
-            thresholds: Thresholds {
-                grace: Duration::from_secs_f64(scenario.grace),
-                fraction: scenario.fraction,
-                recovery: scenario.fraction,
-                minimum: 2,
-            },
+            grace: Duration::from_secs_f64(scenario.grace),
+            fraction: scenario.fraction,
+            recovery: scenario.fraction,
+            minimum: 2,
             interval: Duration::from_secs_f64(scenario.interval),
             jitter_factor: 0.2,
             timeout: Duration::from_secs_f64(PROBE_TIMEOUT),
@@ -414,22 +413,14 @@ impl<'a> Operator<'a> {
         };
         Self {
             scenario,
+            rules,
             watch: Watch::new(rules),
             newest: 0,
         }
     }
 
-    fn thresholds(&self) -> Thresholds {
-        Thresholds {
-            grace: Duration::from_secs_f64(self.scenario.grace),
-            fraction: self.scenario.fraction,
-            recovery: self.scenario.fraction,
-            minimum: 2,
-        }
-    }
-
     fn expiry(&self, period: Duration) -> f64 {
-        self.thresholds()
+        self.rules
             .expiry(period)
             .map_or(f64::INFINITY, |expiry| expiry.as_secs_f64())
     }
@@ -437,7 +428,7 @@ impl<'a> Operator<'a> {
     fn needed(&self) -> usize {
         let all = self.scenario.nodes + usize::from(self.scenario.joins.is_some());
         (1..=all)
-            .find(|some| self.thresholds().reached(*some, all))
+            .find(|some| self.rules.reached(*some, all))
             .unwrap_or(all)
     }
 

@@ -41,7 +41,7 @@ pub use self::{
     shoot::{Read, ScriptedShoot},
     stage::{
         EVER, Stage, delayed, deselected, doubt, healthy, info, new_protector, outage, protector,
-        reach, selected, verdict,
+        selected, verdict,
     },
     stall::{Case, Stalls, not_taken, one_pod},
     target::{Target, api, check, ended, exit, gone, head, http, once, runner, tls},

@@ -8,15 +8,14 @@ use dependency_watchdog::{
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Settings, Template},
     prober::{
         debts::Problem,
-        machine::{CheckResults, ClusterMachine, Input, Leases, Server},
+        machine::{CheckResults, ClusterMachine, Input, Leases},
         plan::{Aim, MARK, RECORD},
-        protector::{Protector, ScaleContext},
-        scale::Resources,
+        protector::Protector,
+        scale::Scaler,
         treatment::ClusterObject,
         verdict::{Assessment, Returning, Verdict},
         watch::Conclusion,
     },
-    runtime::seed::Seed as Budgeted,
     util::now::Now,
 };
 use serde_json::{Value, json};
@@ -202,30 +201,20 @@ pub fn protector(
     settings: &Settings,
     known: Option<&ClusterHealthStatus>,
 ) -> Protector {
-    let mut protector = new_protector("a", &reach(seed.unlimited()), known);
+    let mut protector = new_protector("a", &Scaler::new(seed.unlimited()), known);
     protector.learn(selected(settings));
     protector
-}
-
-/// How dependents are reached on this seed.
-pub fn reach(scale: Budgeted) -> ScaleContext {
-    ScaleContext {
-        scale,
-        resources: Resources::default(),
-        dry_run: false,
-        metrics: Default::default(),
-    }
 }
 
 /// A protector that has learnt nothing yet.
 pub fn new_protector(
     cluster: &str,
-    reach: &ScaleContext,
+    scaler: &Scaler,
     known: Option<&ClusterHealthStatus>,
 ) -> Protector {
     let gone = ClusterObject::Gone(PolicyHold::default());
     let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
-    Protector::new(cluster.into(), reach.clone(), machine, known)
+    Protector::new(cluster.into(), scaler, Default::default(), machine, known)
 }
 
 /// The cluster is probed by these settings.
@@ -285,7 +274,7 @@ fn unread(protector: &mut Protector, trigger: Trigger) {
     let leases = Leases::Unread {
         reason: "Unreachable",
         message: "",
-        server: Server::Silent,
+        answered: Some(false),
     };
     let checks = CheckResults {
         trigger,

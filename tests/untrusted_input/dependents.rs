@@ -7,7 +7,7 @@ use dependency_watchdog::{
     api::DependentRef,
     prober::{
         plan::{Family, Observed, Record},
-        scale::{Resources, ScaleError, Scaler},
+        scale::{ScaleError, Scaler},
     },
     runtime::seed::Seed,
     util::text::parse_bool,
@@ -94,11 +94,7 @@ impl Served {
         answers: Vec<(&'static str, u16, String)>,
     ) -> Result<Option<Observed>, ScaleError> {
         *self.answers.lock().unwrap() = answers;
-        let scaler = Scaler::new(
-            self.seed.clone(),
-            "shoot--a--b".into(),
-            Resources::default(),
-        );
+        let scaler = Scaler::new(self.seed.clone()).within("shoot--a--b".into());
         self.runtime.block_on(scaler.read(dependent))
     }
 }

@@ -426,7 +426,7 @@ fn many_full_lists_are_kept_in_little() {
             .collect();
         for (beats, roster) in &kept {
             assert_eq!(beats.names().iter().count(), MAX_ITEMS);
-            let mut excluded = roster.places(beats.names()).map(|place| place.excluded);
+            let mut excluded = roster.excluded(beats.names());
             assert_eq!(excluded.next(), Some(None));
             assert!(excluded.all(|it| it == Some(Exclusion::NoNode)));
         }

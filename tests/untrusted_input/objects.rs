@@ -8,11 +8,16 @@ use dependency_watchdog::{
         ClusterHealth, ClusterHealthStatus, DependentStatus, GROUP, MAX_UNHEALTHY_NODES,
         ObserverSettings, ProbePolicy, ProbePolicyStatus, WeedPolicy,
     },
-    cluster::{Index, eligibility},
+    cluster::{Index, PolicyHold, eligibility},
     gardener::{Cluster, Machine},
     observer::{NodeCounts, observation::Observation},
-    prober::{debts::Debts, plan::Aim},
+    prober::{
+        debts::Debts,
+        machine::{ClusterMachine, Input},
+        treatment::ClusterObject,
+    },
     status::conditions::{condition, conditions},
+    util::now::Now,
     validate::Checker,
     weeder::{
         pod::{Pod, left_alone},
@@ -312,10 +317,11 @@ fuzzed!(
         let mut debts = Debts::recall(&status);
         let owed = owed(&status.dependents);
         prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
-        for aim in [Aim::Protect, Aim::Restore] {
-            for dependent in debts.tasks(aim).iter().map(|task| &task.dependent) {
-                shown("", dependent);
-            }
+        let (gone, now) = (ClusterObject::Gone(PolicyHold::default()), Now::read());
+        let mut machine = ClusterMachine::recall(Some(&status), gone.clone(), (false, false), now);
+        let _ = machine.step(Input::Objects(gone), now);
+        if let Some(mono) = machine.due() {
+            shown("", &machine.step(Input::Time, Now { mono, ..now }));
         }
         debts.adopt(&[]);
         prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");

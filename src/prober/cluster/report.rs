@@ -38,7 +38,8 @@ impl ClusterLoop {
             return;
         };
         let responsible = assignment.responsible();
-        let dry_run = self.shared.reach.dry_run || responsible.is_some_and(|it| it.hold.dry_run);
+        let dry_run =
+            self.shared.scaler.is_dry_run() || responsible.is_some_and(|it| it.hold.dry_run);
         let debts = machine.debts();
         let awaits = machine.awaits_nodes(now.mono);
         let (engaged, looked_at) = (machine.is_engaged(), debts.is_looked_at());

@@ -20,8 +20,8 @@ use crate::{
         metrics::ProberMetrics,
         mono_time::{MonoTime, Origin},
         proof::Proof,
-        verdict::{Doubt, Returning, Thresholds, Verdict},
-        watch::{Conclusion, Rules, Watch},
+        verdict::{Doubt, Returning, Rules, Verdict},
+        watch::{Conclusion, Watch},
     },
     util::{now::Now, since::Since},
 };
@@ -98,7 +98,7 @@ impl Observer {
         let now = Instant::now();
         Self {
             origin,
-            watch: Watch::new(rules(&settings)),
+            watch: Watch::new(Rules::from(&*settings)),
             looks: Looks::none(sources.cluster().clone()),
             settings,
             sources,
@@ -150,7 +150,7 @@ impl Observer {
     /// Replaces the settings and keeps the evidence. Nothing is read out of turn: a policy may
     /// apply to a thousand clusters.
     pub(crate) fn adopt(&mut self, settings: Arc<Settings>) {
-        self.watch.set_rules(rules(&settings));
+        self.watch.set_rules(Rules::from(&*settings));
         if self.settings.pools != settings.pools {
             self.watch.facts.want();
         }
@@ -319,16 +319,5 @@ fn is_proving(conclusion: &Conclusion) -> bool {
         Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated) => true,
         Verdict::Outage => !conclusion.decides,
         Verdict::Undetermined(_) | Verdict::Healthy => false,
-    }
-}
-
-fn rules(settings: &Settings) -> Rules {
-    Rules {
-        thresholds: Thresholds::from(settings),
-        interval: settings.interval,
-        jitter_factor: settings.jitter_factor,
-        timeout: settings.timeout,
-        failure_threshold: settings.failure_threshold,
-        success_threshold: settings.success_threshold,
     }
 }

@@ -13,10 +13,9 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
-    prober::{plan::Family, report::Reporter, scale::Resources},
+    prober::{plan::Family, report::Reporter, scale::Scaler},
     runtime::{
         rights::{Review, Right},
-        seed::Seed,
         timer::until,
     },
 };
@@ -44,8 +43,8 @@ pub(crate) type AllNeeds = BTreeMap<Arc<str>, Needs>;
 
 /// Asks the seed for rights, and reports which are missing.
 pub(crate) struct Reviewer {
-    pub(crate) seed: Seed,
-    pub(crate) resources: Resources,
+    /// By whose seed it asks, too.
+    pub(crate) scaler: Scaler,
     pub(crate) reporter: Reporter,
 }
 
@@ -154,7 +153,7 @@ impl Reviewer {
         let mut rights = vec![(finalizer(policy), &[][..])];
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
-            match self.resources.find(&self.seed, reference).await {
+            match self.scaler.kind(reference).await {
                 Ok((family, resource)) => {
                     let scaling = scaling(family, &resource, &reference.name).into_iter();
                     rights.extend(scaling.map(|right| (right, &*needs.namespaces)));
@@ -170,7 +169,7 @@ impl Reviewer {
         if needs.execs {
             rights.extend(exec().map(|right| (right, &*needs.namespaces)));
         }
-        review.ask(&self.seed, Some(policy), rights).await;
+        review.ask(self.scaler.seed(), Some(policy), rights).await;
         review
     }
 }

@@ -7,7 +7,7 @@ mod served;
 
 use std::sync::Arc;
 
-pub use self::resources::Resources;
+use self::resources::Resources;
 pub use crate::prober::protect::scale_error::ScaleError;
 
 use crate::{
@@ -53,15 +53,68 @@ pub(crate) struct Target {
 }
 
 impl Scaler {
-    /// Scales dependents in `namespace`. They are read as urgently as `seed` asks, and written
-    /// urgently.
-    pub fn new(seed: Seed, namespace: Arc<str>, resources: Resources) -> Self {
+    /// Scales dependents on this seed. They are read as urgently as it asks, and written urgently.
+    pub fn new(seed: Seed) -> Self {
         Self {
             writes: Some(seed.urgent()),
             seed,
-            namespace,
-            resources,
+            namespace: Arc::default(),
+            resources: Resources::default(),
             overruling: false,
+        }
+    }
+
+    /// The same in this namespace. What is known of kinds is shared.
+    #[must_use]
+    pub fn within(&self, namespace: Arc<str>) -> Self {
+        let scaler = self.clone();
+        Self {
+            namespace,
+            ..scaler
+        }
+    }
+
+    /// The same, by requests to this seed.
+    #[must_use]
+    pub fn by(&self, seed: Seed) -> Self {
+        Self {
+            writes: self.writes.as_ref().map(|_| seed.urgent()),
+            seed,
+            ..self.clone()
+        }
+    }
+
+    /// The same, whose reads are urgent.
+    #[must_use]
+    pub(crate) fn urgent(&self) -> Self {
+        Self {
+            seed: self.seed.urgent(),
+            ..self.clone()
+        }
+    }
+
+    /// By which dependents are read.
+    pub(crate) fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// Whether there is no way to write.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.writes.is_none()
+    }
+
+    /// The resource behind a dependent's kind.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be looked up, or cannot be scaled.
+    pub(crate) async fn kind(
+        &self,
+        dependent: &DependentRef,
+    ) -> Result<(Family, ApiResource), ScaleError> {
+        match self.resources.find(&self.seed, dependent, None).await? {
+            (Family::Unscalable, _) => Err(ScaleError::NotScalable),
+            found => Ok(found),
         }
     }
 
@@ -129,7 +182,7 @@ impl Scaler {
         dependent: &DependentRef,
         since: Option<Instant>,
     ) -> Result<Target, ScaleError> {
-        let found = self.resources.find_since(&self.seed, dependent, since);
+        let found = self.resources.find(&self.seed, dependent, since);
         let (family, resource) = found.await?;
         let path = format!(
             "{}/namespaces/{}/{}",

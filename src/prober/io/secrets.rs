@@ -41,7 +41,7 @@ mod tests;
 /// Why there is no kubeconfig. Each variant has `namespace/name` of the Secret; each message says
 /// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SecretError {
+pub enum SecretError {
     /// The Secret does not exist.
     #[error(
         "the Secret {0} does not exist; create it, or correct kubeConfigSecretName in the policy"
@@ -60,7 +60,7 @@ pub(crate) enum SecretError {
 
 impl SecretError {
     /// The reason, for conditions and events.
-    pub(crate) fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::Missing(_) => "SecretMissing",
             Self::KeyMissing(_) => "SecretKeyMissing",
@@ -72,7 +72,7 @@ impl SecretError {
 
 /// The watches, one for each name that is in use. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     client: Client,
     watched: Arc<Mutex<HashMap<Arc<str>, Weak<Named>>>>,
     restarts: Counter,
@@ -81,7 +81,7 @@ pub(crate) struct Secrets {
 impl Secrets {
     /// Starts without a watch. Watches use no budget: they are few, and must not wait. `restarts`
     /// counts those that break.
-    pub(crate) fn new(client: Client, restarts: Counter) -> Self {
+    pub fn new(client: Client, restarts: Counter) -> Self {
         Self {
             client,
             watched: Arc::default(),
@@ -92,7 +92,7 @@ impl Secrets {
     /// The Secrets of this name in all namespaces, watched until the last holder drops them.
     ///
     /// Must be called within a tokio runtime, on which the watch then lives.
-    pub(crate) fn named(&self, name: &Arc<str>) -> Arc<Named> {
+    pub fn named(&self, name: &Arc<str>) -> Arc<Named> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(named) = watched.get(name).and_then(Weak::upgrade) {
             return named;
@@ -118,7 +118,7 @@ impl Secrets {
 /// What was listed once stays valid while the watch is broken: an unreachable seed says nothing
 /// about a Secret, and a cluster in need of protection must not be given up for it. The shoot
 /// itself refuses a kubeconfig that was withdrawn meanwhile.
-pub(crate) struct Named {
+pub struct Named {
     name: Arc<str>,
     secrets: Store<Secret>,
     trouble: watch::Receiver<Option<Arc<str>>>,
@@ -140,7 +140,7 @@ impl Named {
     /// # Errors
     ///
     /// If the list fails, or there is no usable kubeconfig.
-    pub(crate) async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
+    pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
         let secret = self.within(namespace);
         let mut trouble = self.trouble.clone();
         tokio::select! {

@@ -105,13 +105,13 @@ pub struct Roster {
 
 /// How a node stands, and in which zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// Why its lease does not count; `None` if it does.
-    pub excluded: Option<Exclusion>,
+    pub(crate) excluded: Option<Exclusion>,
     /// Where it is, as an index into [`Roster::zones`]; `None` if its Node does not say.
-    pub zone: Option<u16>,
+    pub(crate) zone: Option<u16>,
     /// Its Node says that it is Ready.
-    pub ready: bool,
+    pub(crate) ready: bool,
 }
 
 impl Place {
@@ -169,7 +169,12 @@ impl Roster {
     /// Whether Nodes and Machines were read after each of these leases had come.
     pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
         let unread = Some(Exclusion::NotReadYet);
-        self.read && self.places(leases).all(|place| place.excluded != unread)
+        self.read && self.excluded(leases).all(|why| why != unread)
+    }
+
+    /// Why each of these leases does not count, in their order; `None` if it does.
+    pub fn excluded(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Option<Exclusion>> {
+        self.places(leases).map(|place| place.excluded)
     }
 
     /// Forgets the node of the lease of this name, which has been created anew.
@@ -181,7 +186,7 @@ impl Roster {
     }
 
     /// Whether each of these leases counts, and where its node is, in their order.
-    pub fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
+    pub(crate) fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
         // Most of the time the names have not changed.
         let same = Arc::ptr_eq(&self.names, leases);
         leases.iter().enumerate().map(move |(place, name)| {
@@ -447,10 +452,8 @@ mod tests {
         let before = names(&["a", "b", "c"]);
         let nodes = [node("b"), unmanaged(node("c"))];
         let roster = Roster::new(&before, &nodes, None, &pools());
-        let excluded_of = |roster: &Roster, leases: &Arc<LeaseNames>| {
-            let places = roster.places(leases);
-            places.map(|place| place.excluded).collect::<Vec<_>>()
-        };
+        let excluded_of =
+            |roster: &Roster, leases: &Arc<LeaseNames>| roster.excluded(leases).collect::<Vec<_>>();
         let (none, unmanaged) = (Exclusion::NoNode, Exclusion::NotManaged);
         let expected = [excluded(none), COUNTS, excluded(unmanaged)];
         assert_eq!(excluded_of(&roster, &before), expected);

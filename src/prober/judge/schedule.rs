@@ -6,8 +6,7 @@ use crate::{
     prober::{
         mono_time::MonoTime,
         proof::{Proof, READS_PER_PERIOD},
-        verdict::Assessment,
-        watch::Rules,
+        verdict::{Assessment, Rules},
     },
     shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER},
 };

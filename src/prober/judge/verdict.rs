@@ -2,16 +2,16 @@
 
 mod onset;
 mod returning;
+mod rules;
 mod seen;
-mod thresholds;
 
 use std::{collections::BTreeMap, time::Duration};
 
 pub(crate) use self::returning::silent;
-pub use self::{returning::Returning, thresholds::Thresholds};
+pub use self::{returning::Returning, rules::Rules};
 use self::{
+    rules::is_share,
     seen::{Pulse, Seen, cut},
-    thresholds::is_share,
 };
 use crate::prober::{
     candidates::{Exclusion, Roster},
@@ -52,8 +52,11 @@ pub struct Assessment {
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.
     pub zones: Vec<ZoneCount>,
-    /// For how long the expired leases have been silent; `None` while none is expired.
-    pub silence: Option<Silence>,
+    /// For how long the expired leases have been silent, at the least, since their ages are known within
+    /// bounds: half of them for no longer than this; `None` while none is expired.
+    pub median_silence: Option<Duration>,
+    /// None of them for longer than this.
+    pub longest_silence: Option<Duration>,
     /// The expired leases are not certain to have fallen silent together.
     pub scattered: bool,
     /// How many expired leases are an outage.
@@ -76,15 +79,6 @@ pub struct Assessment {
     pub protected: bool,
     /// How long the last list of leases took, if that is too long for a proof, time after time.
     pub slow: Option<Duration>,
-}
-
-/// For how long expired leases have been silent, at the least: their ages are known within bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Silence {
-    /// Half of them for no longer than this.
-    pub median: Duration,
-    /// None of them for longer.
-    pub longest: Duration,
 }
 
 /// The leases of one zone: a zone that is gone looks different from a network that is.
@@ -138,7 +132,7 @@ impl Assessment {
     pub fn new(
         leases: &Heartbeats,
         roster: &Roster,
-        thresholds: &Thresholds,
+        thresholds: &Rules,
         protected: bool,
         onset: Option<MonoTime>,
         at: MonoTime,
@@ -149,8 +143,8 @@ impl Assessment {
             places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
         };
         let counted = Self::count(seen(), roster, thresholds, protected, onset, at);
-        let is_long = |it: Silence| it.longest > onset::spread(thresholds);
-        if onset.is_some() || !counted.silence.is_some_and(is_long) {
+        let is_long = counted.longest_silence > Some(onset::spread(thresholds));
+        if onset.is_some() || !is_long {
             return counted;
         }
         let (onset, together) = cut(seen(), thresholds, protected, at);
@@ -164,7 +158,7 @@ impl Assessment {
     fn count<'a>(
         leases: impl Iterator<Item = Seen<'a>>,
         roster: &Roster,
-        thresholds: &Thresholds,
+        thresholds: &Rules,
         protected: bool,
         onset: Option<MonoTime>,
         at: MonoTime,
@@ -233,7 +227,9 @@ impl Assessment {
             assessment.zones = zones;
         }
         silences.sort_unstable();
-        assessment.silence = Silence::of(&silences, at);
+        let silence = |renewed: &MonoTime| at.since(*renewed);
+        assessment.median_silence = silences.get(silences.len() / 2).map(silence);
+        assessment.longest_silence = silences.first().map(silence);
         assessment.needed = thresholds.needed(assessment.weighed());
         assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
         let period = assessment.period;
@@ -283,7 +279,7 @@ impl Assessment {
     }
 
     /// The verdict, given how far the silence is proven.
-    pub(crate) fn verdict(&self, thresholds: &Thresholds, proof: &Proof) -> Verdict {
+    pub(crate) fn verdict(&self, thresholds: &Rules, proof: &Proof) -> Verdict {
         let thresholds = &thresholds.of(self.protected);
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
@@ -328,16 +324,6 @@ impl Assessment {
             proof::Standing::Pending(until) => Verdict::Undetermined(Doubt::Unproven(until)),
             proof::Standing::NoWrites => Verdict::Undetermined(Doubt::NoWrites),
         }
-    }
-}
-
-impl Silence {
-    /// Of leases that were renewed then, in that order.
-    fn of(renewed: &[MonoTime], at: MonoTime) -> Option<Self> {
-        Some(Self {
-            median: at.since(*renewed.get(renewed.len() / 2)?),
-            longest: at.since(*renewed.first()?),
-        })
     }
 }
 

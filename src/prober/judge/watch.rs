@@ -18,7 +18,7 @@ use crate::prober::{
     mono_time::MonoTime,
     proof::{Proof, Source},
     schedule::{LastRead, Next, Occasion, ReadOutcome},
-    verdict::{Assessment, Doubt, Thresholds, Verdict},
+    verdict::{Assessment, Doubt, Rules, Verdict},
 };
 
 /// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are
@@ -27,23 +27,6 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// Judgement: after so many lists of leases in a row that took too long for a proof it is reported.
 const SLOW_LISTS: u32 = 3;
-
-/// The policy's rules for the watch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// What makes silent leases an outage.
-    pub thresholds: Thresholds,
-    /// From the start of a run to the start of the next, at the least.
-    pub interval: Duration,
-    /// The share of the interval by which it is lengthened at random, 0 to 1.
-    pub jitter_factor: f64,
-    /// The time that one read may take.
-    pub timeout: Duration,
-    /// Consecutive outages before the dependents are scaled down, at least 1.
-    pub failure_threshold: u32,
-    /// Consecutive healthy verdicts before they are restored, at least 1.
-    pub success_threshold: u32,
-}
 
 /// One cluster's evidence.
 #[derive(Clone, Debug)]
@@ -282,7 +265,7 @@ impl Watch {
     /// Judges the last read and counts the verdict towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
         let assessment = self.assessment.clone()?;
-        let verdict = match assessment.verdict(&self.rules.thresholds, &self.proof) {
+        let verdict = match assessment.verdict(&self.rules, &self.proof) {
             Verdict::Outage if self.facts.are_outdated(&assessment, &self.proof) => {
                 Verdict::Undetermined(Doubt::FactsOutdated)
             }
@@ -290,8 +273,8 @@ impl Watch {
         };
         let decides = match verdict {
             Verdict::Outage => {
-                let silence = assessment.silence;
-                let first = silence.map(|it| assessment.at - it.longest);
+                let silence = assessment.longest_silence;
+                let first = silence.map(|longest| assessment.at - longest);
                 self.onset = self.onset.or(first);
                 self.in_a_row.outages = self.in_a_row.outages.saturating_add(1);
                 self.in_a_row.recoveries = 0;
@@ -338,10 +321,10 @@ impl Watch {
         let seen = Assessment::new(
             &self.leases,
             &self.facts.roster,
-            &self.rules.thresholds,
+            &self.rules,
             self.protected,
             // What is known of a renewal may become more exact.
-            self.onset.map(|onset| onset - self.rules.thresholds.grace),
+            self.onset.map(|onset| onset - self.rules.grace),
             at,
         );
         Assessment {

@@ -172,7 +172,7 @@ impl Debts {
 
     /// The dependents that are handled with this aim, and what is known of them: nothing is taken that no
     /// policy asks for, and what is hopeless comes back last.
-    pub fn tasks(&self, aim: Aim) -> Vec<Task> {
+    pub(crate) fn tasks(&self, aim: Aim) -> Vec<Task> {
         let entries = self.entries.values();
         entries
             .filter(|entry| entry.asked || aim != Aim::Protect)

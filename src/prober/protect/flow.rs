@@ -3,6 +3,7 @@
 //! Like the [machine](super::machine) of the cluster it has no client, no task and no clock: answers to
 //! its requests go in, requests come out.
 
+mod attempt;
 mod dependent;
 mod steps;
 
@@ -14,11 +15,11 @@ use std::{
 
 use tokio::time::Instant;
 
+pub use self::attempt::Begun;
 use self::dependent::DependentFlow;
 use crate::{
     cluster::Dependent,
     prober::{
-        attempt::Begun,
         plan::{self, Aim, Memory, Observed, Purpose, Settled, Step, Write},
         scale_error::ScaleError,
     },
@@ -30,7 +31,7 @@ pub struct FlowPlan {
     /// What is wanted of them.
     pub purpose: Purpose,
     /// The dependents.
-    pub tasks: Vec<Task>,
+    pub(crate) tasks: Vec<Task>,
     /// Until when the evidence for it counts: nothing is begun after that without newer.
     pub valid_until: Instant,
     /// How long a level is waited for at most if another comes after it; `None` where each dependent's own
@@ -47,7 +48,7 @@ pub struct FlowPlan {
 
 /// A dependent, and what is known of it when a flow begins.
 #[derive(Clone, Debug, PartialEq, Hash)]
-pub struct Task {
+pub(crate) struct Task {
     /// The dependent.
     pub dependent: Dependent,
     /// What it is owed.

@@ -22,7 +22,7 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-pub use self::input::{CheckResults, Effect, Input, Leases, Noted, Server};
+pub use self::input::{CheckResults, Effect, Input, Leases};
 use self::{
     evidence::restore_within,
     flows::{Flows, SELDOM, Wanted},
@@ -297,22 +297,17 @@ impl ClusterMachine {
     }
 
     fn note(&mut self, event: &FlowEvent, now: Instant) {
-        let dependent = &event.dependent.reference;
-        let debts = &self.flows.debts;
-        let (problem_before, owed_before) =
-            (debts.problem(dependent).cloned(), debts.owed(dependent));
         self.flows.note(event, now);
         if let What::Settled(Settled::ZeroedAgain, _) = event.what {
             // The Cluster was read before this zero, which may be meant.
             self.evidence.confirmed = None;
         }
-        let debts = &self.flows.debts;
-        self.effects.push(Effect::Tell(Box::new(Noted {
-            problem_before,
+        // Nobody may remember it any more when this has been decided about.
+        let (dependent, debts) = (&event.dependent.reference, &self.flows.debts);
+        self.effects.push(Effect::Tell {
             problem: debts.problem(dependent).cloned(),
-            owed_before,
             owed: debts.owed(dependent),
-        })));
+        });
     }
 
     /// Wants this from now on.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::time::Instant;
 
 pub use self::writes::Write;
-use crate::{api::Restore, cluster::Dependent};
+use crate::{api::Restore, cluster::Dependent, prober::scale_error::ScaleError};
 
 /// The mark: this operator scaled the object to zero and owes its replicas.
 pub const MARK: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
@@ -215,34 +215,6 @@ pub enum Settled {
     },
 }
 
-/// Why a dependent cannot be handled. It stops the flow at its level.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
-    /// A required dependent does not exist.
-    #[error("it does not exist; create it, or set `optional: true` for it in the policy")]
-    Missing,
-    /// Its kind has no `scale`.
-    #[error(
-        "the kind has no scale subresource; only namespaced kinds with a scale subresource can be \
-         dependents. Where one was scaled down before, have the kind served with a scale again, or \
-         restore it by hand and remove its annotation {MARK}"
-    )]
-    NotScalable,
-    /// The record is not a whole number above zero.
-    #[error(
-        "its annotation {RECORD} is {0:?}, not a whole number above 0; correct it, or remove it to \
-         have the last known number restored"
-    )]
-    UnreadableRecord(String),
-    /// Somebody scales it to zero each time it is back.
-    #[error(
-        "somebody else scaled it to zero again each time it was restored, so that it is left so for now: \
-         find out by whom, then scale it up by hand, or set its annotation {IGNORE}=true to have it left \
-         alone"
-    )]
-    Contended,
-}
-
 /// What is remembered of a dependent beside its annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
@@ -260,7 +232,7 @@ pub fn step(
     optional: bool,
     found: Option<&Observed>,
     memory: Memory,
-) -> Result<Step, Refusal> {
+) -> Result<Step, ScaleError> {
     let aim = purpose.aim;
     let Some(found) = found else {
         let may_be_gone = match aim {
@@ -272,7 +244,7 @@ pub fn step(
         return if may_be_gone {
             Ok(Step::Nothing(Settled::Missing))
         } else {
-            Err(Refusal::Missing)
+            Err(ScaleError::Missing)
         };
     };
     if !found.has_scale() && !found.ignored {
@@ -300,7 +272,7 @@ pub fn step(
 }
 
 /// Where nothing but the mark can be written.
-fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, Refusal> {
+fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
     match aim {
         Aim::Release => Ok(step_release(found)),
         // Whoever has removed the mark has seen to the replicas.
@@ -311,7 +283,7 @@ fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, Refusal
         Aim::Look if found.marked && !memory.owed => {
             Ok(Step::Nothing(Settled::Seen { marked: true }))
         }
-        Aim::Protect | Aim::Restore | Aim::Look => Err(Refusal::NotScalable),
+        Aim::Protect | Aim::Restore | Aim::Look => Err(ScaleError::NotScalable),
     }
 }
 
@@ -333,7 +305,7 @@ fn step_down(found: &Observed) -> Step {
     }
 }
 
-fn step_up(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, Refusal> {
+fn step_up(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
     let comes_up = memory.owed && !found.running;
     match (found.replicas, found.marked) {
         (0, true) if memory.keeps_mark => Ok(Step::Nothing(Settled::ZeroedAgain)),
@@ -345,7 +317,7 @@ fn step_up(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, R
                     .filter(|replicas| *replicas > 0)
                     .unwrap_or(DEFAULT_REPLICAS),
             }),
-            Record::Unreadable(text) => Err(Refusal::UnreadableRecord(text.clone())),
+            Record::Unreadable(text) => Err(ScaleError::UnreadableRecord(text.clone())),
         },
         (0, false) if purpose.restore == Restore::Any => Ok(Step::ScaleUp {
             to: match found.record {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::{attempt::CONFLICTS, plan::Refusal};
+use super::plan::{IGNORE, MARK, RECORD};
 
+/// How often a step is decided again at once when somebody else changes the object meanwhile.
+pub const CONFLICTS: u32 = 5;
 /// That a kind cannot be scaled is believed for this long: a thousand clusters may ask, and somebody may
 /// mend it.
 pub(crate) const REFUSED: Duration = Duration::from_secs(10);
@@ -24,9 +26,29 @@ pub(crate) const SCALING_FAILED: &str = "ScalingFailed";
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ScaleError {
-    /// What is there forbids it.
-    #[error("{0}")]
-    Refused(#[from] Refusal),
+    /// A required dependent does not exist.
+    #[error("it does not exist; create it, or set `optional: true` for it in the policy")]
+    Missing,
+    /// Its kind has no `scale`.
+    #[error(
+        "the kind has no scale subresource; only namespaced kinds with a scale subresource can be \
+         dependents. Where one was scaled down before, have the kind served with a scale again, or \
+         restore it by hand and remove its annotation {MARK}"
+    )]
+    NotScalable,
+    /// The record is not a whole number above zero.
+    #[error(
+        "its annotation {RECORD} is {0:?}, not a whole number above 0; correct it, or remove it to \
+         have the last known number restored"
+    )]
+    UnreadableRecord(String),
+    /// Somebody scales it to zero each time it is back.
+    #[error(
+        "somebody else scaled it to zero again each time it was restored, so that it is left so for now: \
+         find out by whom, then scale it up by hand, or set its annotation {IGNORE}=true to have it left \
+         alone"
+    )]
+    Contended,
     /// The seed does not serve the kind.
     #[error(
         "the seed does not serve this kind in any version; correct apiVersion and kind in the \
@@ -74,7 +96,7 @@ impl ScaleError {
             self,
             Self::UnknownKind(_)
                 | Self::ClusterScoped
-                | Self::Refused(Refusal::NotScalable)
+                | Self::NotScalable
                 | Self::Forbidden {
                     scalable: false,
                     ..
@@ -95,12 +117,12 @@ impl ScaleError {
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Refused(Refusal::Missing) => DEPENDENT_MISSING,
-            Self::Refused(Refusal::Contended) => CONTENDED,
-            Self::Refused(Refusal::UnreadableRecord(_)) => RECORD_UNREADABLE,
+            Self::Missing => DEPENDENT_MISSING,
+            Self::Contended => CONTENDED,
+            Self::UnreadableRecord(_) => RECORD_UNREADABLE,
             Self::UnknownKind(_) => "KindUnknown",
             Self::ClusterScoped
-            | Self::Refused(Refusal::NotScalable)
+            | Self::NotScalable
             | Self::Forbidden {
                 scalable: false, ..
             } => "NotScalable",

@@ -60,16 +60,16 @@ pub enum ClusterObject {
 
 /// What is known of a cluster beside its objects.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub(crate) struct Known<'a> {
     /// The settings by which it was probed last in this run.
-    pub last: Option<&'a Arc<Settings>>,
+    pub(crate) last: Option<&'a Arc<Settings>>,
     /// Something is owed to its dependents, or being scaled.
-    pub engaged: bool,
+    pub(crate) engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
-    pub looked_at: bool,
+    pub(crate) looked_at: bool,
     /// The process runs with `--dry-run`. It holds back whatever policies say, and where there is none
     /// to say anything.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 impl Known<'_> {
@@ -92,7 +92,7 @@ const NO_STATE: &str = "the cluster is not in a state to be judged";
 
 impl Treatment {
     /// Decides; the rules are those of this module.
-    pub fn new(presence: &ClusterObject, known: Known<'_>) -> Self {
+    pub(crate) fn new(presence: &ClusterObject, known: Known<'_>) -> Self {
         let assignment = match presence {
             ClusterObject::There(assignment) => assignment,
             ClusterObject::Gone(hold) => return Self::gone(known.hold(*hold), known),

@@ -57,7 +57,7 @@ impl Protector {
             protecting.ended(lasted.unwrap_or_default());
         }
         if protection != Protection::None && self.protecting.is_none() {
-            self.protecting = Some(self.reach.metrics.protect());
+            self.protecting = Some(self.metrics.protect());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
-    ClusterReport, Known, Reporter,
+    ClusterReport, HealthMetrics, Reporter,
     finding::{Finding, HeldBack},
     objects::Objects,
     policy::{More, PolicyReport, RIGHTS},
@@ -215,7 +215,7 @@ impl Reporter {
     /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
     pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
         let (sender, mut changes) = Sender::tapped();
-        let mut objects = Objects::new(Known::default());
+        let mut objects = Objects::new(vec![], BTreeMap::new(), HealthMetrics::default());
         objects.take_cluster(name, report(Finding::Pending));
         let next = move || {
             changes.try_recv().ok()?(&mut objects);

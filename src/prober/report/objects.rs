@@ -12,7 +12,7 @@ use kube::{core::PartialObjectMeta, runtime::watcher};
 use tokio::time::Instant;
 
 use super::{
-    ClusterReport, Known,
+    ClusterReport,
     cluster::Cluster,
     events::{
         self,
@@ -44,7 +44,7 @@ pub(super) struct Objects {
     /// The clusters without a ClusterHealth in the list that is in progress.
     unlisted: BTreeSet<Arc<str>>,
     widespread: Option<Widespread>,
-    pub(super) metrics: HealthMetrics,
+    metrics: HealthMetrics,
     /// Something has changed that concerns policies.
     concerns_policies: bool,
     /// What is to be told.
@@ -91,8 +91,12 @@ impl Policy<PolicyReport, More> {
 
 impl Objects {
     /// What an earlier run has left.
-    pub(super) fn new(known: Known) -> Self {
-        let clusters = known.clusters.into_iter().filter_map(|health| {
+    pub(super) fn new(
+        clusters: Vec<ClusterHealth>,
+        left: BTreeMap<Arc<str>, ProbePolicyStatus>,
+        metrics: HealthMetrics,
+    ) -> Self {
+        let clusters = clusters.into_iter().filter_map(|health| {
             let name = health.metadata.name.as_deref()?.into();
             Some((name, Box::new(Cluster::new(Record::known(health)))))
         });
@@ -100,10 +104,10 @@ impl Objects {
             clusters: clusters.collect(),
             due: BTreeSet::new(),
             policies: Policies::default(),
-            left: known.policies,
+            left,
             unlisted: BTreeSet::new(),
             widespread: None,
-            metrics: HealthMetrics::default(),
+            metrics,
             concerns_policies: false,
             news: Vec::new(),
         }

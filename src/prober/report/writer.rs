@@ -7,58 +7,46 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
-use tokio_util::sync::CancellationToken;
 
 use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, objects::Objects};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
     runtime::{liveness::Liveness, seed::Seed},
-    status::{EventCounts, writer},
+    status::writer::{Sender, Writer},
 };
-
-/// What an earlier run has left in statuses.
-#[derive(Debug, Default)]
-pub struct Known {
-    /// The ClusterHealths that there are.
-    pub clusters: Vec<ClusterHealth>,
-    /// The statuses of the ProbePolicies, by name.
-    pub policies: BTreeMap<Arc<str>, ProbePolicyStatus>,
-}
-
-/// Writes ClusterHealths, the statuses of ProbePolicies and their finalizer, and events.
-pub struct Writer(writer::Writer<Objects>);
 
 /// Hands reports to the writer. Never blocks.
 #[derive(Clone, Debug)]
-pub struct Reporter(pub(super) writer::Sender<Objects>);
+pub struct Reporter(pub(super) Sender<Objects>);
 
-impl Writer {
-    /// A writer for what its reporter is told.
-    pub fn new(seed: Seed, known: Known) -> (Self, Reporter) {
-        let (writer, sender) = writer::Writer::new(seed, Objects::new(known));
-        (Self(writer), Reporter(sender))
-    }
+/// What an earlier run has left: the ClusterHealths, and the statuses of the ProbePolicies by name.
+pub(crate) type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
 
-    /// How many events were written, and how many were not.
-    pub fn event_counts(&self) -> EventCounts {
-        self.0.event_counts()
+impl Reporter {
+    /// The writer, and who hands it reports. An earlier run has left these ClusterHealths, and these statuses of
+    /// ProbePolicies, by name.
+    pub fn new(
+        seed: Seed,
+        clusters: Vec<ClusterHealth>,
+        policies: BTreeMap<Arc<str>, ProbePolicyStatus>,
+    ) -> (Writer, Self) {
+        let (metrics, liveness) = (HealthMetrics::default(), Liveness::default());
+        Self::measured(seed, (clusters, policies), metrics, liveness)
     }
 
     /// The same, with these metrics and this liveness.
-    #[must_use]
-    pub(crate) fn measured(self, metrics: HealthMetrics, liveness: Liveness) -> Self {
-        let mut writer = self.0.measured(metrics.writer().clone(), liveness);
-        writer.content.metrics = metrics;
-        Self(writer)
+    pub(crate) fn measured(
+        seed: Seed,
+        (clusters, policies): Left,
+        metrics: HealthMetrics,
+        liveness: Liveness,
+    ) -> (Writer, Self) {
+        let counts = metrics.writer().clone();
+        let objects = Objects::new(clusters, policies, metrics);
+        let (writer, sender) = Writer::new(seed, objects, counts, liveness);
+        (writer, Self(sender))
     }
 
-    /// Writes until it is stopped, and then what is due at that moment.
-    pub async fn run(self, stop: CancellationToken) {
-        self.0.run(stop).await;
-    }
-}
-
-impl Reporter {
     /// All that is known of this cluster.
     pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
         let name = name.clone();

@@ -12,7 +12,7 @@ type State = [(&'static str, &'static str); 1];
 
 /// Counts the clusters that are observed while another replica leads. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct StandbyMetrics(Family<State, Gauge>);
+pub(crate) struct StandbyMetrics(Family<State, Gauge>);
 
 impl Default for StandbyMetrics {
     fn default() -> Self {
@@ -26,7 +26,7 @@ impl Default for StandbyMetrics {
 
 impl StandbyMetrics {
     /// Shows them.
-    pub fn register(&self, registry: &mut Registry) {
+    pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "standby_clusters",
             &["state"],

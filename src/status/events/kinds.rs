@@ -100,7 +100,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::prober::{plan::Refusal, scale::ScaleError};
+    use crate::prober::scale::ScaleError;
 
     /// The API server refuses what is longer, or empty.
     #[test]
@@ -115,8 +115,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case::missing(Refusal::Missing.into())]
-    #[case::unreadable(Refusal::UnreadableRecord(String::new()).into())]
+    #[case::missing(ScaleError::Missing)]
+    #[case::unreadable(ScaleError::UnreadableRecord(String::new()))]
     #[case::unknown(ScaleError::UnknownKind(String::new()))]
     #[case::not_scalable(ScaleError::ClusterScoped)]
     #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new(), scalable: true })]

@@ -9,8 +9,8 @@ use super::{
     answer::{Scale, Workload, observed_scalable, observed_unscalable, observed_workload},
 };
 use crate::prober::{
-    attempt::CONFLICTS,
-    plan::{Family, Observed, Refusal},
+    plan::{Family, Observed},
+    scale_error::CONFLICTS,
 };
 
 /// The kind that answers a request for metadata alone.
@@ -73,7 +73,7 @@ impl Scaler {
                 Err(ScaleError::Forbidden { verb, message, .. }) => Err(ScaleError::Forbidden {
                     verb,
                     // What comes last may be cut off.
-                    message: format!("{}; {message}", Refusal::NotScalable),
+                    message: format!("{}; {message}", ScaleError::NotScalable),
                     scalable: false,
                 }),
                 object => Ok(object?.map(observed_unscalable)),

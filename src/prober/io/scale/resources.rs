@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     api::DependentRef,
-    prober::{
-        plan::{Family, Refusal},
-        scale_error::REFUSED,
-    },
+    prober::{plan::Family, scale_error::REFUSED},
     runtime::seed::Seed,
 };
 
@@ -26,7 +23,7 @@ const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 
 /// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
 #[derive(Clone, Debug, Default)]
-pub struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
+pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
 
 /// It is locked while the kind is looked up, so that whoever needs it meanwhile waits for the same answer.
 type Cell = Arc<tokio::sync::Mutex<Known>>;
@@ -41,25 +38,13 @@ struct Known {
 }
 
 impl Resources {
-    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known. Nothing that was
+    /// looked up before `since` is believed any more.
     ///
     /// # Errors
     ///
-    /// If it cannot be looked up, or cannot be scaled.
-    pub(crate) async fn find(
-        &self,
-        seed: &Seed,
-        dependent: &DependentRef,
-    ) -> Result<(Family, ApiResource), ScaleError> {
-        match self.find_since(seed, dependent, None).await? {
-            (Family::Unscalable, _) => Err(Refusal::NotScalable.into()),
-            found => Ok(found),
-        }
-    }
-
-    /// The same, but nothing that was looked up before then is believed any more; and what has no scale
-    /// is found as such.
-    pub(super) async fn find_since(
+    /// If it cannot be looked up, or there can be no such dependent.
+    pub(super) async fn find(
         &self,
         seed: &Seed,
         dependent: &DependentRef,

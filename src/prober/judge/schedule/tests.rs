@@ -2,15 +2,13 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::prober::{proof::Source, verdict::Thresholds};
+use crate::prober::proof::Source;
 
 const RULES: Rules = Rules {
-    thresholds: Thresholds {
-        grace: Duration::from_secs(40),
-        fraction: 0.6,
-        recovery: 0.6,
-        minimum: 2,
-    },
+    grace: Duration::from_secs(40),
+    fraction: 0.6,
+    recovery: 0.6,
+    minimum: 2,
     interval: Duration::from_secs(10),
     jitter_factor: 0.2,
     timeout: Duration::from_secs(5),

@@ -26,12 +26,17 @@ fn at(seconds: i64) -> MonoTime {
     MonoTime::from_nanos(i128::from(seconds) * 1_000_000_000)
 }
 
-fn thresholds(fraction: f64) -> Thresholds {
-    Thresholds {
+fn thresholds(fraction: f64) -> Rules {
+    Rules {
         grace: Duration::from_secs(40),
         fraction,
         recovery: fraction,
         minimum: 1,
+        interval: Duration::from_secs(10),
+        jitter_factor: 0.0,
+        timeout: Duration::from_secs(5),
+        failure_threshold: 1,
+        success_threshold: 1,
     }
 }
 
@@ -59,7 +64,7 @@ impl Leases {
         read(kinds)
     }
 
-    fn assess(self, thresholds: &Thresholds, protected: bool) -> Assessment {
+    fn assess(self, thresholds: &Rules, protected: bool) -> Assessment {
         let (beats, nodes) = self.read();
         let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
         Assessment::new(&beats, &roster, thresholds, protected, None, at(NOW))
@@ -229,7 +234,8 @@ fn without_candidates(
         excluded: excluded.iter().map(|why| (*why, 3)).collect(),
         counter_evidence,
         zones: vec![],
-        silence: None,
+        median_silence: None,
+        longest_silence: None,
         scattered: false,
         needed: 0,
         unrecovered: 0,
@@ -380,11 +386,9 @@ fn leases_that_do_not_count_are_counted_by_reason() {
 #[case::beyond_the_grace(40, 60, None)]
 #[case::no_grace(0, 1, None)]
 fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u64>) {
-    let thresholds = Thresholds {
+    let thresholds = Rules {
         grace: Duration::from_secs(grace),
-        fraction: 0.6,
-        recovery: 0.6,
-        minimum: 1,
+        ..thresholds(0.6)
     };
     assert_eq!(
         thresholds.expiry(Duration::from_secs(period)),
@@ -415,11 +419,9 @@ fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed
 // Which a kubelet that is merely late would reach, with an expiry of 12 s.
 #[case::by_the_period(13, 4, 5_200)]
 fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case] after: u128) {
-    let thresholds = Thresholds {
+    let thresholds = Rules {
         grace: Duration::from_secs(grace),
-        fraction: 0.6,
-        recovery: 0.6,
-        minimum: 1,
+        ..thresholds(0.6)
     };
     let period = Duration::from_secs(period);
     let expiry = thresholds.expiry(period).unwrap();
@@ -447,7 +449,7 @@ fn an_outage_begins_with_a_minimum(
         fresh,
         slow: 0,
     };
-    let thresholds = Thresholds {
+    let thresholds = Rules {
         minimum,
         ..thresholds(0.6)
     };
@@ -480,7 +482,7 @@ fn what_is_protected_recovers_at_a_share_of_its_own(
         fresh,
         slow: 0,
     };
-    let thresholds = Thresholds {
+    let thresholds = Rules {
         recovery: 0.3,
         ..thresholds(0.6)
     };
@@ -531,7 +533,7 @@ fn what_died_long_before_is_no_part_of_an_outage(
 ) {
     let ages = silent.into_iter().chain(std::iter::repeat_n(1, fresh));
     let (beats, roster) = renewed(ages);
-    let thresholds = Thresholds {
+    let thresholds = Rules {
         minimum: 2,
         ..thresholds(0.6)
     };
@@ -541,7 +543,7 @@ fn what_died_long_before_is_no_part_of_an_outage(
     assert_eq!((verdict, long.unwrap_or(0)), (expected, before), "{seen:?}");
     if verdict == Verdict::Outage {
         // A stamp is rounded to a second.
-        let longest = seen.silence.unwrap().longest;
+        let longest = seen.longest_silence.unwrap();
         let since = longest.as_secs_f64();
         assert!((since / age.unwrap() as f64 - 1.0).abs() < 0.02, "{since}");
         assert!(seen.suspect());
@@ -550,8 +552,8 @@ fn what_died_long_before_is_no_part_of_an_outage(
         let again = Assessment::new(&beats, &roster, &thresholds, true, onset, at(NOW));
         assert_eq!(again.verdict(&thresholds, &Watched::Long.proof()), verdict);
         assert_eq!(
-            (again.silence, &again.excluded),
-            (seen.silence, &seen.excluded)
+            (again.longest_silence, &again.excluded),
+            (seen.longest_silence, &seen.excluded)
         );
     }
 }
@@ -578,7 +580,7 @@ fn an_outage_whose_beginning_nobody_knows_lasts(
     #[case] expected: Verdict,
 ) {
     let (beats, roster) = renewed(ages);
-    let thresholds = Thresholds {
+    let thresholds = Rules {
         recovery,
         ..thresholds(0.6)
     };
@@ -588,7 +590,7 @@ fn an_outage_whose_beginning_nobody_knows_lasts(
 }
 
 /// By one rule after the other, over all moments: from which of them on enough leases fell silent?
-fn onset_by_the_rule(renewals: &[Renewal], evidence: usize, of: &Thresholds) -> Option<MonoTime> {
+fn onset_by_the_rule(renewals: &[Renewal], evidence: usize, of: &Rules) -> Option<MonoTime> {
     let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
     let begins = |from: &MonoTime| {
         let before = silent.clone().filter(|at| at < from).count();
@@ -609,7 +611,7 @@ proptest! {
         fresh in 0_usize..6, evidence in 0_usize..3,
         fraction in 0.05..=1.0_f64, minimum in 1_u32..4,
     ) {
-        let of = Thresholds { minimum, ..thresholds(fraction) };
+        let of = Rules { minimum, ..thresholds(fraction) };
         let silent = ages.iter().map(|age| Renewal { at: at(NOW - age), expired: true });
         let fresh = std::iter::repeat_n(Renewal { at: at(NOW - 1), expired: false }, fresh);
         let mut renewals: Vec<Renewal> = silent.chain(fresh).collect();

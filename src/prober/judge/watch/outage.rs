@@ -19,7 +19,7 @@ impl Watch {
     /// Leases that had expired by then count neither way until they are renewed. One that was fresh then, or
     /// about to expire, may belong to an outage that begins.
     pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
-        let expiry = self.rules.thresholds.expiry(Duration::ZERO);
+        let expiry = self.rules.expiry(Duration::ZERO);
         let expired = cut.map(|cut| cut - expiry.unwrap_or_default());
         self.leases.set_cut(expired);
     }
@@ -35,7 +35,7 @@ impl Watch {
             return;
         };
         let renewed = self.leases.iter().filter_map(|(_, beat)| beat.renewed());
-        let grace = self.rules.thresholds.grace;
+        let grace = self.rules.grace;
         let onset = renewed
             .map(|window| window.latest)
             .filter(|at| at.since(recalled).max(recalled.since(*at)) <= grace)
@@ -51,7 +51,7 @@ impl Watch {
         if verdict != Verdict::Outage && !self.protected {
             return;
         }
-        let thresholds = &self.rules.thresholds;
+        let thresholds = &self.rules;
         let onset = self.onset.map(|onset| onset - thresholds.grace);
         let roster = &self.facts.roster;
         let watched = !mem::take(&mut self.is_late);
@@ -64,7 +64,7 @@ impl Watch {
         let current = self
             .awaits
             .is_some_and(|since| self.facts.read >= Some(since));
-        let (roster, thresholds) = (&self.facts.roster, &self.rules.thresholds);
+        let (roster, thresholds) = (&self.facts.roster, &self.rules);
         Returning::new(&self.leases, roster, thresholds, current, at)
     }
 }

@@ -12,12 +12,10 @@ use crate::{
 
 /// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
 const RULES: Rules = Rules {
-    thresholds: Thresholds {
-        grace: Duration::from_secs(40),
-        fraction: 0.6,
-        recovery: 0.6,
-        minimum: 2,
-    },
+    grace: Duration::from_secs(40),
+    fraction: 0.6,
+    recovery: 0.6,
+    minimum: 2,
     interval: Duration::from_secs(10),
     jitter_factor: 0.0,
     timeout: Duration::from_secs(5),

@@ -9,9 +9,10 @@ use crate::{
     api::DependentRef,
     cluster::Dependent,
     prober::{
-        plan::{IGNORE, Memory, Observed, Record, Refusal, Settled},
+        plan::{IGNORE, Memory, Observed, Record, Settled},
         scale_error::{
             CONTENDED, DEPENDENT_MISSING, SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN,
+            ScaleError,
         },
     },
 };
@@ -84,7 +85,7 @@ pub(super) fn left_behind(
             message: format!(
                 "{reference} was scaled to zero, and has been deleted since, so that it cannot be restored: \
                  {}",
-                Refusal::Missing
+                ScaleError::Missing
             ),
         });
     }

@@ -6,8 +6,8 @@ use rstest::rstest;
 
 use super::*;
 use crate::prober::{
-    attempt::Begun,
     fixtures,
+    flow::Begun,
     plan::{Family, Record},
     scale_error::ScaleError,
 };

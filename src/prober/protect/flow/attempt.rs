@@ -4,14 +4,14 @@
 //! after the other. Each is refused if anything has changed since, but by the writes before it; then
 //! all begins again. If no answer to a write comes, it is looked whether it was carried out.
 
-use crate::prober::plan::{Observed, Step, Write};
-
-/// How often a step is decided again at once when somebody else changes the object meanwhile.
-pub const CONFLICTS: u32 = 5;
+use crate::prober::{
+    plan::{Observed, Step, Write},
+    scale_error::CONFLICTS,
+};
 
 /// How far a step has come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attempt {
+pub(super) struct Attempt {
     overruling: bool,
     conflicts_left: u32,
     begun: Option<Begun>,
@@ -40,7 +40,7 @@ struct Decided {
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
+pub(super) enum Turn {
     /// Read the dependent, and decide.
     Read,
     /// Send this write.
@@ -53,7 +53,7 @@ pub enum Turn {
 
 impl Attempt {
     /// An attempt of the operator, or of one who overrules it.
-    pub fn new(overruling: bool) -> Self {
+    pub(super) fn new(overruling: bool) -> Self {
         Self {
             overruling,
             conflicts_left: CONFLICTS,
@@ -64,7 +64,7 @@ impl Attempt {
     }
 
     /// What is to be done next.
-    pub fn turn(&self) -> Turn {
+    pub(super) fn turn(&self) -> Turn {
         let Some(decided) = &self.decided else {
             return Turn::Read;
         };
@@ -83,17 +83,17 @@ impl Attempt {
     }
 
     /// The step that may have been written, in part or in full.
-    pub fn begun(&self) -> Option<Begun> {
+    pub(super) fn begun(&self) -> Option<Begun> {
         self.begun
     }
 
     /// Whether a part of the step is written that was decided on last.
-    pub fn is_half_written(&self) -> bool {
+    pub(super) fn is_half_written(&self) -> bool {
         self.decided.as_ref().is_some_and(|it| it.accepted > 0)
     }
 
     /// This was read, and this step decided from it.
-    pub fn decide(&mut self, step: Step, found: Option<Observed>) {
+    pub(super) fn decide(&mut self, step: Step, found: Option<Observed>) {
         self.decided = Some(Decided {
             step,
             found,
@@ -102,7 +102,7 @@ impl Attempt {
     }
 
     /// The write was carried out, and the object is of this resourceVersion by it.
-    pub fn accepted(&mut self, version: Option<&str>) {
+    pub(super) fn accepted(&mut self, version: Option<&str>) {
         if let Some(decided) = &mut self.decided {
             decided.accepted += 1;
             self.begun = Some(Begun {
@@ -118,7 +118,7 @@ impl Attempt {
 
     /// The write failed, and may have been carried out all the same. One who overrules the operator
     /// is told so, and looks for himself.
-    pub fn unanswered(&mut self) {
+    pub(super) fn unanswered(&mut self) {
         if let Some(decided) = &self.decided {
             self.begun = Some(Begun {
                 step: decided.step,
@@ -129,13 +129,13 @@ impl Attempt {
     }
 
     /// Whether it has to be [looked](Turn::LookAgain) what has become of a write.
-    pub fn is_in_doubt(&self) -> bool {
+    pub(super) fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
 
     /// The dependent was read once more: whether the write in doubt is seen to have been carried out,
     /// so that the step goes on. If not, it has failed; it is not sent again, since it may yet arrive.
-    pub fn looked_again(&mut self, now: Option<&Observed>) -> bool {
+    pub(super) fn looked_again(&mut self, now: Option<&Observed>) -> bool {
         self.in_doubt = false;
         let Some((decided, now)) = self.decided.as_ref().zip(now) else {
             return false;
@@ -152,7 +152,7 @@ impl Attempt {
 
     /// What the write was decided from is not so any more. Whether all may begin again: so it may
     /// not for the sixth time.
-    pub fn overtaken(&mut self) -> bool {
+    pub(super) fn overtaken(&mut self) -> bool {
         self.decided = None;
         let again = self.conflicts_left > 0;
         self.conflicts_left = self.conflicts_left.saturating_sub(1);

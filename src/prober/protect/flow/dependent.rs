@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::{
     Ending, FlowEffect, FlowEvent, Task, What, Written,
+    attempt::{Attempt, Turn},
     steps::{Next, Steps},
 };
 use crate::{
     cluster::Dependent,
     prober::{
-        attempt::{Attempt, Turn},
         plan::{Observed, Purpose, Step, Write},
         scale_error::ScaleError,
     },
@@ -175,7 +175,7 @@ impl DependentFlow {
                 self.attempt.decide(step, found);
                 self.proceed(now, effects);
             }
-            Err(refusal) => self.fail(refusal.into(), now, effects),
+            Err(error) => self.fail(error, now, effects),
         }
     }
 

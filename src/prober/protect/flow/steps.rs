@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Ending, Task, What};
+use super::{Begun, Ending, Task, What};
 use crate::{
     cluster::{Dependent, Scale},
     prober::{
-        attempt::Begun,
-        plan::{self, Aim, Observed, Purpose, Refusal, Settled, Step},
+        plan::{self, Aim, Observed, Purpose, Settled, Step},
         scale_error::ScaleError,
     },
 };
@@ -101,10 +100,10 @@ impl Steps {
     /// # Errors
     ///
     /// If what is there forbids one.
-    pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, Refusal> {
+    pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, ScaleError> {
         let optional = self.task.dependent.optional;
         match plan::step(self.purpose, optional, found, self.task.memory)? {
-            Step::ScaleUp { .. } if self.task.contended => Err(Refusal::Contended),
+            Step::ScaleUp { .. } if self.task.contended => Err(ScaleError::Contended),
             step => Ok(step),
         }
     }
@@ -197,10 +196,7 @@ impl Steps {
     /// Whether a scale-up goes on without a dependent to which nothing is known to be owed: what was
     /// never taken, and will not be there or readable soon, must not keep others at zero.
     fn passes(&self, error: &ScaleError) -> bool {
-        let is_refused = matches!(
-            error,
-            ScaleError::Refused(Refusal::Missing) | ScaleError::Forbidden { .. }
-        );
+        let is_refused = matches!(error, ScaleError::Missing | ScaleError::Forbidden { .. });
         self.purpose.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
     }
 }

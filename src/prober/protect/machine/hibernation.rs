@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{ClusterMachine, Leases, Server, evidence::restore_within, flows::Wanted};
+use super::{ClusterMachine, Leases, evidence::restore_within, flows::Wanted};
 use crate::{
     cluster::Settings,
     prober::{
@@ -30,28 +30,28 @@ impl ClusterMachine {
         settings: &Settings,
         now: Instant,
     ) {
-        let server = match leases {
-            Leases::Judged(_) => Server::Answers,
-            Leases::Unread { server, .. } => server,
+        let answered = match leases {
+            Leases::Judged(_) => Some(true),
+            Leases::Unread { answered, .. } => answered,
         };
-        if server != Server::Silent {
+        if answered != Some(false) {
             self.evidence.unanswered = None;
         }
-        let (wanted, held_back) = match server {
+        let (wanted, held_back) = match answered {
             // gardenlet decides about it, be the zero its own or not, once the mark is gone.
-            Server::Answers if self.flows.debts.is_disputed() => {
+            Some(true) if self.flows.debts.is_disputed() => {
                 let (aim, from) = (Aim::Release, now);
                 (Wanted::Complete { aim, from }, None)
             }
-            Server::Answers => (
+            Some(true) => (
                 Wanted::Verdict {
                     purpose: Purpose::of(Aim::Restore),
                     valid_until: now + restore_within(settings),
                 },
                 None,
             ),
-            Server::Unasked => (Wanted::Nothing, Some(NOT_ASKED)),
-            Server::Silent => {
+            None => (Wanted::Nothing, Some(NOT_ASKED)),
+            Some(false) => {
                 let (before, since) = self.evidence.unanswered.unwrap_or((0, now));
                 let unanswered = SILENCES.min(before + 1);
                 self.evidence.unanswered = Some((unanswered, since));

@@ -47,20 +47,9 @@ pub enum Leases<'a> {
         reason: &'static str,
         /// Why: names the object and the remedy.
         message: &'a str,
-        /// What the API server did about it.
-        server: Server,
+        /// Whether the API server answered, if with nothing usable; `None` if it could not be asked.
+        answered: Option<bool>,
     },
-}
-
-/// Whether an API server from which no evidence came is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// It answered, if with nothing usable.
-    Answers,
-    /// It does not answer, or not as one that is up does.
-    Silent,
-    /// It could not be asked.
-    Unasked,
 }
 
 /// What the checks of a cluster have come to.
@@ -87,19 +76,11 @@ pub enum Effect {
     Finish,
     /// Read the Cluster anew, past every cache.
     Confirm,
-    /// Tell what the flow did to a dependent has changed about it.
-    Tell(Box<Noted>),
-}
-
-/// What was known of a dependent before the flow did something to it, or met it, and what is known now.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Noted {
-    /// Why it was not where it should be.
-    pub problem_before: Option<Problem>,
-    /// Why it is not.
-    pub problem: Option<Problem>,
-    /// How many replicas it was owed, if any and if that was known.
-    pub owed_before: Option<Option<i32>>,
-    /// How many it is owed.
-    pub owed: Option<Option<i32>>,
+    /// Tell what is known of the dependent to which the flow did something, or which it met.
+    Tell {
+        /// Why it is not where it should be.
+        problem: Option<Problem>,
+        /// How many replicas it is owed, if any and if that is known.
+        owed: Option<Option<i32>>,
+    },
 }

@@ -11,7 +11,7 @@ use crate::{
         finding::{Finding, HeldBack},
         plan::Aim,
         treatment::{ClusterObject, Known, Treatment},
-        verdict::Thresholds,
+        verdict::Rules,
     },
 };
 
@@ -30,7 +30,7 @@ impl ClusterMachine {
     /// How long a scale-down waits for a level, since kube-controller-manager does not wait.
     pub(super) fn patience(&self, aim: Aim) -> Option<Duration> {
         let settings = self.settings().filter(|_| aim == Aim::Protect)?;
-        Some(Thresholds::from(&**settings).patience(self.evidence.period))
+        Some(Rules::from(&**settings).patience(self.evidence.period))
     }
 
     /// Takes up what the objects say, and what is owed now.

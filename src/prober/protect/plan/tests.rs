@@ -82,12 +82,12 @@ fn leaving(found: Observed) -> Observed {
     }
 }
 
-const fn nothing(why: Settled) -> Result<Step, Refusal> {
+const fn nothing(why: Settled) -> Result<Step, ScaleError> {
     Ok(Step::Nothing(why))
 }
 
-fn unreadable(text: &str) -> Result<Step, Refusal> {
-    Err(Refusal::UnreadableRecord(text.to_owned()))
+fn unreadable(text: &str) -> Result<Step, ScaleError> {
+    Err(ScaleError::UnreadableRecord(text.to_owned()))
 }
 
 #[rstest]
@@ -103,7 +103,7 @@ fn unreadable(text: &str) -> Result<Step, Refusal> {
 #[case::somebody_elses_zero_leaving(leaving(found(0)), nothing(Settled::NotOurs))]
 fn scaling_down(
     #[case] found: Observed,
-    #[case] expected: Result<Step, Refusal>,
+    #[case] expected: Result<Step, ScaleError>,
     #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
     #[values(false, true)] optional: bool,
@@ -121,12 +121,12 @@ fn scaling_down(
 
 /// Nothing can be written but the mark, and nobody knows its replicas.
 #[rstest]
-#[case::down(Aim::Protect, false, OWED, Err(Refusal::NotScalable))]
-#[case::down_again(Aim::Protect, true, OWED, Err(Refusal::NotScalable))]
-#[case::up(Aim::Restore, true, FRESH, Err(Refusal::NotScalable))]
-#[case::looked_at(Aim::Look, true, OWED, Err(Refusal::NotScalable))]
-#[case::never_taken(Aim::Restore, false, FRESH, Err(Refusal::NotScalable))]
-#[case::never_taken_and_looked_at(Aim::Look, false, FRESH, Err(Refusal::NotScalable))]
+#[case::down(Aim::Protect, false, OWED, Err(ScaleError::NotScalable))]
+#[case::down_again(Aim::Protect, true, OWED, Err(ScaleError::NotScalable))]
+#[case::up(Aim::Restore, true, FRESH, Err(ScaleError::NotScalable))]
+#[case::looked_at(Aim::Look, true, OWED, Err(ScaleError::NotScalable))]
+#[case::never_taken(Aim::Restore, false, FRESH, Err(ScaleError::NotScalable))]
+#[case::never_taken_and_looked_at(Aim::Look, false, FRESH, Err(ScaleError::NotScalable))]
 #[case::taken_unknown_to_us(Aim::Look, true, FRESH, nothing(Settled::Seen { marked: true }))]
 #[case::restored_by_hand(Aim::Restore, false, OWED, nothing(Settled::Released))]
 #[case::restored_by_hand_and_looked_at(Aim::Look, false, OWED, nothing(Settled::Released))]
@@ -136,7 +136,7 @@ fn without_a_scale(
     #[case] aim: Aim,
     #[case] marked: bool,
     #[case] memory: Memory,
-    #[case] expected: Result<Step, Refusal>,
+    #[case] expected: Result<Step, ScaleError>,
     #[values(Marked, Any)] restore: Restore,
 ) {
     let found = Observed {
@@ -169,7 +169,7 @@ fn without_a_scale(
 fn scaling_up(
     #[case] found: Observed,
     #[case] memory: Memory,
-    #[case] expected: Result<Step, Refusal>,
+    #[case] expected: Result<Step, ScaleError>,
     #[values(Marked, Any)] restore: Restore,
     #[values(false, true)] optional: bool,
 ) {
@@ -199,7 +199,7 @@ fn scaling_up(
 fn what_is_back_keeps_its_mark_for_now(
     #[case] found: Observed,
     #[case] memory: Memory,
-    #[case] expected: Result<Step, Refusal>,
+    #[case] expected: Result<Step, ScaleError>,
 ) {
     let keeping = Purpose {
         keep_marks: true,
@@ -240,7 +240,7 @@ fn an_unmarked_zero_is_touched_under_any_alone(
 #[case::without_a_scale(Observed { family: Family::Unscalable, ..ignored(found(0)) }, nothing(Settled::Ignored { at_zero: false }))]
 fn hands_off_what_is_to_be_ignored(
     #[case] found: Observed,
-    #[case] expected: Result<Step, Refusal>,
+    #[case] expected: Result<Step, ScaleError>,
     #[values(Aim::Protect, Aim::Restore, Aim::Release)] aim: Aim,
     #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
@@ -265,7 +265,7 @@ fn a_missing_dependent_is_fine_if_optional(
     let required = if (aim, memory) == (Aim::Restore, OWED) {
         nothing(Settled::Missing)
     } else {
-        Err(Refusal::Missing)
+        Err(ScaleError::Missing)
     };
     assert_eq!(step(purpose(aim, restore), false, None, memory), required);
 }
@@ -278,7 +278,7 @@ fn a_missing_dependent_is_fine_if_optional(
 #[case::up(found(3), nothing(Settled::Released), false)]
 fn what_is_released_keeps_its_replicas(
     #[case] found: Observed,
-    #[case] expected: Result<Step, Refusal>,
+    #[case] expected: Result<Step, ScaleError>,
     #[case] is_marked: bool,
     #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,

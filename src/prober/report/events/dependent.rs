@@ -1,15 +1,16 @@
 //! Events on dependents: what was done to one, or is amiss with it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
 use crate::{
-    api::{ClusterHealthStatus, DependentRef},
+    api::ClusterHealthStatus,
     prober::{
         debts::Problem,
-        plan::{Aim, Observed, Step},
+        flow::{FlowEvent, What},
+        plan::{Observed, Step},
     },
     status::{
         conditions::DEGRADED,
@@ -24,62 +25,14 @@ use crate::{
 const RECALL: Duration = Duration::from_secs(10 * 60);
 
 /// Something that was done to a dependent, or was found to be amiss with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct DependentNews {
-    /// The dependent, in the namespace of its cluster.
-    pub reference: DependentRef,
-    /// Its UID, if it was read.
-    pub uid: Option<Arc<str>>,
-    /// What it is.
-    pub what: Deed,
+    /// What was done to it, or met there.
+    pub event: FlowEvent,
+    /// Why it is not where it should be, if that is the news.
+    pub problem: Option<Problem>,
     /// What was seen that asked for it; may be empty.
     pub why: String,
-}
-
-/// What was done to a dependent, or is amiss with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// It was scaled to zero from so many replicas.
-    ScaledDown {
-        /// What it had.
-        from: i32,
-    },
-    /// It was scaled back to so many replicas.
-    ScaledUp {
-        /// What it has again.
-        to: i32,
-    },
-    /// The mark was removed, and it was left with so many replicas.
-    Released {
-        /// What it has; `None` where the seed serves no scale, so that nobody knows.
-        replicas: Option<i32>,
-        /// Since it says `ignore-scaling`.
-        ignored: bool,
-    },
-    /// It is scaled back although the nodes that were silent were not all ready in time.
-    NodesNotReady {
-        /// For how long it waited.
-        after: Duration,
-    },
-    /// It is not where it should be, since just now or for another reason than before.
-    Trouble(Problem),
-}
-
-impl Deed {
-    /// A step that was carried out for this aim on what was found; `None` if nobody needs to be told: the
-    /// mark of what is restored falls later.
-    pub fn of(aim: Aim, step: Step, found: Option<&Observed>) -> Option<Self> {
-        match step {
-            Step::DropMarkAndRecord if aim == Aim::Restore => None,
-            Step::ScaleDown { from } => Some(Self::ScaledDown { from }),
-            Step::ScaleUp { to } => Some(Self::ScaledUp { to }),
-            Step::DropMarkAndRecord | Step::DropMark => Some(Self::Released {
-                replicas: found.and_then(Observed::known_replicas),
-                ignored: found.is_some_and(|found| found.ignored),
-            }),
-            Step::Record { .. } | Step::Wait | Step::Nothing(_) => None,
-        }
-    }
 }
 
 /// The object in the cluster's namespace.
@@ -87,12 +40,13 @@ pub(in crate::prober::report) fn regarding(
     namespace: &str,
     news: &DependentNews,
 ) -> ObjectReference {
+    let reference = &news.event.dependent.reference;
     ObjectReference {
-        api_version: Some(news.reference.api_version.clone()),
-        kind: Some(news.reference.kind.clone()),
-        name: Some(news.reference.name.clone()),
+        api_version: Some(reference.api_version.clone()),
+        kind: Some(reference.kind.clone()),
+        name: Some(reference.name.clone()),
         namespace: Some(namespace.to_owned()),
-        uid: news.uid.as_deref().map(str::to_owned),
+        uid: news.event.uid.as_deref().map(str::to_owned),
         ..ObjectReference::default()
     }
 }
@@ -137,41 +91,39 @@ pub(in crate::prober::report) fn event(
         "" => String::new(),
         why => format!(": {why}"),
     };
-    let (kind, note) = match &news.what {
-        Deed::ScaledDown { from } => (
+    if let Some(problem) = &news.problem {
+        let known = told.is_some_and(|told| told.forget(problem));
+        return (!known).then(|| Event::new(trouble(problem.reason), &*problem.message));
+    }
+    let (kind, note) = match &news.event.what {
+        What::Did(Step::ScaleDown { from }, _) => (
             &SCALED_DOWN,
             format!("scaled from {from} to 0 replicas{by}{why}"),
         ),
-        Deed::ScaledUp { to } => (
+        What::Did(Step::ScaleUp { to }, _) => (
             &SCALED_UP,
             format!("scaled from 0 to {to} replicas{by}{why}"),
         ),
-        Deed::NodesNotReady { after } => (
+        What::Unready(after) => (
             &NODES_NOT_READY,
             format!(
                 "scaled up{by}, although not all nodes that were silent in the outage are ready again after \
                  {after:?} (awaitNodes)"
             ),
         ),
-        Deed::Released { replicas, ignored } => {
-            let cause = if *ignored {
-                ": it says ignore-scaling"
-            } else {
-                &why
+        What::Did(Step::DropMark | Step::DropMarkAndRecord, found) => {
+            let cause = match found {
+                Some(found) if found.ignored => ": it says ignore-scaling",
+                _ => &why,
             };
-            let left = match replicas {
+            let left = match found.as_ref().and_then(Observed::known_replicas) {
                 Some(replicas) => format!("replicas left at {replicas}"),
                 None => "replicas left as they are".to_owned(),
             };
             let note = format!("mark removed{by}, {left}{cause}");
             (&RELEASED, note)
         }
-        Deed::Trouble(problem) => {
-            if told.is_some_and(|told| told.forget(problem)) {
-                return None;
-            }
-            (trouble(problem.reason), problem.message.clone())
-        }
+        _ => return None,
     };
     Some(Event::new(kind, note))
 }
@@ -183,10 +135,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        prober::report::{
-            ClusterReport,
-            finding::Finding,
-            fixtures::{self, owed, report},
+        prober::{
+            fixtures::dependent,
+            plan::{Family, Record},
+            report::{
+                ClusterReport,
+                finding::Finding,
+                fixtures::{self, report},
+            },
         },
         status::events::{
             Kind,
@@ -194,11 +150,15 @@ mod tests {
         },
     };
 
-    fn news(what: Deed, why: &str) -> DependentNews {
+    fn news(what: What, problem: Option<Problem>, why: &str) -> DependentNews {
         DependentNews {
-            reference: owed("kcm").r#ref,
-            uid: Some("uid-kcm".into()),
-            what,
+            event: FlowEvent {
+                at: Instant::now(),
+                dependent: dependent("kcm", 0, 0),
+                uid: Some("uid-kcm".into()),
+                what,
+            },
+            problem,
             why: why.to_owned(),
         }
     }
@@ -207,42 +167,59 @@ mod tests {
         fixtures::problem("kcm", reason, &format!("Deployment kcm: {reason}"))
     }
 
+    /// A dependent that is found so.
+    fn found(family: Family, replicas: i32, ignored: bool) -> Option<Observed> {
+        Some(Observed {
+            family,
+            uid: None,
+            resource_version: String::new(),
+            replicas,
+            marked: true,
+            record: Record::Absent,
+            ignored,
+            any_left: false,
+            running: false,
+        })
+    }
+
     #[rstest]
     #[case::down(
-        Deed::ScaledDown { from: 2 }, "3 of 3 are expired", &SCALED_DOWN,
+        What::Did(Step::ScaleDown { from: 2 }, None), None, "3 of 3 are expired", &SCALED_DOWN,
         "scaled from 2 to 0 replicas for policy shoots: 3 of 3 are expired"
     )]
     #[case::up(
-        Deed::ScaledUp { to: 2 }, "0 of 3 are expired", &SCALED_UP,
+        What::Did(Step::ScaleUp { to: 2 }, None), None, "0 of 3 are expired", &SCALED_UP,
         "scaled from 0 to 2 replicas for policy shoots: 0 of 3 are expired"
     )]
     #[case::unready(
-        Deed::NodesNotReady { after: Duration::from_secs(120) }, "0 of 3 are expired", &NODES_NOT_READY,
+        What::Unready(Duration::from_secs(120)), None, "0 of 3 are expired", &NODES_NOT_READY,
         "scaled up for policy shoots, although not all nodes that were silent in the outage are ready again \
          after 120s (awaitNodes)"
     )]
     #[case::released(
-        Deed::Released { replicas: Some(0), ignored: false }, "the Cluster is gone", &RELEASED,
+        What::Did(Step::DropMark, found(Family::Apps, 0, false)), None, "the Cluster is gone", &RELEASED,
         "mark removed for policy shoots, replicas left at 0: the Cluster is gone"
     )]
     #[case::released_without_a_scale(
-        Deed::Released { replicas: None, ignored: false }, "the Cluster is gone", &RELEASED,
+        What::Did(Step::DropMark, found(Family::Unscalable, 0, false)), None, "the Cluster is gone", &RELEASED,
         "mark removed for policy shoots, replicas left as they are: the Cluster is gone"
     )]
     #[case::ignored(
-        Deed::Released { replicas: Some(1), ignored: true }, "3 of 3 are expired", &RELEASED,
+        What::Did(Step::DropMark, found(Family::Apps, 1, true)), None, "3 of 3 are expired", &RELEASED,
         "mark removed for policy shoots, replicas left at 1: it says ignore-scaling"
     )]
     #[case::trouble(
-        Deed::Trouble(problem("Contended")), "", &CONTENDED, "Deployment kcm: Contended"
+        What::Late(Duration::from_secs(1)), Some(problem("Contended")), "", &CONTENDED,
+        "Deployment kcm: Contended"
     )]
     fn each_is_told(
-        #[case] what: Deed,
+        #[case] what: What,
+        #[case] problem: Option<Problem>,
         #[case] why: &str,
         #[case] kind: &'static Kind,
         #[case] note: &str,
     ) {
-        let told = event(&news(what, why), Some("shoots"), None);
+        let told = event(&news(what, problem, why), Some("shoots"), None);
         assert_eq!(told, Some(Event::new(kind, note)));
     }
 
@@ -255,7 +232,8 @@ mod tests {
         let before = ClusterHealthStatus::default();
         let said = fixtures::written(&troubled, &before, Timestamp::UNIX_EPOCH);
         let forbidden = Some(&SCALING_FORBIDDEN);
-        let news = news(Deed::Trouble(problem("ScalingForbidden")), "");
+        let late = What::Late(Duration::from_secs(1));
+        let news = news(late, Some(problem("ScalingForbidden")), "");
         let tell = |troubles: &mut Option<Troubles>| {
             event(&news, None, troubles.as_mut()).map(|event| event.kind)
         };

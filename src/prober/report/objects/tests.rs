@@ -40,7 +40,7 @@ fn take(objects: &mut Objects, name: &str, report: ClusterReport) {
 
 /// A objects that has written of these clusters that they are healthy and ONLINE.
 fn written(names: &[&str]) -> Objects {
-    let mut objects = Objects::new(Known::default());
+    let mut objects = Objects::new(vec![], BTreeMap::new(), HealthMetrics::default());
     for name in names {
         take(&mut objects, name, state(ClusterState::Online));
         let begin = |cluster: &mut Cluster| cluster.record.begin();
@@ -109,7 +109,7 @@ async fn a_protection_that_cannot_be_written_yet_keeps_nothing_waiting() {
 
 #[test]
 fn a_protection_is_written_first() {
-    let mut objects = Objects::new(Known::default());
+    let mut objects = Objects::new(vec![], BTreeMap::new(), HealthMetrics::default());
     for name in ["a", "b", "c"] {
         take(&mut objects, name, seen(Verdict::Healthy, Protection::None));
     }
@@ -205,7 +205,7 @@ proptest! {
         let runtime = { runtime }.enable_time().start_paused(true).build().unwrap();
         let _guard = runtime.enter();
         let start = Instant::now();
-        let mut objects = Objects::new(Known::default());
+        let mut objects = Objects::new(vec![], BTreeMap::new(), HealthMetrics::default());
         for (name, step) in steps {
             let name = ["a", "b", "c", "d"][name];
             let schedule = |cluster: &mut Cluster| match step {

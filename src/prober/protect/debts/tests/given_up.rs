@@ -1,7 +1,6 @@
 //! What cannot be scaled any more, and when it is given up.
 
 use super::*;
-use crate::prober::plan::Refusal;
 
 /// What comes of a flow that reaches for a dependent.
 #[derive(Clone, Copy)]
@@ -39,7 +38,7 @@ fn meets(
     for (second, met) in seconds {
         let error = match met {
             Nowhere | Held => ScaleError::UnknownKind("v1 A".to_owned()),
-            NoScale => ScaleError::Refused(Refusal::NotScalable),
+            NoScale => ScaleError::NotScalable,
             Unseen => ScaleError::Forbidden {
                 verb: "get",
                 message: String::new(),
@@ -221,10 +220,7 @@ fn what_was_given_up_and_refuses_is_not_forgotten() {
         message: String::new(),
         scalable: true,
     };
-    for error in [
-        ScaleError::Refused(Refusal::UnreadableRecord("x".to_owned())),
-        forbidden,
-    ] {
+    for error in [ScaleError::UnreadableRecord("x".to_owned()), forbidden] {
         let mut debts = given_up();
         let a = dependent("a", 1);
         let reason = error.reason();
