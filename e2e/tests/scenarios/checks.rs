@@ -76,7 +76,8 @@ impl Stage {
     }
 
     async fn runs(&self, runner: &Runner) -> Outcome {
-        let run = runner.run(&self.namespace, &self.check, &mut Cuts::default());
+        let mut cuts = Cuts::default();
+        let run = runner.run(&self.namespace, &self.check, &mut cuts);
         run.await.expect("no run was cut before").outcome
     }
 }
