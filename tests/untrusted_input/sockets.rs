@@ -31,7 +31,8 @@ use crate::{
     mutate::{changed, garbled, text},
     shoots::leases,
     support::{
-        Activity, Target, acceptor, api, authority, check, exit, gone, head, kubeconfig, runner,
+        Activity, Target, acceptor, api, authority, check, exit, gone, head, kubeconfig, once,
+        runner,
     },
 };
 
@@ -217,7 +218,7 @@ fn any_answer_to_a_check_is_a_result() {
         text(answers(), HTTP),
         |text| {
             *answer.lock().unwrap() = text.clone().into_bytes();
-            let outcome = runtime.block_on(runner.run("shoot--a--b", &check)).outcome;
+            let outcome = runtime.block_on(once(&runner, &check)).outcome;
             prop_assert!(printable(&outcome), "{}", outcome);
             // One that passes has answered, with a status that says so.
             let passed = outcome.said() == Said::Yes;
@@ -313,7 +314,7 @@ fn whatever_is_told_of_a_command_is_a_result() {
         prop::collection::vec(sent(), 0..6),
         |sent| {
             *script.lock().unwrap() = sent.clone();
-            let outcome = runtime.block_on(runner.run("shoot--a--b", &check)).outcome;
+            let outcome = runtime.block_on(once(&runner, &check)).outcome;
             prop_assert!(printable(&outcome), "{}", outcome);
             let told = |words: &str| {
                 sent.iter()
