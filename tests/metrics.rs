@@ -201,6 +201,12 @@ async fn a_run_is_counted_as_it_was() {
     // One decision, 30 s after the last renewal, and a write within one step of the clock.
     assert_eq!(value("reaction_seconds_count", &[]), 1.0);
     assert_eq!(value("reaction_seconds_bucket", &[("le", "0.3")]), 1.0);
+    // The Cluster and its policy were as their watches show them.
+    let read = value("confirmations_total", &[("result", "read")]);
+    assert!(
+        read >= 1.0 && sum("confirmations_total", &[]) == read,
+        "{read}"
+    );
     assert_eq!(value("decision_lease_age_seconds_count", &[]), 1.0);
     let age = value("decision_lease_age_seconds_sum", &[]);
     assert!((30.0..32.0).contains(&age), "{age}");

@@ -275,6 +275,7 @@ fn all_at_once(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case(Flaw::KeepsOn, Budget { turns: 1, ..NONE }, "no-evidence")]
 #[case(Flaw::TakesDoubtForOutage, Budget { turns: 1, ..NONE }, "no-evidence")]
 #[case(Flaw::DisregardsPolicy, Budget { turns: 1, policies: 1, ..NONE }, "policy-in-force")]
+#[case(Flaw::BelievesTheWatch, Budget { policies: 1, ..NONE }, "confirmed-first")]
 #[case(Flaw::OutlivesItsLease, Budget { turns: 1, ends: 1, ..NONE }, "one-leader")]
 #[case(Flaw::RestoresUnmarked, Budget { turns: 1, people: 1, ..NONE }, "only-own-marks")]
 #[case(Flaw::DisregardsIgnore, Budget { turns: 1, people: 1, ..NONE }, "hands-off")]

@@ -8,6 +8,8 @@
 //! Nothing is assigned before both kinds have been listed completely once: a cluster whose policy
 //! has not been seen yet must not look like one that lost its policy.
 
+mod known;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -194,11 +196,6 @@ impl Index {
             entry.let_go = true;
             entry.refresh(&self.policies);
         }
-    }
-
-    /// Whether policies and Clusters have both been listed; nothing is assigned before.
-    pub fn synced(&self) -> bool {
-        self.policies_listed && self.clusters_listed
     }
 
     /// What the objects say of a cluster; `None` if there is no such Cluster, or not yet.

@@ -13,7 +13,7 @@ use crate::{
         CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
         UnhealthyNode,
     },
-    prober::report::{FLAPPING, HELD_BACK, WIDESPREAD},
+    prober::report::{FLAPPING, HELD_BACK, UNCONFIRMED, WIDESPREAD},
     status::REFRESH,
 };
 
@@ -133,7 +133,10 @@ impl Record {
             checks: status.checks.clone(),
             last_probe_time: status.last_probe_time.clone(),
             stale: is_stale(status, now),
-            held_back: matches!(protecting, Some(HELD_BACK | WIDESPREAD | FLAPPING)),
+            held_back: matches!(
+                protecting,
+                Some(HELD_BACK | WIDESPREAD | FLAPPING | UNCONFIRMED)
+            ),
             widespread: protecting == Some(WIDESPREAD),
             last_action: status.last_action.clone(),
             policy: status.policy.clone(),

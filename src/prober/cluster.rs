@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     evidence::{Evidence, EvidenceError},
+    io::confirm::Confirm,
     machine::{CheckResults, ClusterMachine, Input, Leases},
     metrics::ProberMetrics,
     mono_time::Origin,
@@ -40,6 +41,8 @@ pub(crate) struct LoopContext {
     pub(crate) evidence: Evidence,
     /// Reads and writes dependents.
     pub(crate) scaler: Scaler,
+    /// Asks about a Cluster and its policy.
+    pub(crate) confirm: Confirm,
     /// What is counted.
     pub(crate) metrics: Arc<ProberMetrics>,
     /// Makes the runs of the policies' checks.
@@ -101,11 +104,12 @@ impl ClusterLoop {
         if from_the_start || known.is_some() {
             machine.distrust();
         }
-        let (scaler, metrics) = (&shared.scaler, shared.metrics.clone());
+        let (scaler, confirm) = (&shared.scaler, shared.confirm.clone());
+        let metrics = shared.metrics.clone();
         let recalled = known.map_or(&[][..], |known| &known.checks);
         let (runner, spread) = (shared.checks.clone(), shared.spread.clone());
         Self {
-            protector: Protector::new(name.clone(), scaler, metrics, machine, known),
+            protector: Protector::new(name.clone(), scaler, confirm, metrics, machine, known),
             checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
             reading: Reading {
                 recalled: known.cloned().map(Box::new),

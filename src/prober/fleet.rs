@@ -1,5 +1,6 @@
 //! All clusters' loops side by side: each change of an assignment goes to its cluster's loop.
 
+mod confirmations;
 mod loops;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -9,7 +10,7 @@ use kube::{Api, core::PartialObjectMeta, runtime::watcher};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::loops::Loops;
+use self::{confirmations::Confirmations, loops::Loops};
 use super::{
     cluster::LoopContext,
     instruments::Instruments,
@@ -112,10 +113,12 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     };
     let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
+    let (confirmations, confirm) = Confirmations::new(prober.scale.urgent());
     let shared = LoopContext {
         evidence: observed.evidence.within(seed.clone(), &prober.scale),
         scaler,
         metrics: instruments.prober.clone(),
+        confirm,
         looks: Means::new(instruments.prober.durations(), prober.checks.clone()),
         checks: prober.checks,
         spread: SharedSpread::default(),
@@ -128,6 +131,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let fleet = Fleet {
         selection,
         loops: Loops::new(seed, shared, recalled, observed.readings),
+        confirmations,
         reporter,
         needs,
         liveness: observed.liveness,
@@ -150,6 +154,7 @@ async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState
 struct Fleet {
     selection: Selection,
     loops: Loops,
+    confirmations: Confirmations,
     reporter: Reporter,
     /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
@@ -172,6 +177,10 @@ impl Fleet {
                     if self.loops.ended(ended, &mut self.selection.index) {
                         self.report_policies();
                     }
+                    continue;
+                }
+                step = self.confirmations.next() => {
+                    self.confirmations.take(step, &self.selection);
                     continue;
                 }
                 () = until(restart) => {

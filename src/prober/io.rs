@@ -1,6 +1,6 @@
 //! Reads evidence, and reads and writes dependents.
 
-pub(crate) mod confirm;
+pub mod confirm;
 pub mod evidence;
 pub mod metrics;
 pub mod node_lists;

@@ -57,10 +57,10 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
     }
 }
 
-/// Says why a Trigger that fails is not acted on.
+/// Says why an outage is not acted on.
 pub(super) fn held(cluster: &str, held: &HeldBack) {
     let reason = held.reason();
-    tracing::warn!(cluster, reason, "nothing is scaled for a Trigger: {held}");
+    tracing::warn!(cluster, reason, "it is not acted on: {held}");
 }
 
 /// Says what a flow did or met; at level info or above only if it is not `known` already.

@@ -5,7 +5,7 @@ mod reaction;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::future::BoxFuture;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     task::JoinHandle,
@@ -17,9 +17,9 @@ use super::{
     action_log::ActionLog,
     debts::Problem,
     flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
-    io::confirm::is_probed,
+    io::confirm::Confirm,
     log,
-    machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
+    machine::{CheckResults, ClusterMachine, Confirmation, Effect, Input, Leases},
     metrics::{InFlight, ProberMetrics, Protecting},
     perform::{FINISH, perform},
     plan::{Aim, Settled, Step},
@@ -28,7 +28,7 @@ use super::{
     watch::Conclusion,
 };
 use crate::{
-    api::{ClusterHealthStatus, LastAction, Mode, Protection},
+    api::{ClusterHealthStatus, LastAction, Mode},
     runtime::timer::until,
     util::now::Now,
 };
@@ -37,12 +37,13 @@ use crate::{
 pub struct Protector {
     cluster: Arc<str>,
     scaler: Scaler,
+    confirm: Confirm,
     metrics: Arc<ProberMetrics>,
     machine: ClusterMachine,
     actions: ActionLog,
     flow: Option<Running>,
-    /// Reads the Cluster anew.
-    confirming: Option<BoxFuture<'static, bool>>,
+    /// The answer to what was asked about the Cluster and its policy.
+    confirming: Option<BoxFuture<'static, Confirmation>>,
     /// There while the dependents are scaled down.
     protecting: Option<Protecting>,
     reaction: Reaction,
@@ -66,6 +67,7 @@ impl Protector {
     pub fn new(
         cluster: Arc<str>,
         scaler: &Scaler,
+        confirm: Confirm,
         metrics: Arc<ProberMetrics>,
         machine: ClusterMachine,
         known: Option<&ClusterHealthStatus>,
@@ -73,6 +75,7 @@ impl Protector {
         let protected = machine.protected_since().is_some();
         Self {
             scaler: scaler.within(cluster.clone()),
+            confirm,
             cluster,
             actions: ActionLog::recall(known, protected),
             flow: None,
@@ -125,14 +128,7 @@ impl Protector {
     ) {
         let dry_run = self.machine.settings().map(|it| it.mode) == Some(Mode::DryRun);
         self.reaction.verdict(dry_run, conclusion.verdict, provable);
-        let before = self.machine.protection();
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
-        let begins = before == Protection::None && self.machine.protection() != before;
-        if let Some(median) = conclusion.assessment.median_silence.filter(|_| begins)
-            && conclusion.protects()
-        {
-            self.metrics.decided(median);
-        }
     }
 
     /// Ends a flow under way, though not in the middle of a step: nobody may come to finish it. Waits
@@ -150,17 +146,17 @@ impl Protector {
     pub async fn progress(&mut self) {
         let due = self.machine.due();
         let Some(running) = &mut self.flow else {
-            let input = tokio::select! {
-                is_probed = answer(&mut self.confirming) => Input::Confirmed(is_probed),
-                () = until(due) => Input::Time,
+            return tokio::select! {
+                confirmation = answer(&mut self.confirming) => self.confirmed(confirmation),
+                () = until(due) => self.learn(Input::Time),
             };
-            return self.learn(input);
         };
         tokio::select! {
             biased;
             event = running.events.recv() => if let Some(event) = event {
                 return self.learn(Input::Flow(&event));
             },
+            confirmation = answer(&mut self.confirming) => return self.confirmed(confirmation),
             () = until(due) => return self.learn(Input::Time),
         }
         // The flow has dropped its end: it is over.
@@ -180,6 +176,11 @@ impl Protector {
         }
     }
 
+    fn confirmed(&mut self, confirmation: Confirmation) {
+        self.metrics.confirmed(confirmation);
+        self.learn(Input::Confirmed(confirmation));
+    }
+
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             let input = match effect {
@@ -194,9 +195,7 @@ impl Protector {
                     FlowInput::Withdraw
                 }
                 Effect::Confirm => {
-                    let (seed, cluster) = (self.scaler.seed().urgent(), self.cluster.clone());
-                    let read = async move { is_probed(&seed, &cluster).await };
-                    self.confirming.get_or_insert_with(|| read.boxed());
+                    self.confirming = Some((self.confirm)(self.cluster.clone()));
                     continue;
                 }
                 Effect::Tell { .. } => continue,

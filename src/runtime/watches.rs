@@ -1,10 +1,12 @@
 //! How the watches on the seed fare: counted when they break, and not ready while they are broken.
 
 mod cause;
+mod heard;
 mod stream;
 
 pub(crate) use self::{
     cause::Cause,
+    heard::followed,
     stream::{events, is_partial, renewed},
 };
 
@@ -64,6 +66,8 @@ struct State {
     /// Since when a list is tried that is not complete yet.
     listing: Option<Instant>,
     trouble: Option<Trouble>,
+    /// When it last showed that it is up to date, if it is followed.
+    heard: Option<Instant>,
 }
 
 impl State {
@@ -73,6 +77,7 @@ impl State {
             listed: false,
             listing: None,
             trouble: None,
+            heard: None,
         }
     }
 }
@@ -232,6 +237,7 @@ impl WatchState {
         self.restarts.inc();
         let now = Instant::now();
         let mut state = self.lock();
+        state.heard = None;
         let before = state.trouble.take();
         let before = before.filter(|trouble| state.listing.is_some() || trouble.is_recent());
         state.trouble = Some(Trouble {
@@ -240,6 +246,18 @@ impl WatchState {
             remedy: Cause::of(error).remedy(),
         });
         before.is_none()
+    }
+
+    /// Something has come, a bookmark or the beginning of an answer at the least.
+    fn hear(&self) {
+        self.lock().heard = Some(Instant::now());
+    }
+
+    /// Whether it is up to date as of so long ago, or less. Only one that is [followed] can be.
+    pub(crate) fn is_heard(&self, within: Duration) -> bool {
+        let state = self.lock();
+        let is_complete = state.listed && state.listing.is_none();
+        is_complete && state.heard.is_some_and(|at| at.elapsed() <= within)
     }
 
     fn check(&self) -> Result<(), String> {

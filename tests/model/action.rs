@@ -138,7 +138,7 @@ pub(crate) enum Action {
     Check,
     /// The time has come for which it waits.
     Resume,
-    /// It reads the Cluster past every cache.
+    /// It reads the Cluster and its policy past every cache.
     Confirm,
     /// It writes the ClusterHealth.
     Report,

@@ -136,11 +136,12 @@ impl World {
         if is(state, |operator| operator.due().is_some()) {
             self.apply(state, &Action::Resume)?;
         }
-        if is(state, |operator| operator.asks) {
+        let asks = is(state, |operator| operator.asks);
+        if asks {
             self.apply(state, &Action::Confirm)?;
-            self.apply(state, &Action::Probe(false))?;
-        } else if is(state, Operator::is_probing) {
-            self.apply(state, &Action::Probe(true))?;
+        }
+        if is(state, Operator::is_probing) {
+            self.apply(state, &Action::Probe(!asks))?;
         }
         Ok(())
     }

@@ -172,6 +172,7 @@ impl World {
             leads: !operator.deposed,
             saw: operator.saw,
             may_write: operator.may_write(flow.aim()),
+            confirmed: operator.confirmed || flow.again,
             waits_for: before.filter(|of| !flow.reached[*of]).collect(),
         }
     }
@@ -346,7 +347,11 @@ impl World {
                 state.operator().check(shoot);
             }
             Action::Resume => state.operator().resume(),
-            Action::Confirm => state.operator().confirm(seen.1 == Life::Probed),
+            Action::Confirm => {
+                let is_readable = !state.away;
+                let operator = state.operator();
+                operator.confirm(is_readable.then_some(operator.seen == seen));
+            }
             Action::Report => {
                 let report = state.operator().report();
                 state.stored.saved = Some(Rc::new(report));

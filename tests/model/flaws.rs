@@ -20,6 +20,8 @@ pub(crate) enum Flaw {
     KeepsOn,
     /// A flow goes on when the policy is suspended, in DryRun or gone.
     DisregardsPolicy,
+    /// What its watches show is taken to be so, whatever was read past every cache.
+    BelievesTheWatch,
     /// Without a verdict the dependents are scaled down.
     TakesDoubtForOutage,
     /// An instance that does not lead any more goes on writing.

@@ -3,7 +3,7 @@
 use std::{mem, time::Duration};
 
 use dependency_watchdog::{
-    api::{DependentRef, Restore},
+    api::{DependentRef, Protection, Restore},
     prober::{
         flow::{FlowEffect, FlowInput, FlowMachine, FlowPlan, What, Written},
         machine::Input,
@@ -29,6 +29,8 @@ pub(crate) struct Run {
     needs: Vec<Need>,
     /// Which dependents have been where they belong since it began, or were given up.
     pub(crate) reached: Vec<bool>,
+    /// All was down already when it began, so that it only looks whether it still is.
+    pub(crate) again: bool,
     /// Which have to be really back before the next level.
     pub(crate) owed: Vec<bool>,
 }
@@ -89,6 +91,7 @@ impl Operator {
             needs: vec![Need::Read(None); count],
             reached: vec![false; count],
             owed,
+            again: self.machine.protection() == Protection::Active,
         });
         self.flow_learns(FlowInput::Time, false)
     }

@@ -9,7 +9,7 @@ use dependency_watchdog::{
         debts::Debts,
         finding::HeldBack,
         flow::{FlowEffect, FlowInput},
-        machine::{CheckResults, ClusterMachine, Effect, Input, Leases},
+        machine::{CheckResults, ClusterMachine, Confirmation, Effect, Input, Leases},
         plan::Aim,
         treatment::Treatment,
         verdict::{Assessment, Returning, Verdict},
@@ -70,8 +70,10 @@ pub(crate) struct Operator {
     probing: (Option<Instant>, bool),
     /// How many of those delays have passed.
     delays: u32,
-    /// It wants the Cluster read past every cache.
+    /// It wants the Cluster and its policy read past every cache.
     pub(crate) asks: bool,
+    /// They were as it sees them when they were last read, and nothing else was seen since.
+    pub(crate) confirmed: bool,
     /// The Cluster has been gone for so long that it does not come back.
     buried: bool,
     /// So much time has passed since it started, or gave a write up, that none of those arrives any more.
@@ -119,6 +121,7 @@ impl Operator {
             probing: (None, false),
             delays: 0,
             asks: false,
+            confirmed: false,
             buried: false,
             aged: false,
             deposed: false,
@@ -183,12 +186,8 @@ impl Operator {
     /// Learns of the policy and the Cluster.
     pub(crate) fn see(&mut self, seen: (Policy, Life)) {
         self.seen = seen;
+        self.confirmed = false;
         self.learn(Input::Objects(presence(seen, &self.bounds)), self.now());
-        if !self.is_probing() {
-            self.probing = (None, false);
-        } else if self.probing.0.is_none() {
-            self.probing = (Some(self.now()), self.bounds.initial_delay.is_zero());
-        }
     }
 
     /// Reads the leases, and acts on what they say.
@@ -249,12 +248,19 @@ impl Operator {
         }
     }
 
-    /// Learns what the Cluster is.
-    pub(crate) fn confirm(&mut self, is_probed: bool) {
+    /// Learns whether the Cluster and its policy are as it sees them; `None` if they could not be read.
+    pub(crate) fn confirm(&mut self, is_as_seen: Option<bool>) {
         self.asks = false;
+        self.confirmed = is_as_seen == Some(true);
+        let confirmation = match is_as_seen {
+            Some(true) => Confirmation::Read,
+            _ if self.bounds.flaw == Flaw::BelievesTheWatch => Confirmation::Read,
+            Some(false) => Confirmation::Otherwise,
+            None => Confirmation::Unknown,
+        };
         // It counts for the verdict that comes next, be that much later.
         let now = moment(true) + self.damping();
-        self.learn(Input::Confirmed(is_probed), now);
+        self.learn(Input::Confirmed(confirmation), now);
     }
 
     /// Whether the checks have come to something that it does not know.
@@ -316,6 +322,12 @@ impl Operator {
         };
         let before = self.machine.treatment().clone();
         let effects = self.machine.step(input, at(now));
+        // Also what was found of a dependent may have it probed.
+        if !self.is_probing() {
+            self.probing = (None, false);
+        } else if self.probing.0.is_none() {
+            self.probing = (Some(now), self.bounds.initial_delay.is_zero());
+        }
         if !before.is_like(self.machine.treatment()) {
             self.saw = None;
             self.leases = None;

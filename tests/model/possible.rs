@@ -95,7 +95,7 @@ impl World {
             if operator.due().is_some_and(is_due) && state.decided.is_none() {
                 actions.push(Action::Resume);
             }
-            if operator.asks && !state.away {
+            if operator.asks {
                 actions.push(Action::Confirm);
             }
             // What goes with its Cluster is not written anew.

@@ -28,6 +28,8 @@ pub(crate) struct Sender {
     pub(crate) saw: Option<Aim>,
     /// Whether the policy lets it.
     pub(crate) may_write: bool,
+    /// Whether the Cluster and its policy were read, and are as it sees them; or all was down before.
+    pub(crate) confirmed: bool,
     /// What is of a lower level, and is not where it belongs yet.
     pub(crate) waits_for: Vec<usize>,
 }
@@ -93,6 +95,7 @@ pub(crate) fn sent(index: usize, write: &Write, sender: &Sender) -> Result<(), S
     let marks = patch["metadata"]["annotations"][MARK] == "";
     if marks || scales == Some(0) {
         rule(sender.saw == Some(Aim::Protect), "no-evidence", say)?;
+        rule(sender.confirmed, "confirmed-first", say)?;
     } else if scales.is_some() {
         rule(sender.saw == Some(Aim::Restore), "no-evidence", say)?;
     }

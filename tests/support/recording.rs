@@ -151,8 +151,9 @@ fn acts_of(run: &Run) -> Page {
             method => (method, false),
         };
         let mut line = format!("{method}{sub}");
+        let one = one(call);
         for selector in ["labelSelector", "fieldSelector"] {
-            if let Some(value) = call.parameter(selector) {
+            if let Some(value) = call.parameter(selector).filter(|_| one.is_none()) {
                 let _ = write!(line, " {}", decode(value));
             }
         }
@@ -186,7 +187,7 @@ fn acts_of(run: &Run) -> Page {
         line.extend(changes.iter().map(|it| format!("\n    {it}")));
         let line = line.replace(PREFIX.0, PREFIX.1);
         match is_read {
-            true => page.add_read(heading(call), line),
+            true => page.add_read(one.unwrap_or_else(|| heading(call)), line),
             false => page.add(heading(call), line),
         }
     }
@@ -227,6 +228,16 @@ fn resource(call: &Call) -> (&str, &str) {
 /// The object of a request, or the kind of objects.
 fn heading(call: &Call) -> String {
     object(resource(call).0, &call.namespace, &call.name)
+}
+
+/// The one object whose metadata a list asks for.
+fn one(call: &Call) -> Option<String> {
+    let selector = call
+        .parameter("fieldSelector")
+        .filter(|_| call.only_metadata)?;
+    let selector = decode(selector);
+    let name = selector.strip_prefix("metadata.name=")?;
+    Some(object(resource(call).0, &call.namespace, name))
 }
 
 fn object(kind: &str, namespace: &str, name: &str) -> String {

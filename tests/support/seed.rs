@@ -858,7 +858,14 @@ impl State {
         let cached = call.parameter("resourceVersion") == Some("0");
         let outdated = cached && self.outdated.contains(plural);
         let items = items.filter(|_| !outdated);
-        let items: Vec<&Value> = items.map(|(_, object)| object).collect();
+        let items = items.map(|(_, object)| match call.only_metadata {
+            true => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": object["metadata"],
+            }),
+            false => object.clone(),
+        });
+        let items: Vec<Value> = items.collect();
         let list = json!({
             "kind": format!("{kind}List"), "apiVersion": version,
             "metadata": {"resourceVersion": self.revision.to_string()}, "items": items,

@@ -1,6 +1,6 @@
 //! The protector of one cluster on a scripted seed, on a clock that jumps.
 
-use std::time::Duration;
+use std::{future::ready, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
@@ -8,7 +8,7 @@ use dependency_watchdog::{
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Settings, Template},
     prober::{
         debts::Problem,
-        machine::{CheckResults, ClusterMachine, Input, Leases},
+        machine::{CheckResults, ClusterMachine, Confirmation, Input, Leases},
         plan::{Aim, MARK, RECORD},
         protector::Protector,
         scale::Scaler,
@@ -18,6 +18,7 @@ use dependency_watchdog::{
     },
     util::now::Now,
 };
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -214,7 +215,15 @@ pub fn new_protector(
 ) -> Protector {
     let gone = ClusterObject::Gone(PolicyHold::default());
     let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
-    Protector::new(cluster.into(), scaler, Default::default(), machine, known)
+    let confirm = Arc::new(|_| ready(Confirmation::Read).boxed());
+    Protector::new(
+        cluster.into(),
+        scaler,
+        confirm,
+        Default::default(),
+        machine,
+        known,
+    )
 }
 
 /// The cluster is probed by these settings.
@@ -263,6 +272,8 @@ pub fn outage(protector: &mut Protector, why: &str, valid: Duration) {
             until: Instant::now() + valid,
         },
     );
+    // The Cluster and its policy are confirmed immediately.
+    let _ = protector.progress().now_or_never();
 }
 
 /// There is no evidence.

@@ -1,27 +1,79 @@
-//! Reads a Cluster past every cache.
+//! Reads a Cluster and a policy past every cache.
 
-use kube::{Api, api::ListParams};
+use std::{sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Resource, api::ListParams};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::{
-    cluster::{Eligibility, eligibility},
+    api::ProbePolicy,
     gardener::Cluster,
-    runtime::seed::Seed,
+    prober::machine::Confirmation,
+    runtime::seed::{CallError, Seed},
 };
 
-/// Whether there is a Cluster of this name that is one to be probed. One that cannot be read is not known
-/// to be.
-pub(crate) async fn is_probed(seed: &Seed, name: &str) -> bool {
+/// Asks whether the Cluster of this name and its policy are as they are known.
+pub type Confirm = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Confirmation> + Send + Sync>;
+
+/// A read takes no longer: an outage that is proven waits for it.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// A Cluster as it is.
+pub(crate) enum Found {
+    /// Of the resourceVersion that is known.
+    AsKnown,
+    /// Of another one.
+    Changed(Box<Cluster>),
+    Gone,
+}
+
+/// The Cluster of this name, of which this resourceVersion is known; `None` if it cannot be read in time.
+pub(crate) async fn cluster(seed: &Seed, name: &str, known: &str) -> Option<Found> {
     let api: Api<Cluster> = Api::all(seed.client().clone());
-    // A list needs no right that the watch does not need.
-    let this = ListParams::default().fields(&format!("metadata.name={name}"));
-    match seed.call(api.list(&this)).await {
-        Ok(found) => {
-            let mut found = found.items.iter();
-            found.any(|cluster| eligibility(cluster) == Eligibility::Probed)
+    in_time(name, async {
+        let Some(metadata) = metadata(seed, &api, name).await? else {
+            return Ok(Found::Gone);
+        };
+        if metadata.resource_version.as_deref() == Some(known) {
+            return Ok(Found::AsKnown);
         }
-        Err(error) => {
-            tracing::warn!(cluster = name, %error, "the Cluster could not be read anew");
-            false
-        }
-    }
+        // Hundreds of kilobytes.
+        let found = seed.call(api.list(&this(name))).await?;
+        let found = found.items.into_iter().next();
+        Ok(found.map_or(Found::Gone, |it| Found::Changed(Box::new(it))))
+    })
+    .await
+}
+
+/// The metadata of the policy of this name, if there is one; `None` if it cannot be read in time.
+pub(crate) async fn policy(seed: &Seed, name: &str) -> Option<Option<Arc<ObjectMeta>>> {
+    let api: Api<ProbePolicy> = Api::all(seed.client().clone());
+    let read = in_time(name, metadata(seed, &api, name)).await?;
+    Some(read.map(Arc::new))
+}
+
+async fn metadata<K>(seed: &Seed, api: &Api<K>, name: &str) -> Result<Option<ObjectMeta>, CallError>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug + Resource<DynamicType = ()>,
+{
+    let found = seed.call(api.list_metadata(&this(name))).await?;
+    Ok(found.items.into_iter().next().map(|it| it.metadata))
+}
+
+/// A list needs no right that the watch does not need.
+fn this(name: &str) -> ListParams {
+    ListParams::default().fields(&format!("metadata.name={name}"))
+}
+
+async fn in_time<T>(name: &str, read: impl Future<Output = Result<T, CallError>>) -> Option<T> {
+    let error = match timeout(LIMIT, read).await {
+        Ok(Ok(read)) => return Some(read),
+        Ok(Err(error)) => error,
+        Err(_) => CallError::Late,
+    };
+    tracing::debug!(name, %error, "a Cluster or a policy could not be read anew");
+    None
 }

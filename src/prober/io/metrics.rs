@@ -1,22 +1,24 @@
 //! What the prober counts: probes, verdicts, what is scaled, and for how long clusters are
 //! protected.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+mod protected;
+
+use std::{sync::Arc, time::Duration};
 
 use prometheus_client::metrics::{
     counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 use tokio::time::Instant;
 
+use self::protected::ProtectedTime;
+pub(crate) use self::protected::Protecting;
 use crate::{
     observer::metrics::ObserverMetrics,
     prober::finding::verdict_reason,
     prober::{
         evidence::EvidenceError,
         flow::What,
+        machine::Confirmation,
         plan::{Aim, Step},
         verdict::Verdict,
         watch::Conclusion,
@@ -49,6 +51,7 @@ pub struct ProberMetrics {
     evidence_failures: Counters<1>,
     decision_lease_age: Histogram,
     reaction: Histogram,
+    confirmations: Counters<1>,
     flows: Gauge,
     operations: Counters<2>,
     scale_failures: Counters<1>,
@@ -81,14 +84,12 @@ impl Default for ProberMetrics {
             evidence_failures: Counters::default(),
             decision_lease_age: Histogram::new(LEASE_AGE_SECONDS),
             reaction: Histogram::new(REACTION_SECONDS),
+            confirmations: Counters::default(),
             flows: Gauge::default(),
             operations,
             scale_failures: Counters::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
-            protected: Arc::new(ProtectedTime {
-                origin: Instant::now(),
-                spans: Mutex::default(),
-            }),
+            protected: Arc::default(),
             observer: ObserverMetrics::default(),
         }
     }
@@ -135,6 +136,13 @@ impl ProberMetrics {
             "Time from the instant at which an outage was provable to the first write that scaled a \
              dependent down",
             self.reaction.clone(),
+        );
+        registry.register(
+            "confirmations",
+            &["result"],
+            "How often the Cluster and its policy were confirmed past every cache: read (as known), watch \
+             (not read in time, and the watch is up to date), unknown (nor that), otherwise (changed)",
+            self.confirmations.clone(),
         );
         registry.register(
             "flows_in_flight",
@@ -226,11 +234,18 @@ impl ProberMetrics {
 
     /// Counts a cluster as protected until the returned value is dropped.
     pub(crate) fn protect(&self) -> Protecting {
-        self.protected.change(1);
-        Protecting {
-            time: self.protected.clone(),
-            lengths: self.protections.clone(),
-        }
+        Protecting::begin(self.protected.clone(), self.protections.clone())
+    }
+
+    /// Counts a confirmation.
+    pub(crate) fn confirmed(&self, confirmation: Confirmation) {
+        let result = match confirmation {
+            Confirmation::Read => "read",
+            Confirmation::Heard => "watch",
+            Confirmation::Unknown => "unknown",
+            Confirmation::Otherwise => "otherwise",
+        };
+        count(&self.confirmations, [("result", result)]);
     }
 }
 
@@ -293,91 +308,5 @@ impl Probing {
         count(&metrics.probes, [("result", result)]);
         let duration = metrics.durations.duration(ProbeType::Leases, ended);
         duration.observe(took.as_secs_f64());
-    }
-}
-
-/// A cluster that is protected.
-#[derive(Debug)]
-pub(crate) struct Protecting {
-    time: Arc<ProtectedTime>,
-    lengths: Histogram,
-}
-
-impl Protecting {
-    /// Records the length of a protection that ends, with its time under earlier processes.
-    pub(crate) fn ended(self, length: Duration) {
-        self.lengths.observe(length.as_secs_f64());
-    }
-}
-
-impl Drop for Protecting {
-    fn drop(&mut self) {
-        self.time.change(-1);
-    }
-}
-
-/// The time for which clusters are protected, summed over all of them, without a look at each.
-#[derive(Debug)]
-struct ProtectedTime {
-    /// All times count from here.
-    origin: Instant,
-    spans: Mutex<Spans>,
-}
-
-#[derive(Debug, Default)]
-struct Spans {
-    open: i128,
-    /// The ends of all spans that have ended, less the beginnings of all, in nanoseconds.
-    total: i128,
-}
-
-impl ProtectedTime {
-    /// Opens so many spans, or closes them.
-    fn change(&self, spans: i128) {
-        self.with(|known, now| {
-            known.open += spans;
-            known.total -= spans * now;
-        });
-    }
-
-    fn seconds(&self) -> f64 {
-        self.with(|spans, now| (spans.total + spans.open * now) as f64 / 1e9)
-    }
-
-    fn with<T>(&self, run: impl FnOnce(&mut Spans, i128) -> T) -> T {
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock, so that the total never falls.
-        let now = self.origin.elapsed().as_nanos().cast_signed();
-        run(&mut spans, now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::time::advance;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[tokio::test(start_paused = true)]
-    async fn protected_time_is_right_at_any_moment() {
-        let metrics = ProberMetrics::default();
-        let total = || metrics.protected.seconds();
-        assert_eq!(total(), 0.0);
-        advance(SECOND * 5).await;
-        let first = metrics.protect();
-        advance(SECOND * 2).await;
-        assert_eq!(total(), 2.0);
-        let second = metrics.protect();
-        advance(SECOND * 3).await;
-        assert_eq!(total(), 8.0);
-        first.ended(SECOND * 5);
-        advance(SECOND * 10).await;
-        assert_eq!(total(), 18.0);
-        // Its loop has ended without letting go.
-        drop(second);
-        advance(SECOND * 10).await;
-        assert_eq!(total(), 18.0);
     }
 }

@@ -11,6 +11,8 @@ use crate::{
 pub const HELD_BACK: &str = "HeldBack";
 /// The same, since a Trigger fails in many clusters.
 pub const WIDESPREAD: &str = "Widespread";
+/// Nothing is taken, since the Cluster or its policy may not be as they are known.
+pub const UNCONFIRMED: &str = "Unconfirmed";
 /// A restore waits, since there have been several within an hour.
 pub const FLAPPING: &str = "Flapping";
 
@@ -90,6 +92,8 @@ pub enum HeldBack {
         /// Because its check fails in many clusters.
         widespread: bool,
     },
+    /// The Cluster or its policy may not be as they are known, for this reason.
+    Unconfirmed(&'static str),
 }
 
 impl HeldBack {
@@ -100,6 +104,7 @@ impl HeldBack {
                 widespread: true, ..
             } => WIDESPREAD,
             Self::Flapping { .. } => FLAPPING,
+            Self::Unconfirmed(_) => UNCONFIRMED,
             Self::Trigger { .. } | Self::By(_) | Self::Check { .. } => HELD_BACK,
         }
     }
@@ -108,7 +113,7 @@ impl HeldBack {
 impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::By(why) => f.write_str(why),
+            Self::By(why) | Self::Unconfirmed(why) => f.write_str(why),
             Self::Trigger { why, .. } => f.write_str(why),
             Self::Flapping { times, fresh } => write!(
                 f,

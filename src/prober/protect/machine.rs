@@ -3,6 +3,7 @@
 //! It has no client, no task and no clock, so that a model can explore it. The loop around it reads,
 //! writes and waits, and tells it what has come of that.
 
+mod confirmation;
 mod evidence;
 mod flows;
 mod hibernation;
@@ -22,9 +23,9 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-pub use self::input::{CheckResults, Effect, Input, Leases};
+pub use self::input::{CheckResults, Confirmation, Effect, Input, Leases};
 use self::{
-    evidence::restore_within,
+    confirmation::Confirmed,
     flows::{Flows, SELDOM, Wanted},
     max_protection::Cut,
     told::Told,
@@ -42,10 +43,6 @@ use crate::{
     },
     util::{now::Now, since::Since},
 };
-
-/// What was read of the Cluster, past every cache, counts for so long, or as long as a verdict that the
-/// cluster is healthy if that is longer: it is a later verdict that begins the restore.
-const CONFIRMED: Duration = Duration::from_secs(30);
 
 /// One cluster.
 #[derive(Clone, Debug)]
@@ -78,8 +75,6 @@ struct Evidence {
     verdict: Option<Verdict>,
     /// P, as the leases were judged last.
     period: Duration,
-    /// Until when it counts that the Cluster was read anew, and is one that is probed.
-    confirmed: Option<Instant>,
     /// Since when the leases have been fresh, and each check has passed, as far as is known: doubt does not
     /// end it.
     fresh_since: Option<Instant>,
@@ -167,14 +162,9 @@ impl ClusterMachine {
         match input {
             Input::Objects(presence) => {
                 self.presence = presence;
-                self.evidence.confirmed = None;
+                self.flows.confirmed = Confirmed::default();
             }
-            Input::Confirmed(is_probed) => {
-                // Until the next healthy verdict at least.
-                let settings = self.treatment.settings();
-                let valid = settings.map_or(CONFIRMED, |it| CONFIRMED.max(restore_within(it)));
-                self.evidence.confirmed = is_probed.then(|| now.mono + valid);
-            }
+            Input::Confirmed(confirmation) => self.confirmed(confirmation, now.mono),
             Input::Leases(leases, checks) => self.read(leases, checks, now),
             Input::Checks(checks) => self.checked(checks, now.mono),
             Input::Flow(event) => self.note(event, now.mono),
@@ -192,6 +182,8 @@ impl ClusterMachine {
         }
         if !self.is_ending {
             self.treat(now.mono);
+            let next = self.flows.go_on(now.mono);
+            self.follow(next);
         }
         self.note_protection(now);
         mem::take(&mut self.effects)
@@ -299,8 +291,8 @@ impl ClusterMachine {
     fn note(&mut self, event: &FlowEvent, now: Instant) {
         self.flows.note(event, now);
         if let What::Settled(Settled::ZeroedAgain, _) = event.what {
-            // The Cluster was read before this zero, which may be meant.
-            self.evidence.confirmed = None;
+            // What was confirmed, or is being read, is from before this zero, which may be meant.
+            self.flows.confirmed = Confirmed::default();
         }
         // Nobody may remember it any more when this has been decided about.
         let (dependent, debts) = (&event.dependent.reference, &self.flows.debts);

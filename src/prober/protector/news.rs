@@ -5,7 +5,8 @@ use crate::{
     api::Protection,
     prober::{
         log,
-        report::{HeldBack, reason},
+        report::{Finding, HeldBack, reason},
+        verdict::Verdict,
     },
     util::{now::Now, since::Since},
 };
@@ -39,10 +40,18 @@ impl Protector {
         if reason(finding) != before.reason {
             log::found(&self.cluster, finding, machine.last_settings());
         }
-        if let Some(why @ HeldBack::Trigger { .. }) = machine.held_back()
+        if let Some(why @ (HeldBack::Trigger { .. } | HeldBack::Unconfirmed(_))) =
+            machine.held_back()
             && before.held != Some(why.reason())
         {
             log::held(&self.cluster, why);
+        }
+        if let (Protection::None, Finding::Judged(Verdict::Outage, seen)) =
+            (before.protection, finding)
+            && machine.protection() != Protection::None
+            && let Some(median) = seen.median_silence
+        {
+            self.metrics.decided(median);
         }
         if machine.cut().is_some() && machine.cut() != before.cut {
             log::max_protection(&self.cluster);

@@ -127,7 +127,7 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
 /// The reason not to act. The number of clusters in which a check fails, and its output, are no news.
 fn held_back(report: &ClusterReport) -> Option<String> {
     report.held_back.as_ref().map(|held| match held {
-        HeldBack::By(why) => (*why).to_owned(),
+        HeldBack::By(why) | HeldBack::Unconfirmed(why) => (*why).to_owned(),
         HeldBack::Flapping { .. } => held.reason().to_owned(),
         HeldBack::Check { role, .. } => format!("{role:?}"),
         HeldBack::Trigger { why, .. } => without_digits(why),

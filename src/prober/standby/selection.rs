@@ -16,7 +16,7 @@ use crate::{
     gardener::Cluster,
     runtime::{
         answers::LARGE_OBJECTS_PER_PAGE,
-        watches::{WATCH_SECONDS, WatchState, Watches, events},
+        watches::{WATCH_SECONDS, WatchState, Watches, events, followed},
     },
 };
 
@@ -25,6 +25,8 @@ pub(in crate::prober) struct Selection {
     pub(in crate::prober) index: Index,
     /// How the watch of ProbePolicies fares.
     pub(in crate::prober) policies: WatchState,
+    /// The same of Clusters.
+    pub(in crate::prober) clusters: WatchState,
     policy_events: Box<dyn Stream<Item = Event<DeserializeGuard<ProbePolicy>>> + Send + Unpin>,
     cluster_events: Box<dyn Stream<Item = Event<Cluster>> + Send + Unpin>,
 }
@@ -34,8 +36,9 @@ impl Selection {
     pub(in crate::prober) fn watch(client: &Client, dry_run: bool, watches: &Watches) -> Self {
         let policies_state = watches.begin("ProbePolicies", "watch-probepolicies");
         let clusters_state = watches.begin("Clusters", "watch-clusters");
-        let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
-        let clusters: Api<Cluster> = Api::all(client.clone());
+        let policies: Api<DeserializeGuard<ProbePolicy>> =
+            Api::all(followed(client, &policies_state));
+        let clusters: Api<Cluster> = Api::all(followed(client, &clusters_state));
         let heard_soon = watcher::Config::default().timeout(WATCH_SECONDS);
         // A Cluster embeds a cloud profile of hundreds of kilobytes.
         let small_pages = heard_soon.clone().page_size(LARGE_OBJECTS_PER_PAGE);
@@ -45,10 +48,11 @@ impl Selection {
             }
         });
         let policy_events = events(policies, policies_state.clone());
-        let cluster_events = events(watcher(clusters, small_pages), clusters_state);
+        let cluster_events = events(watcher(clusters, small_pages), clusters_state.clone());
         Self {
             index: Index::default(),
             policies: policies_state,
+            clusters: clusters_state,
             policy_events: Box::new(policy_events),
             cluster_events: Box::new(cluster_events),
         }

@@ -142,7 +142,10 @@ impl ClusterMachine {
                 self.scale(Aim::Restore, valid_until, &settings, now);
             }
             (Course::Wait(why), _) => self.wait(why, &settings, now),
-            (_, Leases::Judged(conclusion)) => self.doubt(conclusion.verdict, &settings, now),
+            (_, Leases::Judged(conclusion)) => {
+                self.confirm_ahead(conclusion, &settings, now);
+                self.doubt(conclusion.verdict, &settings, now);
+            }
             (_, Leases::Unread { .. }) => self.do_nothing(settings.mode == Mode::DryRun, now),
         }
     }
@@ -242,6 +245,10 @@ impl ClusterMachine {
             valid_until,
         };
         self.want(wanted, now);
+        if self.flows.awaits_confirmation() {
+            // As long as it is asked for again.
+            self.told.held_back = self.flows.confirmed.objection();
+        }
     }
 
     /// Whether a restore that follows many others waits; one that has begun goes on.
@@ -276,26 +283,6 @@ impl ClusterMachine {
             return true;
         }
         false
-    }
-
-    /// Whether a dependent was scaled to zero just after it was restored, which somebody may have meant: the
-    /// Cluster, read anew, has to be one that is probed.
-    fn may_be_meant(&mut self, now: Instant) -> bool {
-        // As the flow will see it that this decides about.
-        self.flows.debts.forget_contention(now);
-        if !self.flows.debts.is_disputed() {
-            return false;
-        }
-        match self.treatment {
-            // Nobody is left who could tell.
-            Treatment::LetGo(_, None) => false,
-            Treatment::Probe(_) if self.evidence.confirmed >= Some(now) => false,
-            Treatment::Probe(_) => {
-                self.effects.push(Effect::Confirm);
-                true
-            }
-            _ => true,
-        }
     }
 
     /// A check keeps it from being restored.

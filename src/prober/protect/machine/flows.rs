@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) use self::wanted::Wanted;
-use super::Effect;
+use super::{Effect, confirmation::Confirmed};
 use crate::{
     api::{ClusterHealthStatus, Protection, Restore},
     cluster::Dependent,
@@ -64,8 +64,9 @@ pub(super) struct Flows {
     /// clusters. The flow before has ended like this.
     look_again: Option<(Aim, Ending, Instant)>,
     under_way: Option<UnderWay>,
-    /// What is wanted when the flow under way has ended, or when it is time.
+    /// What is wanted when the flow under way has ended, when it is time, or when it is confirmed.
     next: Wanted,
+    pub(super) confirmed: Confirmed,
 }
 
 impl Flows {
@@ -85,6 +86,7 @@ impl Flows {
             look_again: None,
             under_way: None,
             next: Wanted::Nothing,
+            confirmed: Confirmed::default(),
         }
     }
 
@@ -144,9 +146,10 @@ impl Flows {
         } = wanted
         {
             match self.under_way {
+                None if !self.is_due(purpose, now) => return None,
                 None => {
-                    let due = self.is_due(purpose, now);
-                    return due.then(|| self.start(purpose, valid_until, true, now));
+                    self.next = wanted;
+                    return self.go_on(now);
                 }
                 Some(flow) if flow.aim == purpose.aim && !flow.withdrawn => {
                     return Some(Effect::Extend(valid_until));
@@ -194,22 +197,31 @@ impl Flows {
         Some(self.start(Purpose::of(aim), now + TRY, false, now))
     }
 
-    /// Begins what a verdict asked for while the flow was under way that has [ended](Self::ended).
+    /// Begins what a verdict asks for, unless a flow is under way. A scale-down waits to be confirmed; what is down
+    /// already is only looked at again.
     #[must_use]
     pub(super) fn go_on(&mut self, now: Instant) -> Option<Effect> {
-        match (self.next, self.under_way) {
-            (
-                Wanted::Verdict {
-                    purpose,
-                    valid_until,
-                },
-                None,
-            ) => {
-                self.next = Wanted::Nothing;
-                Some(self.start(purpose, valid_until, true, now))
-            }
-            _ => None,
+        let Wanted::Verdict {
+            purpose,
+            valid_until,
+        } = self.next
+        else {
+            return None;
+        };
+        if self.under_way.is_some() {
+            return None;
         }
+        let takes = purpose.aim == Aim::Protect && self.protection != Protection::Active;
+        if takes && !self.confirmed.lets_take(now) {
+            return self.confirmed.ask();
+        }
+        self.next = Wanted::Nothing;
+        Some(self.start(purpose, valid_until, true, now))
+    }
+
+    /// Whether what a verdict asks for waits to be confirmed.
+    pub(super) fn awaits_confirmation(&self) -> bool {
+        self.under_way.is_none() && matches!(self.next, Wanted::Verdict { .. })
     }
 
     /// The flow under way has ended. `interval` is the one at which the cluster is probed.

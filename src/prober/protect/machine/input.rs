@@ -26,8 +26,8 @@ pub enum Input<'a> {
     Flow(&'a FlowEvent),
     /// The flow has ended.
     FlowEnded(Ending),
-    /// The Cluster was read anew: whether it is one that is probed.
-    Confirmed(bool),
+    /// What was [asked](Effect::Confirm) about the Cluster and its policy last has come to this.
+    Confirmed(Confirmation),
     /// The flow has ended by a defect: nobody knows what it wrote last.
     FlowLost,
     /// It is [time](super::ClusterMachine::due).
@@ -52,6 +52,19 @@ pub enum Leases<'a> {
     },
 }
 
+/// Whether the Cluster and its policy are as they are known, from the surest to the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confirmation {
+    /// They are, as read past every cache.
+    Read,
+    /// One of them could not be read in time, and its watch has shown lately that it is up to date.
+    Heard,
+    /// One of them could not be read in time, and its watch has shown nothing for long.
+    Unknown,
+    /// One of them is not.
+    Otherwise,
+}
+
 /// What the checks of a cluster have come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckResults {
@@ -74,7 +87,8 @@ pub enum Effect {
     Withdraw,
     /// The one under way is to end, though not in the midst of a step.
     Finish,
-    /// Read the Cluster anew, past every cache.
+    /// Find out, past every cache, if the Cluster and its policy are as they are known. What was asked before is of
+    /// no use any more.
     Confirm,
     /// Tell what is known of the dependent to which the flow did something, or which it met.
     Tell {

@@ -111,7 +111,9 @@ fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Optio
         match (&*protecting.reason, status.protection) {
             ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
             (finding::WIDESPREAD, _) => Some((&HELD_BACK, true)),
-            ("DryRun" | finding::HELD_BACK | finding::FLAPPING, _) => Some((&HELD_BACK, false)),
+            ("DryRun" | finding::HELD_BACK | finding::FLAPPING | finding::UNCONFIRMED, _) => {
+                Some((&HELD_BACK, false))
+            }
             _ => None,
         }
     };

@@ -3,6 +3,7 @@ use rstest::rstest;
 use super::*;
 use crate::prober::{
     fixtures::dependent,
+    machine::Confirmation,
     plan::{Settled, Step},
 };
 
@@ -44,7 +45,12 @@ fn starts(next: &Option<Effect>) -> bool {
     matches!(next, Some(Effect::Start(_)))
 }
 
+/// By a verdict, with the Cluster and its policy confirmed.
 fn act(flows: &mut Flows, aim: Aim, now: Instant) -> Option<Effect> {
+    flows.confirmed.ask();
+    flows
+        .confirmed
+        .answered(Confirmation::Read, (now, INTERVAL));
     flows.want(verdict(aim, now), now)
 }
 
