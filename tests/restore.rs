@@ -608,6 +608,48 @@ async fn a_cluster_is_held_back_where_a_living_operator_protects_it(
     }
 }
 
+/// What was restored, and keeps its mark for now, is not taken out of the operator's hands.
+#[test]
+fn what_is_back_and_marked_is_left_to_an_operator() {
+    for overrule in [false, true] {
+        for alive in [false, true] {
+            run(async move {
+                tokio::time::pause();
+                let seed = new_seed();
+                let dependents = DEPENDENTS.map(|(name, replicas, level)| {
+                    put_workload(&seed, "Deployment", "a", name, replicas);
+                    let annotations = json!({MARK: "", RECORD: replicas.to_string()});
+                    annotate(&seed, "deployments", "a", name, &annotations);
+                    let mut entry = entry("Deployment", name, level, None);
+                    entry["keepsMark"] = json!(true);
+                    entry
+                });
+                put_health(&seed, "a", "p", &dependents);
+                put_cluster(&seed);
+                seed.put(&policy("p"));
+                if alive {
+                    put_lease(&seed, "dwd", 15);
+                    renew_after(&seed, 1);
+                }
+                let restorer = Restorer {
+                    overrule,
+                    ..restorer(&seed)
+                };
+                let view = look(&restorer, &Scope::All).await;
+                assert_eq!(view.plans.len(), 0);
+                let (_, ended) = restore(&restorer, &a()).await;
+                assert_eq!(left(&ended), [""; 0]);
+                assert_eq!(ended[0].ignored.len(), 0);
+                if alive {
+                    assert!(seed.writes().is_empty());
+                } else {
+                    assert_back(&seed, "a");
+                }
+            });
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_probed_is_not_held_back() {
     let seed = new_seed();

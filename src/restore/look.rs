@@ -92,8 +92,11 @@ impl Restorer {
             Scope::All => waiting.map(|policy| policy.name.clone()).collect(),
             Scope::Cluster(_) => Vec::new(),
         };
-        let opposed =
-            |plan: &Plan| !self.overrule && plan.workable() > 0 && plan.enforced_by.is_some();
+        // Who overrules the operator has no need to where nothing is owed.
+        let opposed = |plan: &Plan| {
+            let asks = !self.overrule || !plan.is_due();
+            asks && plan.workable() > 0 && plan.enforced_by.is_some()
+        };
         let operator = if plans.iter().any(opposed) || !deleting.is_empty() {
             say("looking whether an operator renews its Lease, which takes some seconds");
             Some(operator::observe(&self.seed, &self.lease_namespace).await)
@@ -103,7 +106,10 @@ impl Restorer {
         if let Some(presence) = operator.as_ref().filter(|presence| !presence.is_gone()) {
             for plan in plans.iter_mut().filter(|plan| opposed(plan)) {
                 let policy = plan.enforced_by.as_ref();
-                plan.held_back = policy.map(|policy| held(policy, presence));
+                plan.held_back = policy.map(|policy| match plan.is_due() {
+                    true => messages::held(policy, presence),
+                    false => messages::marked_for_now(policy, presence),
+                });
             }
         }
         Ok(View {
@@ -290,16 +296,6 @@ fn judge(plan: &mut Plan, cluster: &Cluster, policies: &[KnownPolicy]) {
     plan.enforced_by = selection
         .filter(|it| probed && it.hold == PolicyHold::default())
         .map(|it| it.policy.clone());
-}
-
-/// Why a cluster is held back that an operator would scale down again by this policy.
-fn held(policy: &str, presence: &OperatorPresence) -> String {
-    format!(
-        "held back: the ProbePolicy {policy} protects this cluster, and {}: what is restored now \
-         would be scaled down again. It restores by itself once the nodes are heard; to overrule \
-         it: --overrule",
-        presence.words()
-    )
 }
 
 /// What is known of a cluster that has this ClusterHealth.

@@ -70,7 +70,8 @@ impl Restorer {
         let acts = plan.workable() > 0;
         let (events, mut told) = mpsc::unbounded_channel();
         let aim = plan.aim();
-        let overrule = self.overrule && aim == Aim::Restore;
+        // What is back needs nobody to overrule the operator.
+        let overrule = self.overrule && aim == Aim::Restore && plan.is_due();
         let scaler = self.scaler.within(plan.cluster.clone());
         let scaler = match overrule {
             true => scaler.overruling(),
