@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::{
-    DEPENDENTS, LONG, RUNNING, World, annotations, assert_back, assert_restored, change_policy,
-    change_shoot, condition, is_marked, protected, run, scale_by_hand,
+    Call, DEPENDENTS, Failure, LONG, RUNNING, Read, World, annotations, assert_back,
+    assert_restored, change_policy, change_shoot, condition, first_write, is_marked, protected,
+    run, scale_by_hand,
 };
 
 const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
@@ -240,4 +241,163 @@ async fn a_new_leader_waits_for_a_minute_anew() {
     assert_eq!(world.health("a")["protection"], "None");
     world.clock.pass(LONG).await;
     assert_restored(&world);
+}
+
+/// Reads of a dependent fail, time and again.
+fn cannot_be_read(world: &World, name: &'static str) {
+    let reads = move |call: &Call| call.method == "GET" && call.name == name;
+    world
+        .seed
+        .fail(Failure::Status(500), (0, usize::MAX), reads);
+}
+
+#[test]
+fn a_dependent_that_cannot_be_read_keeps_no_other_mark() {
+    for (place, name) in DEPENDENTS.into_iter().enumerate() {
+        for restarts in [false, true] {
+            run(async move {
+                let mut world = restored().await;
+                cannot_be_read(&world, name);
+                if restarts {
+                    world.stop().await;
+                    world.start();
+                }
+                world.clock.pass(3 * LONG).await;
+                let mut expected = [false; 3];
+                expected[place] = true;
+                assert_eq!(is_marked(&world), expected, "{name}, {restarts}");
+                world.seed.heal();
+                world.clock.pass(LONG).await;
+                assert_restored(&world);
+            });
+        }
+    }
+}
+
+/// They need no verdict of that moment: the last one still counts.
+#[tokio::test]
+async fn marks_fall_when_they_are_due() {
+    let world = restored().await;
+    world.clock.pass(Duration::from_secs(55)).await;
+    world.shoot("a").slow(Read::Cached, Duration::from_secs(4));
+    world.clock.pass(Duration::from_secs(4)).await;
+    assert_eq!(is_marked(&world), [true; 3]);
+    world.clock.pass(Duration::from_secs(2)).await;
+    assert_restored(&world);
+}
+
+/// The verdict that the cluster is healthy is older than it may be.
+#[tokio::test]
+async fn marks_stay_while_nothing_is_known_of_the_cluster() {
+    let world = restored().await;
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    world.clock.pass(3 * LONG).await;
+    assert_eq!(is_marked(&world), [true; 3]);
+    world.shoot("a").heal();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+}
+
+/// Nobody is left who would need the marks of what is back, whatever is known of the cluster.
+#[test]
+fn a_policy_that_is_deleted_in_that_minute_goes() {
+    let silent: fn(&World) = |world| world.shoot("a").silence(100);
+    let unreadable: fn(&World) = |world| {
+        for read in [Read::Cached, Read::Consistent] {
+            world.shoot("a").fail(read, Failure::Status(503));
+        }
+    };
+    let gated: fn(&World) = |world| {
+        change_policy(world, "p", |policy| {
+            policy["spec"]["checks"] = json!([{
+                "name": "etcd", "role": "Gate", "periodSeconds": 1, "failureThreshold": 1,
+                "exec": {"podSelector": {"matchLabels": {"app": "etcd"}}, "command": ["true"]},
+            }]);
+        });
+    };
+    for mishap in [silent, unreadable, gated] {
+        for before in [false, true] {
+            run(async move {
+                let world = restored().await;
+                if before {
+                    mishap(&world);
+                }
+                world.seed.ask_to_delete("probepolicies", "", "p");
+                if !before {
+                    mishap(&world);
+                }
+                world.clock.pass(LONG).await;
+                assert_restored(&world);
+                assert_eq!(world.seed.get("probepolicies", "", "p"), None);
+            });
+        }
+    }
+}
+
+/// What is at zero is restored when it is healthy, as ever.
+#[tokio::test]
+async fn a_policy_that_is_deleted_in_that_minute_waits_for_a_zero() {
+    let world = restored().await;
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+    scale_by_hand(&world, "kcm", 0, false);
+    world.seed.ask_to_delete("probepolicies", "", "p");
+    world.clock.pass(2 * LONG).await;
+    assert_eq!(is_marked(&world), [true, false, false]);
+    assert_eq!(replicas_of(&world, "kcm"), 0);
+    assert!(world.seed.get("probepolicies", "", "p").is_some());
+    world.shoot("a").heal();
+    world.clock.pass(LONG).await;
+    assert_restored(&world);
+    assert_eq!(world.seed.get("probepolicies", "", "p"), None);
+}
+
+/// The leader crashes after it has scaled one down, before it has recorded that.
+#[test]
+fn what_a_crash_leaves_of_an_outage_in_that_minute_is_restored() {
+    for heals in [false, true] {
+        run(async move {
+            let mut world = restored().await;
+            let records = |call: &Call| call.resource.starts_with("clusterhealths");
+            world
+                .seed
+                .fail(Failure::Status(500), (0, usize::MAX), move |call| {
+                    records(call) && call.method != "GET"
+                });
+            // Not more than the first.
+            world
+                .seed
+                .fail(Failure::Status(500), (0, usize::MAX), |call| {
+                    call.method == "PATCH" && call.name == "mcm"
+                });
+            world.shoot("a").silence(100);
+            first_write(&world).await;
+            world.stop().await;
+            let health = world.health("a");
+            assert_eq!(health["dependents"][0]["owed"], json!(false), "{health}");
+            world.seed.heal();
+            world.seed.forget_calls();
+            if heals {
+                world.shoot("a").renew();
+            }
+            world.start();
+            world.clock.pass(LONG).await;
+            if !heals {
+                assert_eq!(world.replicas("a"), [0; 3]);
+                assert_eq!(world.health("a")["protection"], "Active");
+                world.shoot("a").renew();
+                world.clock.pass(LONG).await;
+            }
+            assert_eq!(world.replicas("a"), RUNNING);
+            let degraded = world.health("a");
+            assert_eq!(condition(&degraded, "Degraded")["status"], "False");
+            // It is not taken for a zero of somebody else: a scale-down alone reads the Cluster.
+            assert_eq!(reads_of_the_cluster(&world), usize::from(!heals));
+            world.clock.pass(2 * LONG).await;
+            assert_restored(&world);
+        });
+    }
 }

@@ -232,26 +232,31 @@ async fn answer_is_lost(target: Target, failure: Failure, aim: Aim) {
     }
 }
 
-/// A mark that could not be removed is removed by a later verdict; until then it is known of.
+/// A mark that could not be removed is removed by a later verdict; until then it is known of. It keeps no other.
 #[test]
 fn a_mark_that_cannot_be_removed_is_kept() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0), info("Etcd", "second", 1)]);
-        stage.act(Aim::Protect).await;
-        stage.act(Aim::Restore).await;
-        for name in ["deployments/first", "etcds/second"] {
-            let removal = format!("PATCH {name}");
+    for (removal, marked) in [
+        ("PATCH deployments/first", [true, false]),
+        ("PATCH etcds/second", [false, true]),
+    ] {
+        run(async move {
+            let mut stage =
+                Stage::new(&[info("Deployment", "first", 0), info("Etcd", "second", 1)]);
+            stage.act(Aim::Protect).await;
+            stage.act(Aim::Restore).await;
             let fails = move |call: &Call| call.brief() == removal;
             stage.seed.fail(Failure::Status(503), (0, 1), fails);
             stage.act(Aim::Restore).await;
-            assert!(stage.protector.machine().is_engaged(), "{name}");
+            assert!(stage.protector.machine().is_engaged(), "{removal}");
             assert_eq!(stage.protector.machine().protection(), Protection::None);
-        }
-        stage.act(Aim::Restore).await;
-        stage.assert_up("deployments", "first", "removed");
-        stage.assert_up("etcds", "second", "removed");
-        assert!(!stage.protector.machine().is_engaged());
-    });
+            let kept = ["first", "second"].map(|name| stage.entry(name).keeps_mark);
+            assert_eq!(kept, marked, "{removal}");
+            stage.act(Aim::Restore).await;
+            stage.assert_up("deployments", "first", "removed");
+            stage.assert_up("etcds", "second", "removed");
+            assert!(!stage.protector.machine().is_engaged());
+        });
+    }
 }
 
 /// Where it cannot be read once more, nothing is known to be done.

@@ -98,8 +98,24 @@ impl Stage {
         verdict(&mut self.protector, aim);
     }
 
+    /// Follows the flow to its end, and for an hour. A verdict does not age here, so that what is back would lose
+    /// its mark after a minute of it: that is left to the next verdict.
     pub async fn follow(&mut self) {
-        while timeout(EVER, self.protector.progress()).await.is_ok() {}
+        loop {
+            let is_back = self.is_back_and_marked();
+            let limit = if is_back { EVER / 3600 } else { EVER };
+            if timeout(limit, self.protector.progress()).await.is_err() {
+                if is_back {
+                    tokio::time::sleep(EVER).await;
+                }
+                return;
+            }
+        }
+    }
+
+    fn is_back_and_marked(&self) -> bool {
+        let machine = self.protector.machine();
+        machine.protection() == Protection::None && machine.is_engaged()
     }
 
     /// Lets the flow go on until the seed has seen such a request, which it does not answer yet.

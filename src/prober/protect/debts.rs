@@ -4,6 +4,7 @@ mod entry;
 mod given_up;
 mod owed;
 mod problem;
+mod tasks;
 mod waits;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -20,7 +21,7 @@ use crate::{
     api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
     cluster::{Dependent, Scale},
     prober::{
-        flow::{Task, What},
+        flow::What,
         plan::{Aim, Memory, Observed, Settled, Step},
     },
     runtime::seed::REQUEST_LIMIT,
@@ -168,29 +169,6 @@ impl Debts {
     pub fn owed(&self, dependent: &DependentRef) -> Option<Option<i32>> {
         let memory = self.entries.get(dependent)?.memory;
         memory.owed.then_some(memory.replicas)
-    }
-
-    /// The dependents that are handled with this aim, and what is known of them: nothing is taken that no
-    /// policy asks for, and what is hopeless comes back last.
-    pub(crate) fn tasks(&self, aim: Aim) -> Vec<Task> {
-        let entries = self.entries.values();
-        entries
-            .filter(|entry| entry.asked || aim != Aim::Protect)
-            .map(|entry| {
-                let mut dependent = entry.dependent.clone();
-                if entry.is_passed_by() || entry.is_contended() {
-                    dependent.up.level = u32::MAX;
-                }
-                let waiting = entry.waiting.filter(|(of, _)| *of == aim);
-                Task {
-                    dependent,
-                    memory: entry.memory,
-                    waited: waiting.map(|(_, since)| since),
-                    delayed: entry.delayed,
-                    contended: entry.is_contended(),
-                }
-            })
-            .collect()
     }
 
     /// What is remembered of a dependent, if it is known.

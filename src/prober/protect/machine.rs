@@ -182,6 +182,7 @@ impl ClusterMachine {
         }
         if !self.is_ending {
             self.treat(now.mono);
+            self.judge_marks(now.mono);
             let next = self.flows.go_on(now.mono);
             self.follow(next);
         }

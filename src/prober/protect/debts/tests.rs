@@ -7,7 +7,7 @@ use rstest::rstest;
 use super::*;
 use crate::prober::{
     fixtures,
-    flow::Begun,
+    flow::{Begun, Task},
     plan::{Family, Record},
     scale_error::ScaleError,
 };

@@ -3,12 +3,14 @@
 //! There is one at most. A newer verdict of the same aim keeps it up; whatever else is wanted withdraws it: it
 //! ends between two requests, and only then the next one begins.
 
+mod marks;
 mod wanted;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::marks::{MARKED_LOOK, Marks};
 pub(super) use self::wanted::Wanted;
 use super::{Effect, confirmation::Confirmed};
 use crate::{
@@ -28,11 +30,6 @@ pub(super) const SELDOM: Duration = Duration::from_secs(60);
 /// What has been seen as a healthy cluster wants it is believed to be so for this long, unless it is in
 /// doubt: etcd may have been restored to what it held in an outage.
 const BELIEVED: Duration = Duration::from_secs(3600);
-/// What is restored keeps its mark for so long after all of it runs. gardenlet decides about replicas in one
-/// step and writes them, without a precondition, in another of the same reconciliation.
-const MARKS_STAY: Duration = Duration::from_secs(60);
-/// Meanwhile it is looked at this often.
-const MARKED_LOOK: Duration = Duration::from_secs(15);
 /// What no verdict asks for is tried again after this long if it did not succeed, and so is, at the
 /// latest, what the seed has refused in an outage ...
 const AGAIN: Duration = Duration::from_secs(10);
@@ -45,6 +42,8 @@ struct UnderWay {
     aim: Aim,
     /// A verdict asked for it.
     by_verdict: bool,
+    /// It only removes the marks of what is back.
+    removes_marks: bool,
     withdrawn: bool,
 }
 
@@ -57,8 +56,7 @@ pub(super) struct Flows {
     /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
     /// until then.
     restored: Option<Instant>,
-    /// When what is back loses the marks that it has kept.
-    marks_fall_at: Option<Instant>,
+    marks: Marks,
     /// When the dependents are looked at again with this aim although nothing is known to be left
     /// to do, or to be feasible: each look costs requests to the seed, and there may be a thousand
     /// clusters. The flow before has ended like this.
@@ -82,7 +80,7 @@ impl Flows {
             },
             debts,
             restored: None,
-            marks_fall_at: None,
+            marks: Marks::default(),
             look_again: None,
             under_way: None,
             next: Wanted::Nothing,
@@ -136,6 +134,7 @@ impl Flows {
         if let Some(Aim::Protect | Aim::Release) = wanted.aim() {
             self.debts.reset_delays();
         }
+        self.marks.allowed_until(wanted.restores_until());
         if wanted.goes_on(self.next) {
             return None;
         }
@@ -181,18 +180,21 @@ impl Flows {
         }
     }
 
-    /// When what is wanted is due, while no flow is under way.
+    /// When what is wanted is due, or marks are to be removed, while no flow is under way.
     pub(super) fn due(&self) -> Option<Instant> {
-        match (self.next, self.under_way) {
-            (Wanted::Complete { from: due, .. } | Wanted::Held { look_at: due }, None) => Some(due),
-            _ => None,
-        }
+        let wanted = self.next.due();
+        let due = wanted.into_iter().chain(self.marks.due()).min();
+        due.filter(|_| self.under_way.is_none())
     }
 
     /// Begins what is due, if anything is.
     #[must_use]
     pub(super) fn wake(&mut self, now: Instant) -> Option<Effect> {
         self.due().filter(|due| *due <= now)?;
+        if let Some(effect) = self.wake_marks(now) {
+            return Some(effect);
+        }
+        self.next.due().filter(|due| *due <= now)?;
         let aim = self.next.aim().unwrap_or(Aim::Look);
         Some(self.start(Purpose::of(aim), now + TRY, false, now))
     }
@@ -229,7 +231,7 @@ impl Flows {
         let Some(flow) = self.under_way.take() else {
             return;
         };
-        self.conclude(flow.aim, ending, now);
+        self.conclude(flow, ending, now);
         self.look_again = self
             .pause(flow.aim, ending, interval)
             .map(|pause| (flow.aim, ending, now + pause));
@@ -270,7 +272,6 @@ impl Flows {
         now: Instant,
     ) -> Effect {
         let aim = purpose.aim;
-        let keep_marks = purpose.keep_marks && self.marks_fall_at.is_none_or(|at| now < at);
         self.debts.begin(now);
         match aim {
             Aim::Protect => {
@@ -285,13 +286,11 @@ impl Flows {
         self.under_way = Some(UnderWay {
             aim,
             by_verdict,
+            removes_marks: false,
             withdrawn: false,
         });
         Effect::Start(Box::new(FlowPlan {
-            purpose: Purpose {
-                keep_marks,
-                ..purpose
-            },
+            purpose,
             tasks: self.debts.tasks(aim),
             valid_until,
             patience: None,
@@ -317,14 +316,11 @@ impl Flows {
                 .is_none_or(|(of, _, again)| of != aim || now >= again)
     }
 
-    fn conclude(&mut self, aim: Aim, ending: Ending, now: Instant) {
-        let owes = self.debts.owes();
-        self.marks_fall_at = match (aim, ending) {
-            _ if owes || !self.debts.keeps_marks() => None,
-            (Aim::Restore, Ending::Complete) => self.marks_fall_at.or(Some(now + MARKS_STAY)),
-            _ => self.marks_fall_at,
-        };
+    fn conclude(&mut self, flow: UnderWay, ending: Ending, now: Instant) {
+        let (owes, aim, removes) = (self.debts.owes(), flow.aim, flow.removes_marks);
+        self.conclude_marks(flow, ending, now);
         match (aim, ending) {
+            (Aim::Restore, _) if owes && removes && self.protection != Protection::None => {}
             (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
             // A flow that did not complete is taken up again.
             (Aim::Protect, Ending::Stuck | Ending::Refused) => {}
@@ -336,7 +332,9 @@ impl Flows {
             _ if owes => {}
             _ => {
                 // What is not where it should be is looked at again: somebody may have mended it.
+                // One that removes marks has seen no other.
                 let good = aim == Aim::Restore
+                    && (!removes || self.restored.is_some())
                     && ending == Ending::Complete
                     && self.debts.problems().next().is_none();
                 let believed = if self.debts.keeps_marks() {

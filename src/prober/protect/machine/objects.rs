@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{ClusterMachine, flows::Wanted};
 use crate::{
+    api::Mode,
     cluster::{Eligibility, Settings},
     prober::{
         finding::{Finding, HeldBack},
@@ -114,6 +115,16 @@ impl ClusterMachine {
             }
             Treatment::Done => {}
         }
+    }
+
+    /// Where no policy selects the cluster, nobody needs the marks of what is back.
+    pub(super) fn judge_marks(&mut self, now: Instant) {
+        let is_let_go = match &self.treatment {
+            Treatment::LetGo(settings, None) => settings.mode == Mode::Enforce,
+            _ => false,
+        };
+        let unneeded = is_let_go && now >= self.start.act_from;
+        self.flows.set_marks_unneeded(unneeded, now);
     }
 
     /// A longer grace counts once Gardener has given it to kube-controller-manager, which judges by the one

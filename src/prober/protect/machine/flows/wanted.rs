@@ -30,6 +30,25 @@ impl Wanted {
         }
     }
 
+    /// Until when it may be restored, if a verdict allows that.
+    pub(super) fn restores_until(self) -> Option<Instant> {
+        match self {
+            Self::Verdict {
+                purpose,
+                valid_until,
+            } if purpose.aim == Aim::Restore => Some(valid_until),
+            _ => None,
+        }
+    }
+
+    /// When it is due by itself.
+    pub(super) fn due(self) -> Option<Instant> {
+        match self {
+            Self::Complete { from: due, .. } | Self::Held { look_at: due } => Some(due),
+            Self::Nothing | Self::Verdict { .. } => None,
+        }
+    }
+
     /// Whether it was wanted before, and goes on at its time.
     pub(super) fn goes_on(self, before: Self) -> bool {
         match (self, before) {

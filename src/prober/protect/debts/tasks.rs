@@ -1,0 +1,39 @@
+//! What a flow handles.
+
+use super::Debts;
+use crate::prober::{flow::Task, plan::Aim};
+
+impl Debts {
+    /// The dependents that are handled with this aim, and what is known of them: nothing is taken that no
+    /// policy asks for, and what is hopeless comes back last.
+    pub(crate) fn tasks(&self, aim: Aim) -> Vec<Task> {
+        let entries = self.entries.values();
+        entries
+            .filter(|entry| entry.asked || aim != Aim::Protect)
+            .map(|entry| {
+                let mut dependent = entry.dependent.clone();
+                if entry.is_passed_by() || entry.is_contended() {
+                    dependent.up.level = u32::MAX;
+                }
+                let waiting = entry.waiting.filter(|(of, _)| *of == aim);
+                Task {
+                    dependent,
+                    memory: entry.memory,
+                    waited: waiting.map(|(_, since)| since),
+                    delayed: entry.delayed,
+                    contended: entry.is_contended(),
+                }
+            })
+            .collect()
+    }
+
+    /// Those that were given back and keep their marks for now, all of one level: nothing is scaled.
+    pub(crate) fn marked_tasks(&self) -> Vec<Task> {
+        let mut tasks = self.tasks(Aim::Restore);
+        tasks.retain(|task| task.memory.keeps_mark);
+        for task in &mut tasks {
+            task.dependent.up.level = 0;
+        }
+        tasks
+    }
+}
