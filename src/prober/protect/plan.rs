@@ -248,7 +248,7 @@ pub fn step(
         };
     };
     if !found.has_scale() && !found.ignored {
-        return step_mark(aim, found, memory);
+        return step_mark(purpose, found, memory);
     }
     if aim == Aim::Look {
         return Ok(Step::Nothing(Settled::Seen {
@@ -272,13 +272,16 @@ pub fn step(
 }
 
 /// Where nothing but the mark can be written.
-fn step_mark(aim: Aim, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
-    match aim {
+fn step_mark(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
+    let is_known = memory.owed || memory.keeps_mark;
+    match purpose.aim {
         Aim::Release => Ok(step_release(found)),
         // Whoever has removed the mark has seen to the replicas.
-        Aim::Restore | Aim::Look if memory.owed && !found.marked => {
+        Aim::Restore | Aim::Look if is_known && !found.marked => {
             Ok(Step::Nothing(Settled::Released))
         }
+        // It was back. The record stays, since its replicas are not known any more.
+        Aim::Restore if memory.keeps_mark && !purpose.keep_marks => Ok(Step::DropMark),
         // Who has scaled it down ended before that was told.
         Aim::Look if found.marked && !memory.owed => {
             Ok(Step::Nothing(Settled::Seen { marked: true }))

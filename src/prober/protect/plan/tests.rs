@@ -130,6 +130,8 @@ fn scaling_down(
 #[case::taken_unknown_to_us(Aim::Look, true, FRESH, nothing(Settled::Seen { marked: true }))]
 #[case::restored_by_hand(Aim::Restore, false, OWED, nothing(Settled::Released))]
 #[case::restored_by_hand_and_looked_at(Aim::Look, false, OWED, nothing(Settled::Released))]
+#[case::back_and_marked(Aim::Restore, true, BACK, Ok(Step::DropMark))]
+#[case::back_and_the_mark_removed(Aim::Restore, false, BACK, nothing(Settled::Released))]
 #[case::let_go(Aim::Release, true, OWED, Ok(Step::DropMark))]
 #[case::let_go_before(Aim::Release, false, FRESH, nothing(Settled::Released))]
 fn without_a_scale(
