@@ -12,8 +12,10 @@ mod support;
 
 use std::time::Duration;
 
-use serde_json::Value;
-use support::{DOWN, LONG, World, change_policy, condition, deselect, protected};
+use serde_json::{Value, json};
+use support::{
+    Call, DOWN, Failure, LONG, RUNNING, World, change_policy, condition, deselect, protected,
+};
 
 /// Heals the cluster, and tells after how many seconds of fresh leases it was given back.
 async fn given_back_after(world: &World) -> u64 {
@@ -94,4 +96,41 @@ async fn what_is_let_go_does_not_wait() {
     }
     change_policy(&world, "p", deselect);
     assert!(given_back_after(&world).await <= 15);
+}
+
+/// An outage that begins before all is back is another protection.
+#[tokio::test]
+async fn an_outage_within_a_restore_is_counted() {
+    let world = protected().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["initialDelay"] = json!("30s");
+    });
+    for count in 2..=5 {
+        world.shoot("a").renew();
+        world.protection("a", "Restoring").await;
+        break_again(&world).await;
+        assert_eq!(times(&world.health("a")), count);
+    }
+    assert!((120..=135).contains(&given_back_after(&world).await));
+}
+
+/// An outage that was over before all was down has scaled down the rest.
+#[tokio::test]
+async fn a_protection_that_was_never_complete_is_counted() {
+    let world = protected().await;
+    given_back_after(&world).await;
+    for count in 2..=3 {
+        let of_another = |call: &Call| call.method == "PATCH" && call.name == "mcm";
+        world
+            .seed
+            .fail(Failure::Status(500), (0, usize::MAX), of_another);
+        world.shoot("a").silence(100);
+        let begun = || (world.replicas("a") != RUNNING).then_some(());
+        world.clock.until("something is taken", begun).await;
+        world.clock.pass(Duration::from_secs(1)).await;
+        world.shoot("a").renew();
+        world.seed.heal();
+        world.protection("a", "None").await;
+        assert_eq!(times(&world.health("a")), count);
+    }
 }

@@ -422,7 +422,9 @@ fn an_outage_begins_the_delay_of_a_restore_anew() {
             assert_eq!(protection, acted_on, "{case}");
             let begin = recover(&world).await;
             let after = written_after(&world, begin).await;
-            assert!((30..=31).contains(&after), "{case}: {after}");
+            // One that is acted on is another protection, which ends only after 15 s of health.
+            let (least, most) = if case == 0 { (45, 56) } else { (30, 31) };
+            assert!((least..=most).contains(&after), "{case}: {after}");
         });
     }
 }

@@ -108,6 +108,18 @@ impl ClusterMachine {
             let since = known.protected_since.as_ref();
             since.map_or(now.into(), |since| Since::of(since.0, now))
         });
+        let protections: Vec<Since> = known
+            .iter()
+            .flat_map(|known| &known.recent_protections)
+            .map(|began| Since::of(began.0, now))
+            .collect();
+        // The last of them may have begun within a restore.
+        let down_since = protected_since
+            .into_iter()
+            .chain(protections.iter().copied())
+            .min_by_key(|since| since.elapsed(now))
+            .filter(|_| protected_since.is_some());
+        let protection = flows.protection();
         if let ClusterObject::There(assignment) = &presence
             && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
             && (known.is_none() || assignment.selected.is_none())
@@ -126,7 +138,7 @@ impl ClusterMachine {
                 .filter(|grace| !grace.is_zero()),
             flows,
             evidence: Evidence::default(),
-            cut: Cut::recall(known, protected_since, now),
+            cut: Cut::recall(known, down_since, now),
             start: Start {
                 act_from: now.mono,
                 at_once,
@@ -138,12 +150,9 @@ impl ClusterMachine {
                 held_back: None,
                 probed: None,
                 protected_since,
-                protections: known
-                    .iter()
-                    .flat_map(|known| &known.recent_protections)
-                    .map(|began| Since::of(began.0, now))
-                    .collect(),
-                is_counted: protected_since.is_some(),
+                protections,
+                down_since,
+                protection,
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
                 returning: Returning::default(),
             },

@@ -21,10 +21,10 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// As an earlier run has left it, of a cluster that is protected since then, if it is.
+    /// As an earlier run has left it, of a cluster that is down since then, if it is.
     pub(super) fn recall(
         known: Option<&ClusterHealthStatus>,
-        protected: Option<Since>,
+        down: Option<Since>,
         now: Now,
     ) -> Self {
         let at = known.and_then(|known| Some(known.max_protection_reached.as_ref()?.0));
@@ -32,7 +32,7 @@ impl Cut {
         let at = at.filter(|at| *at <= now.wall);
         let at = at.map(|at| Since::of(at, now));
         let ages = at
-            .zip(protected)
+            .zip(down)
             .map(|(at, since)| (at.elapsed(now), since.elapsed(now)));
         Self {
             at,
@@ -80,9 +80,13 @@ impl ClusterMachine {
             && settings.mode == Mode::Enforce
             && now.mono >= self.start.act_from
             && checks.trigger == Trigger::None;
-        // A restore may be stuck for good: too few nodes are back, and the others are dead.
-        let is_down = protection != Protection::Restoring || conclusion.verdict != Verdict::Healthy;
-        let is_over = lasts(self.told.protected_since) >= Some(after);
+        let is_down = match protection {
+            // A restore may be stuck for good: too few nodes are back, and the others are dead. An outage
+            // within one is another protection.
+            Protection::Restoring => matches!(conclusion.verdict, Verdict::Undetermined(_)),
+            _ => true,
+        };
+        let is_over = lasts(self.told.down_since) >= Some(after);
         // What fell silent after that keeps it protected for as long again.
         let is_cut = lasts(self.cut.at).is_some_and(|age| age < after);
         if acts && is_down && is_over && !is_cut {

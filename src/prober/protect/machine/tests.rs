@@ -189,7 +189,8 @@ fn an_outage() -> Conclusion {
 /// A restore is under way, or stuck since too few nodes are back.
 #[rstest]
 #[case::stuck(Verdict::Undetermined(Doubt::Recovering), true)]
-#[case::silent_again(Verdict::Outage, true)]
+// That is another protection.
+#[case::silent_again(Verdict::Outage, false)]
 #[case::under_way(Verdict::Healthy, false)]
 fn a_restore_that_is_stuck_is_ended(#[case] verdict: Verdict, #[case] expected: bool) {
     let mut machine = protected(10, Protection::Restoring, MaxProtectionAction::Restore);

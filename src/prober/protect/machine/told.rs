@@ -1,6 +1,6 @@
 //! What people are told of a cluster.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -25,8 +25,10 @@ pub(super) struct Told {
     pub(super) protected_since: Option<Since>,
     /// When the last protections began.
     pub(super) protections: Vec<Since>,
-    /// The protection at hand is among them.
-    pub(super) is_counted: bool,
+    /// Since when the dependents are scaled down, apart from restores that an outage has interrupted.
+    pub(super) down_since: Option<Since>,
+    /// Whether they are, as of the last input.
+    pub(super) protection: Protection,
     /// When the outage began that the leases show, or have shown; whoever reads them anew begins with it.
     pub(super) silent_since: Option<Timestamp>,
     /// The nodes that were silent, as of the last verdict that allows a restore.
@@ -42,15 +44,23 @@ impl ClusterMachine {
     /// Takes down when a protection begins, and when it is over.
     pub(super) fn note_protection(&mut self, now: Now) {
         let protection = self.flows.protection();
-        self.cut.is_at_hand &= protection != Protection::None;
-        // One in which nothing is taken is none.
-        if protection == Protection::Active && !self.told.is_counted {
+        let before = mem::replace(&mut self.told.protection, protection);
+        let is_down = matches!(protection, Protection::ScalingDown | Protection::Active);
+        let interrupts = before == Protection::Restoring && is_down;
+        self.cut.is_at_hand &= protection != Protection::None && !interrupts;
+        // One in which nothing is taken is none, so a scale-down counts when it is over.
+        let is_another = match (before, protection) {
+            (Protection::ScalingDown, Protection::Restoring) => true,
+            (before, Protection::Active) => before != Protection::Active,
+            _ => false,
+        };
+        if is_another {
             self.told.note_another_protection(now);
         }
-        self.told.is_counted = match protection {
-            Protection::None => false,
-            Protection::Active => true,
-            Protection::ScalingDown | Protection::Restoring => self.told.is_counted,
+        self.told.down_since = match protection {
+            Protection::None => None,
+            _ if interrupts => Some(now.into()),
+            _ => self.told.down_since.or(Some(now.into())),
         };
         self.told.protected_since = match protection {
             Protection::None => None,
@@ -81,6 +91,7 @@ impl Told {
             .get(place)
             .map(|seconds| (times, Duration::from_secs(*seconds)))
     }
+
     /// Takes up when the outage began that the leases show, if they show one.
     pub(super) fn note_onset(&mut self, conclusion: &Conclusion, is_protected: bool, now: Now) {
         let known = self.silent_since;
