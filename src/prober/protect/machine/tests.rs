@@ -186,6 +186,26 @@ fn an_outage() -> Conclusion {
     }
 }
 
+/// The outage at hand may have begun within a restore.
+#[rstest]
+#[case::young(20, 9, false)]
+#[case::old(20, 10, true)]
+#[case::of_a_protection_before(9, 20, false)]
+fn a_new_leader_measures_from_the_last_outage(
+    #[case] since: i64,
+    #[case] last: i64,
+    #[case] expected: bool,
+) {
+    let then = MaxProtectionAction::Restore;
+    let mut machine = protected_again(since, Some(last), Protection::Active, then);
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: None,
+    };
+    let _ = machine.step(Input::Leases(Leases::Judged(&an_outage()), checks), now());
+    assert_eq!(machine.cut().is_some(), expected);
+}
+
 /// A restore is under way, or stuck since too few nodes are back.
 #[rstest]
 #[case::stuck(Verdict::Undetermined(Doubt::Recovering), true)]
@@ -223,15 +243,26 @@ fn a_cut_of_the_future_is_none() {
 
 /// A cluster that has been protected for so many minutes.
 fn protected(minutes: i64, protection: Protection, then: MaxProtectionAction) -> ClusterMachine {
+    protected_again(minutes, None, protection, then)
+}
+
+/// The same, whose last outage began so many minutes ago.
+fn protected_again(
+    minutes: i64,
+    last: Option<i64>,
+    protection: Protection,
+    then: MaxProtectionAction,
+) -> ClusterMachine {
     let it = dependent("d", 0, 0);
     let mut debts = Debts::default();
     debts.adopt(std::slice::from_ref(&it));
     let taken = What::Did(crate::prober::plan::Step::ScaleDown { from: 3 }, None);
     debts.note(&it, &taken, false, now().mono);
-    let since = now().wall - k8s_openapi::jiff::SignedDuration::from_mins(minutes);
+    let ago = |minutes| Time(now().wall - k8s_openapi::jiff::SignedDuration::from_mins(minutes));
     let known = ClusterHealthStatus {
         protection,
-        protected_since: Some(Time(since)),
+        protected_since: Some(ago(minutes)),
+        recent_protections: last.into_iter().map(ago).collect(),
         dependents: debts.status(),
         ..ClusterHealthStatus::default()
     };
