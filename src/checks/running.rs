@@ -46,6 +46,7 @@ pub(super) struct Running {
 
 /// What is known of it.
 pub(super) struct State {
+    role: CheckRole,
     /// Of the policy that asks for it.
     runner: Runner,
     /// One of the clusters of the policy that have it.
@@ -58,8 +59,7 @@ pub(super) struct State {
     since: Option<Timestamp>,
     /// Until when it counts for something.
     fresh_until: Option<Instant>,
-    /// Until when the last run that said whether it fails counts for the spread: a run that is put off is not
-    /// overdue.
+    /// Until when the last run that said whether it fails counts for the spread.
     said_until: Option<Instant>,
     /// What the next run in the same container waits for.
     wait: Option<Wait>,
@@ -75,7 +75,8 @@ impl Running {
         state: State,
         (cluster, news): (Arc<str>, Arc<Notify>),
     ) -> Self {
-        let state = Arc::new(Mutex::new(state));
+        let role = check.role;
+        let state = Arc::new(Mutex::new(State { role, ..state }));
         let runs = repeat(check.clone(), cluster, state.clone(), news);
         Self {
             check,
@@ -87,6 +88,7 @@ impl Running {
 
     /// The same, although the check has another role now.
     pub(super) fn with(self, check: HealthCheck) -> Self {
+        self.lock().role = check.role;
         Self { check, ..self }
     }
 
@@ -163,6 +165,7 @@ impl State {
     /// It has not run yet.
     pub(super) fn new(runner: Runner, member: Member, tally: Tally, has_passed: bool) -> Self {
         Self {
+            role: CheckRole::Observe,
             runner,
             member,
             tally,
@@ -239,14 +242,11 @@ impl State {
         }
         let says = outcome.said() != Said::Nothing;
         let put_off = wait.map(|wait| wait.until + fresh_for);
-        let said_until = put_off.unwrap_or(now + fresh_for);
         // What is tolerated does not get truer by another run.
-        self.fresh_until = Some(match outcome {
-            Outcome::Tolerated(_) => said_until,
-            _ => now + fresh_for,
-        });
+        let put_off = put_off.filter(|_| matches!(outcome, Outcome::Tolerated(_)));
+        self.fresh_until = Some(put_off.unwrap_or(now + fresh_for));
         if says {
-            self.said_until = Some(said_until);
+            self.said_until = Some(now + fresh_for);
         }
         self.wait = wait;
         self.tally.count(outcome);
@@ -299,7 +299,12 @@ async fn repeat(
             continue;
         };
         due = run.began + period;
-        if lock(&state).count(run.outcome, fresh_for, cuts.wait()) {
+        let mut state = lock(&state);
+        if state.role == CheckRole::Trigger {
+            // Its failure has to be known without a gap: it decides, and a later leader learns of it.
+            cuts.reset();
+        }
+        if state.count(run.outcome, fresh_for, cuts.wait()) {
             news.notify_one();
         }
     }
