@@ -159,6 +159,11 @@ impl Debts {
         self.entries.values().any(|entry| entry.memory.keeps_mark)
     }
 
+    /// How many dependents somebody else may have scaled to zero.
+    pub(super) fn disputes(&self) -> usize {
+        self.entries.values().filter(|entry| entry.disputed).count()
+    }
+
     /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
     pub fn is_disputed(&self) -> bool {
         let mut entries = self.entries.values();
@@ -294,7 +299,7 @@ impl Debts {
             What::Waiting(..) | What::Delayed | What::Unready(_) => {}
         }
         // One of ours that may still come about is nobody else's.
-        if let What::Settled(..) = what
+        if let What::Settled(..) | What::Waiting(Aim::Protect, _) = what
             && counts
             && kept_mark
             && entry.memory.owed

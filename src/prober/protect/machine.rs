@@ -36,8 +36,7 @@ use crate::{
     prober::{
         debts::Debts,
         finding::{Finding, HeldBack},
-        flow::{Ending, FlowEvent, What},
-        plan::Settled,
+        flow::{Ending, FlowEvent},
         treatment::{ClusterObject, Treatment},
         verdict::{Returning, Verdict},
     },
@@ -299,8 +298,9 @@ impl ClusterMachine {
     }
 
     fn note(&mut self, event: &FlowEvent, now: Instant) {
+        let disputes = self.flows.debts.disputes();
         self.flows.note(event, now);
-        if let What::Settled(Settled::ZeroedAgain, _) = event.what {
+        if self.flows.debts.disputes() > disputes {
             // What was confirmed, or is being read, is from before this zero, which may be meant.
             self.flows.confirmed = Confirmed::default();
         }
