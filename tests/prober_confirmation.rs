@@ -24,9 +24,13 @@ use support::{
 /// The time that it takes to prove an outage of leases that are long expired, and as much again.
 const PROVEN: Duration = Duration::from_secs(40);
 
-/// Whether it reads one object of these past every cache.
+/// Whether it reads one Cluster, or the policies, past every cache.
 fn confirms(call: &Call, resource: &str) -> bool {
-    call.method == "GET" && call.resource == resource && call.query.contains("metadata.name")
+    let reads = match resource {
+        "clusters" => call.query.contains("metadata.name"),
+        _ => call.only_metadata && !call.is_watch(),
+    };
+    call.method == "GET" && call.resource == resource && reads
 }
 
 fn confirmations(world: &World, resource: &str, only_metadata: bool) -> usize {
@@ -62,6 +66,13 @@ fn protecting(world: &World) -> Value {
 #[case::deselected("probepolicies", |world: &World| change_policy(world, "p", deselect))]
 #[case::being_deleted("probepolicies", |world: &World| {
     world.seed.ask_to_delete("probepolicies", "", "p");
+})]
+#[case::overruled("probepolicies", |world: &World| {
+    let mut policy = world.seed.get("probepolicies", "", "p").unwrap();
+    policy["metadata"] = json!({"name": "q"});
+    policy["spec"]["priority"] = json!(10);
+    policy["spec"]["suspend"] = json!(true);
+    world.seed.put(&policy);
 })]
 fn nothing_is_taken_from_what_a_watch_shows_too_late(
     #[case] resource: &'static str,

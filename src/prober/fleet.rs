@@ -191,6 +191,8 @@ impl Fleet {
             };
             self.apply(about_policies, &changed);
         }
+        // Its reads must not keep a turn from what is finished.
+        drop(self.confirmations);
         self.loops.stop().await;
     }
 

@@ -1,7 +1,5 @@
 //! Whether what the watches show is complete, and as it was read past every cache.
 
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Entry, Index, name};
@@ -13,12 +11,12 @@ impl Index {
         self.policies_listed && self.clusters_listed
     }
 
-    /// The `metadata.resourceVersion` of a Cluster, and the policy that applies to it.
-    pub fn version(&self, cluster: &str) -> Option<(&str, &Arc<str>)> {
+    /// The `metadata.resourceVersion` of a Cluster to which a policy applies.
+    pub fn version(&self, cluster: &str) -> Option<&str> {
         let entry = self.clusters.get(cluster)?;
-        let policy = &entry.assignment.as_ref()?.selected.as_ref()?.policy;
+        entry.assignment.as_ref()?.selected.as_ref()?;
         let version = entry.cluster.metadata.resource_version.as_deref();
-        Some((version.unwrap_or_default(), policy))
+        Some(version.unwrap_or_default())
     }
 
     /// Whether this Cluster is the one that is known, and comes to the same.
@@ -41,13 +39,16 @@ impl Index {
         comes_to(&read) == comes_to(entry)
     }
 
-    /// Whether this is a policy that is known, and says the same. Its status makes no difference.
-    pub fn is_policy_as_known(&self, metadata: &ObjectMeta) -> bool {
-        let known = self.policies.get(&name(metadata));
-        known.is_some_and(|known| {
-            metadata.uid.as_deref().unwrap_or_default() == &*known.uid
-                && metadata.generation.unwrap_or_default() <= known.generation
-                && metadata.deletion_timestamp.is_some() <= known.deleting
-        })
+    /// Whether these are all policies that are known, and each says the same. Their statuses make no difference.
+    pub fn are_policies_as_known(&self, metadata: &[ObjectMeta]) -> bool {
+        let is_as_known = |metadata: &ObjectMeta| {
+            let known = self.policies.get(&name(metadata));
+            known.is_some_and(|known| {
+                metadata.uid.as_deref().unwrap_or_default() == &*known.uid
+                    && metadata.generation.unwrap_or_default() <= known.generation
+                    && metadata.deletion_timestamp.is_some() <= known.deleting
+            })
+        };
+        metadata.len() == self.policies.len() && metadata.iter().all(is_as_known)
     }
 }

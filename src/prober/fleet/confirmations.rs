@@ -1,11 +1,10 @@
-//! Answers the loops' questions whether a Cluster and its policy are as their watches show them.
+//! Answers the loops' questions whether a Cluster and the policies are as their watches show them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::{
-    FutureExt as _, StreamExt as _,
-    future::{BoxFuture, Shared, join, ready},
-    stream::FuturesUnordered,
+    FutureExt as _,
+    future::{BoxFuture, Shared, join},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::{
@@ -13,6 +12,7 @@ use tokio::{
         mpsc::{self, UnboundedReceiver},
         oneshot,
     },
+    task::JoinSet,
     time::Instant,
 };
 
@@ -31,12 +31,11 @@ use crate::{
 /// A watch is up to date if it has shown something within this: it is asked for again every
 /// [`WATCH_SECONDS`], and that may take a moment.
 const HEARD: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
-/// A read of a policy answers what is asked within this about all its clusters.
+/// A read of the policies answers what is asked within this about any cluster.
 const SHARED: Duration = Duration::from_secs(1);
 
-/// What was read of a policy: its metadata, if there is one, and if it could be read.
-type Policy = Option<Option<Arc<ObjectMeta>>>;
-type PolicyRead = Shared<BoxFuture<'static, Policy>>;
+/// The metadata of all policies, if they could be read.
+type Policies = Option<Arc<[ObjectMeta]>>;
 
 /// A question of a cluster's loop.
 pub(super) struct Question {
@@ -47,15 +46,16 @@ pub(super) struct Question {
 /// What there is to do about a question.
 pub(super) enum Step {
     Asked(Question),
-    Answered(Question, Option<Found>, Policy),
+    Answered(Question, Option<Found>, Policies),
 }
 
 pub(super) struct Confirmations {
     seed: Seed,
     questions: UnboundedReceiver<Question>,
-    reads: FuturesUnordered<BoxFuture<'static, Step>>,
-    /// By policy, its last read and when that began.
-    policies: BTreeMap<Arc<str>, (Instant, PolicyRead)>,
+    /// Tasks, since a read that waits for its turn must be polled whatever the fleet is doing.
+    reads: JoinSet<Step>,
+    /// When the last read of the policies began, and its answer.
+    policies: Option<(Instant, Shared<BoxFuture<'static, Policies>>)>,
 }
 
 impl Confirmations {
@@ -72,8 +72,8 @@ impl Confirmations {
         let confirmations = Self {
             seed,
             questions,
-            reads: FuturesUnordered::new(),
-            policies: BTreeMap::new(),
+            reads: JoinSet::new(),
+            policies: None,
         };
         (confirmations, confirm)
     }
@@ -82,7 +82,8 @@ impl Confirmations {
     pub(super) async fn next(&mut self) -> Step {
         tokio::select! {
             Some(question) = self.questions.recv() => Step::Asked(question),
-            Some(step) = self.reads.next() => step,
+            // None of them panics; the question of one that did is answered by its end.
+            Some(Ok(step)) = self.reads.join_next() => step,
             else => std::future::pending().await,
         }
     }
@@ -90,8 +91,8 @@ impl Confirmations {
     pub(super) fn take(&mut self, step: Step, selection: &Selection) {
         match step {
             Step::Asked(question) => self.read(question, selection),
-            Step::Answered(question, cluster, policy) => {
-                let answer = answer(cluster, policy, selection);
+            Step::Answered(question, cluster, policies) => {
+                let answer = answer(cluster, policies, selection);
                 // Whoever has asked may have asked again, or have ended.
                 let _ = question.answer.send(answer);
             }
@@ -99,44 +100,44 @@ impl Confirmations {
     }
 
     fn read(&mut self, question: Question, selection: &Selection) {
-        let Some((known, policy)) = selection.index.version(&question.cluster) else {
+        let Some(known) = selection.index.version(&question.cluster) else {
             // The loop has not been told yet.
-            let read = ready(Step::Answered(question, Some(Found::Gone), None));
-            return self.reads.push(read.boxed());
+            let _ = question.answer.send(Confirmation::Otherwise);
+            return;
         };
-        let policy = self.policy(policy);
+        let policies = self.policies();
         let (seed, known) = (self.seed.clone(), known.to_owned());
-        let read = async move {
+        self.reads.spawn(async move {
             let cluster = confirm::cluster(&seed, &question.cluster, &known);
-            let (cluster, policy) = join(cluster, policy).await;
-            Step::Answered(question, cluster, policy)
-        };
-        self.reads.push(read.boxed());
+            let (cluster, policies) = join(cluster, policies).await;
+            Step::Answered(question, cluster, policies)
+        });
     }
 
-    fn policy(&mut self, name: &Arc<str>) -> PolicyRead {
+    /// All of them, since one that overrules the one that applies may be new.
+    fn policies(&mut self) -> Shared<BoxFuture<'static, Policies>> {
         let now = Instant::now();
-        self.policies
-            .retain(|_, (began, _)| now.duration_since(*began) < SHARED);
-        let (seed, of) = (self.seed.clone(), name.clone());
-        let (_, read) = self.policies.entry(name.clone()).or_insert_with(|| {
-            let read = async move { confirm::policy(&seed, &of).await };
+        let seed = self.seed.clone();
+        let last = self.policies.take();
+        let last = last.filter(|(began, _)| now.duration_since(*began) < SHARED);
+        let (_, read) = self.policies.insert(last.unwrap_or_else(|| {
+            let read = async move { confirm::policies(&seed).await.map(Arc::from) };
             (now, read.boxed().shared())
-        });
+        }));
         read.clone()
     }
 }
 
-fn answer(cluster: Option<Found>, policy: Policy, selection: &Selection) -> Confirmation {
+fn answer(cluster: Option<Found>, policies: Policies, selection: &Selection) -> Confirmation {
     let index = &selection.index;
     let cluster = cluster.map(|found| match found {
         Found::AsKnown => true,
         Found::Changed(cluster) => index.is_as_known(*cluster),
         Found::Gone => false,
     });
-    let policy = policy.map(|found| found.is_some_and(|it| index.is_policy_as_known(&it)));
+    let policies = policies.map(|found| index.are_policies_as_known(&found));
     // The least sure of the two.
-    confirmation(cluster, &selection.clusters).max(confirmation(policy, &selection.policies))
+    confirmation(cluster, &selection.clusters).max(confirmation(policies, &selection.policies))
 }
 
 /// Whether it is as known, if it could be read, and how its watch fares.

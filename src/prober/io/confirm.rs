@@ -34,7 +34,8 @@ pub(crate) enum Found {
 pub(crate) async fn cluster(seed: &Seed, name: &str, known: &str) -> Option<Found> {
     let api: Api<Cluster> = Api::all(seed.client().clone());
     in_time(name, async {
-        let Some(metadata) = metadata(seed, &api, name).await? else {
+        let found = metadata(seed, &api, &this(name)).await?;
+        let Some(metadata) = found.into_iter().next() else {
             return Ok(Found::Gone);
         };
         if metadata.resource_version.as_deref() == Some(known) {
@@ -48,19 +49,26 @@ pub(crate) async fn cluster(seed: &Seed, name: &str, known: &str) -> Option<Foun
     .await
 }
 
-/// The metadata of the policy of this name, if there is one; `None` if it cannot be read in time.
-pub(crate) async fn policy(seed: &Seed, name: &str) -> Option<Option<Arc<ObjectMeta>>> {
+/// The metadata of all policies; `None` if they cannot be read in time.
+pub(crate) async fn policies(seed: &Seed) -> Option<Vec<ObjectMeta>> {
     let api: Api<ProbePolicy> = Api::all(seed.client().clone());
-    let read = in_time(name, metadata(seed, &api, name)).await?;
-    Some(read.map(Arc::new))
+    in_time(
+        "ProbePolicies",
+        metadata(seed, &api, &ListParams::default()),
+    )
+    .await
 }
 
-async fn metadata<K>(seed: &Seed, api: &Api<K>, name: &str) -> Result<Option<ObjectMeta>, CallError>
+async fn metadata<K>(
+    seed: &Seed,
+    api: &Api<K>,
+    which: &ListParams,
+) -> Result<Vec<ObjectMeta>, CallError>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug + Resource<DynamicType = ()>,
 {
-    let found = seed.call(api.list_metadata(&this(name))).await?;
-    Ok(found.items.into_iter().next().map(|it| it.metadata))
+    let found = seed.call(api.list_metadata(which)).await?;
+    Ok(found.items.into_iter().map(|it| it.metadata).collect())
 }
 
 /// A list needs no right that the watch does not need.
@@ -74,6 +82,6 @@ async fn in_time<T>(name: &str, read: impl Future<Output = Result<T, CallError>>
         Ok(Err(error)) => error,
         Err(_) => CallError::Late,
     };
-    tracing::debug!(name, %error, "a Cluster or a policy could not be read anew");
+    tracing::debug!(name, %error, "a Cluster or the policies could not be read anew");
     None
 }

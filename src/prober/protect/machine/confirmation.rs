@@ -86,7 +86,7 @@ impl Confirmed {
             Confirmation::Read | Confirmation::Heard => return None,
             Confirmation::Unknown => {
                 "nothing is scaled to zero, since the Cluster or its policy could not be read from the seed \
-                 within a second, and its watch has shown nothing for 65 seconds: look at the seed's API server"
+                 within a second, and its watch is not known to be up to date: look at the seed's API server"
             }
             Confirmation::Otherwise => {
                 "nothing is scaled to zero, since the Cluster or its policy has changed: as read from the seed \

@@ -168,7 +168,10 @@ impl ClusterMachine {
         };
         let settings = settings.clone();
         let was_triggered = matches!(self.told.finding, Finding::Triggered { .. });
-        let was_held = matches!(self.told.held_back, Some(HeldBack::Trigger { .. }));
+        let was_held = matches!(
+            self.told.held_back,
+            Some(HeldBack::Trigger { .. } | HeldBack::Unconfirmed(_))
+        );
         let leases = self.told.finding.leases().clone();
         match course(self.evidence.verdict, checks) {
             Course::Triggered(why, Ok(until)) if was_triggered && !was_held => {
