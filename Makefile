@@ -70,7 +70,7 @@ soak: controlplane build release ## Have things go wrong at random for 20 minute
 		exec "$$target/debug/soak" $(ARGS)
 
 .PHONY: node
-node: controlplane build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
+node: build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
 		exec "$$target/debug/node" $(ARGS)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Gathers what a release consists of in dist/: the static binary, the image as an OCI archive, the
-# kubectl plugin with its manifest for krew, the chart, manifests and CustomResourceDefinitions each
-# as one file, what the binary is made of (a CycloneDX SBOM), and the checksums of all. The same
-# commit gives the same bytes.
+# Gathers what a release consists of in dist/: for each architecture of hack/static-all.sh the static
+# binary, the image as an OCI archive and the kubectl plugin, whose manifest is for krew; the chart,
+# manifests and CustomResourceDefinitions each as one file, what the binary is made of (a CycloneDX
+# SBOM), and the checksums of all. The same commit gives the same bytes.
 #
 #   IMAGE              the name and tag under which the image will be pushed, for install.yaml
 #                      (default: dependency-watchdog and the version, as in manifests)
-#   DWD_STATIC         a static binary, in place of building it
+#   DWD_STATIC         a static binary for this machine, in place of building any
 #   SOURCE_DATE_EPOCH  the time of all files (default: that of the last commit)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,24 +31,22 @@ pack() { # OUTPUT DIRECTORY ENTRY
     --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX "$3" | gzip -n -9 >"$1"
 }
 
-case $(uname -m) in
-  x86_64) architecture=amd64 ;;
-  aarch64) architecture=arm64 ;;
-  *) architecture=$(uname -m) ;;
-esac
-static=${DWD_STATIC:-$(hack/static.sh)}
-install -m 755 "$static" "$scratch/dist/$name-$version-linux-$architecture"
 DIST=$scratch/dist hack/image.sh >/dev/null
 
-# The same as a plugin of kubectl, in the form that krew asks for.
+# Each as it is, and as a plugin of kubectl in the form that krew asks for.
 plugin=kubectl-dwd
-mkdir "$scratch/$plugin"
-install -m 755 "$static" "$scratch/$plugin/$plugin"
-install -m 644 LICENSE "$scratch/$plugin/LICENSE"
-archive=$plugin-$version-linux-$architecture.tar.gz
-pack "$scratch/dist/$archive" "$scratch" $plugin
-checksum=$(sha256sum "$scratch/dist/$archive")
-sed "\\|/$archive\$|{n;s|\"0*\"|\"${checksum%% *}\"|;}" hack/krew.yaml >"$scratch/dist/dwd.yaml"
+cp hack/krew.yaml "$scratch/dist/dwd.yaml"
+binaries=$(hack/static-all.sh 2>/dev/null)
+while read -r architecture static; do
+  install -m 755 "$static" "$scratch/dist/$name-$version-linux-$architecture"
+  mkdir -p "$scratch/$plugin"
+  install -m 755 "$static" "$scratch/$plugin/$plugin"
+  install -m 644 LICENSE "$scratch/$plugin/LICENSE"
+  archive=$plugin-$version-linux-$architecture.tar.gz
+  pack "$scratch/dist/$archive" "$scratch" $plugin
+  checksum=$(sha256sum "$scratch/dist/$archive")
+  sed -i "\\|/$archive\$|{n;s|\"0*\"|\"${checksum%% *}\"|;}" "$scratch/dist/dwd.yaml"
+done <<<"$binaries"
 
 hack/gitops.sh helm package charts/$name --destination "$scratch" >/dev/null
 # Once more, without the time of packing.

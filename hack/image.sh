@@ -2,10 +2,10 @@
 # Builds the image that the Dockerfile describes, without a container engine and without a base to pull:
 # an OCI archive per architecture in dist/. Prints their paths.
 #
-# The user, the entrypoint, the ports and the labels are read from the Dockerfile. Built for this
-# machine's architecture, and for the other one where the toolchain can.
+# The user, the entrypoint, the ports and the labels are read from the Dockerfile, the binaries are those
+# of hack/static-all.sh.
 #
-#   DWD_STATIC         a static binary for this machine, in place of building it
+#   DWD_STATIC         a static binary for this machine, in place of building any
 #   SOURCE_DATE_EPOCH  the time of all that is in it (default: that of the last commit)
 #   REVISION           the commit that is named in it (default: the last one)
 #   DIST               where to put it (default: dist)
@@ -47,20 +47,7 @@ archive() { # ARCHITECTURE BINARY
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
-case $(uname -m) in
-  x86_64) here=amd64 other=arm64 triple=aarch64-unknown-linux-gnu compiler=aarch64-linux-gnu-gcc ;;
-  aarch64) here=arm64 other=amd64 triple=x86_64-unknown-linux-gnu compiler=x86_64-linux-gnu-gcc ;;
-  *) die "no image is made for $(uname -m)" ;;
-esac
-binary=${DWD_STATIC:-$(hack/static.sh)}
-archive $here "$binary"
-
-# A binary that is given is of one architecture.
-[[ -z ${DWD_STATIC:-} ]] || exit 0
-if [[ ! -d $(rustc --print target-libdir --target $triple) ]]; then
-  say "none for linux/$other: this toolchain has no $triple (rustup target add $triple)"
-elif ! command -v $compiler >/dev/null; then
-  say "none for linux/$other: there is no $compiler"
-else
-  archive $other "$(TARGET=$triple CC=$compiler hack/static.sh)"
-fi
+binaries=$(hack/static-all.sh)
+while read -r architecture binary; do
+  archive "$architecture" "$binary"
+done <<<"$binaries"

@@ -95,13 +95,17 @@ fn run(command: &mut Command) -> String {
 fn archive(root: &Path, name: &str, variables: &[(&str, &str)]) -> PathBuf {
     let binary = root.join("binary");
     fs::write(&binary, "a binary").unwrap();
-    let mut command = Command::new("hack/image.sh");
+    let mut command = image(&root.join(name));
     let command = command
-        .current_dir(self::root())
         .env("DWD_STATIC", binary)
-        .env("DIST", root.join(name))
         .envs(variables.iter().copied());
     PathBuf::from(run(command).trim())
+}
+
+fn image(dist: &Path) -> Command {
+    let mut command = Command::new("hack/image.sh");
+    command.current_dir(root()).env("DIST", dist);
+    command
 }
 
 fn json(path: &Path) -> Value {
@@ -181,4 +185,121 @@ fn the_same_commit_gives_the_same_archive() {
     assert!(first == bytes("second", &[]));
     // The time is in it: otherwise the first comparison could prove nothing.
     assert!(first != bytes("older", &[("SOURCE_DATE_EPOCH", "1")]));
+}
+
+/// A toolchain that builds nothing, with or without what the other architecture needs.
+#[cfg(target_os = "linux")]
+struct Toolchain {
+    directory: tempfile::TempDir,
+}
+
+#[cfg(target_os = "linux")]
+impl Toolchain {
+    /// The other architecture: as images name it, Rust's target, and the C compiler.
+    fn other() -> (&'static str, &'static str, &'static str) {
+        match std::env::consts::ARCH {
+            "x86_64" => (
+                "arm64",
+                "aarch64-unknown-linux-gnu",
+                "aarch64-linux-gnu-gcc",
+            ),
+            _ => ("amd64", "x86_64-unknown-linux-gnu", "x86_64-linux-gnu-gcc"),
+        }
+    }
+
+    fn new(has_target: bool, has_compiler: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (_, target, compiler) = Self::other();
+        let bin = directory.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        // All that this machine has but a compiler for the other architecture.
+        for path in std::env::split_paths(&std::env::var_os("PATH").unwrap()) {
+            for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+                if entry.file_name() != compiler {
+                    // The first of a name counts.
+                    let _ = std::os::unix::fs::symlink(entry.path(), bin.join(entry.file_name()));
+                }
+            }
+        }
+        let script = |name: &str, text: &str| {
+            let path = bin.join(name);
+            let _ = fs::remove_file(&path);
+            fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let place = directory.path().display().to_string();
+        script(
+            "rustc",
+            &format!("case $1 in -vV) echo host: this-linux-gnu ;; *) echo {place}/$4 ;; esac\n"),
+        );
+        script(
+            "cargo",
+            &format!(
+                "while [ $# -gt 0 ]; do case $1 in\n\
+                 metadata) echo '\"target_directory\":\"{place}\"'; exit ;;\n\
+                 --target) out={place}/$2/release; mkdir -p $out; echo $2 $RUSTFLAGS >$out/dependency-watchdog ;;\n\
+                 esac; shift; done\n"
+            ),
+        );
+        if has_target {
+            fs::create_dir(directory.path().join(target)).unwrap();
+        }
+        if has_compiler {
+            script(compiler, "");
+        }
+        Self { directory }
+    }
+
+    /// The archives that are made, and what is said.
+    fn image(&self) -> (Vec<PathBuf>, String) {
+        let bin = self.directory.path().join("bin");
+        let mut command = image(&self.directory.path().join("dist"));
+        let command = command
+            .env("PATH", &bin)
+            .env("CARGO", bin.join("cargo"))
+            .env_remove("PROFILE");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        (printed.lines().map(PathBuf::from).collect(), said)
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn both_architectures_are_built_where_the_toolchain_can() {
+    let toolchain = Toolchain::new(true, true);
+    let (archives, said) = toolchain.image();
+    let (other, target, compiler) = Toolchain::other();
+    let [_, archive] = &archives[..] else {
+        panic!("{archives:?} {said}");
+    };
+    let layout = toolchain.directory.path().join("layout");
+    fs::create_dir(&layout).unwrap();
+    run(Command::new("tar")
+        .arg("-xf")
+        .arg(archive)
+        .arg("-C")
+        .arg(&layout));
+    let index = json(&layout.join("index.json"));
+    let platform = &index["manifests"][0]["platform"];
+    assert_eq!(platform["architecture"], other, "{index}");
+    let built = toolchain.directory.path().join(target);
+    let built = fs::read_to_string(built.join("release/dependency-watchdog")).unwrap();
+    assert!(built.contains(&format!("linker={compiler}")), "{built}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_other_architecture_lacks_is_said() {
+    let (other, target, compiler) = Toolchain::other();
+    for (has_target, has_compiler) in [(false, false), (false, true), (true, false)] {
+        let (archives, said) = Toolchain::new(has_target, has_compiler).image();
+        assert_eq!(archives.len(), 1, "{said}");
+        assert!(said.contains(&format!("left out linux/{other}")), "{said}");
+        let remedy = said.contains(&format!("rustup target add {target}"));
+        assert_eq!(remedy, !has_target, "{said}");
+        assert_eq!(said.contains(compiler), !has_compiler, "{said}");
+    }
 }

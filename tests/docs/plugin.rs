@@ -41,7 +41,7 @@ fn the_manifest_names_what_a_release_holds() {
         "archive=$plugin-$version-linux-$architecture.tar.gz\n",
         r#"install -m 755 "$static" "$scratch/$plugin/$plugin""#,
         r#"pack "$scratch/dist/$archive" "$scratch" $plugin"#,
-        r#"hack/krew.yaml >"$scratch/dist/dwd.yaml""#,
+        r#"cp hack/krew.yaml "$scratch/dist/dwd.yaml""#,
     ] {
         assert!(script.contains(part), "{part}");
     }
