@@ -91,6 +91,19 @@ impl Cgroups {
         format!("/{NAME}/{}/{node}", self.run)
     }
 
+    /// Makes and removes those of a node, since they may be there to be read alone.
+    pub fn try_out(&self) -> Result<()> {
+        self.make("node")?;
+        for hierarchy in &self.hierarchies {
+            let above = hierarchy.join(NAME);
+            remove_tree(&above.join(&self.run))
+                .with_context(|| format!("no cgroups: cannot remove {}", above.display()))?;
+            // Another run may have some below it.
+            let _ = fs::remove_dir(above);
+        }
+        Ok(())
+    }
+
     /// Makes those of a node.
     pub fn make(&self, node: &str) -> Result<()> {
         for hierarchy in &self.hierarchies {

@@ -65,13 +65,14 @@ impl Host {
             return Ok(std::path::absolute(image)?);
         }
         let directory = self.files.root().join("images");
-        let printed = script("hack/image.sh", &[], &[("DIST", &directory)]).await?;
-        // The first one is for this machine.
-        let archive = printed
-            .lines()
-            .next()
-            .context("hack/image.sh names no image")?;
-        Ok(archive.into())
+        // For no other architecture than this machine's.
+        let binary = script("hack/static.sh", &[], &[]).await?;
+        let variables = [
+            ("DIST", &*directory),
+            ("DWD_STATIC", Path::new(binary.trim())),
+        ];
+        let archive = script("hack/image.sh", &[], &variables).await?;
+        Ok(archive.trim().into())
     }
 
     /// Runs this program again in namespaces of its own, with these arguments and its directory after

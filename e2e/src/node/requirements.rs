@@ -1,9 +1,11 @@
 //! What a machine must have, and be, for real nodes to run on it.
 
 use super::Cgroups;
+use anyhow::{Context as _, Result, ensure};
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 /// Programs, and the Debian packages that have them.
@@ -26,43 +28,98 @@ const ON_HOST: &str = "NODE_ON_HOST";
 
 /// Why no real node can run here, in one sentence; nothing if one can.
 pub fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some(
-            "real nodes need root: run this as root, in a container or a virtual machine".into(),
-        );
+    let machine = Machine {
+        is_root: rustix::process::geteuid().is_root(),
+        is_allowed: is_allowed(env::var(ON_HOST).ok().as_deref(), is_disposable()),
+        absent: absent(find, is_static, cni().is_some()),
+        namespaces: namespaces(),
+        cgroups: Cgroups::of("probe").and_then(|it| it.try_out()),
+    };
+    machine.missing()
+}
+
+/// What is known of this machine.
+struct Machine {
+    is_root: bool,
+    is_allowed: bool,
+    /// Programs, with the packages that have them.
+    absent: Vec<(&'static str, &'static str)>,
+    namespaces: Result<()>,
+    cgroups: Result<()>,
+}
+
+impl Machine {
+    /// The first thing that it lacks: without root, the others cannot be tried.
+    fn missing(self) -> Option<String> {
+        if !self.is_root {
+            return Some(
+                "real nodes need root: run this as root, in a container or a virtual machine"
+                    .to_owned(),
+            );
+        }
+        if !self.is_allowed {
+            return Some(format!(
+                "this is neither a container nor CI (no CI, no /.dockerenv, no /run/.containerenv): kubelets would \
+                 run on this machine. They keep to namespaces, cgroups and files of their own; {ON_HOST}=1 allows it"
+            ));
+        }
+        if !self.absent.is_empty() {
+            let names: Vec<&str> = self.absent.iter().map(|(name, _)| *name).collect();
+            let mut packages: Vec<&str> = self.absent.iter().map(|(_, it)| *it).collect();
+            packages.dedup();
+            return Some(format!(
+                "{} missing: on Debian, apt-get install {}",
+                names.join(", "),
+                packages.join(" ")
+            ));
+        }
+        let failed = self.namespaces.and(self.cgroups).err();
+        failed.map(|error| format!("{error:#}"))
     }
-    if !is_allowed(env::var(ON_HOST).ok().as_deref(), is_disposable()) {
-        return Some(format!(
-            "this is neither a container nor CI (no CI, no /.dockerenv, no /run/.containerenv): kubelets would run on \
-             this machine. They keep to namespaces, cgroups and files of their own; {ON_HOST}=1 allows it"
-        ));
-    }
-    let absent = PROGRAMS
+}
+
+/// What is not found of programs and of plugins of the container network.
+fn absent(
+    find: impl Fn(&str) -> Option<PathBuf>,
+    is_static: impl Fn(&Path) -> bool,
+    has_cni: bool,
+) -> Vec<(&'static str, &'static str)> {
+    let programs = PROGRAMS
         .iter()
         .filter(|(program, _)| find(program).is_none());
-    let mut absent: Vec<(&str, &str)> = absent.copied().collect();
+    let mut absent: Vec<(&str, &str)> = programs.copied().collect();
     if let Some(busybox) = find("busybox")
         && !is_static(&busybox)
     {
         absent.push(("a static busybox", "busybox-static"));
     }
-    if cni().is_none() {
+    if !has_cni {
         absent.push((
             "plugins of the container network",
             "containernetworking-plugins",
         ));
     }
-    if !absent.is_empty() {
-        let names: Vec<&str> = absent.iter().map(|(name, _)| *name).collect();
-        let mut packages: Vec<&str> = absent.iter().map(|(_, package)| *package).collect();
-        packages.dedup();
-        return Some(format!(
-            "{} missing: on Debian, apt-get install {}",
-            names.join(", "),
-            packages.join(" ")
-        ));
-    }
-    Cgroups::of("probe").err().map(|error| format!("{error:#}"))
+    absent
+}
+
+/// Root of a container may make none.
+fn namespaces() -> Result<()> {
+    const WORDS: [&str; 6] = [
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--mount",
+        "--net",
+        "true",
+    ];
+    let output = Command::new("unshare").args(WORDS).output();
+    let output = output.context("cannot run unshare")?;
+    ensure!(
+        output.status.success(),
+        "no namespaces: {} (a container must be privileged)",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
 }
 
 fn is_allowed(on_host: Option<&str>, disposable: bool) -> bool {
@@ -101,6 +158,66 @@ fn is_static(program: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::anyhow;
+
+    fn fit() -> Machine {
+        Machine {
+            is_root: true,
+            is_allowed: true,
+            absent: Vec::new(),
+            namespaces: Ok(()),
+            cgroups: Ok(()),
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert_eq!(fit().missing(), None);
+        let without = |change: fn(&mut Machine)| {
+            let mut machine = fit();
+            change(&mut machine);
+            machine.missing().unwrap()
+        };
+        for (expected, message) in [
+            ("need root", without(|it| it.is_root = false)),
+            ("NODE_ON_HOST=1", without(|it| it.is_allowed = false)),
+            (
+                "runc, ip, ss missing: on Debian, apt-get install runc iproute2",
+                without(|it| {
+                    it.absent = vec![("runc", "runc"), ("ip", "iproute2"), ("ss", "iproute2")];
+                }),
+            ),
+            (
+                "no namespaces",
+                without(|it| it.namespaces = Err(anyhow!("no namespaces: not permitted"))),
+            ),
+            (
+                "no cgroups",
+                without(|it| it.cgroups = Err(anyhow!("no cgroups: none is mounted"))),
+            ),
+        ] {
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_program_has_its_package() {
+        let there = |it: &str| Some(PathBuf::from(it));
+        let absent_without =
+            |name: &str| absent(|it| there(it).filter(|_| it != name), |_| true, true);
+        for (program, package) in PROGRAMS {
+            assert_eq!(absent_without(program), [(program, package)]);
+        }
+        assert_eq!(absent(there, |_| true, true), []);
+        let [(_, package)] = absent(there, |_| false, true)[..] else {
+            panic!("a busybox with a loader is no use");
+        };
+        assert_eq!(package, "busybox-static");
+        let [(_, package)] = absent(there, |_| true, false)[..] else {
+            panic!("pods need a network");
+        };
+        assert_eq!(package, "containernetworking-plugins");
+    }
 
     #[test]
     fn a_host_is_used_only_when_told() {

@@ -57,7 +57,9 @@ fn main() -> Result<ExitCode> {
             );
             return Ok(ExitCode::SUCCESS);
         }
-        anyhow::bail!("no real node can run here: {reason}");
+        // Without the stack of an error: it says what to do.
+        eprintln!("node: no real node can run here: {reason}");
+        return Ok(ExitCode::FAILURE);
     }
     // On the thread that lasts: children die with the thread that has started them.
     let runtime = Builder::new_current_thread().enable_all().build()?;

@@ -12,34 +12,35 @@ use crate::{Cli, tally::Tally};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     exit_interrupted,
-    node::{Cluster, Inside},
+    node::{Cluster, Inside, RealShoot},
     process, unless_interrupted,
 };
 use std::{path::Path, process::ExitCode};
+use tokio::sync::oneshot;
 
 /// All of them, in the order in which they are listed. The first is what the others need.
 const ALL: [&str; 9] = [
     INSTALL,
     LOOPING,
-    LEADER,
     NETWORK,
-    CONNECTIONS,
-    DELETED,
+    ALONE,
     EXEC,
+    LEADER,
+    CONNECTIONS,
     UNINSTALL,
     CHART,
 ];
 const INSTALL: &str = "install";
 const LOOPING: &str = "looping";
-const LEADER: &str = "leader";
 const NETWORK: &str = "network";
-const CONNECTIONS: &str = "connections";
-const DELETED: &str = "deleted";
+const ALONE: &str = "alone";
 const EXEC: &str = "exec";
+const LEADER: &str = "leader";
+const CONNECTIONS: &str = "connections";
 const UNINSTALL: &str = "uninstall";
 const CHART: &str = "chart";
 /// Those for which there is a shoot.
-const OF_SHOOT: [&str; 4] = [NETWORK, CONNECTIONS, DELETED, EXEC];
+const OF_SHOOT: [&str; 5] = [NETWORK, ALONE, EXEC, LEADER, CONNECTIONS];
 
 /// Those of these names with what they need, or all.
 pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static str>> {
@@ -80,70 +81,104 @@ async fn all(root: &Path, cli: &Cli, tally: &Tally) -> Result<()> {
     let cluster = Cluster::start(inside, image).await?;
     let cluster = &cluster;
     tally.say("node", "ready");
-    if !tally.attempt(INSTALL, install::restricted(cluster)).await {
+    let is = |name: &str| selected.contains(&name);
+    let of_shoot = selected.iter().filter(|it| OF_SHOOT.contains(it));
+    let of_shoot: Vec<&str> = of_shoot.copied().collect();
+    let (installed, shoot) = tokio::join!(
+        tally.attempt(INSTALL, install::restricted(cluster)),
+        shoot(cluster, tally, !of_shoot.is_empty())
+    );
+    if !installed {
         for name in selected.into_iter().filter(|it| *it != INSTALL) {
             tally.skip(name, "nothing is installed");
         }
         return Ok(());
     }
-    let is = |name: &str| selected.contains(&name);
-    let weeder = async {
+    let looping = async {
         if is(LOOPING) {
             tally
                 .attempt(LOOPING, looping::ended(cluster, cli.quick))
                 .await;
         }
     };
-    // One after the other: each has the prober and the shoot for itself.
-    let prober = async {
-        if is(LEADER) {
-            tally.attempt(LEADER, leader::is_followed(cluster)).await;
+    let network = async {
+        let shoot = shoot.transpose()?;
+        let started = async {
+            let shoot = shoot?;
+            network::is_probed(cluster, &shoot).await?;
+            anyhow::Ok(shoot)
+        };
+        match started.await {
+            Ok(shoot) => {
+                on_shoot(cluster, tally, &shoot, &is).await;
+                Some(shoot)
+            }
+            Err(error) => {
+                for name in of_shoot {
+                    tally.skip(name, &format!("the shoot did not start: {error:#}"));
+                }
+                None
+            }
         }
-        on_shoot(cluster, tally, &is).await;
     };
-    tokio::join!(weeder, prober);
+    let ((), shoot) = tokio::join!(looping, network);
     if is(UNINSTALL) {
         tally
-            .attempt(UNINSTALL, install::uninstalled(cluster))
+            .attempt(UNINSTALL, install::uninstalled(cluster, shoot.is_some()))
             .await;
     }
+    drop(shoot);
     if is(CHART) {
         tally.attempt(CHART, chart::restricted(cluster)).await;
     }
     Ok(())
 }
 
-/// What happens to a shoot with nodes of its own.
-async fn on_shoot(cluster: &Cluster, tally: &Tally, is: &impl Fn(&str) -> bool) {
-    let wanted: Vec<_> = OF_SHOOT.into_iter().filter(|it| is(it)).collect();
-    if wanted.is_empty() {
-        return;
+async fn shoot(cluster: &Cluster, tally: &Tally, wanted: bool) -> Result<Option<RealShoot>> {
+    if !wanted {
+        return Ok(None);
     }
     tally.say("node", "a shoot with two nodes starts");
-    let shoot = match network::shoot(cluster).await {
-        Ok(shoot) => shoot,
-        Err(error) => {
-            for name in wanted {
-                tally.skip(name, &format!("the shoot did not start: {error:#}"));
-            }
-            return;
+    RealShoot::start(cluster, network::NAMESPACE)
+        .await
+        .map(Some)
+}
+
+/// What happens to a shoot with nodes of its own, so that each has it as it wants it.
+async fn on_shoot(cluster: &Cluster, tally: &Tally, shoot: &RealShoot, is: &impl Fn(&str) -> bool) {
+    let (restored, is_restored) = oneshot::channel();
+    let network = async {
+        if is(NETWORK) {
+            let run = network::is_cut(cluster, shoot, restored);
+            tally.attempt(NETWORK, run).await;
         }
     };
-    for name in wanted {
-        match name {
-            NETWORK => tally.attempt(name, network::is_cut(cluster, &shoot)).await,
-            CONNECTIONS => {
-                tally
-                    .attempt(name, network::connections_die(cluster, &shoot))
-                    .await
-            }
-            DELETED => {
-                tally
-                    .attempt(name, network::leader_is_deleted(cluster, &shoot))
-                    .await
-            }
-            _ => tally.attempt(name, exec::is_cut(cluster, &shoot)).await,
-        };
+    let alone = async {
+        if is(ALONE) {
+            let run = network::one_is_cut(cluster, shoot);
+            tally.attempt(ALONE, run).await;
+        }
+    };
+    let exec = async {
+        if is(EXEC) {
+            tally.attempt(EXEC, exec::is_cut(cluster, shoot)).await;
+        }
+    };
+    // These two scale nothing: in the minute after which the marks of the first fall.
+    let meanwhile = async {
+        // It fails if there is nothing to wait for any more.
+        let _ = is_restored.await;
+        tokio::join!(alone, exec)
+    };
+    tokio::join!(network, meanwhile);
+    if is(LEADER) {
+        let run = leader::is_followed(cluster, shoot);
+        tally.attempt(LEADER, run).await;
+    }
+    // The last one: the end of what it leads to is for the uninstallation.
+    if is(CONNECTIONS) {
+        let run = network::connections_die(cluster, shoot);
+        tally.attempt(CONNECTIONS, run).await;
     }
 }
 

@@ -1,7 +1,10 @@
 //! What is installed as docs/install.md says, where Pod Security is restricted, and uninstalled.
 
-use super::steps::{
-    GARDEN, PROBER, WEEDER, container, container_id, documented, is_available, pods_of, seconds,
+use super::{
+    network::{SETTLED, state},
+    steps::{
+        GARDEN, PROBER, WEEDER, container, container_id, documented, is_available, pods_of, seconds,
+    },
 };
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
@@ -157,12 +160,27 @@ async fn evicts_one_at_a_time(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// By the commands of the guide nothing is left.
-pub(super) async fn uninstalled(cluster: &Cluster) -> Result<String> {
+/// By the commands of the guide nothing is left, and nothing of the shoot at zero. Its policy waits until all
+/// is given back that there still is to give back.
+pub(super) async fn uninstalled(cluster: &Cluster, shoot: bool) -> Result<String> {
+    let begun = Instant::now();
+    let before = if shoot {
+        format!(", of a shoot at {},", state(cluster).await?)
+    } else {
+        String::new()
+    };
     documented(cluster, "kubectl delete probepol --all\n").await?;
+    let took = begun.elapsed();
+    if shoot {
+        let after = state(cluster).await?;
+        ensure!(after == SETTLED, "left at {after}");
+    }
     documented(cluster, "kubectl delete -k manifests\n").await?;
     nothing_is_left(cluster).await?;
-    Ok("no object, no pod, no Lease".to_owned())
+    Ok(format!(
+        "no object, no pod, no Lease, nothing at zero; the policy{before} was gone after {}",
+        seconds(took)
+    ))
 }
 
 pub(super) async fn nothing_is_left(cluster: &Cluster) -> Result<()> {

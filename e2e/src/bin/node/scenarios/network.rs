@@ -1,28 +1,28 @@
 //! A shoot of real kubelets loses the way to its API server, on which packets are dropped.
 
-use super::steps::{PROBER, leader, lease, script, seconds};
+use super::steps::{script, seconds};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::prober::plan::MARK;
 use dependency_watchdog_e2e::{
     DEPENDENTS, Request,
     node::{Cluster, GRACE, RealShoot},
-    wait::{self, seen},
+    wait::{self, Look, seen},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, ResourceExt as _};
 use std::time::Duration;
+use tokio::sync::oneshot::Sender;
 
-const NAMESPACE: &str = "shoot--node--real";
+pub(super) const NAMESPACE: &str = "shoot--node--real";
 /// After the grace, how much later kube-controller-manager would have marked the nodes at the latest: it
 /// looks every 5 s.
 const MARKED: Duration = Duration::from_secs(8);
 /// How long a kubelet may be silent whose connections have died.
 const SILENT: Duration = Duration::from_secs(120);
 
-/// Starts the shoot, and has it probed by the policy of the guide.
-pub(super) async fn shoot(cluster: &Cluster) -> Result<RealShoot> {
-    let shoot = RealShoot::start(cluster, NAMESPACE).await?;
+/// Has the shoot probed by the policy of the guide.
+pub(super) async fn is_probed(cluster: &Cluster, shoot: &RealShoot) -> Result<()> {
     let variables = shoot.variables();
     let variables = variables
         .each_ref()
@@ -37,12 +37,16 @@ pub(super) async fn shoot(cluster: &Cluster) -> Result<RealShoot> {
     ] {
         cluster.kubectl().script(script(word)?, &[]).await?;
     }
-    is_found(cluster, &shoot, "Healthy").await?;
-    Ok(shoot)
+    is_found(cluster, shoot, "Healthy").await
 }
 
-/// It is protected before its nodes are marked, and has all back when the way is free again.
-pub(super) async fn is_cut(cluster: &Cluster, shoot: &RealShoot) -> Result<String> {
+/// It is protected before its nodes are marked, and has all back when the way is free again: that is told,
+/// since others need not wait until its marks have fallen.
+pub(super) async fn is_cut(
+    cluster: &Cluster,
+    shoot: &RealShoot,
+    is_restored: Sender<()>,
+) -> Result<String> {
     let before = shoot.readiness().await?;
     let begun = writes(cluster)?.len();
     shoot.cut(true).await?;
@@ -68,8 +72,14 @@ pub(super) async fn is_cut(cluster: &Cluster, shoot: &RealShoot) -> Result<Strin
     let restored = since(back)?;
     let after = shoot.readiness().await?;
     ensure!(before == after, "marked: {after:?}, {before:?} before");
-    settled(cluster).await?;
-    once(writes(cluster)?.get(begun..).unwrap_or_default())?;
+    let _ = is_restored.send(());
+    wait::until("the marks to fall", async || {
+        let state = state(cluster).await?;
+        seen(state == SETTLED, state)
+    })
+    .await?;
+    // Scaled down, then up, and its mark fell.
+    written(cluster, begun, 3)?;
     Ok(format!(
         "at zero {} after the last renewal, no node marked; the kubelets were heard {} after the network was \
          back, all was restored after {}",
@@ -79,11 +89,41 @@ pub(super) async fn is_cut(cluster: &Cluster, shoot: &RealShoot) -> Result<Strin
     ))
 }
 
+/// One of the two nodes loses its way, which is no outage: nothing is scaled, so kube-controller-manager
+/// marks it. This is what did not happen in [`is_cut`].
+pub(super) async fn one_is_cut(cluster: &Cluster, shoot: &RealShoot) -> Result<String> {
+    let node = shoot.nodes.last().context("no nodes")?;
+    node.cut(true).await?;
+    let marked = wait::until_within(3 * GRACE, "the node to be marked", async || {
+        let state = state(cluster).await?;
+        if state.contains('0') {
+            return Ok(Look::Never(format!("scaled to {state}")));
+        }
+        let readiness = shoot.readiness().await?;
+        let last = readiness.last().context("no nodes")?;
+        seen(last.starts_with("Unknown"), last)
+    })
+    .await;
+    let renewed = shoot.renewals().await?;
+    let silent = since(*renewed.last().context("no nodes")?)?;
+    node.cut(false).await?;
+    marked?;
+    wait::until("the node to be ready again", async || {
+        let readiness = shoot.readiness().await?;
+        let last = readiness.last().context("no nodes")?;
+        seen(last.starts_with("True"), last)
+    })
+    .await?;
+    Ok(format!(
+        "kube-controller-manager marked it {} after its last renewal; nothing was scaled",
+        seconds(silent)
+    ))
+}
+
 /// Their connections die without a word, new ones can be made: how long the kubelets are silent. If that is
 /// longer than the leases take to expire, the shoot is protected for that time.
 pub(super) async fn connections_die(cluster: &Cluster, shoot: &RealShoot) -> Result<String> {
     let before = shoot.readiness().await?;
-    let begun = writes(cluster)?.len();
     let mut cut = Vec::new();
     for node in &shoot.nodes {
         let ports = node.ports_to(&shoot.server()).await?;
@@ -92,20 +132,18 @@ pub(super) async fn connections_die(cluster: &Cluster, shoot: &RealShoot) -> Res
         cut.push(ports);
     }
     let last = shoot.renewals().await?;
-    let mut gaps: Vec<Duration> = Vec::new();
+    let mut gaps = vec![Duration::ZERO; last.len()];
+    let mut scaled = false;
     let renewed = wait::until_within(
         SILENT,
         "all kubelets to renew over other connections",
         async || {
+            scaled |= state(cluster).await?.contains('0');
             let now = shoot.renewals().await?;
-            let pairs = last.iter().zip(&now).zip(0..);
-            for ((then, now), place) in pairs {
-                let gap = between(*then, *now)?;
-                match gaps.get_mut(place) {
-                    // The first renewal after the silence, not the newest.
-                    Some(known) if known.is_zero() => *known = gap,
-                    Some(_) => {}
-                    None => gaps.push(gap),
+            for ((then, now), gap) in last.iter().zip(&now).zip(&mut gaps) {
+                // The first renewal after the silence, not the newest.
+                if gap.is_zero() {
+                    *gap = between(*then, *now)?;
                 }
             }
             seen(gaps.iter().all(|it| !it.is_zero()), format!("{gaps:?}"))
@@ -116,60 +154,17 @@ pub(super) async fn connections_die(cluster: &Cluster, shoot: &RealShoot) -> Res
         node.cut_ports(ports, false).await?;
     }
     renewed?;
-    settled(cluster).await?;
     let after = shoot.readiness().await?;
     ensure!(before == after, "marked: {after:?}, {before:?} before");
-    let scaled = match writes(cluster)?.len() - begun {
-        0 => "nothing was scaled",
-        _ => "scaled down meanwhile, and restored",
+    let scaled = if scaled {
+        "scaled down meanwhile"
+    } else {
+        "nothing was scaled"
     };
     let gaps: Vec<String> = gaps.into_iter().map(seconds).collect();
     Ok(format!(
         "from the last renewal over a dead connection to the next one {}; {scaled}",
         gaps.join(" and ")
-    ))
-}
-
-/// In an outage the pod that leads is deleted while its kubelet stands still, so that its container goes
-/// on: the other one acts, and nothing is done twice.
-pub(super) async fn leader_is_deleted(cluster: &Cluster, shoot: &RealShoot) -> Result<String> {
-    let begun = writes(cluster)?.len();
-    let old = leader(cluster, PROBER).await?;
-    let before = lease(cluster, PROBER).await?.holder_identity;
-    shoot.cut(true).await?;
-    let deleted = Timestamp::now();
-    cluster.node.kubelet.pause()?;
-    let name = old.name_any();
-    let delete = [
-        "-n",
-        "garden",
-        "delete",
-        "pod",
-        &name,
-        "--force",
-        "--grace-period=0",
-    ];
-    let told = cluster.kubectl().run(&delete).await;
-    let led = wait::until("another prober to lead", async || {
-        let now = lease(cluster, PROBER).await?.holder_identity;
-        let other = now != before && now.as_ref().is_some_and(|it| !it.is_empty());
-        seen(other, format!("{now:?}"))
-    })
-    .await;
-    cluster.node.kubelet.resume()?;
-    told?;
-    led?;
-    let led = since(deleted)?;
-    replicas(cluster, 0).await?;
-    let zero = since(newest(shoot).await?)?;
-    shoot.cut(false).await?;
-    replicas(cluster, 1).await?;
-    settled(cluster).await?;
-    once(writes(cluster)?.get(begun..).unwrap_or_default())?;
-    Ok(format!(
-        "another led after {}, at zero {} after the last renewal, each dependent scaled once each way",
-        seconds(led),
-        seconds(zero)
     ))
 }
 
@@ -187,52 +182,53 @@ async fn is_found(cluster: &Cluster, shoot: &RealShoot, reason: &str) -> Result<
     .await
 }
 
-/// Waits until all dependents are to have so many replicas.
-async fn replicas(cluster: &Cluster, wanted: i32) -> Result<()> {
+/// How many replicas each dependent is to have, with a star if it is marked: `1 0* 0*`.
+pub(super) async fn state(cluster: &Cluster) -> Result<String> {
     let api: Api<Deployment> = Api::namespaced(cluster.client()?, NAMESPACE);
+    let mut state = Vec::new();
+    for name in DEPENDENTS {
+        let dependent = api.get(name).await?;
+        let replicas = dependent.spec.as_ref().and_then(|it| it.replicas);
+        let star = match dependent.annotations().contains_key(MARK) {
+            true => "*",
+            false => "",
+        };
+        state.push(format!("{}{star}", replicas.unwrap_or(1)));
+    }
+    Ok(state.join(" "))
+}
+
+/// Waits until all dependents are to have so many replicas.
+pub(super) async fn replicas(cluster: &Cluster, wanted: i32) -> Result<()> {
     wait::until(&format!("all dependents at {wanted}"), async || {
-        let mut found = Vec::new();
-        for name in DEPENDENTS {
-            found.push(api.get(name).await?.spec.and_then(|it| it.replicas));
-        }
-        seen(
-            found.iter().all(|it| *it == Some(wanted)),
-            format!("{found:?}"),
-        )
+        let state = state(cluster).await?;
+        let wanted = wanted.to_string();
+        let all = state
+            .split(' ')
+            .all(|it| it.trim_end_matches('*') == wanted);
+        seen(all, state)
     })
     .await
 }
 
-/// Waits until all dependents have their replicas, and no mark any more.
-async fn settled(cluster: &Cluster) -> Result<()> {
-    let api: Api<Deployment> = Api::namespaced(cluster.client()?, NAMESPACE);
-    wait::until("nothing to be scaled or marked", async || {
-        let mut open = Vec::new();
-        for name in DEPENDENTS {
-            let dependent = api.get(name).await?;
-            let replicas = dependent.spec.as_ref().and_then(|it| it.replicas);
-            if replicas != Some(1) || dependent.annotations().contains_key(MARK) {
-                open.push(name);
-            }
-        }
-        seen(open.is_empty(), open.join(", "))
-    })
-    .await
-}
+/// All have their replicas, and no mark.
+pub(super) const SETTLED: &str = "1 1 1";
 
 /// What the prober has written to dependents and had accepted.
-fn writes(cluster: &Cluster) -> Result<Vec<Request>> {
+pub(super) fn writes(cluster: &Cluster) -> Result<Vec<Request>> {
     let mut requests = cluster.prober_requests()?;
     requests.retain(|it| it.is_write() && it.resource.starts_with("deployments") && it.code < 300);
     Ok(requests)
 }
 
-/// Fails unless each dependent was written three times: it was scaled down, then up, and its mark fell.
-fn once(writes: &[Request]) -> Result<()> {
+/// Fails unless each dependent was written so often, after so many writes.
+pub(super) fn written(cluster: &Cluster, after: usize, times: usize) -> Result<()> {
+    let writes = writes(cluster)?;
+    let writes = writes.get(after..).unwrap_or_default();
     for name in DEPENDENTS {
         let of: Vec<_> = writes.iter().filter(|it| it.name == name).collect();
         ensure!(
-            of.len() == 3,
+            of.len() == times,
             "{name} was written {} times: {of:?}",
             of.len()
         );
@@ -240,7 +236,8 @@ fn once(writes: &[Request]) -> Result<()> {
     Ok(())
 }
 
-async fn newest(shoot: &RealShoot) -> Result<Timestamp> {
+/// When a kubelet renewed last.
+pub(super) async fn newest(shoot: &RealShoot) -> Result<Timestamp> {
     shoot
         .renewals()
         .await?
@@ -260,7 +257,8 @@ async fn renewed_after(shoot: &RealShoot, moment: Timestamp) -> Result<()> {
     .await
 }
 
-fn since(moment: Timestamp) -> Result<Duration> {
+/// How long ago that was.
+pub(super) fn since(moment: Timestamp) -> Result<Duration> {
     between(moment, Timestamp::now())
 }
 
