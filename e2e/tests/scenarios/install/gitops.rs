@@ -267,7 +267,7 @@ async fn e2e_gitops_tools_see_every_state_as_documented(_: Env) -> Result<()> {
     Ok(())
 }
 
-/// A seed with the kinds of Flux, Argo CD and the Prometheus operator, and the namespaces that manifests name.
+/// A seed with the kinds of Gardener, Flux, Argo CD and the Prometheus operator, and the namespaces that manifests name.
 async fn with_foreign_kinds(env: &Env, name: &str) -> Result<Arc<Seed>> {
     let seed = env.bare_seed(name).await?;
     let kubectl = seed.kubectl();
@@ -299,8 +299,6 @@ const DRY_RUN: [&str; 4] = [
     "--dry-run=server",
     "--validate=strict",
 ];
-/// Its kind is Gardener's, whose definition is no part of a module that is small enough to be fetched for it.
-const NOT_TRIED: &str = "manifests/examples/managed-resource";
 
 /// Every folder with manifests, and how kubectl takes it.
 fn folders(folder: &Path, found: &mut Vec<(&'static str, String)>) -> Result<()> {
@@ -317,7 +315,7 @@ fn folders(folder: &Path, found: &mut Vec<(&'static str, String)>) -> Result<()>
     let name = folder.strip_prefix(root)?.display().to_string();
     match folder.join("kustomization.yaml").is_file() {
         true => found.push(("-k", name)),
-        false if manifests && name != NOT_TRIED => found.push(("-f", name)),
+        false if manifests => found.push(("-f", name)),
         false => {}
     }
     Ok(())
