@@ -74,3 +74,4 @@ mv "$scratch/source/$name.cdx.json" "$scratch/dist/$name-$version.cdx.json"
 rm -rf dist
 mv "$scratch/dist" dist
 ls -l dist
+hack/placeholders.sh >&2 || true

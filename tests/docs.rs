@@ -13,6 +13,8 @@ mod commands;
 mod invariants;
 #[path = "docs/plugin.rs"]
 mod plugin;
+#[path = "docs/samples.rs"]
+mod samples;
 
 use std::{
     collections::BTreeSet,

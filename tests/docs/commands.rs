@@ -149,7 +149,7 @@ fn calls(line: &str, written: &mut Vec<String>) -> Vec<Invocation> {
 /// The scripts of a document: those in fences of this kind.
 ///
 /// What is in `sh` is run by a scenario, as it stands. What is in `shell` is for the reader alone.
-fn scripts(text: &str, kind: &str) -> Vec<String> {
+pub(crate) fn scripts(text: &str, kind: &str) -> Vec<String> {
     let fence = format!("```{kind}");
     let mut scripts = Vec::new();
     let mut lines = text.lines();
