@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fails on words that make the documentation hard to read, and says what to write instead. `make lint` runs it.
+# Fails on words and long sentences that make the documentation hard to read, and says what to write instead.
+# `make lint` runs it.
 #
 # Pages that are generated say what the code says.
 set -eu
@@ -9,8 +10,11 @@ generated='docs/(api|flags)\.md'
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+documents() {
+  git ls-files '*.md' ':!CHANGELOG.md' | grep -Ev "^$generated$"
+}
 # Without headings, to which others link, without the addresses of links, and without code.
-git ls-files '*.md' ':!CHANGELOG.md' | grep -Ev "^$generated$" | xargs awk '
+documents | xargs awk '
   /^ *```/ { fenced = !fenced }
   !fenced && !/^#/ { gsub(/\]\([^)]*\)/, "]"); gsub(/`[^`]*`/, "`"); print FILENAME ":" FNR ": " $0 }' >"$scratch/text"
 # A word, as an extended regular expression, and what is better.
@@ -34,6 +38,23 @@ belongs? into:belongs in
 amiss:wrong
 beside:in addition to, next to
 WORDS
+# A sentence ends at a colon or semicolon, too. Tables are left out: their cells are lists.
+documents | xargs awk '
+  function judge(  count, i, sentences, words) {
+    gsub(/\]\([^)]*\)/, "]", text)
+    gsub(/`[^`]*`/, "code", text)
+    count = split(text, sentences, /[.!?:;][)"*\]]* +/)
+    for (i = 1; i <= count; i++)
+      if (split(sentences[i], words, " ") > 30) print place ": " sentences[i] " → at most 25 words in a sentence"
+    text = ""
+  }
+  FNR == 1 { judge(); fenced = 0 }
+  /^ *```/ { judge(); fenced = !fenced; next }
+  fenced || /^(#|\|| *$)/ { judge(); next }
+  /^ *([-*]|[0-9]+\.) / { judge() }
+  text == "" { place = FILENAME ":" FNR }
+  { sub(/^ *([-*] |[0-9]+\. )?/, ""); text = text " " $0 }
+  END { judge() }' >>"$scratch/found"
 if [ -s "$scratch/found" ]; then
   cat "$scratch/found" >&2
   exit 1
