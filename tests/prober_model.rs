@@ -258,6 +258,22 @@ fn answers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
     holds("answers take their time", bounds);
 }
 
+/// Many clusters are restored at the same time, so that its turn comes whenever it comes.
+#[rstest]
+#[case::short(&TWO, Budget { turns: 2, ..NONE })]
+#[case::held(&ONE, Budget { turns: 1, policies: 1, ends: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::deep(&TWO, Budget { turns: 2, ends: 1, people: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::living(&TWO, Budget { turns: 2, lives: 1, policies: 1, ..NONE })]
+fn restores_wait_for_their_turn(#[case] parts: &[Part], #[case] budget: Budget) {
+    let bounds = Bounds {
+        paced: true,
+        ..bounds(parts, budget)
+    };
+    holds("restores wait for their turn", bounds);
+}
+
 /// A crash, a request that fails and a person, in one outage.
 #[rstest]
 #[ignore = "deep: make model"]

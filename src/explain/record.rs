@@ -13,7 +13,7 @@ use crate::{
         CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
         UnhealthyNode,
     },
-    prober::report::{FLAPPING, HELD_BACK, UNCONFIRMED, WIDESPREAD},
+    prober::report::{FLAPPING, HELD_BACK, PACED, UNCONFIRMED, WIDESPREAD},
     status::REFRESH,
 };
 
@@ -135,7 +135,7 @@ impl Record {
             stale: is_stale(status, now),
             held_back: matches!(
                 protecting,
-                Some(HELD_BACK | WIDESPREAD | FLAPPING | UNCONFIRMED)
+                Some(HELD_BACK | WIDESPREAD | FLAPPING | PACED | UNCONFIRMED)
             ),
             widespread: protecting == Some(WIDESPREAD),
             last_action: status.last_action.clone(),

@@ -12,7 +12,7 @@ use super::{
     metrics::ProberMetrics,
     mono_time::Origin,
     observe::{Observer, Outcome},
-    protector::Protector,
+    protector::{Protector, SharedTurns},
     report::Reporter,
     scale::Scaler,
     treatment::{ClusterObject, Treatment},
@@ -49,6 +49,8 @@ pub(crate) struct LoopContext {
     pub(crate) checks: Runner,
     /// Counts in how many clusters a check fails.
     pub(crate) spread: SharedSpread,
+    /// Lets clusters be restored by turns.
+    pub(crate) turns: SharedTurns,
     /// Takes reports.
     pub(crate) reporter: Reporter,
     /// Reads the state of clusters, beside their leases.
@@ -104,12 +106,21 @@ impl ClusterLoop {
         if from_the_start || known.is_some() {
             machine.distrust();
         }
-        let (scaler, confirm) = (&shared.scaler, shared.confirm.clone());
+        let (scaler, turns) = (&shared.scaler, &shared.turns);
+        let confirm = shared.confirm.clone();
         let metrics = shared.metrics.clone();
         let recalled = known.map_or(&[][..], |known| &known.checks);
         let (runner, spread) = (shared.checks.clone(), shared.spread.clone());
         Self {
-            protector: Protector::new(name.clone(), scaler, confirm, metrics, machine, known),
+            protector: Protector::new(
+                name.clone(),
+                scaler,
+                confirm,
+                turns,
+                metrics,
+                machine,
+                known,
+            ),
             checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
             reading: Reading {
                 recalled: known.cloned().map(Box::new),

@@ -14,6 +14,7 @@ use self::{confirmations::Confirmations, loops::Loops};
 use super::{
     cluster::LoopContext,
     instruments::Instruments,
+    protector::SharedTurns,
     recall,
     report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
@@ -122,6 +123,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         looks: Means::new(instruments.prober.durations(), prober.checks.clone()),
         checks: prober.checks,
         spread: SharedSpread::default(),
+        turns: SharedTurns::default(),
         reporter: reporter.clone(),
         origin: observed.origin,
         overdue_after: prober.overdue_after,

@@ -5,7 +5,7 @@
 //!   together).
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
 //!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`debts`]
-//!   (what is owed).
+//!   (what is owed), [`turns`] (when which of many clusters is restored).
 //! - [`io`]: [`evidence`] and [`node_lists`] read, with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
 //!   [`rights`] asks ahead whether they may.
 //! - [`report`]: from what was found to statuses and events.
@@ -31,7 +31,7 @@ pub mod standby;
 pub use self::{
     io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},
     judge::{candidates, finding, heartbeat, mono_time, proof, schedule, verdict, watch},
-    protect::{debts, flow, machine, plan, scale_error, treatment},
+    protect::{debts, flow, machine, plan, scale_error, treatment, turns},
 };
 
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and

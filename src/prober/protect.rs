@@ -6,3 +6,4 @@ pub mod machine;
 pub mod plan;
 pub mod scale_error;
 pub mod treatment;
+pub mod turns;

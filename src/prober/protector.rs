@@ -2,6 +2,7 @@
 
 mod news;
 mod reaction;
+mod turn;
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use tokio::{
     time::Instant,
 };
 
-use self::reaction::Reaction;
+pub use self::turn::SharedTurns;
+use self::{reaction::Reaction, turn::Turn};
 use super::{
     action_log::ActionLog,
     debts::Problem,
@@ -38,6 +40,7 @@ pub struct Protector {
     cluster: Arc<str>,
     scaler: Scaler,
     confirm: Confirm,
+    turn: Turn,
     metrics: Arc<ProberMetrics>,
     machine: ClusterMachine,
     actions: ActionLog,
@@ -68,6 +71,7 @@ impl Protector {
         cluster: Arc<str>,
         scaler: &Scaler,
         confirm: Confirm,
+        turns: &SharedTurns,
         metrics: Arc<ProberMetrics>,
         machine: ClusterMachine,
         known: Option<&ClusterHealthStatus>,
@@ -76,6 +80,7 @@ impl Protector {
         Self {
             scaler: scaler.within(cluster.clone()),
             confirm,
+            turn: turns.join(),
             cluster,
             actions: ActionLog::recall(known, protected),
             flow: None,
@@ -104,6 +109,20 @@ impl Protector {
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub fn learn(&mut self, input: Input<'_>) {
+        self.step(input);
+        self.take_turn();
+    }
+
+    /// Restores the cluster if it waits for its turn, and that has come.
+    fn take_turn(&mut self) {
+        if !self.machine.awaits_turn() {
+            self.turn.give_up();
+        } else if self.turn.take() {
+            self.step(Input::Turn);
+        }
+    }
+
+    fn step(&mut self, input: Input<'_>) {
         let event = match input {
             Input::Flow(event) => Some((event, self.known(event))),
             _ => None,
@@ -148,6 +167,7 @@ impl Protector {
         let Some(running) = &mut self.flow else {
             return tokio::select! {
                 confirmation = answer(&mut self.confirming) => self.confirmed(confirmation),
+                () = self.turn.due() => self.take_turn(),
                 () = until(due) => self.learn(Input::Time),
             };
         };

@@ -34,7 +34,7 @@ pub(crate) use self::{metrics::HealthMetrics, writer::Left};
 use super::debts::Problem;
 use super::finding;
 pub use super::finding::{
-    FLAPPING, Finding, HEALTHY, HELD_BACK, HeldBack, UNCONFIRMED, WIDESPREAD, reason,
+    FLAPPING, Finding, HEALTHY, HELD_BACK, HeldBack, PACED, UNCONFIRMED, WIDESPREAD, reason,
     verdict_reason,
 };
 use super::verdict::Returning;

@@ -106,6 +106,8 @@ pub(crate) struct Bounds {
     pub(crate) slow: bool,
     /// Whether something may happen between a write and the answer to it.
     pub(crate) slow_answers: bool,
+    /// Whether other clusters are restored at the same time, so that its turn comes at some moment.
+    pub(crate) paced: bool,
     pub(crate) flaw: Flaw,
     /// By mode, made once.
     pub(crate) settings: [OnceCell<Arc<Settings>>; 2],

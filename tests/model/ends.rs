@@ -143,6 +143,9 @@ impl World {
         if is(state, Operator::is_probing) {
             self.apply(state, &Action::Probe(!asks))?;
         }
+        if is(state, |operator| operator.machine.awaits_turn()) {
+            self.apply(state, &Action::TakeTurn)?;
+        }
         Ok(())
     }
 }

@@ -352,6 +352,7 @@ impl World {
                 let operator = state.operator();
                 operator.confirm(is_readable.then_some(operator.seen == seen));
             }
+            Action::TakeTurn => state.operator().take_turn(),
             Action::Report => {
                 let report = state.operator().report();
                 state.stored.saved = Some(Rc::new(report));

@@ -307,6 +307,11 @@ impl Operator {
         self.learn(Input::Time, now);
     }
 
+    /// It is its turn among the clusters that are to be restored.
+    pub(crate) fn take_turn(&mut self) {
+        self.learn(Input::Turn, self.now());
+    }
+
     fn learn(&mut self, input: Input<'_>, now: Instant) {
         let told = self.decide(input, now);
         self.take_down(told);
@@ -351,6 +356,9 @@ impl Operator {
                 // A flow is valid until it is frozen.
                 Effect::Extend(_) | Effect::Tell { .. } => {}
             }
+        }
+        if !self.bounds.paced && self.machine.awaits_turn() {
+            told.extend(self.decide(Input::Turn, now));
         }
         told
     }

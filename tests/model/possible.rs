@@ -98,6 +98,9 @@ impl World {
             if operator.asks {
                 actions.push(Action::Confirm);
             }
+            if operator.machine.awaits_turn() {
+                actions.push(Action::TakeTurn);
+            }
             // What goes with its Cluster is not written anew.
             if !state.away && state.life != Life::Gone {
                 actions.push(Action::Report);

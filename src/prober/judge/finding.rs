@@ -15,6 +15,8 @@ pub const WIDESPREAD: &str = "Widespread";
 pub const UNCONFIRMED: &str = "Unconfirmed";
 /// A restore waits, since there have been several within an hour.
 pub const FLAPPING: &str = "Flapping";
+/// A restore waits for its turn among those of other clusters.
+pub const PACED: &str = "Paced";
 
 /// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
 /// is of a type that is not known.
@@ -78,6 +80,8 @@ pub enum HeldBack {
         /// For how long.
         fresh: Duration,
     },
+    /// Many clusters are to be restored, or more and more fall silent, so that it waits for its turn.
+    Paced,
     /// A check with this role does not pass, so that nothing is restored.
     Check {
         /// Gate or Trigger.
@@ -104,6 +108,7 @@ impl HeldBack {
                 widespread: true, ..
             } => WIDESPREAD,
             Self::Flapping { .. } => FLAPPING,
+            Self::Paced => PACED,
             Self::Unconfirmed(_) => UNCONFIRMED,
             Self::Trigger { .. } | Self::By(_) | Self::Check { .. } => HELD_BACK,
         }
@@ -119,6 +124,10 @@ impl fmt::Display for HeldBack {
                 f,
                 "it was protected {times} times within an hour, so it is restored once its leases have \
                  been fresh for {fresh:?}"
+            ),
+            Self::Paced => f.write_str(
+                "it waits for its turn, 5 minutes at most: many clusters are to be restored, or more and \
+                 more of them fall silent",
             ),
             Self::Check { role, why } => {
                 write!(

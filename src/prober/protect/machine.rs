@@ -181,6 +181,7 @@ impl ClusterMachine {
                 self.flows.debts.distrust();
                 self.flow_ended(Ending::Stuck, now);
             }
+            Input::Turn => self.take_turn(now.mono),
             Input::Time => self.wake(now.mono),
             Input::ShutDown => {
                 self.is_ending = true;

@@ -65,6 +65,9 @@ impl Protector {
         if is_another && let Some(protecting) = self.protecting.take() {
             protecting.ended(lasted.unwrap_or_default());
         }
+        if (before.protection, protection) == (Protection::None, Protection::ScalingDown) {
+            self.turn.falls();
+        }
         if protection != Protection::None && self.protecting.is_none() {
             self.protecting = Some(self.metrics.protect());
         }

@@ -128,7 +128,7 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
 fn held_back(report: &ClusterReport) -> Option<String> {
     report.held_back.as_ref().map(|held| match held {
         HeldBack::By(why) | HeldBack::Unconfirmed(why) => (*why).to_owned(),
-        HeldBack::Flapping { .. } => held.reason().to_owned(),
+        HeldBack::Flapping { .. } | HeldBack::Paced => held.reason().to_owned(),
         HeldBack::Check { role, .. } => format!("{role:?}"),
         HeldBack::Trigger { why, .. } => without_digits(why),
     })

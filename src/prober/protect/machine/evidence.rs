@@ -133,7 +133,8 @@ impl ClusterMachine {
                     self.note_returning(conclusion.returning);
                 }
                 if let Some((times, fresh)) = flapping
-                    && self.is_damped()
+                    && self.is_paced()
+                    && self.flows.is_down()
                     && now < *self.evidence.fresh_since.get_or_insert(now) + fresh
                 {
                     return self.wait(HeldBack::Flapping { times, fresh }, &settings, now);
@@ -246,19 +247,21 @@ impl ClusterMachine {
         let wanted = Wanted::Verdict {
             purpose,
             valid_until,
+            paced: self.is_paced(),
         };
         self.want(wanted, now);
-        if self.flows.awaits_confirmation() {
+        if self.flows.awaits_turn() {
+            self.told.held_back = Some(HeldBack::Paced);
+        } else if self.flows.awaits_confirmation() {
             // As long as it is asked for again.
             self.told.held_back = self.flows.confirmed.objection();
         }
     }
 
-    /// Whether a restore that follows many others waits; one that has begun goes on.
-    fn is_damped(&self) -> bool {
-        let protection = self.flows.protection();
-        let is_down = matches!(protection, Protection::Active | Protection::ScalingDown);
-        is_down && matches!(self.treatment, Treatment::Probe(_)) && !self.cut.is_at_hand
+    /// Whether a restore may have to wait, for a while or for its turn: not one of a cluster that is let go, or
+    /// whose protection has lasted for too long.
+    fn is_paced(&self) -> bool {
+        matches!(self.treatment, Treatment::Probe(_)) && !self.cut.is_at_hand
     }
 
     /// Whether what the evidence asks for may be done now; if not, notes why.

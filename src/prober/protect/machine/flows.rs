@@ -4,6 +4,7 @@
 //! ends between two requests, and only then the next one begins.
 
 mod marks;
+mod turn;
 mod wanted;
 
 use std::time::Duration;
@@ -142,6 +143,7 @@ impl Flows {
         if let Wanted::Verdict {
             purpose,
             valid_until,
+            ..
         } = wanted
         {
             match self.under_way {
@@ -206,11 +208,12 @@ impl Flows {
         let Wanted::Verdict {
             purpose,
             valid_until,
+            ..
         } = self.next
         else {
             return None;
         };
-        if self.under_way.is_some() {
+        if self.under_way.is_some() || self.awaits_turn() {
             return None;
         }
         let takes = purpose.aim == Aim::Protect && self.protection != Protection::Active;
@@ -219,11 +222,6 @@ impl Flows {
         }
         self.next = Wanted::Nothing;
         Some(self.start(purpose, valid_until, true, now))
-    }
-
-    /// Whether what a verdict asks for waits to be confirmed.
-    pub(super) fn awaits_confirmation(&self) -> bool {
-        self.under_way.is_none() && matches!(self.next, Wanted::Verdict { .. })
     }
 
     /// The flow under way has ended. `interval` is the one at which the cluster is probed.

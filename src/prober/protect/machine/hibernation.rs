@@ -47,6 +47,7 @@ impl ClusterMachine {
                 Wanted::Verdict {
                     purpose: Purpose::of(Aim::Restore),
                     valid_until: now + restore_within(settings),
+                    paced: false,
                 },
                 None,
             ),

@@ -30,6 +30,8 @@ pub enum Input<'a> {
     Confirmed(Confirmation),
     /// The flow has ended by a defect: nobody knows what it wrote last.
     FlowLost,
+    /// It is its [turn](super::ClusterMachine::awaits_turn) to be restored.
+    Turn,
     /// It is [time](super::ClusterMachine::due).
     Time,
     /// The process is to end.

@@ -13,6 +13,7 @@ fn verdict(aim: Aim, now: Instant) -> Wanted {
     Wanted::Verdict {
         purpose: Purpose::of(aim),
         valid_until: now + INTERVAL,
+        paced: false,
     }
 }
 

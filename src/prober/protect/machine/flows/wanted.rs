@@ -13,6 +13,8 @@ pub(in crate::prober::protect::machine) enum Wanted {
     Verdict {
         purpose: Purpose,
         valid_until: Instant,
+        /// A restore waits for its turn among those of other clusters.
+        paced: bool,
     },
     /// This, from then on until it is complete, with no verdict to ask for it.
     Complete { aim: Aim, from: Instant },
@@ -36,6 +38,7 @@ impl Wanted {
             Self::Verdict {
                 purpose,
                 valid_until,
+                ..
             } if purpose.aim == Aim::Restore => Some(valid_until),
             _ => None,
         }

@@ -1,0 +1,74 @@
+//! What waits although a verdict asks for it: a restore for its turn among those of other clusters, a scale-down to be
+//! confirmed.
+
+use tokio::time::Instant;
+
+use super::{Flows, Wanted};
+use crate::{
+    api::Protection,
+    prober::{
+        machine::{ClusterMachine, Effect},
+        plan::Aim,
+    },
+};
+
+impl ClusterMachine {
+    /// Whether it may be restored, and waits for its turn among other clusters.
+    pub fn awaits_turn(&self) -> bool {
+        self.flows.awaits_turn()
+    }
+
+    /// It is its turn.
+    pub(in crate::prober::protect::machine) fn take_turn(&mut self, now: Instant) {
+        let next = self.flows.take_turn(now);
+        if next.is_some() {
+            self.told.held_back = None;
+        }
+        self.follow(next);
+    }
+}
+
+impl Flows {
+    /// Whether what a verdict asks for waits to be confirmed.
+    pub(in crate::prober::protect::machine) fn awaits_confirmation(&self) -> bool {
+        let waits = self.under_way.is_none() && matches!(self.next, Wanted::Verdict { .. });
+        waits && !self.awaits_turn()
+    }
+
+    /// Whether a restore waits for its turn among those of other clusters. One that has begun goes on.
+    pub(in crate::prober::protect::machine) fn awaits_turn(&self) -> bool {
+        let is_paced = match self.next {
+            Wanted::Verdict { purpose, paced, .. } => paced && purpose.aim == Aim::Restore,
+            _ => false,
+        };
+        is_paced && self.under_way.is_none() && self.is_down() && self.debts.owes()
+    }
+
+    /// Whether the dependents are scaled down, and nothing is being given back.
+    pub(in crate::prober::protect::machine) fn is_down(&self) -> bool {
+        matches!(
+            self.protection,
+            Protection::Active | Protection::ScalingDown
+        )
+    }
+
+    /// Begins the restore that has waited for its turn, if it still does. What runs from its beginning runs from
+    /// here.
+    #[must_use]
+    pub(in crate::prober::protect::machine) fn take_turn(
+        &mut self,
+        now: Instant,
+    ) -> Option<Effect> {
+        if !self.awaits_turn() {
+            return None;
+        }
+        if let Wanted::Verdict { purpose, paced, .. } = &mut self.next {
+            *paced = false;
+            if purpose.awaits.is_some() {
+                self.debts.reset_delays();
+                purpose.awaits = self.debts.await_nodes(now);
+            }
+        }
+        self.go_on(now)
+    }
+}

@@ -1,0 +1,118 @@
+//! When each of the clusters that may be restored gets its turn.
+//!
+//! After an outage of many clusters a restore of all at once starts as many control planes at once, on the nodes
+//! of one seed. If their API servers starve, leases go silent again.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::checks::spread::needed;
+
+/// So many are begun without a pause. Judgement: an outage of one shoot, or of a few, is nobody else's business.
+pub const AT_ONCE: u32 = 20;
+/// The pause between those that follow. Judgement: some 1,500 within [`LATEST`].
+pub const PAUSE: Duration = Duration::from_millis(200);
+/// A cluster waits for so long at most, however many there are.
+pub const LATEST: Duration = Duration::from_secs(5 * 60);
+/// It waits for so long at most for a widespread outage to cease to grow.
+pub const HELD: Duration = Duration::from_secs(60);
+/// An outage has ceased to grow when no cluster has fallen silent for so long. Judgement: those with the same cause
+/// are found within a renewal period, of 10 s by default, and the time that a read takes.
+pub const GROWS: Duration = Duration::from_secs(15);
+/// Clusters that fall silent within so long have a cause in common, if they are many.
+const TOGETHER: Duration = Duration::from_secs(60);
+/// Fewer are no more than a coincidence.
+const FEWEST: usize = 3;
+
+/// One cluster among those that are restored by turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(u64);
+
+/// The clusters that wait to be restored, and what lets them wait.
+#[derive(Debug, Default)]
+pub struct Turns {
+    clusters: usize,
+    joined: u64,
+    /// With the moment since which each might be restored.
+    waiting: BTreeSet<(Instant, Place)>,
+    /// When as many may begin at once again as ever.
+    rested: Option<Instant>,
+    /// When clusters fell silent, the last ones.
+    fell: VecDeque<Instant>,
+}
+
+impl Turns {
+    /// One more cluster.
+    pub fn join(&mut self) -> Place {
+        self.clusters += 1;
+        self.joined += 1;
+        Place(self.joined)
+    }
+
+    /// One cluster less, which does not wait.
+    pub fn leave(&mut self) {
+        self.clusters = self.clusters.saturating_sub(1);
+    }
+
+    /// A cluster has fallen silent, and is scaled down.
+    pub fn falls(&mut self, now: Instant) {
+        while self.fell.front().is_some_and(|at| *at + TOGETHER < now) {
+            self.fell.pop_front();
+        }
+        self.fell.push_back(now);
+    }
+
+    /// Whether this cluster, which might be restored since then, is restored now. If not, it waits from now on.
+    pub fn take(&mut self, place: Place, since: Instant, now: Instant) -> bool {
+        self.waiting.insert((since, place));
+        if self.due(place, now).is_none_or(|due| now < due) {
+            return false;
+        }
+        let pause = self.pause(since, now);
+        self.waiting.remove(&(since, place));
+        self.rested = Some(self.rested.map_or(now, |at| at.max(now)) + pause);
+        true
+    }
+
+    /// This cluster, which might be restored since then, does not wait any more.
+    pub fn give_up(&mut self, place: Place, since: Instant) {
+        self.waiting.remove(&(since, place));
+    }
+
+    /// The one that has waited for longest.
+    pub fn first(&self) -> Option<Place> {
+        self.waiting.first().map(|(_, place)| *place)
+    }
+
+    /// When this cluster may be restored, as far as is known; `None` while another comes first.
+    pub fn due(&self, place: Place, now: Instant) -> Option<Instant> {
+        let (since, first) = *self.waiting.first()?;
+        let rested = self.rested;
+        let paced = rested.and_then(|rested| rested.checked_sub((AT_ONCE - 1) * PAUSE));
+        let held = self.grows_until(now).map(|until| until.min(since + HELD));
+        let due = paced.into_iter().chain(held).max().unwrap_or(now);
+        (first == place).then(|| due.min(since + LATEST))
+    }
+
+    /// The pause between two, so that the last is not late.
+    fn pause(&self, since: Instant, now: Instant) -> Duration {
+        let rest = (since + LATEST).duration_since(now);
+        let each = u32::try_from(self.waiting.len())
+            .map_or(Duration::ZERO, |waiting| rest / waiting.max(1));
+        PAUSE.min(each)
+    }
+
+    /// Until when an outage counts as growing, if one does.
+    fn grows_until(&self, now: Instant) -> Option<Instant> {
+        let until = *self.fell.back()? + GROWS;
+        let lately = self.fell.iter().filter(|at| now <= **at + TOGETHER).count();
+        (now < until && lately >= needed(FEWEST, self.clusters)).then_some(until)
+    }
+}
+
+#[cfg(test)]
+mod tests;

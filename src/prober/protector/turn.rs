@@ -1,0 +1,118 @@
+//! One cluster's place among those that are restored by turns.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    prober::turns::{Place, Turns},
+    runtime::timer::until,
+};
+
+/// The [`Turns`] of all clusters. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct SharedTurns(Arc<Mutex<Shared>>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    turns: Turns,
+    /// Wakes the loop that comes next.
+    loops: BTreeMap<Place, Arc<Notify>>,
+}
+
+/// One cluster is restored by turns, for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Turn {
+    shared: SharedTurns,
+    place: Place,
+    comes_first: Arc<Notify>,
+    /// Since when it has been asked for, if it has.
+    waits: Option<Instant>,
+}
+
+impl SharedTurns {
+    /// One more cluster.
+    pub(super) fn join(&self) -> Turn {
+        let comes_first = Arc::new(Notify::new());
+        let mut shared = self.lock();
+        let place = shared.turns.join();
+        shared.loops.insert(place, comes_first.clone());
+        drop(shared);
+        Turn {
+            shared: self.clone(),
+            place,
+            comes_first,
+            waits: None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Changes who waits, and wakes the one that comes first by that.
+    fn change<T>(&mut self, change: impl FnOnce(&mut Turns) -> T) -> T {
+        let before = self.turns.first();
+        let changed = change(&mut self.turns);
+        let first = self.turns.first();
+        if first != before
+            && let Some(next) = first.and_then(|first| self.loops.get(&first))
+        {
+            next.notify_one();
+        }
+        changed
+    }
+}
+
+impl Turn {
+    /// Whether the cluster may be restored now. If not, it waits from now on.
+    pub(super) fn take(&mut self) -> bool {
+        let now = Instant::now();
+        let (place, since) = (self.place, *self.waits.get_or_insert(now));
+        let taken = self
+            .shared
+            .lock()
+            .change(|turns| turns.take(place, since, now));
+        self.waits.take_if(|_| taken);
+        taken
+    }
+
+    /// The cluster does not wait to be restored any more.
+    pub(super) fn give_up(&mut self) {
+        if let Some(since) = self.waits.take() {
+            let place = self.place;
+            self.shared
+                .lock()
+                .change(|turns| turns.give_up(place, since));
+        }
+    }
+
+    /// The cluster has fallen silent.
+    pub(super) fn falls(&self) {
+        self.shared.lock().turns.falls(Instant::now());
+    }
+
+    /// Waits until it is worth asking again; forever while another comes first. Nothing is lost if this is
+    /// dropped.
+    pub(super) async fn due(&self) {
+        let due = self.shared.lock().turns.due(self.place, Instant::now());
+        tokio::select! {
+            () = self.comes_first.notified() => {}
+            () = until(due) => {}
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.give_up();
+        let mut shared = self.shared.lock();
+        shared.loops.remove(&self.place);
+        shared.turns.leave();
+    }
+}
