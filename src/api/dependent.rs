@@ -81,7 +81,7 @@ pub struct ScaleUpInfo {
     pub scale: ScaleInfo,
 
     /// How long this dependent waits, after the verdict that allows the restore, for the nodes that were
-    /// silent in the outage: until each renews its lease again, and its Node is Ready, gone or not counted.
+    /// silent in the outage. Each must renew its lease again, and its Node be Ready, gone or not counted.
     /// When the time is over it is scaled up all the same. Runs at the same time as initialDelay.
     /// 0s to 1h; off when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ pub struct DependentResourceInfo {
     pub r#ref: DependentRef,
 
     /// Whether a control plane may lack this resource. A missing one that is not optional is an
-    /// error: a scale-down stops at its level, and a scale-up passes it if nothing is owed to it.
+    /// error. A scale-down stops at its level, and a scale-up skips it if nothing is owed to it.
     #[garde(skip)]
     pub optional: bool,
 

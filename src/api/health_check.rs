@@ -73,7 +73,7 @@ pub struct HealthCheck {
     #[garde(custom(range(0, MAX_SECONDS)))]
     pub initial_delay_seconds: i32,
 
-    /// How many seconds from the start of one run to the start of the next; a run that takes longer
+    /// How many seconds from the start of one run to the start of the next. A run that takes longer
     /// delays the next. 1 to 3600.
     #[serde(default = "defaults::period")]
     #[schemars(range(min = 1, max = MAX_SECONDS))]

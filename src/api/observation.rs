@@ -53,8 +53,8 @@ pub struct ObserverSettings {
     #[garde(custom(range(-1, MAX_RETRIES)))]
     pub backoff_limit: i32,
 
-    /// How often the Nodes of a cluster are looked at while all is well; once a minute, or as often
-    /// as this, while it is not. 10s to 1h.
+    /// How often the Nodes of a cluster are read while all is well. While it is not, they are read once a
+    /// minute, or as often as this. 10s to 1h.
     #[serde(default = "defaults::node_interval")]
     #[x_kube(validation = NODE_INTERVAL.rule())]
     #[garde(custom(NODE_INTERVAL.check()))]

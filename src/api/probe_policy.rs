@@ -67,8 +67,8 @@ pub enum Restore {
     status = "ProbePolicyStatus",
     derive = "PartialEq",
     doc = "ProbePolicy says which hosted clusters are probed, and which parts of their control \
-           planes are scaled down while their nodes cannot reach the API server, so that healthy \
-           machines are not replaced.",
+           planes are scaled down while their nodes cannot reach the API server. So their traffic \
+           continues, and healthy machines are not replaced.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -203,7 +203,7 @@ pub struct ProbePolicySpec {
     #[garde(custom(check_recovery(self.node_lease_failure_fraction)))]
     pub node_lease_recovery_fraction: Option<f64>,
 
-    /// How many node leases must be expired at least for an outage to begin: fewer silent nodes may have
+    /// How many node leases must be expired at least for an outage to begin. Fewer silent nodes may have
     /// died on their own. 1 to 100.
     #[serde(default = "defaults::minimum_silent_nodes")]
     #[schemars(range(min = 1, max = MAX_SILENT_NODES))]
@@ -270,8 +270,8 @@ pub struct ClusterCounts {
     /// policy does not select any more.
     #[schemars(range(min = 0))]
     pub protected: i32,
-    /// Clusters that are to be probed and cannot be judged at present, or may have to be probed: their
-    /// Shoot cannot be read, or is in an unknown operation.
+    /// Clusters that are to be probed and cannot be judged at present. Includes those whose Shoot cannot be
+    /// read, or is in an unknown operation.
     #[schemars(range(min = 0))]
     pub undetermined: i32,
     /// Selected clusters that are not to be probed; their ClusterHealth says why.

@@ -58,9 +58,9 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
     category = "dwd",
     status = "WeedPolicyStatus",
     derive = "PartialEq",
-    doc = "WeedPolicy says which services are watched, and which pods that need them are deleted if \
-           they are in CrashLoopBackOff when such a service becomes ready, so that they restart \
-           immediately and not after minutes of back-off.",
+    doc = "WeedPolicy says which services are watched, and which pods need them. When such a service \
+           becomes ready, those of its pods that are in CrashLoopBackOff are deleted. So they restart \
+           immediately, and not after minutes of back-off.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -147,8 +147,8 @@ pub struct WeedPolicySpec {
     pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
 
     /// Other kinds of controllers that replace a pod that is deleted, and lose nothing by it. Pods of
-    /// ReplicaSets, StatefulSets and DaemonSets of the group apps are always deleted, pods of a
-    /// controller of any other kind only if it is listed here. At most 16 kinds.
+    /// ReplicaSets, StatefulSets and DaemonSets of the group apps are always deleted. Pods of a controller
+    /// of any other kind are deleted only if it is listed here. At most 16 kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_CONTROLLERS))]
     #[x_kube(validation = controllers_rule())]
