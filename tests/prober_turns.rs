@@ -11,7 +11,7 @@ mod support;
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{DOWN, LONG, World, change_policy, condition, deselect, put_cluster};
 use tokio::time::Instant;
 
@@ -121,4 +121,35 @@ async fn nothing_is_restored_while_an_outage_grows() {
     assert!((14..=16).contains(&waited.as_secs()), "{waited:?}");
     world.clock.pass(Duration::from_secs(1)).await;
     assert_eq!(count(&world, &first, true), 3);
+}
+
+/// Those that fall silent again while they are being restored are what is waited for.
+#[tokio::test]
+async fn nothing_is_restored_while_those_that_were_restored_fall_again() {
+    let world = World::running(&["a", "b"]).await;
+    let first = clusters_like(&world, "a", 3).await;
+    let second = clusters_like(&world, "b", 3).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["initialDelay"] = json!("2m");
+    });
+    world.shoot("a").silence(100);
+    world.shoot("b").silence(100);
+    world.clock.pass(LONG).await;
+    assert_eq!(count(&world, &first, false), 3);
+    assert_eq!(count(&world, &second, false), 3);
+    world.shoot("b").renew();
+    for name in &second {
+        world.protection(name, "Restoring").await;
+    }
+    world.clock.pass(LONG).await;
+    world.shoot("b").silence(100);
+    for name in &second {
+        world.protection(name, "Active").await;
+    }
+    world.shoot("a").renew();
+    for name in &first {
+        let waits = |status: &Value| condition(status, "Protecting")["reason"] == "Paced";
+        world.health_where(name, "it waits", waits).await;
+    }
+    assert_eq!(count(&world, &first, true), 0);
 }

@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode},
+    cluster::Settings,
     runtime::timer::until,
     util::now::Now,
 };
@@ -115,10 +116,13 @@ impl Protector {
 
     /// Restores the cluster if it waits for its turn, and that has come.
     fn take_turn(&mut self) {
-        if !self.machine.awaits_turn() {
-            self.turn.give_up();
-        } else if self.turn.take() {
-            self.step(Input::Turn);
+        let is_guarded = |settings: &Arc<Settings>| settings.mode == Mode::Enforce;
+        self.turn
+            .guard(self.machine.settings().is_some_and(is_guarded));
+        match self.machine.awaits_turn() {
+            Some(since) if self.turn.take(since) => self.step(Input::Turn),
+            Some(_) => {}
+            None => self.turn.give_up(),
         }
     }
 

@@ -143,7 +143,7 @@ impl World {
         if is(state, Operator::is_probing) {
             self.apply(state, &Action::Probe(!asks))?;
         }
-        if is(state, |operator| operator.machine.awaits_turn()) {
+        if is(state, |operator| operator.machine.awaits_turn().is_some()) {
             self.apply(state, &Action::TakeTurn)?;
         }
         Ok(())

@@ -357,7 +357,7 @@ impl Operator {
                 Effect::Extend(_) | Effect::Tell { .. } => {}
             }
         }
-        if !self.bounds.paced && self.machine.awaits_turn() {
+        if !self.bounds.paced && self.machine.awaits_turn().is_some() {
             told.extend(self.decide(Input::Turn, now));
         }
         told

@@ -98,7 +98,7 @@ impl World {
             if operator.asks {
                 actions.push(Action::Confirm);
             }
-            if operator.machine.awaits_turn() {
+            if operator.machine.awaits_turn().is_some() {
                 actions.push(Action::TakeTurn);
             }
             // What goes with its Cluster is not written anew.

@@ -276,7 +276,10 @@ impl ClusterMachine {
 
     /// Why what was found is not acted on.
     pub fn held_back(&self) -> Option<&HeldBack> {
-        self.told.held_back.as_ref()
+        match self.flows.awaits_turn() {
+            true => Some(&HeldBack::Paced),
+            false => self.told.held_back.as_ref(),
+        }
     }
 
     /// When the leases were last read, or should have been.

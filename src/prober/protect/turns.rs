@@ -4,7 +4,7 @@
 //! of one seed. If their API servers starve, leases go silent again.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use crate::checks::spread::needed;
 
 /// So many are begun without a pause. Judgement: an outage of one shoot, or of a few, is nobody else's business.
 pub const AT_ONCE: u32 = 20;
-/// The pause between those that follow. Judgement: some 1,500 within [`LATEST`].
+/// The pause between those that follow. Judgement: some 1,200 within [`LATEST`], less [`HELD`].
 pub const PAUSE: Duration = Duration::from_millis(200);
 /// A cluster waits for so long at most, however many there are.
 pub const LATEST: Duration = Duration::from_secs(5 * 60);
@@ -35,38 +35,45 @@ pub struct Place(u64);
 /// The clusters that wait to be restored, and what lets them wait.
 #[derive(Debug, Default)]
 pub struct Turns {
-    clusters: usize,
     joined: u64,
+    /// Those that are scaled down if they fall silent.
+    guarded: BTreeSet<Place>,
     /// With the moment since which each might be restored.
     waiting: BTreeSet<(Instant, Place)>,
     /// When as many may begin at once again as ever.
     rested: Option<Instant>,
-    /// When clusters fell silent, the last ones.
-    fell: VecDeque<Instant>,
+    /// When clusters were scaled down, each the last time.
+    fell: BTreeMap<Place, Instant>,
 }
 
 impl Turns {
     /// One more cluster.
     pub fn join(&mut self) -> Place {
-        self.clusters += 1;
         self.joined += 1;
         Place(self.joined)
     }
 
     /// One cluster less, which does not wait.
-    pub fn leave(&mut self) {
-        self.clusters = self.clusters.saturating_sub(1);
+    pub fn leave(&mut self, place: Place) {
+        self.guard(place, false);
+        self.fell.remove(&place);
     }
 
-    /// A cluster has fallen silent, and is scaled down.
-    pub fn falls(&mut self, now: Instant) {
-        while self.fell.front().is_some_and(|at| *at + TOGETHER < now) {
-            self.fell.pop_front();
+    /// Whether this cluster is scaled down if it falls silent.
+    pub fn guard(&mut self, place: Place, is_guarded: bool) {
+        if is_guarded {
+            self.guarded.insert(place);
+        } else {
+            self.guarded.remove(&place);
         }
-        self.fell.push_back(now);
     }
 
-    /// Whether this cluster, which might be restored since then, is restored now. If not, it waits from now on.
+    /// This cluster was scaled down.
+    pub fn falls(&mut self, place: Place, now: Instant) {
+        self.fell.insert(place, now);
+    }
+
+    /// Whether this cluster, which might have been restored since then, is restored now. If not, it waits from now on.
     pub fn take(&mut self, place: Place, since: Instant, now: Instant) -> bool {
         self.waiting.insert((since, place));
         if self.due(place, now).is_none_or(|due| now < due) {
@@ -108,9 +115,9 @@ impl Turns {
 
     /// Until when an outage counts as growing, if one does.
     fn grows_until(&self, now: Instant) -> Option<Instant> {
-        let until = *self.fell.back()? + GROWS;
-        let lately = self.fell.iter().filter(|at| now <= **at + TOGETHER).count();
-        (now < until && lately >= needed(FEWEST, self.clusters)).then_some(until)
+        let until = *self.fell.values().max()? + GROWS;
+        let lately = self.fell.values().filter(|at| now <= **at + TOGETHER);
+        (now < until && lately.count() >= needed(FEWEST, self.guarded.len())).then_some(until)
     }
 }
 

@@ -65,7 +65,8 @@ impl Protector {
         if is_another && let Some(protecting) = self.protecting.take() {
             protecting.ended(lasted.unwrap_or_default());
         }
-        if (before.protection, protection) == (Protection::None, Protection::ScalingDown) {
+        // One in which nothing is taken is none.
+        if protection == Protection::Active && before.protection != Protection::Active {
             self.turn.falls();
         }
         if protection != Protection::None && self.protecting.is_none() {

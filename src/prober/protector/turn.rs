@@ -29,8 +29,10 @@ pub(super) struct Turn {
     shared: SharedTurns,
     place: Place,
     comes_first: Arc<Notify>,
-    /// Since when it has been asked for, if it has.
+    /// Since when it might have been restored, while it waits.
     waits: Option<Instant>,
+    /// Whether it is scaled down if it falls silent.
+    is_guarded: bool,
 }
 
 impl SharedTurns {
@@ -46,6 +48,7 @@ impl SharedTurns {
             place,
             comes_first,
             waits: None,
+            is_guarded: false,
         }
     }
 
@@ -70,15 +73,17 @@ impl Shared {
 }
 
 impl Turn {
-    /// Whether the cluster may be restored now. If not, it waits from now on.
-    pub(super) fn take(&mut self) -> bool {
-        let now = Instant::now();
-        let (place, since) = (self.place, *self.waits.get_or_insert(now));
+    /// Whether the cluster, which might have been restored since then, may be now. If not, it waits from now on.
+    pub(super) fn take(&mut self, since: Instant) -> bool {
+        if self.waits != Some(since) {
+            self.give_up();
+        }
+        let (place, now) = (self.place, Instant::now());
         let taken = self
             .shared
             .lock()
             .change(|turns| turns.take(place, since, now));
-        self.waits.take_if(|_| taken);
+        self.waits = (!taken).then_some(since);
         taken
     }
 
@@ -92,9 +97,17 @@ impl Turn {
         }
     }
 
-    /// The cluster has fallen silent.
+    /// Whether the cluster is scaled down if it falls silent.
+    pub(super) fn guard(&mut self, is_guarded: bool) {
+        if self.is_guarded != is_guarded {
+            self.is_guarded = is_guarded;
+            self.shared.lock().turns.guard(self.place, is_guarded);
+        }
+    }
+
+    /// The cluster was scaled down.
     pub(super) fn falls(&self) {
-        self.shared.lock().turns.falls(Instant::now());
+        self.shared.lock().turns.falls(self.place, Instant::now());
     }
 
     /// Waits until it is worth asking again; forever while another comes first. Nothing is lost if this is
@@ -113,6 +126,6 @@ impl Drop for Turn {
         self.give_up();
         let mut shared = self.shared.lock();
         shared.loops.remove(&self.place);
-        shared.turns.leave();
+        shared.turns.leave(self.place);
     }
 }

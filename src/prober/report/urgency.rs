@@ -35,6 +35,7 @@ pub(super) fn urgency(said: &Said, wanted: &Said) -> Option<Urgency> {
         Some(Urgency::News)
     } else if is_found(said, wanted)
         || said.report.awaits != wanted.report.awaits
+        || is_paced(&said.report) != is_paced(&wanted.report)
         || a.state != b.state
         || a.nodes.is_some() != b.nodes.is_some()
         || a.unhealthy_nodes != b.unhealthy_nodes
@@ -124,9 +125,15 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
         || leases(said) != leases(wanted)
 }
 
+/// Whether it waits for its turn, as hundreds may at the same time.
+fn is_paced(report: &ClusterReport) -> bool {
+    report.held_back == Some(HeldBack::Paced)
+}
+
 /// The reason not to act. The number of clusters in which a check fails, and its output, are no news.
 fn held_back(report: &ClusterReport) -> Option<String> {
-    report.held_back.as_ref().map(|held| match held {
+    let held = report.held_back.as_ref();
+    held.filter(|_| !is_paced(report)).map(|held| match held {
         HeldBack::By(why) | HeldBack::Unconfirmed(why) => (*why).to_owned(),
         HeldBack::Flapping { .. } | HeldBack::Paced => held.reason().to_owned(),
         HeldBack::Check { role, .. } => format!("{role:?}"),

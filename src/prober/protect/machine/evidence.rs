@@ -132,12 +132,12 @@ impl ClusterMachine {
                 if let Leases::Judged(conclusion) = leases {
                     self.note_returning(conclusion.returning);
                 }
-                if let Some((times, fresh)) = flapping
-                    && self.is_paced()
-                    && self.flows.is_down()
-                    && now < *self.evidence.fresh_since.get_or_insert(now) + fresh
-                {
-                    return self.wait(HeldBack::Flapping { times, fresh }, &settings, now);
+                if self.is_paced() && self.flows.is_down() {
+                    let since = *self.evidence.fresh_since.get_or_insert(now);
+                    if let Some((times, fresh)) = flapping.filter(|(_, fresh)| now < since + *fresh)
+                    {
+                        return self.wait(HeldBack::Flapping { times, fresh }, &settings, now);
+                    }
                 }
                 let valid_until = now + restore_within(&settings);
                 self.scale(Aim::Restore, valid_until, &settings, now);
@@ -250,9 +250,7 @@ impl ClusterMachine {
             paced: self.is_paced(),
         };
         self.want(wanted, now);
-        if self.flows.awaits_turn() {
-            self.told.held_back = Some(HeldBack::Paced);
-        } else if self.flows.awaits_confirmation() {
+        if self.flows.awaits_confirmation() {
             // As long as it is asked for again.
             self.told.held_back = self.flows.confirmed.objection();
         }

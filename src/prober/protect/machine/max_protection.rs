@@ -89,7 +89,8 @@ impl ClusterMachine {
         let is_over = lasts(self.told.down_since) >= Some(after);
         // What fell silent after that keeps it protected for as long again.
         let is_cut = lasts(self.cut.at).is_some_and(|age| age < after);
-        if acts && is_down && is_over && !is_cut {
+        // One that may be restored waits for its turn, which comes soon.
+        if acts && is_down && is_over && !is_cut && !self.flows.awaits_turn() {
             self.cut = Cut {
                 at: Some(now.into()),
                 is_at_hand: true,

@@ -307,3 +307,90 @@ fn failing() -> Trigger {
         until: Instant::now() + Duration::from_secs(3600),
     }
 }
+
+/// The leases are judged like this, and nothing else is amiss, so many seconds later.
+fn judge(machine: &mut ClusterMachine, verdict: Verdict, later: u64) -> Vec<Effect> {
+    let conclusion = Conclusion {
+        verdict,
+        ..an_outage()
+    };
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: None,
+    };
+    let leases = Leases::Judged(&conclusion);
+    machine.step(Input::Leases(leases, checks), after(later))
+}
+
+fn after(seconds: u64) -> Now {
+    let now = now();
+    Now {
+        mono: now.mono + Duration::from_secs(seconds),
+        ..now
+    }
+}
+
+/// A protection of a minute, and a healthy verdict.
+fn waiting() -> ClusterMachine {
+    let mut machine = protected(1, Protection::Active, MaxProtectionAction::Restore);
+    assert!(judge(&mut machine, Verdict::Healthy, 0).is_empty());
+    assert_eq!(machine.held_back(), Some(&HeldBack::Paced));
+    machine
+}
+
+#[rstest]
+#[case::in_time(10, true)]
+#[case::when_the_verdict_does_not_count_any_more(300, false)]
+fn a_restore_begins_with_its_turn(#[case] later: u64, #[case] begins: bool) {
+    let mut machine = waiting();
+    let effects = machine.step(Input::Turn, after(later));
+    let begun = matches!(effects[..], [Effect::Start(_)]);
+    assert_eq!(begun, begins);
+    let protection = match begins {
+        true => Protection::Restoring,
+        false => Protection::Active,
+    };
+    assert_eq!(machine.protection(), protection);
+    assert_eq!(machine.held_back(), None);
+    assert_eq!(machine.awaits_turn(), None);
+}
+
+#[test]
+fn doubt_ends_the_wait_for_a_turn_but_keeps_its_place() {
+    let mut machine = waiting();
+    let place = machine.awaits_turn();
+    assert!(place.is_some());
+    let doubt = Verdict::Undetermined(Doubt::NoWrites);
+    assert!(judge(&mut machine, doubt, 5).is_empty());
+    assert_eq!((machine.awaits_turn(), machine.held_back()), (None, None));
+    assert!(machine.step(Input::Turn, after(6)).is_empty());
+    assert!(judge(&mut machine, Verdict::Healthy, 10).is_empty());
+    assert_eq!(machine.awaits_turn(), place);
+    // An outage begins it anew.
+    let _ = judge(&mut machine, Verdict::Outage, 15);
+    assert_eq!(machine.awaits_turn(), None);
+}
+
+/// It may be restored, which `maxProtection` has no part in.
+#[test]
+fn no_protection_is_ended_that_waits_for_its_turn() {
+    let mut machine = protected(9, Protection::Active, MaxProtectionAction::Restore);
+    assert!(judge(&mut machine, Verdict::Healthy, 0).is_empty());
+    let later = Timestamp::UNIX_EPOCH + k8s_openapi::jiff::SignedDuration::from_mins(2);
+    let conclusion = Conclusion {
+        verdict: Verdict::Healthy,
+        ..an_outage()
+    };
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: None,
+    };
+    let leases = Input::Leases(Leases::Judged(&conclusion), checks);
+    let now = Now {
+        wall: later,
+        ..after(120)
+    };
+    assert!(machine.step(leases, now).is_empty());
+    assert_eq!(machine.cut(), None);
+    assert!(machine.awaits_turn().is_some());
+}

@@ -47,6 +47,8 @@ impl ClusterMachine {
         let before = mem::replace(&mut self.told.protection, protection);
         let is_down = matches!(protection, Protection::ScalingDown | Protection::Active);
         let interrupts = before == Protection::Restoring && is_down;
+        // Nothing goes by it but a restore that is to begin.
+        self.evidence.fresh_since.take_if(|_| !is_down);
         self.cut.is_at_hand &= protection != Protection::None && !interrupts;
         // One in which nothing is taken is none, so a scale-down counts when it is over.
         let is_another = match (before, protection) {

@@ -5,7 +5,10 @@ use super::*;
 /// So many clusters, of which none waits.
 fn clusters(count: usize) -> (Turns, Vec<Place>) {
     let mut turns = Turns::default();
-    let places = (0..count).map(|_| turns.join()).collect();
+    let places: Vec<Place> = (0..count).map(|_| turns.join()).collect();
+    for place in &places {
+        turns.guard(*place, true);
+    }
     (turns, places)
 }
 
@@ -97,8 +100,8 @@ fn the_one_that_has_waited_for_longest_comes_first() {
 fn none_is_restored_while_an_outage_grows(#[case] fall: u64, #[case] after: u64) {
     let (mut turns, places) = clusters(12);
     let now = Instant::now();
-    for second in 0..fall {
-        turns.falls(now + seconds(second));
+    for (place, second) in places.iter().skip(1).zip(0..fall) {
+        turns.falls(*place, now + seconds(second));
     }
     let healthy = now + seconds(10);
     let [(_, at)] = served(&mut turns, &[(places[0], healthy)])[..] else {
@@ -111,15 +114,39 @@ fn none_is_restored_while_an_outage_grows(#[case] fall: u64, #[case] after: u64)
 fn an_outage_that_goes_on_growing_is_waited_for_for_a_minute() {
     let (mut turns, places) = clusters(200);
     let now = Instant::now();
-    for _ in 0..50 {
-        turns.falls(now);
+    let (first, others) = places.split_first().expect("some");
+    let (fallen, others) = others.split_at(60);
+    for place in fallen {
+        turns.falls(*place, now);
     }
-    let mut at = now;
-    while !turns.take(places[0], now, at) {
+    let (mut at, mut others) = (now, others.iter());
+    while !turns.take(*first, now, at) {
         at += seconds(1);
-        turns.falls(at);
+        turns.falls(*others.next().expect("one more"), at);
     }
     assert_eq!(at - now, HELD);
+}
+
+/// One that is scaled down again and again is one, and those that are never scaled down do not count.
+#[test]
+fn each_cluster_counts_once() {
+    let (mut turns, places) = clusters(8);
+    let now = Instant::now();
+    for second in 0..6 {
+        turns.falls(places[1], now + seconds(10 * second));
+    }
+    let at = now + seconds(50);
+    assert!(turns.take(places[0], at, at));
+    for place in &places[2..4] {
+        turns.falls(*place, at);
+    }
+    assert!(!turns.take(places[0], at, at));
+    let unguarded: Vec<Place> = (0..100).map(|_| turns.join()).collect();
+    assert!(!turns.take(places[0], at, at));
+    for place in unguarded {
+        turns.guard(place, true);
+    }
+    assert!(turns.take(places[0], at, at));
 }
 
 proptest! {
@@ -133,8 +160,8 @@ proptest! {
         let start = Instant::now();
         let mut falls = falls;
         falls.sort_unstable();
-        for at in falls {
-            turns.falls(start + Duration::from_millis(at));
+        for (place, at) in places.iter().zip(falls) {
+            turns.falls(*place, start + Duration::from_millis(at));
         }
         let waits: Vec<_> = places
             .iter()

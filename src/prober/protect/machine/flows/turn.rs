@@ -13,17 +13,19 @@ use crate::{
 };
 
 impl ClusterMachine {
-    /// Whether it may be restored, and waits for its turn among other clusters.
-    pub fn awaits_turn(&self) -> bool {
-        self.flows.awaits_turn()
+    /// Since when the leases have been fresh, if it waits to be restored for its turn among other clusters. Doubt ends
+    /// the wait, though not this time.
+    pub fn awaits_turn(&self) -> Option<Instant> {
+        let since = self.evidence.fresh_since;
+        since.filter(|_| self.flows.awaits_turn())
     }
 
     /// It is its turn.
     pub(in crate::prober::protect::machine) fn take_turn(&mut self, now: Instant) {
-        let next = self.flows.take_turn(now);
-        if next.is_some() {
-            self.told.held_back = None;
+        if self.may_be_meant(now) {
+            return self.want(Wanted::Nothing, now);
         }
+        let next = self.flows.take_turn(now);
         self.follow(next);
     }
 }
@@ -62,7 +64,16 @@ impl Flows {
         if !self.awaits_turn() {
             return None;
         }
-        if let Wanted::Verdict { purpose, paced, .. } = &mut self.next {
+        if let Wanted::Verdict {
+            purpose,
+            valid_until,
+            paced,
+        } = &mut self.next
+        {
+            if *valid_until < now {
+                self.next = Wanted::Nothing;
+                return None;
+            }
             *paced = false;
             if purpose.awaits.is_some() {
                 self.debts.reset_delays();
