@@ -1,5 +1,7 @@
 //! All that may happen.
 
+use super::*;
+
 /// What the leases and checks of the shoot say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shoot {
@@ -16,13 +18,14 @@ pub(crate) enum Shoot {
 }
 
 impl Shoot {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Healthy,
-        Self::Silent,
-        Self::Unreadable,
-        Self::Triggered,
-        Self::Gated,
-    ];
+    /// What the leases ask for.
+    pub(crate) fn leases(self) -> Option<Aim> {
+        match self {
+            Self::Silent => Some(Aim::Protect),
+            Self::Unreadable => None,
+            Self::Healthy | Self::Triggered | Self::Gated => Some(Aim::Restore),
+        }
+    }
 
     /// Whether a Trigger fires, and whether a Gate does not pass.
     pub(crate) fn checks(self) -> (bool, bool) {
@@ -44,16 +47,6 @@ pub(crate) enum Life {
     Gone,
 }
 
-impl Life {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Probed,
-        Self::NoWorkers,
-        Self::FallingAsleep,
-        Self::Deleting,
-        Self::Gone,
-    ];
-}
-
 /// What is there of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Policy {
@@ -62,10 +55,6 @@ pub(crate) enum Policy {
     Suspended,
     /// It does not select the cluster any more, or waits for its finalizer to be removed.
     Deleted,
-}
-
-impl Policy {
-    pub(crate) const ALL: [Self; 4] = [Self::Enforce, Self::DryRun, Self::Suspended, Self::Deleted];
 }
 
 /// What becomes of a request.
@@ -116,10 +105,8 @@ pub(crate) enum Action {
     RollBack,
     /// The API server of the seed is away, or back.
     Away(bool),
-    /// A late write arrives.
-    Arrive(usize),
-    /// It never does.
-    Vanish(usize),
+    /// A late write arrives, or never does.
+    Arrive(usize, bool),
     Start,
     /// The process of the operator ends immediately.
     Crash,

@@ -1,23 +1,6 @@
 //! How much may go wrong in one exploration.
 
-use std::{
-    cell::OnceCell,
-    collections::BTreeMap,
-    hash::{Hash, Hasher},
-    sync::Arc,
-    time::Duration,
-};
-
-use dependency_watchdog::{
-    api::{DependentRef, Mode, Restore},
-    cluster::{Dependent, Scale, Settings},
-    prober::plan::Family,
-};
-
-use super::{
-    action::{Action, Fate},
-    flaws::Flaw,
-};
+use super::*;
 
 /// A dependent of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -72,21 +55,18 @@ impl Budget {
     /// From which of them an action is paid, unless it is free.
     pub(crate) fn of(&mut self, action: &Action) -> Option<&mut u8> {
         Some(match action {
-            Action::Turn(_) => &mut self.turns,
-            Action::Scale(..) | Action::Unmark(_) | Action::Ignore(_) | Action::Delete(_) => {
-                &mut self.people
-            }
-            Action::Decide(_) => &mut self.deploys,
-            Action::SetPolicy(_) => &mut self.policies,
-            Action::SetCluster(_) => &mut self.lives,
-            Action::RollBack => &mut self.rollbacks,
-            Action::Away(true) => &mut self.outages,
-            Action::Crash | Action::End | Action::Depose => &mut self.ends,
-            Action::Freeze => &mut self.freezes,
-            Action::Request(_, Fate::Answered | Fate::AnsweredLate) => return None,
-            Action::Request(_, Fate::Crash) => &mut self.ends,
-            Action::Request(_, Fate::Late) => &mut self.late,
-            Action::Request(..) => &mut self.faults,
+            Turn(_) => &mut self.turns,
+            Scale(..) | Unmark(_) | Ignore(_) | Delete(_) => &mut self.people,
+            Decide(_) => &mut self.deploys,
+            SetPolicy(_) => &mut self.policies,
+            SetCluster(_) => &mut self.lives,
+            RollBack => &mut self.rollbacks,
+            Away(true) => &mut self.outages,
+            Action::Crash | End | Depose | Request(_, Fate::Crash) => &mut self.ends,
+            Freeze => &mut self.freezes,
+            Request(_, Fate::Answered | Fate::AnsweredLate) => return None,
+            Request(_, Fate::Late) => &mut self.late,
+            Request(..) => &mut self.faults,
             _ => return None,
         })
     }
@@ -109,8 +89,8 @@ pub(crate) struct Bounds {
     /// Whether other clusters are restored at the same time, so that its turn comes at some moment.
     pub(crate) paced: bool,
     pub(crate) flaw: Flaw,
-    /// By mode, made once.
-    pub(crate) settings: [OnceCell<Arc<Settings>>; 2],
+    /// By the mode Enforce and by DryRun, made once.
+    pub(crate) settings: OnceCell<[Arc<Settings>; 2]>,
 }
 
 /// They are the same in all states of an exploration.
@@ -119,67 +99,65 @@ impl Hash for Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn settings(&self, mode: Mode) -> Arc<Settings> {
-        let settings = &self.settings[usize::from(mode == Mode::DryRun)];
-        let settings = settings.get_or_init(|| Arc::new(self.made_settings(mode)));
-        settings.clone()
-    }
-
-    fn made_settings(&self, mode: Mode) -> Settings {
-        let parts = self.parts.iter().enumerate();
-        let dependents = parts.map(|(index, part)| match self.flaw {
-            Flaw::NoOrder => dependent(
-                index,
-                &Part {
-                    levels: (0, 0),
-                    ..*part
-                },
-            ),
-            _ => dependent(index, part),
-        });
-        Settings {
+    /// What the index says of a cluster, by what has become of its policy and of it.
+    pub(crate) fn presence(&self, (policy, life): (Policy, Life)) -> ClusterObject {
+        let made = || [Mode::Enforce, Mode::DryRun].map(|mode| Arc::new(self.made(mode)));
+        let dry_run = policy == Policy::DryRun;
+        let hold = PolicyHold {
+            suspended: policy == Policy::Suspended,
+            dry_run,
+            ..PolicyHold::default()
+        };
+        let eligibility = match life {
+            Gone => return ClusterObject::Gone(hold),
+            Probed => Eligibility::Probed,
+            NoWorkers => Eligibility::Skipped(Skip::NoWorkers),
+            FallingAsleep => Eligibility::Skipped(Skip::Hibernated { asleep: false }),
+            Deleting => Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
+        };
+        let by = Some(Selected {
             policy: "shoots".into(),
-            mode,
-            secret_name: "dwd".into(),
-            interval: Duration::from_secs(10),
-            initial_delay: self.initial_delay,
-            timeout: Duration::from_secs(30),
-            jitter_factor: 0.0,
-            grace: Duration::from_secs(40),
-            fraction: 0.6,
-            recovery: 0.6,
-            minimum_silent: 2,
-            max_protection: None,
-            failure_threshold: 1,
-            success_threshold: 1,
-            restore: Restore::Marked,
-            dependents: dependents.collect(),
-            pools: BTreeMap::new(),
-            observer: Arc::default(),
-            checks: Arc::default(),
-        }
+            hold,
+            settings: Ok(self.settings.get_or_init(made)[usize::from(dry_run)].clone()),
+            outranked: vec![],
+        });
+        let (selected, former) = match policy {
+            Policy::Deleted => (None, by),
+            _ => (by, None),
+        };
+        ClusterObject::There(Box::new(Assignment {
+            uid: "uid".into(),
+            eligibility,
+            reconciled: true,
+            selected,
+            former,
+        }))
     }
-}
 
-fn dependent(index: usize, part: &Part) -> Dependent {
-    let scale = |level| Scale {
-        level,
-        initial_delay: Duration::from_secs(u64::from(part.delayed)),
-        timeout: Duration::from_secs(30),
-        await_nodes: Duration::ZERO,
-    };
-    let (api_version, kind) = match part.family {
-        Family::Apps => ("apps/v1", "Deployment"),
-        Family::Scalable | Family::Unscalable => ("druid.gardener.cloud/v1alpha1", "Etcd"),
-    };
-    Dependent {
-        reference: DependentRef {
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            name: format!("d{index}"),
-        },
-        optional: false,
-        up: scale(part.levels.0),
-        down: scale(part.levels.1),
+    fn made(&self, mode: Mode) -> Settings {
+        let parts = self.parts.iter().enumerate();
+        let dependents: Vec<Value> = parts.map(|(index, part)| self.info(index, part)).collect();
+        let spec = serde_json::from_value(json!({
+            "mode": mode, "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
+            "backoffJitterFactor": 0.0, "initialDelay": format!("{}s", self.initial_delay.as_secs()),
+            "dependentResourceInfos": dependents,
+        }));
+        let template = Template::new("shoots".into(), &spec.expect("a policy")).expect("valid");
+        let cluster = json!({"metadata": {"name": "a"}, "spec": {"shoot": {}}});
+        let cluster = serde_json::from_value(cluster).expect("a Cluster");
+        template.settings(&cluster).expect("valid")
+    }
+
+    /// A dependent, as the policy lists it.
+    fn info(&self, index: usize, part: &Part) -> Value {
+        let ordered = u32::from(self.flaw != Flaw::NoOrder);
+        let (up, down) = (part.levels.0 * ordered, part.levels.1 * ordered);
+        let delay = format!("{}s", u8::from(part.delayed));
+        json!({
+            "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": format!("d{index}")},
+            "optional": false,
+            "scaleUp": {"level": up, "initialDelay": delay},
+            "scaleDown": {"level": down, "initialDelay": delay},
+        })
     }
 }

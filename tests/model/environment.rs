@@ -1,42 +1,20 @@
 //! The seed, the shoot and whoever acts on them, and what comes of all that may happen.
 
-use dependency_watchdog::prober::{
-    flow::Written,
-    plan::{Aim, Write},
-    scale_error::ScaleError,
-};
-
-use super::{
-    action::{Action, Fate, Life, Policy, Shoot},
-    bounds::{Bounds, Budget},
-    flaws::Flaw,
-    flow::{Need, failure},
-    object::{Object, patch},
-    operator::{LETS_GO, Operator, Saved, moment},
-    rules::{self, Sender, Wanted},
-};
-use std::{collections::HashSet, rc::Rc};
-
-/// A write that was given up by its sender.
-#[derive(Clone, Debug, Hash)]
-pub(super) struct Late {
-    index: usize,
-    write: Write,
-}
+use super::*;
 
 /// What etcd holds, and what people wanted by then.
 #[derive(Clone, Debug, Hash)]
-pub(super) struct Stored {
-    pub(super) objects: Vec<Option<Object>>,
+pub(crate) struct Stored {
+    pub(super) parts: Vec<(Option<Object>, Wanted)>,
     pub(super) saved: Option<Rc<Saved>>,
-    pub(super) wanted: Vec<Wanted>,
 }
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct State {
     pub(super) stored: Stored,
     pub(super) backup: Option<Box<Stored>>,
-    pub(super) late: Vec<Late>,
+    /// The writes that were given up by their senders, and to which dependents.
+    pub(super) late: Vec<(usize, Write)>,
     /// The replicas that gardenlet is about to write, and to which dependent. It does so within the minute.
     pub(super) decided: Option<(usize, i32)>,
     pub(super) operator: Option<Rc<Operator>>,
@@ -56,26 +34,22 @@ impl State {
         (self.policy, self.life)
     }
 
-    /// There is nothing to look after.
-    pub(super) fn is_unwanted(&self) -> bool {
-        self.life == Life::Gone || self.policy == Policy::Deleted
-    }
-
     /// Nobody would know that there was such a cluster. A policy that is deleted is there until the
     /// cluster is let go.
     pub(super) fn is_forgotten(&self) -> bool {
-        let unknown = self.life == Life::Gone || self.policy == Policy::Deleted && self.let_go;
+        let unknown = self.life == Gone || self.policy == Deleted && self.let_go;
         unknown && self.stored.saved.is_none()
     }
 
-    /// The operator, which is there, and a dependent that somebody else changes.
+    /// The operator, which is there.
     fn operator(&mut self) -> &mut Operator {
         Rc::make_mut(self.operator.as_mut().expect("it is there"))
     }
 
+    /// A dependent that somebody else changes.
     fn object(&mut self, index: usize) -> (&mut Object, &mut Wanted) {
-        let object = self.stored.objects[index].as_mut().expect("it is there");
-        (object, &mut self.stored.wanted[index])
+        let (object, wanted) = &mut self.stored.parts[index];
+        (object.as_mut().expect("it is there"), wanted)
     }
 }
 
@@ -86,22 +60,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(bounds: Bounds) -> Self {
-        Self {
-            bounds: Rc::new(bounds),
-            well: HashSet::new(),
-        }
-    }
-
     pub(crate) fn initial(&self) -> State {
-        let parts = self.bounds.parts.iter();
-        let objects = parts.clone().map(|part| Some(Object::new(part.replicas)));
+        let part = |part: &Part| (Some(Object::new(part.replicas)), Wanted::new(part.replicas));
         let seen = (Policy::Enforce, Life::Probed);
         State {
             stored: Stored {
-                objects: objects.collect(),
+                parts: self.bounds.parts.iter().map(part).collect(),
                 saved: None,
-                wanted: parts.map(|part| Wanted::new(part.replicas)).collect(),
             },
             backup: None,
             late: vec![],
@@ -116,27 +81,19 @@ impl World {
         }
     }
 
-    /// What comes of it, or which rule it breaks.
-    pub(crate) fn next(&self, state: &State, action: &Action) -> Result<State, String> {
-        let mut next = state.clone();
-        self.apply(&mut next, action)?;
-        Ok(next)
-    }
-
     /// What happens, in words.
     pub(crate) fn describe(&self, state: &State, action: &Action) -> String {
-        let words = format!("{action:?}");
         match (action, &state.operator) {
-            (Action::Probe(_), _) => format!("{words}, the shoot is {:?}", state.shoot),
-            (Action::Request(index, _), Some(operator)) => match operator.need(*index) {
+            (Probe(_), _) => format!("{action:?}, the shoot is {:?}", state.shoot),
+            (Request(index, _), Some(operator)) => match operator.need(*index) {
                 Some(Need::Write) => {
                     let write = Operator::clone(operator).send(*index);
-                    format!("{words}: writes {}", patch(&write))
+                    format!("{action:?}: writes {}", patch(&write))
                 }
-                Some(Need::Answer(written)) => format!("{words}: learns {written:?}"),
-                _ => format!("{words}: reads"),
+                Some(Need::Answer(written)) => format!("{action:?}: learns {written:?}"),
+                _ => format!("{action:?}: reads"),
             },
-            _ => words,
+            _ => format!("{action:?}"),
         }
     }
 
@@ -144,80 +101,69 @@ impl World {
     /// none if it is refused.
     fn write(
         &self,
-        stored: &mut Stored,
-        index: usize,
+        (object, wanted): &mut (Option<Object>, Wanted),
         write: &Write,
-        sender: Option<&Sender>,
+        let_go: bool,
     ) -> Result<Option<String>, String> {
-        let before = &stored.objects[index];
-        let after = before
-            .as_ref()
-            .and_then(|it| it.after(write, self.bounds.slow));
-        if let (Some(before), Some(after)) = (before, &after) {
-            rules::written(index, before, after, &mut stored.wanted[index], sender)?;
-            stored.objects[index] = Some(after.clone());
+        let after = object.as_ref();
+        let after = after.and_then(|it| it.after(write, self.bounds.slow));
+        if let (Some(before), Some(after)) = (object.as_ref(), &after) {
+            wanted.written(before, after, let_go)?;
+            *object = Some(after.clone());
         }
         Ok(after.map(|after| after.version()))
     }
 
-    /// What the rules ask of whoever sends a write for a dependent now.
-    fn sender(&self, operator: &Operator, index: usize) -> Sender {
-        let flow = operator.flow.as_ref().expect("a flow is under way");
-        let level = |of: usize| {
-            let (up, down) = self.bounds.parts[of].levels;
-            if flow.aim() == Aim::Protect { down } else { up }
-        };
-        let before = (0..self.bounds.parts.len()).filter(|of| level(*of) < level(index));
-        Sender {
-            leads: !operator.deposed,
-            saw: operator.saw,
-            may_write: operator.may_write(flow.aim()),
-            confirmed: operator.confirmed || flow.again,
-            waits_for: before.filter(|of| !flow.reached[*of]).collect(),
-        }
+    /// Whether all that is of a lower level than this is where it belongs.
+    fn is_its_turn(&self, run: &Run, index: usize) -> bool {
+        let down = run.machine.aim() == Aim::Protect;
+        let level = |it: &Part| if down { it.levels.1 } else { it.levels.0 };
+        let parts = &self.bounds.parts;
+        let mut reached = parts.iter().zip(&run.reached);
+        reached.all(|(part, reached)| *reached || level(part) >= level(&parts[index]))
     }
 
-    fn request(&self, state: &mut State, index: usize, fate: Fate) -> Result<(), String> {
+    /// Its next request for a dependent is sent, or answered.
+    fn request(&self, state: &mut State, index: usize, fate: Fate) -> Checked {
         let fate = if state.away { Fate::Fails } else { fate };
-        let Some(operator) = state.operator.as_mut().map(Rc::make_mut) else {
-            return Ok(());
-        };
+        let operator = Rc::make_mut(state.operator.as_mut().expect("it is there"));
         match operator.need(index) {
             None => {}
-            Some(Need::Read(_)) if fate == Fate::Fails => operator.unread(index),
+            Some(Need::Read(_)) if fate == Fate::Fails => {
+                let unread = |place| FlowInput::Read(place, Err(failure()));
+                operator.tell(index, unread, false);
+            }
             Some(Need::Read(_)) => {
                 let family = self.bounds.parts[index].family;
-                let object = state.stored.objects[index].as_ref();
+                let object = state.stored.parts[index].0.as_ref();
                 let seen = object.map(|object| object.observed(family));
                 operator.read(index, seen, fate == Fate::AnsweredLate);
             }
             Some(Need::Write) => {
                 let write = self.bounds.flaw.spoil(operator.send(index));
-                let sender = self.sender(operator, index);
-                rules::sent(index, &write, &sender)?;
+                let its_turn = self.is_its_turn(operator.run(), index);
+                rules::sent(&write, operator, its_turn)?;
                 let version = match fate {
                     Fate::Answered | Fate::Unanswered | Fate::Crash => {
-                        self.write(&mut state.stored, index, &write, Some(&sender))?
+                        let let_go = operator.saw == Some(Aim::Release);
+                        self.write(&mut state.stored.parts[index], &write, let_go)?
                     }
                     _ => None,
                 };
                 let written = match (fate, version) {
-                    (Fate::Crash, _) => {
-                        state.operator = None;
-                        return Ok(());
-                    }
                     (Fate::Answered, Some(version)) => Written::Done(Some(version)),
                     (Fate::Answered | Fate::Conflict, _) => {
                         Written::Overtaken(ScaleError::Conflicts)
                     }
                     (Fate::Forbidden, _) => Written::Failed(failure()),
-                    (Fate::Late, _) => {
-                        state.late.push(Late { index, write });
-                        Written::Unanswered(failure())
-                    }
                     _ => Written::Unanswered(failure()),
                 };
                 operator.sent(index, written);
+                match fate {
+                    Fate::Crash => state.operator = None,
+                    Fate::Late => state.late.push((index, write)),
+                    _ => {}
+                }
             }
             Some(Need::Answer(_)) => operator.answered(index),
         }
@@ -229,137 +175,129 @@ impl World {
         let Some(operator) = &mut state.operator else {
             return;
         };
-        for (index, object) in state.stored.objects.iter().enumerate() {
+        for (index, (object, _)) in state.stored.parts.iter().enumerate() {
             if let Some(flow) = &operator.flow
                 && !flow.reached[index]
-                && rules::is_reached(flow.aim(), object.as_ref(), flow.owed[index])
+                && rules::is_reached(flow.machine.aim(), object.as_ref(), flow.owed[index])
             {
-                Rc::make_mut(operator).reached(index);
+                Rc::make_mut(operator).run().reached[index] = true;
             }
         }
-        if operator.is_over() {
+        if operator.machine.is_over() || operator.ending && operator.flow.is_none() {
             state.let_go = !operator.ending && operator.machine.debts().is_looked_at();
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {
-                let kept = operator.ending && state.life != Life::Gone;
+                let kept = operator.ending && state.life != Gone;
                 state.stored.saved = kept.then(|| Rc::new(operator.report()));
             }
             state.operator = None;
         }
     }
 
-    pub(super) fn apply(&self, state: &mut State, action: &Action) -> Result<(), String> {
+    pub(super) fn apply(&self, state: &mut State, action: &Action) -> Checked {
         let bounds = &self.bounds;
-        let seen = state.seen();
+        let (seen, shoot, away) = (state.seen(), state.shoot, state.away);
         if let Some(left) = state.budget.of(action) {
             *left -= 1;
         }
         match *action {
-            Action::Turn(shoot) => state.shoot = shoot,
-            Action::Scale(index, replicas) => {
+            Turn(shoot) => state.shoot = shoot,
+            Scale(index, replicas) => {
                 let (object, wanted) = state.object(index);
                 wanted.scaled(object, replicas);
                 object.scale(replicas, bounds.slow);
             }
-            Action::Unmark(index) => {
+            Unmark(index) => {
                 let (object, wanted) = state.object(index);
                 object.marked = false;
-                wanted.unmarked(object);
+                if object.replicas == 0 {
+                    wanted.scaled(object, 0);
+                }
             }
-            Action::Ignore(index) => {
+            Ignore(index) => {
                 let (object, wanted) = state.object(index);
                 object.ignored = !object.ignored;
-                wanted.ignored(object);
+                wanted.may_stay_at_zero(object);
             }
-            Action::Delete(index) => {
-                state.stored.objects[index] = None;
-                state.stored.wanted[index] = Wanted::new(bounds.parts[index].replicas);
+            Delete(index) => {
+                state.stored.parts[index] = (None, Wanted::new(bounds.parts[index].replicas))
             }
-            Action::Create(index) => {
+            Create(index) => {
                 let mut object = Object::new(bounds.parts[index].replicas);
                 object.created = 1;
-                state.stored.objects[index] = Some(object);
+                state.stored.parts[index].0 = Some(object);
             }
-            Action::Decide(index) => {
-                let marked = state.stored.objects[index].as_ref().filter(|it| it.marked);
+            Decide(index) => {
+                let object = state.stored.parts[index].0.as_ref();
+                let marked = object.filter(|it| it.marked);
                 let replicas = marked.map_or(bounds.parts[index].replicas, |it| it.replicas);
                 state.decided = Some((index, replicas));
             }
-            Action::Deploy => {
+            Deploy => {
                 if let Some((index, replicas)) = state.decided.take()
-                    && state.stored.objects[index].is_some()
+                    && let (Some(object), wanted) = &mut state.stored.parts[index]
                 {
-                    let (object, wanted) = state.object(index);
                     object.scale(replicas, bounds.slow);
-                    wanted.deployed(replicas);
+                    wanted.taken = wanted.taken.filter(|_| replicas == 0);
                 }
             }
-            Action::Follow(index) => {
+            Follow(index) => {
                 let (object, _) = state.object(index);
                 object.present = object.replicas;
             }
-            Action::SetPolicy(policy) => state.policy = policy,
-            Action::SetCluster(life) => {
+            SetPolicy(policy) => state.policy = policy,
+            SetCluster(life) => {
                 state.life = life;
                 // It goes with the Cluster that owns it.
-                if life == Life::Gone {
+                if life == Gone {
                     state.stored.saved = None;
                 }
             }
-            Action::Save => state.backup = Some(Box::new(state.stored.clone())),
-            Action::RollBack => {
-                let backup = state.backup.take();
-                state.stored = *backup.expect("it was saved");
+            Save => state.backup = Some(Box::new(state.stored.clone())),
+            RollBack => state.stored = *state.backup.take().expect("it was saved"),
+            Away(away) => state.away = away,
+            Arrive(place, arrives) => {
+                let (index, write) = state.late.remove(place);
+                if arrives {
+                    // If it lets go, that was right when it was sent.
+                    self.write(&mut state.stored.parts[index], &write, true)?;
+                }
             }
-            Action::Away(away) => state.away = away,
-            Action::Arrive(place) => {
-                let Late { index, write } = state.late.remove(place);
-                self.write(&mut state.stored, index, &write, None)?;
-            }
-            Action::Vanish(place) => {
-                state.late.remove(place);
-            }
-            Action::Start => {
+            Start => {
                 let before = Some(state.stored.saved.as_deref());
                 state.operator = Some(Rc::new(Operator::start(before, seen, bounds)));
                 state.let_go = false;
             }
-            Action::Crash => state.operator = None,
-            Action::End => state.operator().end(),
+            Crash => state.operator = None,
+            End => state.operator().learn(Input::ShutDown),
             // It sends nothing any more, and ends.
-            Action::Depose if bounds.flaw != Flaw::OutlivesItsLease => state.operator = None,
-            Action::Depose => state.operator().deposed = true,
-            Action::Freeze => state.operator().freeze(),
-            Action::See => state.operator().see(seen),
-            Action::Probe(later) => {
-                let (shoot, may_arrive) = (state.shoot, !state.late.is_empty());
+            Depose if bounds.flaw != Flaw::OutlivesItsLease => state.operator = None,
+            Depose => state.operator().deposed = true,
+            Freeze => drop(
+                state
+                    .operator()
+                    .tell_flow(FlowInput::Extend(moment(false)), true),
+            ),
+            See => state.operator().see(seen),
+            Probe(later) => {
+                let may_arrive = !state.late.is_empty();
                 let operator = state.operator();
-                let now = match later {
-                    false => operator.now(),
-                    true if may_arrive => operator.now() + LETS_GO,
-                    true => moment(true) + operator.damping(),
+                let now = match (later, may_arrive) {
+                    (false, _) => operator.now(),
+                    (true, true) => operator.now() + LETS_GO,
+                    (true, false) => moment(true) + operator.damping(),
                 };
                 operator.aged |= later && !may_arrive;
                 operator.probe(shoot, now);
             }
-            Action::Check => {
-                let shoot = state.shoot;
-                state.operator().check(shoot);
-            }
-            Action::Resume => state.operator().resume(),
-            Action::Confirm => {
-                let is_readable = !state.away;
-                let operator = state.operator();
-                operator.confirm(is_readable.then_some(operator.seen == seen));
-            }
-            Action::TakeTurn => state.operator().take_turn(),
-            Action::Report => {
-                let report = state.operator().report();
-                state.stored.saved = Some(Rc::new(report));
-            }
-            Action::Request(index, fate) => self.request(state, index, fate)?,
+            Check => state.operator().check(shoot),
+            Resume => state.operator().resume(),
+            Confirm => state.operator().confirm((!away).then_some(seen)),
+            TakeTurn => state.operator().learn(Input::Turn),
+            Report => state.stored.saved = Some(Rc::new(state.operator().report())),
+            Request(index, fate) => self.request(state, index, fate)?,
         }
         self.settle(state);
-        rules::stored(&state.stored.objects, &state.stored.wanted)
+        rules::stored(&state.stored)
     }
 }

@@ -1,44 +1,14 @@
 //! Every state that can be reached, breadth first: so the first counterexample found is a shortest one.
 
-use std::{
-    collections::HashSet,
-    fmt::{self, Display},
-    hash::{DefaultHasher, Hash, Hasher},
-};
-
-use super::{action::Action, environment::World};
+use super::*;
 
 /// How much was explored.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Explored {
     pub(crate) states: usize,
     pub(crate) transitions: usize,
     /// The most actions that it takes to reach a state.
     pub(crate) depth: usize,
-}
-
-/// How a rule comes to be broken.
-#[derive(Debug)]
-pub(crate) struct Counterexample {
-    pub(crate) broken: String,
-    pub(crate) trace: Vec<String>,
-}
-
-impl Counterexample {
-    /// The name of the rule that is broken.
-    pub(crate) fn rule(&self) -> &str {
-        self.broken.split(':').next().unwrap_or_default()
-    }
-}
-
-impl Display for Counterexample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.broken)?;
-        for (place, action) in self.trace.iter().enumerate() {
-            writeln!(f, "{:3}. {action}", place + 1)?;
-        }
-        Ok(())
-    }
 }
 
 /// A state by 64 bits of its hash: among a hundred million states two would share one by chance in
@@ -49,67 +19,62 @@ pub(crate) fn fingerprint(state: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Explores the whole of a world.
-pub(crate) fn explore(world: &mut World) -> Result<Explored, Counterexample> {
+/// By which action each state was reached first, and from which; by none the first of all.
+type Ways = Vec<(usize, Option<Action>)>;
+
+/// Explores the whole of a world, or says which rule is broken, and by what in turn.
+pub(crate) fn explore(bounds: Bounds) -> Result<Explored, Vec<String>> {
+    let mut world = World {
+        bounds: Rc::new(bounds),
+        well: HashSet::new(),
+    };
     let initial = world.initial();
     let mut known = HashSet::from([fingerprint(&initial)]);
-    // By which action each state was reached first, and from which.
-    let mut ways: Vec<Option<(usize, Action)>> = vec![None];
-    let mut layer = vec![(0, initial)];
-    let mut explored = Explored {
-        states: 1,
-        transitions: 0,
-        depth: 0,
-    };
-    loop {
-        let mut next_layer = Vec::new();
-        for (place, state) in layer {
-            if let Err(broken) = world.ends_well(&state) {
-                let mut trace = trace(world, &ways, place, None);
-                trace.push("nothing goes wrong any more".to_owned());
-                return Err(Counterexample { broken, trace });
-            }
-            for action in world.actions(&state) {
-                explored.transitions += 1;
-                let next = world
-                    .next(&state, &action)
-                    .map_err(|broken| Counterexample {
-                        broken,
-                        trace: trace(world, &ways, place, Some(&action)),
-                    })?;
-                if known.insert(fingerprint(&next)) {
-                    ways.push(Some((place, action)));
-                    next_layer.push((ways.len() - 1, next));
-                }
+    let mut ways: Ways = vec![(0, None)];
+    let mut queue = VecDeque::from([(0, 0, initial)]);
+    let mut explored = Explored::default();
+    while let Some((place, depth, state)) = queue.pop_front() {
+        explored.depth = depth;
+        let ends = world.ends_well(&state);
+        ends.map_err(|broken| counterexample(&world, &ways, (place, None), broken))?;
+        for action in world.actions(&state) {
+            explored.transitions += 1;
+            let mut next = state.clone();
+            let applied = world.apply(&mut next, &action);
+            applied
+                .map_err(|broken| counterexample(&world, &ways, (place, Some(&action)), broken))?;
+            if known.insert(fingerprint(&next)) {
+                queue.push_back((ways.len(), depth + 1, next));
+                ways.push((place, Some(action)));
             }
         }
-        if next_layer.is_empty() {
-            explored.states = known.len();
-            return Ok(explored);
-        }
-        explored.depth += 1;
-        layer = next_layer;
     }
+    explored.states = known.len();
+    Ok(explored)
 }
 
-fn trace(
+/// How a rule comes to be broken by this action in that place; if by none, by what comes of it in the end.
+fn counterexample(
     world: &World,
-    ways: &[Option<(usize, Action)>],
-    mut place: usize,
-    last: Option<&Action>,
+    ways: &Ways,
+    (mut place, last): (usize, Option<&Action>),
+    broken: String,
 ) -> Vec<String> {
     let mut actions: Vec<&Action> = last.into_iter().collect();
-    while let Some((from, action)) = &ways[place] {
+    while let (from, Some(action)) = &ways[place] {
         actions.push(action);
         place = *from;
     }
     let mut state = world.initial();
-    let mut trace = Vec::new();
+    let mut trace = vec![broken];
     for action in actions.into_iter().rev() {
-        trace.push(world.describe(&state, action));
-        if let Ok(next) = world.next(&state, action) {
-            state = next;
-        }
+        let step = world.describe(&state, action);
+        trace.push(format!("{:3}. {step}", trace.len()));
+        // The last one breaks a rule.
+        let _ = world.apply(&mut state, action);
+    }
+    if last.is_none() {
+        trace.push(format!("{:3}. nothing goes wrong any more", trace.len()));
     }
     trace
 }

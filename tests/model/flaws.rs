@@ -1,7 +1,6 @@
 //! Operators that are broken on purpose: each has to be found out.
 
-use dependency_watchdog::prober::plan::{MARK, Observed, RECORD, Write};
-use serde_json::{Value, json};
+use super::*;
 
 /// What is wrong with the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,11 +54,12 @@ pub(crate) enum Flaw {
 }
 
 impl Flaw {
-    /// Whether only what comes of it in the end tells that there is one.
+    /// Whether only what comes of it in the end tells if there is one.
     pub(crate) fn shows_in_the_end(self) -> bool {
         matches!(
             self,
-            Self::TrustsItsRecord
+            Self::None
+                | Self::TrustsItsRecord
                 | Self::BelievesForEver
                 | Self::WaitsForNothing
                 | Self::KeepsMarks
@@ -69,59 +69,36 @@ impl Flaw {
 
     /// The dependent, as this operator sees it.
     pub(crate) fn blur(self, mut seen: Observed) -> Observed {
-        match self {
-            Self::DisregardsIgnore => seen.ignored = false,
-            Self::DisregardsPeople if seen.marked => {
-                seen.replicas = 0;
-                seen.any_left = false;
-            }
-            _ => {}
+        seen.ignored &= self != Self::DisregardsIgnore;
+        if self == Self::DisregardsPeople && seen.marked {
+            seen.replicas = 0;
+            seen.any_left = false;
         }
         seen
     }
 
     /// The write, as this operator sends it.
     pub(crate) fn spoil(self, mut write: Write) -> Write {
-        match (self, &mut write) {
-            (Self::NoPrecondition, Write::Object(patch) | Write::ScaleMerge(patch)) => {
-                remove(patch, "/metadata", "resourceVersion");
+        let (Write::Object(patch) | Write::ScaleMerge(patch)) = &mut write else {
+            return write;
+        };
+        let replicas = patch["spec"]["replicas"].as_i64();
+        let annotations = patch.pointer("/metadata/annotations");
+        let marks = annotations.is_some_and(|it| it[MARK] == "");
+        let unmarks = annotations.is_some_and(|it| it[MARK].is_null());
+        let metadata = &mut patch["metadata"];
+        match self {
+            Self::NoPrecondition => metadata["resourceVersion"] = Value::Null,
+            Self::NoAnnotations if replicas == Some(0) => metadata["annotations"] = Value::Null,
+            Self::ReleasesTheRecord if unmarks => metadata["annotations"][RECORD] = Value::Null,
+            Self::WrongRecord if marks => metadata["annotations"][RECORD] = json!("1"),
+            Self::ForgetsTheRecord if replicas > Some(0) => {
+                metadata["annotations"] = json!({MARK: null, RECORD: null});
+                patch["spec"] = Value::Null;
             }
-            (Self::NoAnnotations, Write::Object(patch)) if patch["spec"]["replicas"] == 0 => {
-                remove(patch, "/metadata", "annotations");
-            }
-            (Self::ForgetsTheRecord, Write::Object(patch))
-                if patch["spec"]["replicas"].as_i64() > Some(0) =>
-            {
-                remove(patch, "", "spec");
-                patch["metadata"]["annotations"] = json!({MARK: null, RECORD: null});
-            }
-            (Self::ReleasesTheRecord, Write::Object(patch)) => {
-                if let Some(annotations) = patch.pointer_mut("/metadata/annotations")
-                    && annotations[MARK].is_null()
-                {
-                    annotations[RECORD] = Value::Null;
-                }
-            }
-            (Self::RestoresOne, Write::Object(patch) | Write::ScaleMerge(patch))
-                if patch["spec"]["replicas"].as_i64() > Some(1) =>
-            {
-                patch["spec"]["replicas"] = json!(1);
-            }
-            (Self::WrongRecord, Write::Object(patch)) => {
-                if let Some(annotations) = patch.pointer_mut("/metadata/annotations")
-                    && annotations[MARK] == json!("")
-                {
-                    annotations[RECORD] = json!("1");
-                }
-            }
+            Self::RestoresOne if replicas > Some(1) => patch["spec"]["replicas"] = json!(1),
             _ => {}
         }
         write
-    }
-}
-
-fn remove(patch: &mut Value, at: &str, key: &str) {
-    if let Some(Value::Object(fields)) = patch.pointer_mut(at) {
-        fields.remove(key);
     }
 }

@@ -1,30 +1,16 @@
 //! The flow of the operator: the machine of production, driven one request at a time.
 
-use std::{mem, time::Duration};
-
-use dependency_watchdog::{
-    api::{DependentRef, Protection, Restore},
-    prober::{
-        flow::{FlowEffect, FlowInput, FlowMachine, FlowPlan, What, Written},
-        machine::Input,
-        plan::{Aim, Family, Observed, Write},
-        scale_error::ScaleError,
-        treatment::Treatment,
-    },
-};
-
-use super::{
-    flaws::Flaw,
-    operator::{Operator, moment},
-};
+use super::*;
 
 /// Until when a flow may go on that is not frozen.
-pub(crate) const EVER: Duration = Duration::from_secs(1_000 * 24 * 3600);
+pub(crate) fn ever() -> Instant {
+    moment(true) + Duration::from_secs(1_000 * 24 * 3600)
+}
 
 /// A flow, and what its requests and the rules need to know of it.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Run {
-    machine: FlowMachine,
+    pub(crate) machine: FlowMachine,
     /// By dependent, what it needs next if it is being worked on.
     needs: Vec<Need>,
     /// Which dependents have been where they belong since it began, or were given up.
@@ -47,16 +33,10 @@ pub(crate) enum Need {
 }
 
 fn index_of(dependent: &DependentRef) -> usize {
-    dependent.name[1..]
-        .parse()
-        .expect("a name ends with a number")
+    dependent.name[1..].parse().expect("a number")
 }
 
 impl Run {
-    pub(crate) fn aim(&self) -> Aim {
-        self.machine.aim()
-    }
-
     /// What the dependent in this place of the level needs next.
     fn need(&mut self, place: usize) -> &mut Need {
         let dependent = self.machine.level().nth(place);
@@ -72,15 +52,14 @@ impl Run {
 
 impl Operator {
     pub(super) fn begin(&mut self, mut plan: Box<FlowPlan>) -> Vec<FlowEffect> {
+        let completes = matches!(self.machine.treatment(), Treatment::Complete(..));
         match self.bounds.flaw {
-            Flaw::KeepsMarks if matches!(self.machine.treatment(), Treatment::Complete(..)) => {
-                return vec![];
-            }
+            Flaw::KeepsMarks if completes => return vec![],
             Flaw::RestoresUnmarked => plan.purpose.restore = Restore::Any,
             Flaw::DropsMarksAtOnce => plan.purpose.keep_marks = false,
             _ => {}
         }
-        plan.valid_until = moment(true) + EVER;
+        plan.valid_until = ever();
         let count = self.bounds.parts.len();
         let mut owed = vec![false; count];
         for dependent in self.machine.debts().status() {
@@ -102,7 +81,7 @@ impl Operator {
         flow.place(index).map(|_| &flow.needs[index])
     }
 
-    fn run(&mut self) -> &mut Run {
+    pub(crate) fn run(&mut self) -> &mut Run {
         self.flow.as_mut().expect("a flow is under way")
     }
 
@@ -116,7 +95,7 @@ impl Operator {
     pub(crate) fn read(&mut self, index: usize, seen: Option<Observed>, late: bool) {
         let seen = seen.map(|seen| self.bounds.flaw.blur(seen));
         let need = &mut self.run().needs[index];
-        match (&seen, mem::replace(need, Need::Read(None))) {
+        match (&seen, std::mem::replace(need, Need::Read(None))) {
             (Some(now), Need::Read(None)) if now.family == Family::Scalable => {
                 *need = Need::Read(seen);
             }
@@ -130,17 +109,11 @@ impl Operator {
         }
     }
 
-    /// It could not be read.
-    pub(crate) fn unread(&mut self, index: usize) {
-        let unread = |place| FlowInput::Read(place, Err(failure()));
-        self.tell(index, unread, false);
-    }
-
     /// The write was sent, and this became of it. It learns of that later where answers take their time.
     pub(crate) fn sent(&mut self, index: usize, written: Written) {
         let may_be_done = matches!(written, Written::Done(_) | Written::Unanswered(_));
         let flow = self.run();
-        flow.owed[index] |= may_be_done && flow.aim() == Aim::Restore;
+        flow.owed[index] |= may_be_done && flow.machine.aim() == Aim::Restore;
         flow.needs[index] = Need::Answer(written);
         if !self.bounds.slow_answers {
             self.answered(index);
@@ -150,31 +123,25 @@ impl Operator {
     /// The answer to the write has come.
     pub(crate) fn answered(&mut self, index: usize) {
         let need = &mut self.run().needs[index];
-        if let Need::Answer(written) = mem::replace(need, Need::Read(None)) {
+        if let Need::Answer(written) = std::mem::replace(need, Need::Read(None)) {
             self.tell(index, |place| FlowInput::Written(place, written), false);
         }
     }
 
-    /// A dependent is where the flow wants it.
-    pub(crate) fn reached(&mut self, index: usize) {
-        self.run().reached[index] = true;
-    }
-
-    /// The process is frozen until the evidence for its flow counts no more.
-    pub(crate) fn freeze(&mut self) {
-        let told = self.flow_learns(FlowInput::Extend(moment(false)), true);
-        self.take_down(told);
-    }
-
     /// Tells the flow something of a dependent. Returns the write that it sends.
-    fn tell(
+    pub(crate) fn tell(
         &mut self,
         index: usize,
         input: impl FnOnce(usize) -> FlowInput,
         late: bool,
     ) -> Option<Write> {
         let place = self.run().place(index)?;
-        let told = self.flow_learns(input(place), late);
+        self.tell_flow(input(place), late)
+    }
+
+    /// Tells the flow something. Returns the write that it sends.
+    pub(crate) fn tell_flow(&mut self, input: FlowInput, late: bool) -> Option<Write> {
+        let told = self.flow_learns(input, late);
         self.take_down(told)
     }
 
@@ -185,23 +152,21 @@ impl Operator {
         };
         let mut effects = flow.machine.step(input, moment(late));
         // Time is not counted: what is to be read later may be read at any moment.
-        effects.extend(flow.machine.step(FlowInput::Time, moment(true) + EVER));
+        effects.extend(flow.machine.step(FlowInput::Time, ever()));
         for effect in &effects {
             match effect {
+                FlowEffect::Queue(place) => *flow.need(*place) = Need::Write,
                 FlowEffect::Read { place, .. } | FlowEffect::Drop(place) => {
                     let need = flow.need(*place);
                     if !matches!(need, Need::Answer(_)) {
                         *need = Need::Read(None);
                     }
                 }
-                FlowEffect::Queue(place) => *flow.need(*place) = Need::Write,
                 _ => {}
             }
         }
-        let end = effects
-            .iter()
-            .position(|it| matches!(it, FlowEffect::End(_)));
-        if let Some(end) = end {
+        let is_end = |effect: &FlowEffect| matches!(effect, FlowEffect::End(_));
+        if let Some(end) = effects.iter().position(is_end) {
             effects.truncate(end + 1);
             self.flow = None;
         }

@@ -1,15 +1,9 @@
 //! A dependent on the seed, and what its API server makes of a write.
 
-use dependency_watchdog::{
-    prober::plan::{Family, IGNORE, MARK, Observed, RECORD, Record, Write},
-    util::text::parse_bool,
-};
-use serde_json::Value;
-
-use super::explorer::fingerprint;
+use super::*;
 
 /// A dependent as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Object {
     pub(crate) marked: bool,
     pub(crate) record: Option<i32>,
@@ -34,13 +28,9 @@ pub(crate) fn patch(write: &Write) -> &Value {
 impl Object {
     pub(crate) fn new(replicas: i32) -> Self {
         Self {
-            marked: false,
-            record: None,
-            ignored: false,
             replicas,
             present: replicas,
-            created: 0,
-            returns: 0,
+            ..Self::default()
         }
     }
 
@@ -73,12 +63,14 @@ impl Object {
             return None;
         }
         let mut after = self.clone();
-        for (key, value) in patch["metadata"]["annotations"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
-            after.annotate(key, value.as_str());
+        let annotations = patch["metadata"]["annotations"].as_object();
+        for (key, value) in annotations.into_iter().flatten() {
+            let value = value.as_str();
+            match key.as_str() {
+                MARK => after.marked = value.is_some(),
+                RECORD => after.record = value.map(|text| text.parse().expect("a number")),
+                other => panic!("{other} is not modelled"),
+            }
         }
         if let Some(replicas) = patch["spec"]["replicas"].as_i64() {
             after.returns += u8::from(self.replicas == 0 && replicas > 0);
@@ -92,15 +84,6 @@ impl Object {
         self.replicas = replicas;
         if !slow {
             self.present = replicas;
-        }
-    }
-
-    fn annotate(&mut self, key: &str, value: Option<&str>) {
-        match key {
-            MARK => self.marked = value.is_some(),
-            RECORD => self.record = value.map(|text| text.parse().expect("a number")),
-            IGNORE => self.ignored = value.and_then(parse_bool).unwrap_or(false),
-            other => panic!("{other} is not modelled"),
         }
     }
 }

@@ -1,32 +1,6 @@
 //! One instance of the operator: the machine of production, driven one request at a time.
 
-use std::{rc::Rc, sync::LazyLock, time::Duration};
-
-use dependency_watchdog::{
-    api::{ClusterHealthStatus, Mode, Protection},
-    checks::Trigger,
-    prober::{
-        debts::Debts,
-        finding::HeldBack,
-        flow::{FlowEffect, FlowInput},
-        machine::{CheckResults, ClusterMachine, Confirmation, Effect, Input, Leases},
-        plan::Aim,
-        treatment::Treatment,
-        verdict::{Assessment, Returning, Verdict},
-        watch::Conclusion,
-    },
-    util::now::Now,
-};
-use k8s_openapi::jiff::Timestamp;
-use tokio::time::Instant;
-
-use super::{
-    action::{Life, Policy, Shoot},
-    bounds::Bounds,
-    flaws::Flaw,
-    flow::{EVER, Run},
-    presence::presence,
-};
+use super::*;
 
 /// The present. Time is not counted: what takes time may happen at any moment.
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -46,11 +20,15 @@ fn at(mono: Instant) -> Now {
     Now { mono, wall }
 }
 
-/// What a ClusterHealth says.
-#[derive(Clone, Debug, PartialEq, Hash)]
-pub(crate) struct Saved {
-    protection: Protection,
-    debts: Debts,
+/// What a ClusterHealth says: whether the dependents are down, and what they are owed.
+pub(crate) type Saved = (Protection, Debts);
+
+fn status((protection, debts): &Saved) -> ClusterHealthStatus {
+    ClusterHealthStatus {
+        protection: *protection,
+        dependents: debts.status(),
+        ..ClusterHealthStatus::default()
+    }
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -84,16 +62,6 @@ pub(crate) struct Operator {
     pub(crate) ending: bool,
 }
 
-impl Saved {
-    fn status(&self) -> ClusterHealthStatus {
-        ClusterHealthStatus {
-            protection: self.protection,
-            dependents: self.debts.status(),
-            ..ClusterHealthStatus::default()
-        }
-    }
-}
-
 impl Operator {
     /// A new process; there may have been one before, of which the ClusterHealth tells this.
     pub(crate) fn start(
@@ -101,11 +69,10 @@ impl Operator {
         seen: (Policy, Life),
         bounds: &Rc<Bounds>,
     ) -> Self {
-        let known = before.flatten().map(Saved::status);
+        let known = before.flatten().map(status);
         let at_once = bounds.initial_delay.is_zero() || bounds.flaw == Flaw::ActsAtOnce;
-        let presence = presence(seen, bounds);
-        let now = at(moment(false));
-        let mut machine = ClusterMachine::recall(known.as_ref(), presence, (false, at_once), now);
+        let (start, now) = ((false, at_once), at(moment(false)));
+        let mut machine = ClusterMachine::recall(known.as_ref(), bounds.presence(seen), start, now);
         // What the one before has given up may still arrive, if anything does.
         if before.is_some() && bounds.budget.late > 0 {
             machine.distrust();
@@ -133,7 +100,7 @@ impl Operator {
 
     /// The moment at which it learns of something.
     pub(super) fn now(&self) -> Instant {
-        let aged = if self.aged { 2 } else { 0 };
+        let aged = 2 * u32::from(self.aged);
         moment(false) + aged * LETS_GO + self.delays * self.bounds.initial_delay
     }
 
@@ -147,27 +114,13 @@ impl Operator {
 
     /// What it writes to the ClusterHealth.
     pub(crate) fn report(&self) -> Saved {
-        let mut saved = Saved {
-            protection: self.machine.protection(),
-            debts: self.machine.debts().clone(),
-        };
+        let told = (self.machine.protection(), self.machine.debts().clone());
         // What it does not say is nothing that a later one could know.
-        saved.debts = Debts::recall(&saved.status());
-        saved
-    }
-
-    /// Nobody has any use for it.
-    pub(crate) fn is_over(&self) -> bool {
-        self.machine.is_over() || self.ending && self.flow.is_none()
+        (told.0, Debts::recall(&status(&told)))
     }
 
     pub(crate) fn is_probing(&self) -> bool {
         self.machine.settings().is_some()
-    }
-
-    /// When it wants to go on by itself. A Cluster that is gone is not given up.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.machine.due()
     }
 
     /// Whether it may write to dependents, as far as the policy goes that it knows.
@@ -187,56 +140,45 @@ impl Operator {
     pub(crate) fn see(&mut self, seen: (Policy, Life)) {
         self.seen = seen;
         self.confirmed = false;
-        self.learn(Input::Objects(presence(seen, &self.bounds)), self.now());
+        self.learn(Input::Objects(self.bounds.presence(seen)));
     }
 
     /// Reads the leases, and acts on what they say.
-    pub(crate) fn probe(&mut self, shoot: Shoot, now: Instant) {
+    pub(crate) fn probe(&mut self, shoot: Shoot, mut now: Instant) {
         let flaw = self.bounds.flaw;
         let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
-        let verdict = match shoot {
-            Shoot::Silent => Some(Verdict::Outage),
-            Shoot::Unreadable if flaw == Flaw::TakesDoubtForOutage => Some(Verdict::Outage),
-            Shoot::Unreadable => None,
+        let owes = self.machine.debts().owes();
+        let asks = match shoot.leases() {
+            None if flaw == Flaw::TakesDoubtForOutage => Some(Aim::Protect),
             // After a restart nothing is owed, as far as it looks.
-            Shoot::Healthy if flaw == Flaw::TrustsItsRecord && !self.machine.debts().owes() => None,
-            Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Verdict::Healthy),
+            Some(Aim::Restore) if flaw == Flaw::TrustsItsRecord && !owes => None,
+            asks => asks,
         };
-        let conclusion = verdict.map(conclusion);
-        let leases = match &conclusion {
-            Some(conclusion) => Leases::Judged(conclusion),
-            None => Leases::Unread {
-                reason: "Unreachable",
-                message: "",
-                answered: Some(false),
-            },
+        let conclusion = asks.map(conclusion);
+        let unread = Leases::Unread {
+            reason: "Unreachable",
+            message: "",
+            answered: Some(false),
         };
+        let leases = conclusion.as_ref().map_or(unread, Leases::Judged);
         let checks = results(shoot.checks());
-        let now = match flaw {
-            Flaw::BelievesForEver => moment(false),
-            _ => now,
-        };
+        if flaw == Flaw::BelievesForEver {
+            now = moment(false);
+        }
         if hibernating && now != self.now() && self.saw != Some(Aim::Release) {
             // It has been asked more than once by then.
             for _ in 0..2 {
-                self.learn(Input::Leases(leases, checks.clone()), self.now());
+                self.learn(Input::Leases(leases, checks.clone()));
             }
         }
         // The delay runs from when it was first probed; after that it does not come again.
-        let delay_ends = self
-            .probing
-            .0
-            .map(|since| since + self.bounds.initial_delay);
-        if !self.probing.1 && delay_ends <= Some(now) {
-            self.probing.1 = true;
+        let (since, is_over) = &mut self.probing;
+        if !*is_over && since.map(|since| since + self.bounds.initial_delay) <= Some(now) {
+            *is_over = true;
             self.delays += 1;
         }
-        self.learn(Input::Leases(leases, checks), now);
-        self.leases = match shoot {
-            Shoot::Silent => Some(Aim::Protect),
-            Shoot::Unreadable => None,
-            Shoot::Healthy | Shoot::Triggered | Shoot::Gated => Some(Aim::Restore),
-        };
+        self.learn_at(Input::Leases(leases, checks), now);
+        self.leases = shoot.leases();
         self.checks = shoot.checks();
         self.judge();
         if hibernating {
@@ -248,8 +190,9 @@ impl Operator {
         }
     }
 
-    /// Learns whether the Cluster and its policy are as it sees them; `None` if they could not be read.
-    pub(crate) fn confirm(&mut self, is_as_seen: Option<bool>) {
+    /// Learns what the policy and the Cluster are; `None` if they could not be read.
+    pub(crate) fn confirm(&mut self, found: Option<(Policy, Life)>) {
+        let is_as_seen = found.map(|found| found == self.seen);
         self.asks = false;
         self.confirmed = is_as_seen == Some(true);
         let confirmation = match is_as_seen {
@@ -259,23 +202,21 @@ impl Operator {
             None => Confirmation::Unknown,
         };
         // It counts for the verdict that comes next, be that much later.
-        let now = moment(true) + self.damping();
-        self.learn(Input::Confirmed(confirmation), now);
+        let counts_at = moment(true) + self.damping();
+        self.learn_at(Input::Confirmed(confirmation), counts_at);
     }
 
     /// Whether the checks have come to something that it does not know.
     pub(crate) fn may_check(&self, shoot: Shoot) -> bool {
-        let has_checks = matches!(
-            self.machine.treatment(),
-            Treatment::Probe(_) | Treatment::LetGo(..)
-        );
+        let treatment = self.machine.treatment();
+        let has_checks = matches!(treatment, Treatment::Probe(_) | Treatment::LetGo(..));
         has_checks && self.checks != shoot.checks()
     }
 
     /// Learns what the checks have come to.
     pub(crate) fn check(&mut self, shoot: Shoot) {
         self.checks = shoot.checks();
-        self.learn(Input::Checks(results(self.checks)), self.now());
+        self.learn(Input::Checks(results(self.checks)));
         self.judge();
     }
 
@@ -288,15 +229,9 @@ impl Operator {
         };
     }
 
-    /// It is asked to end, and may finish a step of which a part is written.
-    pub(crate) fn end(&mut self) {
-        self.ending = true;
-        self.learn(Input::ShutDown, self.now());
-    }
-
     /// What it waits for is due: as much time has passed.
     pub(crate) fn resume(&mut self) {
-        let due = self.due();
+        let due = self.machine.due();
         self.aged |= due > Some(moment(false) + LETS_GO);
         if *self.machine.treatment() == Treatment::Gone {
             let is_over = due >= Some(moment(false) + COMES_BACK);
@@ -304,15 +239,14 @@ impl Operator {
             self.saw = self.buried.then_some(Aim::Release);
         }
         let now = due.unwrap_or(moment(false)).max(self.now());
-        self.learn(Input::Time, now);
+        self.learn_at(Input::Time, now);
     }
 
-    /// It is its turn among the clusters that are to be restored.
-    pub(crate) fn take_turn(&mut self) {
-        self.learn(Input::Turn, self.now());
+    pub(crate) fn learn(&mut self, input: Input<'_>) {
+        self.learn_at(input, self.now());
     }
 
-    fn learn(&mut self, input: Input<'_>, now: Instant) {
+    fn learn_at(&mut self, input: Input<'_>, now: Instant) {
         let told = self.decide(input, now);
         self.take_down(told);
     }
@@ -320,6 +254,7 @@ impl Operator {
     /// Takes up what is learnt, and does what follows. Returns what the flow has told of it.
     pub(super) fn decide(&mut self, input: Input<'_>, now: Instant) -> Vec<FlowEffect> {
         let flaw = self.bounds.flaw;
+        self.ending |= matches!(input, Input::ShutDown);
         let keeps_flow = match &input {
             Input::Leases(..) => flaw == Flaw::KeepsOn,
             Input::Objects(_) => flaw == Flaw::DisregardsPolicy && self.is_probing(),
@@ -347,10 +282,7 @@ impl Operator {
                 Effect::Start(plan) => told.extend(self.begin(plan)),
                 Effect::Withdraw if keeps_flow => {}
                 Effect::Withdraw => told.extend(self.flow_learns(FlowInput::Withdraw, false)),
-                Effect::Finish => {
-                    let finish = FlowInput::Finish(moment(true) + EVER);
-                    told.extend(self.flow_learns(finish, false));
-                }
+                Effect::Finish => told.extend(self.flow_learns(FlowInput::Finish(ever()), false)),
                 Effect::Nodes(back) => told.extend(self.flow_learns(FlowInput::Nodes(back), false)),
                 Effect::Confirm => self.asks = true,
                 // A flow is valid until it is frozen.
@@ -365,28 +297,28 @@ impl Operator {
 }
 
 fn results((fires, closed): (bool, bool)) -> CheckResults {
+    let failing = Trigger::Failing {
+        why: String::new(),
+        until: moment(false),
+    };
     CheckResults {
-        trigger: match fires {
-            true => Trigger::Failing {
-                why: String::new(),
-                until: moment(false),
-            },
-            false => Trigger::None,
-        },
+        trigger: if fires { failing } else { Trigger::None },
         gate: closed.then(String::new),
     }
 }
 
-/// Leases that were judged like this, often enough in a row.
-fn conclusion(verdict: Verdict) -> Conclusion {
+/// Leases that ask for this, and did so often enough in a row.
+fn conclusion(aim: Aim) -> Conclusion {
+    let silent = aim == Aim::Protect;
     Conclusion {
-        verdict,
+        verdict: if silent {
+            Verdict::Outage
+        } else {
+            Verdict::Healthy
+        },
         assessment: Assessment {
-            candidates: 1,
-            expired: usize::from(verdict == Verdict::Outage),
-            needed: 1,
+            expired: usize::from(silent),
             period: Duration::from_secs(10),
-            roster: true,
             ..Assessment::default()
         },
         provable: None,

@@ -1,15 +1,19 @@
 //! What may happen next.
 
 use super::{
-    action::{Action, Fate, Life, Policy, Shoot},
-    environment::{State, World},
-    flow::Need,
-    operator::{LETS_GO, Operator, moment},
+    Fate::{Answered, AnsweredLate, Conflict, Crash, Fails, Forbidden, Late, Unanswered},
+    *,
 };
 
 /// All but the present one.
 fn others<T: Copy + PartialEq>(all: &[T], present: T) -> impl Iterator<Item = T> {
     all.iter().copied().filter(move |it| *it != present)
+}
+
+/// Those that can be.
+fn those<const N: usize>(actions: [(bool, Action); N]) -> impl Iterator<Item = Action> {
+    let possible = actions.into_iter().filter(|(can_be, _)| *can_be);
+    possible.map(|(_, action)| action)
 }
 
 impl World {
@@ -26,105 +30,76 @@ impl World {
 
     /// What people, the shoot and the machinery may do.
     fn happenings(&self, state: &State) -> Vec<Action> {
-        // The last two are of checks.
-        let shoots = if self.bounds.checks { 5 } else { 3 };
-        let shoots = others(&Shoot::ALL[..shoots], state.shoot).map(Action::Turn);
-        let policies = others(&Policy::ALL, state.policy).map(Action::SetPolicy);
-        let lives = others(&Life::ALL, state.life).map(Action::SetCluster);
-        let mut actions: Vec<Action> = shoots.chain(policies).chain(lives).collect();
-        for (index, object) in state.stored.objects.iter().enumerate() {
+        let shoots = others(&[Healthy, Silent, Unreadable], state.shoot);
+        let checked = others(&[Triggered, Gated], state.shoot).filter(|_| self.bounds.checks);
+        let policies = others(&[Enforce, DryRun, Suspended, Deleted], state.policy);
+        let lives = [Probed, NoWorkers, FallingAsleep, Deleting, Gone];
+        let mut actions: Vec<Action> = shoots.chain(checked).map(Turn).collect();
+        actions.extend(policies.map(SetPolicy));
+        actions.extend(others(&lives, state.life).map(SetCluster));
+        for (index, (object, _)) in state.stored.parts.iter().enumerate() {
             let Some(object) = object else {
-                actions.push(Action::Create(index));
+                actions.push(Create(index));
                 continue;
             };
-            if state.decided.is_none() {
-                actions.push(Action::Decide(index));
-            }
-            if object.present != object.replicas {
-                actions.push(Action::Follow(index));
-            }
             let counts = others(&[0, 1, 3], object.replicas);
-            actions.extend(counts.map(|replicas| Action::Scale(index, replicas)));
-            actions.extend([Action::Ignore(index), Action::Delete(index)]);
-            if object.marked {
-                actions.push(Action::Unmark(index));
-            }
+            actions.extend(counts.map(|replicas| Scale(index, replicas)));
+            actions.extend(those([
+                (true, Ignore(index)),
+                (true, Delete(index)),
+                (object.marked, Unmark(index)),
+                (state.decided.is_none(), Decide(index)),
+                (object.present != object.replicas, Follow(index)),
+            ]));
         }
-        if state.backup.is_some() && !state.away {
-            actions.push(Action::RollBack);
-        } else if state.budget.rollbacks > 0 && !state.away {
-            actions.push(Action::Save);
-        }
-        actions.push(Action::Away(!state.away));
-        if state.decided.is_some() {
-            actions.push(Action::Deploy);
-        }
+        let starts = state.operator.is_none() && !state.away && !state.is_forgotten();
+        let saves = state.backup.is_none() && state.budget.rollbacks > 0;
+        actions.extend(those([
+            (!state.away && state.backup.is_some(), RollBack),
+            (!state.away && saves, Save),
+            (true, Away(!state.away)),
+            (state.decided.is_some(), Deploy),
+            (starts, Start),
+        ]));
         for place in 0..state.late.len() {
-            actions.extend([Action::Arrive(place), Action::Vanish(place)]);
-        }
-        if state.operator.is_none() && !state.away && !state.is_forgotten() {
-            actions.push(Action::Start);
+            actions.extend([Arrive(place, true), Arrive(place, false)]);
         }
         actions
     }
 
     /// What the operator may do, and what may become of it.
     fn workings(&self, state: &State, operator: &Operator, actions: &mut Vec<Action>) {
-        if !operator.deposed {
-            actions.extend([Action::Crash, Action::Depose]);
-        }
-        if operator.flow.is_some() {
-            actions.push(Action::Freeze);
-        }
-        if !operator.ending && !operator.deposed {
-            actions.push(Action::End);
-            if operator.seen != state.seen() {
-                actions.push(Action::See);
-            }
-            if operator.is_probing() {
-                actions.push(Action::Probe(false));
-            }
-            if operator.is_probing() && state.decided.is_none() {
-                actions.push(Action::Probe(true));
-            }
-            if operator.may_check(state.shoot) {
-                actions.push(Action::Check);
-            }
-            // What is due so late comes when whatever was given up has arrived, or never will.
-            let is_due = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
-            if operator.due().is_some_and(is_due) && state.decided.is_none() {
-                actions.push(Action::Resume);
-            }
-            if operator.asks {
-                actions.push(Action::Confirm);
-            }
-            if operator.machine.awaits_turn().is_some() {
-                actions.push(Action::TakeTurn);
-            }
+        let lives_on = !operator.ending && !operator.deposed;
+        // What is due so late comes when whatever was given up has arrived, or never will.
+        let may_wait = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
+        let is_due = operator.machine.due().is_some_and(may_wait);
+        let (probes, machine) = (lives_on && operator.is_probing(), &operator.machine);
+        actions.extend(those([
+            (!operator.deposed, Action::Crash),
+            (!operator.deposed, Depose),
+            (operator.flow.is_some(), Freeze),
+            (lives_on, End),
+            (lives_on && operator.seen != state.seen(), See),
+            (probes, Probe(false)),
+            (probes && state.decided.is_none(), Probe(true)),
+            (lives_on && operator.may_check(state.shoot), Check),
+            (lives_on && is_due && state.decided.is_none(), Resume),
+            (lives_on && operator.asks, Confirm),
+            (lives_on && machine.awaits_turn().is_some(), TakeTurn),
             // What goes with its Cluster is not written anew.
-            if !state.away && state.life != Life::Gone {
-                actions.push(Action::Report);
-            }
-        }
+            (lives_on && !state.away && state.life != Gone, Report),
+        ]));
         for index in 0..self.bounds.parts.len() {
             let fates: &[Fate] = match (operator.need(index), state.away) {
                 (None, _) => continue,
-                (Some(Need::Answer(_)), _) | (_, true) => &[Fate::Answered],
-                (Some(Need::Read(_)), _) if self.bounds.slow => {
-                    &[Fate::Answered, Fate::AnsweredLate, Fate::Fails]
-                }
-                (Some(Need::Read(_)), _) => &[Fate::Answered, Fate::Fails],
+                (Some(Need::Answer(_)), _) | (_, true) => &[Answered],
+                (Some(Need::Read(_)), _) if self.bounds.slow => &[Answered, Fails, AnsweredLate],
+                (Some(Need::Read(_)), _) => &[Answered, Fails],
                 (Some(Need::Write), _) => &[
-                    Fate::Answered,
-                    Fate::Fails,
-                    Fate::Unanswered,
-                    Fate::Forbidden,
-                    Fate::Conflict,
-                    Fate::Late,
-                    Fate::Crash,
+                    Answered, Fails, Unanswered, Forbidden, Conflict, Late, Crash,
                 ],
             };
-            actions.extend(fates.iter().map(|fate| Action::Request(index, *fate)));
+            actions.extend(fates.iter().map(|fate| Request(index, *fate)));
         }
     }
 }
