@@ -233,6 +233,10 @@ impl Assessment {
         assessment.needed = thresholds.needed(assessment.weighed());
         assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
         let period = assessment.period;
+        if period.is_zero() {
+            // While the age of no candidate is known, nothing can be proven, so there is nothing to suspect.
+            judged.clear();
+        }
         assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
             // Without a lower bound it can have been silent for any time.
             window.earliest.unwrap_or(MonoTime::from_nanos(i128::MIN)) + suspicion(*expiry, period)

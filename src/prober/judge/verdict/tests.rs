@@ -356,6 +356,30 @@ fn fresh_leases_that_do_not_count_delay_no_suspicion() {
     assert_eq!(seen.verdict(&thresholds, &proof), OUTAGE);
 }
 
+/// Reads of a suspect are a third of its renewal period apart and take no longer, so there must be one.
+#[test]
+fn nothing_is_suspect_while_the_age_of_no_candidate_is_known() {
+    let leases = Leases {
+        unknown: 3,
+        fresh: 7,
+        ..Leases::default()
+    };
+    let (beats, nodes) = leases.read();
+    let machines: Vec<_> = nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| machine(&node.name, ["Running", "Failed"][usize::from(index >= 3)]))
+        .collect();
+    let roster = Roster::new(beats.names(), &nodes, Some(&machines), &BTreeMap::new());
+    let thresholds = thresholds(0.6);
+    for second in 0..120 {
+        let at = at(NOW + second);
+        let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at);
+        assert_eq!((seen.candidates, seen.period), (3, Duration::ZERO));
+        assert!(!seen.suspect(), "{second}: {seen:?}");
+    }
+}
+
 #[test]
 fn leases_that_do_not_count_are_counted_by_reason() {
     let leases = Leases {
