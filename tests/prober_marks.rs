@@ -38,12 +38,13 @@ fn replicas_of(world: &World, name: &str) -> i64 {
     world.replicas("a")[place.expect("a dependent")]
 }
 
+fn reads_the_cluster(call: &Call) -> bool {
+    call.resource == "clusters" && call.query.contains("metadata.name")
+}
+
 fn reads_of_the_cluster(world: &World) -> usize {
     let calls = world.seed.calls();
-    let reads = calls
-        .iter()
-        .filter(|call| call.resource == "clusters" && call.query.contains("metadata.name"));
-    reads.count()
+    calls.iter().filter(|call| reads_the_cluster(call)).count()
 }
 
 #[tokio::test]
@@ -87,6 +88,42 @@ fn a_stale_zero_after_a_restore_does_not_stay() {
     }
 }
 
+/// Nothing hurries then, so that a slow answer counts.
+#[tokio::test]
+async fn a_slow_read_of_the_cluster_suffices_for_a_stale_zero() {
+    let world = restored().await;
+    let answer = world.seed.hold(reads_the_cluster);
+    scale_by_hand(&world, "kcm", 0, false);
+    let asked = || (reads_of_the_cluster(&world) > 0).then_some(());
+    world.clock.until("the Cluster is read", asked).await;
+    world.clock.pass(Duration::from_secs(5)).await;
+    let _ = answer.send(());
+    let back = || (world.replicas("a") == RUNNING).then_some(());
+    world.clock.until("it is back again", back).await;
+    assert_eq!(reads_of_the_cluster(&world), 1);
+}
+
+/// Why a zero is not given back yet is told, and it is once the Cluster can be read.
+#[tokio::test]
+async fn a_stale_zero_waits_for_a_read_of_the_cluster_and_says_so() {
+    let world = restored().await;
+    let (failure, always) = (Failure::Status(503), (0, usize::MAX));
+    world.seed.fail(failure, always, reads_the_cluster);
+    scale_by_hand(&world, "kcm", 0, false);
+    world.clock.pass(LONG).await;
+    assert_eq!(replicas_of(&world, "kcm"), 0);
+    let status = world.health("a");
+    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains("could not be read from the seed"),
+        "{message}"
+    );
+    world.seed.heal();
+    let back = || (world.replicas("a") == RUNNING).then_some(());
+    world.clock.until("it is back again", back).await;
+}
+
 /// A zero that may be meant stays: the watch has not told yet what the Cluster is by now. Then gardenlet
 /// decides about it.
 #[tokio::test]
@@ -97,6 +134,12 @@ async fn a_zero_stays_unless_the_cluster_is_still_one_that_is_probed() {
         shoot["spec"]["hibernation"] = json!({"enabled": true});
     });
     scale_by_hand(&world, "kcm", 0, false);
+    let is_told = || {
+        let status = world.health("a");
+        let message = status["message"].as_str()?;
+        message.contains("not what its watch shows").then_some(())
+    };
+    world.clock.until("it is told why", is_told).await;
     let released = || (!is_marked(&world)[0]).then_some(());
     world
         .clock

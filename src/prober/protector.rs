@@ -218,8 +218,8 @@ impl Protector {
                     self.reaction.withdrawn();
                     FlowInput::Withdraw
                 }
-                Effect::Confirm => {
-                    self.confirming = Some((self.confirm)(self.cluster.clone()));
+                Effect::Confirm(limit) => {
+                    self.confirming = Some((self.confirm)(self.cluster.clone(), limit));
                     continue;
                 }
                 Effect::Tell { .. } => continue,

@@ -284,7 +284,7 @@ impl Operator {
                 Effect::Withdraw => told.extend(self.flow_learns(FlowInput::Withdraw, false)),
                 Effect::Finish => told.extend(self.flow_learns(FlowInput::Finish(ever()), false)),
                 Effect::Nodes(back) => told.extend(self.flow_learns(FlowInput::Nodes(back), false)),
-                Effect::Confirm => self.asks = true,
+                Effect::Confirm(_) => self.asks = true,
                 // A flow is valid until it is frozen.
                 Effect::Extend(_) | Effect::Tell { .. } => {}
             }

@@ -13,7 +13,7 @@ use tokio::{
         oneshot,
     },
     task::JoinSet,
-    time::Instant,
+    time::{Instant, timeout},
 };
 
 use crate::{
@@ -40,6 +40,8 @@ type Policies = Option<Arc<[ObjectMeta]>>;
 /// A question of a cluster's loop.
 pub(super) struct Question {
     cluster: Arc<str>,
+    /// The reads for it take no longer.
+    limit: Duration,
     answer: oneshot::Sender<Confirmation>,
 }
 
@@ -62,10 +64,14 @@ impl Confirmations {
     /// Reads this seed, and gives the loops the way to ask.
     pub(super) fn new(seed: Seed) -> (Self, Confirm) {
         let (sender, questions) = mpsc::unbounded_channel();
-        let confirm: Confirm = Arc::new(move |cluster| {
+        let confirm: Confirm = Arc::new(move |cluster, limit| {
             let (answer, answered) = oneshot::channel();
             // No answer comes when the fleet ends.
-            let _ = sender.send(Question { cluster, answer });
+            let _ = sender.send(Question {
+                cluster,
+                limit,
+                answer,
+            });
             let answered = answered.map(|it| it.unwrap_or(Confirmation::Unknown));
             answered.boxed()
         });
@@ -109,8 +115,12 @@ impl Confirmations {
         let (seed, known) = (self.seed.clone(), known.to_owned());
         self.reads.spawn(async move {
             let cluster = confirm::cluster(&seed, &question.cluster, &known);
-            let (cluster, policies) = join(cluster, policies).await;
-            Step::Answered(question, cluster, policies)
+            let (cluster, policies) = join(
+                timeout(question.limit, cluster),
+                timeout(question.limit, policies),
+            )
+            .await;
+            Step::Answered(question, cluster.ok().flatten(), policies.ok().flatten())
         });
     }
 

@@ -6,7 +6,6 @@ use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use crate::{
     api::ProbePolicy,
@@ -15,11 +14,10 @@ use crate::{
     runtime::seed::{CallError, Seed},
 };
 
-/// Asks whether the Cluster of this name and its policy are as they are known.
-pub type Confirm = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Confirmation> + Send + Sync>;
-
-/// A read takes no longer: an outage that is proven waits for it.
-const LIMIT: Duration = Duration::from_secs(1);
+/// Asks whether the Cluster of this name and its policy are as they are known, by reads that take so long at
+/// most.
+pub type Confirm =
+    Arc<dyn Fn(Arc<str>, Duration) -> BoxFuture<'static, Confirmation> + Send + Sync>;
 
 /// A Cluster as it is.
 pub(crate) enum Found {
@@ -30,10 +28,10 @@ pub(crate) enum Found {
     Gone,
 }
 
-/// The Cluster of this name, of which this resourceVersion is known; `None` if it cannot be read in time.
+/// The Cluster of this name, of which this resourceVersion is known; `None` if it cannot be read.
 pub(crate) async fn cluster(seed: &Seed, name: &str, known: &str) -> Option<Found> {
     let api: Api<Cluster> = Api::all(seed.client().clone());
-    in_time(name, async {
+    let found = async {
         let found = metadata(seed, &api, &this(name)).await?;
         let Some(metadata) = found.into_iter().next() else {
             return Ok(Found::Gone);
@@ -45,18 +43,15 @@ pub(crate) async fn cluster(seed: &Seed, name: &str, known: &str) -> Option<Foun
         let found = seed.call(api.list(&this(name))).await?;
         let found = found.items.into_iter().next();
         Ok(found.map_or(Found::Gone, |it| Found::Changed(Box::new(it))))
-    })
-    .await
+    };
+    read(name, found.await)
 }
 
-/// The metadata of all policies; `None` if they cannot be read in time.
+/// The metadata of all policies; `None` if they cannot be read.
 pub(crate) async fn policies(seed: &Seed) -> Option<Vec<ObjectMeta>> {
     let api: Api<ProbePolicy> = Api::all(seed.client().clone());
-    in_time(
-        "ProbePolicies",
-        metadata(seed, &api, &ListParams::default()),
-    )
-    .await
+    let found = metadata(seed, &api, &ListParams::default()).await;
+    read("ProbePolicies", found)
 }
 
 async fn metadata<K>(
@@ -76,12 +71,10 @@ fn this(name: &str) -> ListParams {
     ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
-async fn in_time<T>(name: &str, read: impl Future<Output = Result<T, CallError>>) -> Option<T> {
-    let error = match timeout(LIMIT, read).await {
-        Ok(Ok(read)) => return Some(read),
-        Ok(Err(error)) => error,
-        Err(_) => CallError::Late,
-    };
-    tracing::debug!(name, %error, "a Cluster or the policies could not be read anew");
-    None
+fn read<T>(name: &str, found: Result<T, CallError>) -> Option<T> {
+    found
+        .inspect_err(|error| {
+            tracing::debug!(name, %error, "a Cluster or the policies could not be read anew");
+        })
+        .ok()
 }

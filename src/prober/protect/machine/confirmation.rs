@@ -4,7 +4,7 @@
 //! A watch may lag. While an outage is being proven they are read beside the proof, so that nothing waits for
 //! that when it is complete.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -23,6 +23,10 @@ use crate::{
     },
 };
 
+/// A read takes no longer before a scale-down: an outage that is proven waits for it.
+const BEFORE_SCALE_DOWN: Duration = Duration::from_secs(1);
+/// Nor does it before a zero is given back, which is in no hurry: as long as any request to the seed.
+const BEFORE_RESTORE: Duration = Duration::from_secs(10);
 /// A restore goes by a confirmation for so long, or for as long as by a healthy verdict if that is longer: it
 /// is a later verdict that begins it.
 const RESTORED_WITHIN: Duration = Duration::from_secs(30);
@@ -30,7 +34,8 @@ const RESTORED_WITHIN: Duration = Duration::from_secs(30);
 /// The confirmation that was last asked for, and the last answer. A change of what it is about discards both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Confirmed {
-    asked: bool,
+    /// How long the reads under way may take.
+    asked: Option<Duration>,
     answer: Option<Answer>,
 }
 
@@ -43,9 +48,17 @@ struct Answer {
 }
 
 impl Confirmed {
-    /// Asks, unless an answer is under way.
+    /// Asks for what a scale-down waits for, unless an answer is under way that comes as soon.
     pub(super) fn ask(&mut self) -> Option<Effect> {
-        (!mem::replace(&mut self.asked, true)).then_some(Effect::Confirm)
+        self.ask_within(BEFORE_SCALE_DOWN)
+    }
+
+    fn ask_within(&mut self, limit: Duration) -> Option<Effect> {
+        if self.asked.is_some_and(|asked| asked <= limit) {
+            return None;
+        }
+        self.asked = Some(limit);
+        Some(Effect::Confirm(limit))
     }
 
     /// Takes up an answer by which a scale-down may begin for so long. Tells whether it counts: what it is about may
@@ -55,7 +68,7 @@ impl Confirmed {
         confirmation: Confirmation,
         (at, valid): (Instant, Duration),
     ) -> bool {
-        let counts = mem::take(&mut self.asked);
+        let counts = self.asked.take().is_some();
         if counts {
             self.answer = Some(Answer {
                 confirmation,
@@ -94,6 +107,24 @@ impl Confirmed {
             }
         };
         Some(HeldBack::Unconfirmed(why))
+    }
+
+    /// Why a zero that somebody may have meant is not given back yet.
+    pub(super) fn dispute(&self) -> HeldBack {
+        HeldBack::By(match self.answer.map(|it| it.confirmation) {
+            None | Some(Confirmation::Read) => {
+                "somebody scaled a dependent to zero just after it was restored, so the Cluster is read anew first"
+            }
+            Some(Confirmation::Heard | Confirmation::Unknown) => {
+                "somebody scaled a dependent to zero just after it was restored, and whether that was meant is \
+                 not known: the Cluster or its policy could not be read from the seed, and is tried again at each \
+                 probe: look at the seed's API server"
+            }
+            Some(Confirmation::Otherwise) => {
+                "somebody scaled a dependent to zero just after it was restored, and the Cluster or its policy has \
+                 changed: as read from the seed it is not what its watch shows, which is waited for"
+            }
+        })
     }
 }
 
@@ -157,7 +188,8 @@ impl ClusterMachine {
             Treatment::LetGo(_, None) => false,
             Treatment::Probe(settings) if self.flows.confirmed.lets_restore(settings, now) => false,
             Treatment::Probe(_) => {
-                self.effects.extend(self.flows.confirmed.ask());
+                let asks = self.flows.confirmed.ask_within(BEFORE_RESTORE);
+                self.effects.extend(asks);
                 true
             }
             _ => true,

@@ -35,9 +35,6 @@ const SUCCESS_THRESHOLD: HeldBack =
 const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
 const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
-const DISPUTED: HeldBack = HeldBack::By(
-    "somebody scaled a dependent to zero just after it was restored, so the Cluster is read anew first",
-);
 /// What follows from the leases and the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Course {
@@ -281,7 +278,7 @@ impl ClusterMachine {
         } else if aim == Aim::Restore && self.may_be_meant(now) {
             // What was begun on other evidence ends.
             self.keep_looking(now);
-            self.told.held_back = Some(DISPUTED);
+            self.told.held_back = Some(self.flows.confirmed.dispute());
             self.flows.debts.reset_delays();
         } else {
             return true;

@@ -1,5 +1,7 @@
 //! What a cluster's machine is told, and what it has done.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::{
@@ -89,9 +91,9 @@ pub enum Effect {
     Withdraw,
     /// The one under way is to end, though not in the midst of a step.
     Finish,
-    /// Find out, past every cache, if the Cluster and its policy are as they are known. What was asked before is of
-    /// no use any more.
-    Confirm,
+    /// Find out within so long, past every cache, if the Cluster and its policy are as they are known. What was
+    /// asked before is of no use any more.
+    Confirm(Duration),
     /// Tell what is known of the dependent to which the flow did something, or which it met.
     Tell {
         /// Why it is not where it should be.

@@ -65,7 +65,7 @@ impl Stage {
         let effects = self.machine.step(input, at(self.began, second));
         let told = effects.iter().filter_map(|effect| match effect {
             Effect::Start(plan) if plan.purpose.aim == Aim::Protect => Some("start"),
-            Effect::Confirm => Some("ask"),
+            Effect::Confirm(_) => Some("ask"),
             _ => None,
         });
         told.collect()
@@ -201,7 +201,7 @@ fn an_answer_that_comes_after_a_change_does_not_count(#[case] change: fn(&mut St
     let mut stage = Stage::new("Enforce");
     assert_eq!(stage.outage(0.0), ["ask"]);
     change(&mut stage);
-    let is_asked_anew = stage.machine.flows.confirmed.asked;
+    let is_asked_anew = stage.machine.flows.confirmed.asked.is_some();
     if !is_asked_anew {
         assert_eq!(stage.answer(0.5, Read), [""; 0]);
         assert_eq!(stage.outage(1.0), ["ask"]);
@@ -217,4 +217,18 @@ fn an_answer_after_a_recovery_begins_nothing() {
     assert_eq!(stage.outage(0.0), ["ask"]);
     assert_eq!(stage.leases(0.2, Verdict::Healthy, 30), [""; 0]);
     assert_eq!(stage.answer(0.5, Read), [""; 0]);
+}
+
+/// What a restore asks has more time, for which a scale-down does not wait.
+#[test]
+fn a_scale_down_does_not_wait_for_what_a_restore_has_asked() {
+    let mut confirmed = Confirmed::default();
+    let of_a_restore = confirmed.ask_within(BEFORE_RESTORE);
+    assert_eq!(of_a_restore, Some(Effect::Confirm(BEFORE_RESTORE)));
+    assert_eq!(confirmed.ask_within(BEFORE_RESTORE), None);
+    assert_eq!(confirmed.ask(), Some(Effect::Confirm(BEFORE_SCALE_DOWN)));
+    assert_eq!(
+        (confirmed.ask(), confirmed.ask_within(BEFORE_RESTORE)),
+        (None, None)
+    );
 }
