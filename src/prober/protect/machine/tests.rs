@@ -272,6 +272,24 @@ fn protected_again(
     machine
 }
 
+/// Flapping counts a protection from its first request, however long it took to scale everything down.
+#[test]
+fn a_protection_begins_with_its_scale_down() {
+    let mut machine = protected(5, Protection::ScalingDown, MaxProtectionAction::Report);
+    let since = machine.protected_since().unwrap();
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: None,
+    };
+    let conclusion = an_outage();
+    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    let _ = machine.step(Input::Confirmed(Confirmation::Read), now());
+    assert_eq!(machine.recent_protections(), []);
+    let _ = machine.step(Input::FlowEnded(Ending::Complete), now());
+    assert_eq!(machine.protection(), Protection::Active);
+    assert_eq!(machine.recent_protections(), [since.stamp]);
+}
+
 /// A protection of so many minutes, when a Trigger passes, fails, or says nothing.
 #[rstest]
 #[case::too_long(10, MaxProtectionAction::Restore, Trigger::None, true)]

@@ -57,7 +57,8 @@ impl ClusterMachine {
             _ => false,
         };
         if is_another {
-            self.told.note_another_protection(now);
+            let began = self.told.down_since.filter(|_| !interrupts);
+            self.told.note_another_protection(began, now);
         }
         self.told.down_since = match protection {
             Protection::None => None,
@@ -72,13 +73,16 @@ impl ClusterMachine {
 }
 
 impl Told {
-    /// Takes up that a protection begins.
-    pub(super) fn note_another_protection(&mut self, now: Now) {
+    /// Takes up that there is another protection, which began then; now, if nobody knows.
+    fn note_another_protection(&mut self, began: Option<Since>, now: Now) {
+        // One that interrupts a restore of an earlier run began after the last that this has left.
+        let last = self.protections.last().map(|last| last.stamp);
+        let began = began.filter(|began| last < Some(began.stamp));
         self.protections
             .retain(|since| since.elapsed(now) < AN_HOUR);
         let surplus = (self.protections.len() + 1).saturating_sub(MAX_RECENT_PROTECTIONS);
         self.protections.drain(..surplus);
-        self.protections.push(now.into());
+        self.protections.push(began.unwrap_or(now.into()));
     }
 
     /// How often protections began within the last hour, and for how long the leases must have been fresh
