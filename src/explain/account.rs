@@ -287,9 +287,7 @@ fn state(
             State::NotInstalled
         }
         (_, None) => match record {
-            Some(Record {
-                skipped: Some(_), ..
-            }) => State::Skipped,
+            Some(record) if record.is_skipped => State::Skipped,
             Some(record) => judged(Some(record)),
             None => State::Unknown,
         },

@@ -88,12 +88,12 @@ fn unknown(answers: &Answers, record: Option<&Record>) -> Probing {
             "the seed does not serve ProbePolicies, so nothing is probed".to_owned(),
         ),
         (Some(Eligibility::Skipped(skip)), _) => (Some(skip.reason()), skip.to_string()),
-        _ => match record.map(|record| (&record.skipped, &record.policy)) {
-            Some((Some(skipped), _)) => (
-                Some(&**skipped),
+        _ => match record.map(|record| (record, &record.policy)) {
+            Some((record, _)) if record.is_skipped => (
+                record.skipped.as_deref(),
                 "by the record; see what could not be read".to_owned(),
             ),
-            Some((None, Some(policy))) => {
+            Some((_, Some(policy))) => {
                 return Probing {
                     probed: Some(true),
                     reason: None,

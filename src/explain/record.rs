@@ -59,9 +59,12 @@ pub struct Record {
     /// The policy that applied when it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Why the cluster was not probed then.
+    /// Why the cluster was not probed then, or only until it is restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
+    /// Whether it was not probed.
+    #[serde(skip)]
+    pub(super) is_skipped: bool,
     /// What somebody must look at: the cluster cannot be judged, dependents are not where they should
     /// be, or it is protected for too long.
     pub trouble: Vec<Trouble>,
@@ -115,7 +118,7 @@ impl Record {
     /// Whether its time is so old that it would be taken for that of the last probe.
     pub(super) fn lags(&self, now: Timestamp) -> bool {
         let probed = self.last_probe_time.as_ref();
-        let probed = probed.filter(|_| self.skipped.is_none());
+        let probed = probed.filter(|_| !self.is_skipped);
         probed.is_some_and(|probed| now.duration_since(probed.0) > SignedDuration::from_mins(1))
     }
 
@@ -141,6 +144,7 @@ impl Record {
             last_action: status.last_action.clone(),
             policy: status.policy.clone(),
             skipped: status.skipped.clone(),
+            is_skipped: status.is_skipped(),
             trouble: trouble(&status.conditions, &["ProtectedTooLong", "Degraded"]),
         }
     }
@@ -151,7 +155,7 @@ pub(crate) fn is_stale(status: &ClusterHealthStatus, now: Timestamp) -> bool {
     let due = SignedDuration::try_from(REFRESH + SLACK).unwrap_or(SignedDuration::MAX);
     let probed = status.last_probe_time.as_ref();
     // One that is not probed has no time that would be refreshed.
-    status.skipped.is_none() && probed.is_some_and(|probed| now.duration_since(probed.0) > due)
+    !status.is_skipped() && probed.is_some_and(|probed| now.duration_since(probed.0) > due)
 }
 
 fn observed(status: &ClusterHealthStatus) -> Option<Observed> {

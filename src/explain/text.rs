@@ -112,10 +112,10 @@ fn told(page: &mut Page, record: &Record, now: Timestamp) {
     let reason = record.reason.as_deref().unwrap_or("nothing yet");
     let probed = record.last_probe_time.as_ref();
     let probed = probed.map(|probed| ago(probed.0, now));
-    let mut seen = match (&record.skipped, probed) {
-        (_, None) => format!("{reason}, never probed"),
-        (Some(_), Some(ago)) => format!("{reason}, last probed {ago}"),
-        (None, Some(ago)) => format!("{reason}, as of {ago}"),
+    let mut seen = match probed {
+        None => format!("{reason}, never probed"),
+        Some(ago) if record.is_skipped => format!("{reason}, last probed {ago}"),
+        Some(ago) => format!("{reason}, as of {ago}"),
     };
     if record.stale {
         seen.push_str(" (STALE: it should have been written again since)");

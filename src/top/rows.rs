@@ -198,8 +198,8 @@ fn standing(status: &ClusterHealthStatus, stale: bool, trouble: bool) -> Standin
         _ if stale => Standing::Undetermined,
         Some(reason) if is_outage(reason) => Standing::Outage,
         // A Shoot that cannot be read, say: it may have to be probed.
-        _ if status.skipped.is_some() && trouble => Standing::Undetermined,
-        _ if status.skipped.is_some() => Standing::Skipped,
+        _ if status.is_skipped() && trouble => Standing::Undetermined,
+        _ if status.is_skipped() => Standing::Skipped,
         None | Some("Pending") => Standing::Pending,
         Some(HEALTHY) if trouble || unwell => Standing::Degraded,
         Some(HEALTHY) => Standing::Healthy,
@@ -262,6 +262,11 @@ mod tests {
     #[case::unreadable(
         json!({"reason": "Unreadable", "skipped": "Unreadable", "conditions": condition("Degraded", "Unreadable")}),
         Standing::Undetermined, "Unreadable"
+    )]
+    #[case::let_go(json!({"reason": "Timeout", "skipped": "NoWorkers"}), Standing::Undetermined, "Timeout")]
+    #[case::let_go_and_outdated(
+        json!({"reason": "Healthy", "skipped": "NoWorkers", "lastProbeTime": "2026-11-20T11:40:00Z"}),
+        Standing::Undetermined, "RecordOutdated"
     )]
     #[case::pending(json!({"reason": "Pending"}), Standing::Pending, "Pending")]
     #[case::nothing_written(json!(null), Standing::Pending, "Pending")]

@@ -61,7 +61,7 @@ impl<'a> Summary<'a> {
         let holds = |kind| holding(&status.conditions, kind);
         let owed = status.dependents.iter().filter(|it| it.owed).count();
         let reason = status.reason.as_deref().unwrap_or(PENDING);
-        let skipped = is_skipped(status);
+        let skipped = status.is_skipped();
         let standing = match reason {
             _ if skipped && is_meant(reason) => Standing::Skipped,
             _ if skipped => Standing::Doubtful,
@@ -89,11 +89,6 @@ impl<'a> Summary<'a> {
             trouble,
         }
     }
-}
-
-/// Whether the cluster is not probed. One that is let go is probed, until it is restored.
-pub(super) fn is_skipped(status: &ClusterHealthStatus) -> bool {
-    status.skipped.is_some() && status.skipped == status.reason
 }
 
 #[cfg(test)]

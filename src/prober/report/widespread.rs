@@ -11,10 +11,7 @@ use std::{
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::{
-    finding::{HEALTHY, PENDING},
-    summary::is_skipped,
-};
+use super::finding::{HEALTHY, PENDING};
 use crate::{
     api::{ClusterHealthStatus, Protection, is_outage},
     checks::spread::needed,
@@ -48,7 +45,7 @@ pub(super) fn silent_since(
     let reason = status.reason.as_deref().unwrap_or(PENDING);
     let protected = [Protection::ScalingDown, Protection::Active].contains(&status.protection);
     // A check that fails in many clusters at the same time may fail on this side of all of them.
-    let silent = is_outage(reason) || protected && reason != HEALTHY && !is_skipped(status);
+    let silent = is_outage(reason) || protected && reason != HEALTHY && !status.is_skipped();
     let since = before.or(status.protected_since.as_ref().map(|since| since.0));
     since.or(heard.then_some(now)).filter(|_| silent)
 }
