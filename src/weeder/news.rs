@@ -18,7 +18,7 @@ pub enum News {
         /// For how long it is open from now on.
         lasts: Duration,
     },
-    /// No window opened at the start: the service has been ready for longer than it would last.
+    /// No window opened although the service was found ready: it has been so for longer than a window would last.
     LongReady {
         /// The service in its namespace.
         pair: Pair,

@@ -25,7 +25,7 @@ use super::{
     budget::Budget,
     coverage::Coverage,
     looping::{Condition, Looping, Seen},
-    news::{Closing, News},
+    news::{Closing, News, Opening},
     pod::Pod,
     policy::{Policy, Stored},
     scopes::{Claim, PodWatch, Scopes},
@@ -140,7 +140,12 @@ impl State {
             match change {
                 Change::Ready(why) if self.began => {
                     for (policy, terms) in self.coverage.covering(&pair) {
-                        self.open(&pair, &policy, terms, why, now);
+                        match why {
+                            Opening::FoundReady => {
+                                self.find_ready(pair.clone(), &policy, terms, now)
+                            }
+                            _ => self.open(&pair, &policy, terms, why, now),
+                        }
                     }
                 }
                 Change::Ready(_) => {}

@@ -79,7 +79,7 @@ impl World {
     }
 
     /// After each event: the windows are those of the rules, and all else follows from them. `again`
-    /// are the services whose windows begin anew.
+    /// are the services that have recovered, or may have.
     pub(super) fn review(&mut self, again: &BTreeSet<(usize, usize)>) {
         self.follow_names();
         self.expect_windows(again);
@@ -122,7 +122,6 @@ impl World {
         let told = &self.told;
         let listed = told.policies.is_some() && told.namespaces.is_some();
         let listed = listed && (told.current || watched(&self.names).is_empty());
-        let starts = listed && !self.began;
         self.began |= listed;
         if !self.began {
             return;
@@ -142,12 +141,8 @@ impl World {
             }
         }
         for key in &covered {
-            let opens = if starts {
-                !self.is_long_ready(key)
-            } else {
-                !self.covered.contains(key) || again.contains(&(key.2, key.3))
-            };
-            if opens {
+            let is_found = !self.covered.contains(key) && !self.is_long_ready(key);
+            if is_found || again.contains(&(key.2, key.3)) {
                 self.windows.insert(*key, self.now.mono);
             }
         }

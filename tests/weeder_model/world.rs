@@ -436,6 +436,7 @@ impl World {
         let names = self.names.clone();
         let watched = watched(&names);
         let mut again = BTreeSet::new();
+        let (before, listed) = (ready(&self.told.slices), self.told.listed.clone());
         match self.slice_stream.position {
             None => {
                 self.slice_stream.position = Some(self.log.len());
@@ -490,6 +491,8 @@ impl World {
                 self.state.slice_event(&names, event, self.now);
             }
         }
+        let recovered = ready(&self.told.slices).into_iter();
+        again.extend(recovered.filter(|pair| listed.contains(&pair.1) && !before.contains(pair)));
         self.review(&again);
     }
 

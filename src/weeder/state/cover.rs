@@ -19,8 +19,7 @@ use crate::{
 };
 
 impl State {
-    /// Opens the windows of the start, once everything has been listed: of the services that may have
-    /// become ready within the `watchDuration` before.
+    /// Opens the windows of the start, once everything has been listed.
     pub(super) fn begin(&mut self, now: Now) {
         if self.began || !self.services_listed() {
             return;
@@ -30,16 +29,7 @@ impl State {
         for policy in policies {
             for namespace in self.coverage.selected(&policy) {
                 for (pair, terms) in self.ready(&policy, &namespace) {
-                    let ready_by = self.services.ready_by(&pair);
-                    let ready_for = ready_by.map(|since| now.wall.duration_since(since));
-                    // It is negative if the clock of the node is ahead of this one.
-                    let ready_for = ready_for.and_then(|it| Duration::try_from(it).ok());
-                    if ready_for.is_some_and(|it| it > terms.lasts) {
-                        let policy = policy.name.clone();
-                        self.news.push(News::LongReady { pair, policy });
-                    } else {
-                        self.open(&pair, &policy.name, terms, Opening::FoundReady, now);
-                    }
+                    self.find_ready(pair, &policy.name, terms, now);
                 }
             }
         }
@@ -141,8 +131,23 @@ impl State {
         }
         for (pair, terms) in self.ready(policy, namespace) {
             if is_new(&pair.service) {
-                self.open(&pair, &policy.name, terms, Opening::FoundReady, now);
+                self.find_ready(pair, &policy.name, terms, now);
             }
+        }
+    }
+
+    /// A service is ready when it is first looked at for a policy: opens a window if it may have become so within
+    /// the `watchDuration` before.
+    pub(super) fn find_ready(&mut self, pair: Pair, policy: &Arc<str>, terms: Terms, now: Now) {
+        let ready_by = self.services.ready_by(&pair);
+        let ready_for = ready_by.map(|since| now.wall.duration_since(since));
+        // It is negative if the clock of the node is ahead of this one.
+        let ready_for = ready_for.and_then(|it| Duration::try_from(it).ok());
+        if ready_for.is_some_and(|it| it > terms.lasts) {
+            let policy = policy.clone();
+            self.news.push(News::LongReady { pair, policy });
+        } else {
+            self.open(&pair, policy, terms, Opening::FoundReady, now);
         }
     }
 

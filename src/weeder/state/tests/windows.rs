@@ -306,16 +306,60 @@ fn a_service_that_has_long_been_ready_is_watched_as_any_other() {
     assert_eq!(bench.state.sizes().windows, 1);
 }
 
-/// Somebody asks for it now.
-#[test]
-fn a_policy_that_comes_later_opens_windows_of_services_that_have_long_been_ready() {
-    let mut bench = Bench::without_slices(&["ns"], &[plain("a")]);
-    bench.slices(&[unchanged("a", Some(61), true)]);
+/// Whether the policy, the service in it or the namespace is new to the weeder, or the policy is resumed.
+#[rstest]
+#[case::long_ago(61, false)]
+#[case::just_before(59, true)]
+fn what_is_new_to_a_policy_opens_no_window_if_it_has_long_been_ready(
+    #[case] seconds: i64,
+    #[case] opens: bool,
+) {
+    let slices = [unchanged("a", Some(seconds), true)];
+    let ready = |policy: Value| {
+        let mut bench = Bench::without_slices(&["ns"], &[policy]);
+        bench.slices(&slices);
+        bench.state.take_news();
+        bench
+    };
+    let opened = |bench: &mut Bench, policy: &str| {
+        let news = bench.state.take_news();
+        let is_open = news
+            .iter()
+            .any(|it| matches!(it, News::Opened { policy: of, .. } if &**of == policy));
+        let is_told = news
+            .iter()
+            .any(|it| matches!(it, News::LongReady { policy: of, .. } if &**of == policy));
+        assert!(is_open != is_told, "{news:?}");
+        is_open
+    };
+    // Another policy.
+    let mut bench = ready(plain("a"));
     bench.policy(plain("b"));
-    assert_eq!(bench.state.sizes().windows, 1);
-    // Also one that names a service of which nothing was known.
+    assert_eq!(opened(&mut bench, "b"), opens);
+    // One that names a service of which nothing was known.
     let mut bench = Bench::new(&["ns"], &[policy("a", "dns", "api", |_| ())]);
     bench.policy(plain("b"));
-    bench.slices(&[unchanged("a", Some(61), true)]);
-    assert_eq!(bench.state.sizes().windows, 1);
+    bench.slices(&slices);
+    assert_eq!(opened(&mut bench, "b"), opens);
+    // One that is resumed.
+    let mut bench = ready(plain("a"));
+    bench.policy(policy("a", "etcd", "api", |it| {
+        it["spec"]["suspend"] = json!(true)
+    }));
+    bench.state.take_news();
+    bench.policy(plain("a"));
+    bench.slices(&slices);
+    assert_eq!(opened(&mut bench, "a"), opens);
+    // Another namespace.
+    let elsewhere =
+        |it: &mut Value| it["spec"]["namespaceSelector"] = json!({"matchLabels": {"zone": "a"}});
+    let mut bench = ready(policy("a", "etcd", "api", elsewhere));
+    assert_eq!(bench.state.sizes().windows, 0);
+    bench.policy(plain("b"));
+    bench.state.take_news();
+    let namespace = json!({"metadata": {"name": "ns", "labels": {"zone": "a"}}});
+    bench
+        .state
+        .namespace_event(Event::Apply(object(namespace)), bench.now);
+    assert_eq!(opened(&mut bench, "a"), opens);
 }
