@@ -134,12 +134,6 @@ async fn a_zero_stays_unless_the_cluster_is_still_one_that_is_probed() {
         shoot["spec"]["hibernation"] = json!({"enabled": true});
     });
     scale_by_hand(&world, "kcm", 0, false);
-    let is_told = || {
-        let status = world.health("a");
-        let message = status["message"].as_str()?;
-        message.contains("not what its watch shows").then_some(())
-    };
-    world.clock.until("it is told why", is_told).await;
     let released = || (!is_marked(&world)[0]).then_some(());
     world
         .clock

@@ -26,6 +26,7 @@ mod max_protection;
 mod mode;
 mod observation;
 mod probe_policy;
+mod reason;
 mod selector;
 pub mod selector_text;
 mod share;
@@ -37,8 +38,7 @@ pub use action::{ExecAction, HttpGetAction, HttpHeader, Scheme, TcpSocketAction}
 pub use cluster_health::{
     Action, CheckResult, CheckStatus, CheckType, ClusterHealth, ClusterHealthSpec,
     ClusterHealthStatus, ClusterState, DependentStatus, LastAction, LeaseCounts, MAX_OUTPUT,
-    MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, OUTAGE, Protection, TRIGGER_FAILED, UnhealthyNode,
-    is_outage,
+    MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, Protection, UnhealthyNode,
 };
 pub use cluster_selector::{ClusterSelector, LabelSource};
 pub use crd::{crd_file_name, crd_yaml, crds};
@@ -53,6 +53,7 @@ pub use probe_policy::{
     ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
     Restore,
 };
+pub use reason::{OUTAGE, TRIGGER_FAILED, is_outage};
 pub(crate) use selector::{
     KEY_MESSAGE, VALUE_MESSAGE, is_dns_subdomain, is_label_key, is_label_value,
 };
