@@ -4,7 +4,7 @@
 //! one whose write hangs keeps no other waiting. Events go one at a time, and while statuses are due
 //! that matter more, one for every few of these. The [`Content`] decides what is written, and when.
 
-use std::{fmt, future::Future, time::Duration};
+use std::{future::Future, time::Duration};
 
 use futures::{FutureExt as _, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -89,32 +89,12 @@ pub(crate) fn write<C: 'static, T: Send + 'static>(
 }
 
 /// Hands reports to a writer. Never blocks.
-pub(crate) struct Sender<C>(UnboundedSender<Change<C>>);
+pub(crate) type Sender<C> = UnboundedSender<Change<C>>;
 
-impl<C> Clone for Sender<C> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<C> fmt::Debug for Sender<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Sender").finish()
-    }
-}
-
-impl<C> Sender<C> {
-    pub(crate) fn send(&self, change: impl FnOnce(&mut C) + Send + 'static) {
-        // The writer ends only with the process.
-        let _ = self.0.send(Box::new(change));
-    }
-
-    /// One whose changes go to a test.
-    #[cfg(test)]
-    pub(crate) fn tapped() -> (Self, UnboundedReceiver<Change<C>>) {
-        let (sender, changes) = mpsc::unbounded_channel();
-        (Self(sender), changes)
-    }
+/// Hands a change to the writer.
+pub(crate) fn send<C>(to: &Sender<C>, change: impl FnOnce(&mut C) + Send + 'static) {
+    // The writer ends only with the process.
+    let _ = to.send(Box::new(change));
 }
 
 /// Writes statuses and events.
@@ -144,7 +124,7 @@ impl Writer {
             overtaken: 0,
         };
         let run = Box::new(|stop| writing.run(stop).boxed());
-        (Self { events, run }, Sender(sender))
+        (Self { events, run }, sender)
     }
 
     /// How many events were written, and how many were not.

@@ -8,6 +8,8 @@ use std::{
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
+use tokio::sync::mpsc;
+
 use super::{
     ClusterReport, HealthMetrics, Reporter,
     finding::{Finding, HeldBack},
@@ -27,7 +29,7 @@ use crate::{
     status::{
         policies::Policy,
         schedule::Schedule,
-        writer::{Content as _, Sender},
+        writer::{Change, Content as _},
     },
 };
 
@@ -214,7 +216,7 @@ pub(super) fn policy_of(
 impl Reporter {
     /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
     pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
-        let (sender, mut changes) = Sender::tapped();
+        let (sender, mut changes) = mpsc::unbounded_channel::<Change<Objects>>();
         let mut objects = Objects::new(vec![], BTreeMap::new(), HealthMetrics::default());
         objects.take_cluster(name, report(Finding::Pending));
         let next = move || {

@@ -12,7 +12,7 @@ use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, objects::
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
     runtime::{liveness::Liveness, seed::Seed},
-    status::writer::{Sender, Writer},
+    status::writer::{Sender, Writer, send},
 };
 
 /// Hands reports to the writer. Never blocks.
@@ -50,53 +50,55 @@ impl Reporter {
     /// All that is known of this cluster.
     pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
         let name = name.clone();
-        self.0
-            .send(move |objects| objects.take_cluster(&name, report));
+        send(&self.0, move |objects| objects.take_cluster(&name, report));
     }
 
     /// What was done to a dependent of this cluster, or is amiss with it.
     pub fn dependent(&self, cluster: &Arc<str>, news: DependentNews) {
         let cluster = cluster.clone();
-        self.0
-            .send(move |objects| objects.take_dependent(&cluster, &news));
+        send(&self.0, move |objects| {
+            objects.take_dependent(&cluster, &news)
+        });
     }
 
     /// A command that this check of the cluster runs has not ended in time, which the feature gate
     /// ExecProbeTimeout has tolerated. Each call is told, so this is for the caller to limit.
     pub fn exec_tolerated(&self, cluster: &Arc<str>, check: String, message: String) {
         let name = cluster.clone();
-        self.0
-            .send(move |objects| objects.take_tolerated(&name, &check, message));
+        send(&self.0, move |objects| {
+            objects.take_tolerated(&name, &check, message)
+        });
     }
 
     /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all
     /// the same, until nobody keeps a record of it any more.
     pub fn cluster_gone(&self, name: &Arc<str>) {
         let name = name.clone();
-        self.0.send(move |objects| objects.take_gone(&name, false));
+        send(&self.0, move |objects| objects.take_gone(&name, false));
     }
 
     /// Nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
     pub fn cluster_unselected(&self, name: &Arc<str>) {
         let name = name.clone();
-        self.0.send(move |objects| objects.take_gone(&name, true));
+        send(&self.0, move |objects| objects.take_gone(&name, true));
     }
 
     /// All policies that there are.
     pub fn policies(&self, policies: Vec<PolicyReport>) {
-        self.0.send(|objects| objects.take_policies(policies));
+        send(&self.0, |objects| objects.take_policies(policies));
     }
 
     /// The rights that the operator lacks for what the policy of this UID needs in an outage.
     pub fn rights(&self, policy: &Arc<str>, uid: &Arc<str>, missing: Vec<String>) {
         let (policy, uid) = (policy.clone(), uid.clone());
-        self.0
-            .send(move |objects| objects.take_rights(&policy, &uid, &missing));
+        send(&self.0, move |objects| {
+            objects.take_rights(&policy, &uid, &missing)
+        });
     }
 
     /// What the watch of ClusterHealths tells: one that somebody deletes is created anew, one with
     /// another owner than its Cluster is given that one.
     pub fn cluster_health(&self, event: Event<PartialObjectMeta<ClusterHealth>>) {
-        self.0.send(|objects| objects.take_event(event));
+        send(&self.0, |objects| objects.take_event(event));
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     runtime::{liveness::Liveness, seed::Seed},
     status::{
         WriterMetrics,
-        writer::{Sender, Writer},
+        writer::{Sender, Writer, send},
     },
 };
 
@@ -23,16 +23,16 @@ impl WeedReporter {
     /// All policies that there are, once all that they are about has been listed: what a report does
     /// not tell is over.
     pub fn policies(&self, policies: Vec<WeedReport>) {
-        self.0.send(|content| content.take_policies(policies));
+        send(&self.0, |content| content.take_policies(policies));
     }
 
     /// What was done to a pod, or deliberately not.
     pub fn pod(&self, news: PodNews) {
-        self.0.send(move |content| content.take_pod(&news));
+        send(&self.0, move |content| content.take_pod(&news));
     }
 
     /// The rights that the operator lacks; none, if it has all that it needs.
     pub fn rights(&self, missing: Vec<String>) {
-        self.0.send(move |content| content.take_rights(&missing));
+        send(&self.0, move |content| content.take_rights(&missing));
     }
 }
