@@ -23,47 +23,28 @@ impl Step {
     /// decided on: a second one, too, which is sent with the resourceVersion that the first has
     /// made. It may arrive late, when the step has been undone again.
     pub fn writes(&self, found: &Observed) -> Vec<Write> {
-        let version = &found.resource_version;
-        let annotate = |mark: Value, record: Value| {
-            json!({
-                "resourceVersion": version,
-                "annotations": {MARK: mark, RECORD: record},
-            })
-        };
+        let mark = |from: &i32| json!({MARK: "", RECORD: from.to_string()});
         let scale = |replicas: i32| {
             Write::ScaleMerge(json!({
-                "metadata": {"resourceVersion": version},
+                "metadata": {"resourceVersion": found.resource_version},
                 "spec": {"replicas": replicas},
             }))
         };
         match (self, found.family) {
-            (Step::ScaleDown { from }, Family::Apps) => vec![Write::Object(json!({
-                "metadata": annotate(json!(""), json!(from.to_string())),
-                "spec": {"replicas": 0},
-            }))],
-            (Step::ScaleDown { from }, Family::Scalable | Family::Unscalable) => vec![
-                Write::Object(json!({
-                    "metadata": annotate(json!(""), json!(from.to_string())),
-                })),
-                scale(0),
-            ],
+            (Step::ScaleDown { from }, Family::Apps) => vec![with_replicas(found, mark(from), 0)],
+            (Step::ScaleDown { from }, _) => vec![annotate(found, mark(from)), scale(0)],
             (Step::ScaleUp { to }, Family::Apps) => vec![Write::Object(json!({
-                "metadata": {"resourceVersion": version},
+                "metadata": {"resourceVersion": found.resource_version},
                 "spec": {"replicas": to},
             }))],
-            (Step::ScaleUp { to }, Family::Scalable | Family::Unscalable) => vec![scale(*to)],
-            (Step::Record { replicas }, _) => vec![Write::Object(json!({
-                "metadata": {
-                    "resourceVersion": version,
-                    "annotations": {RECORD: replicas.to_string()},
-                },
-            }))],
-            (Step::DropMarkAndRecord, _) => vec![Write::Object(json!({
-                "metadata": annotate(Value::Null, Value::Null),
-            }))],
-            (Step::DropMark, _) => vec![Write::Object(json!({
-                "metadata": {"resourceVersion": version, "annotations": {MARK: null}},
-            }))],
+            (Step::ScaleUp { to }, _) => vec![scale(*to)],
+            (Step::Record { replicas }, _) => {
+                vec![annotate(found, json!({RECORD: replicas.to_string()}))]
+            }
+            (Step::DropMarkAndRecord, _) => {
+                vec![annotate(found, json!({MARK: null, RECORD: null}))]
+            }
+            (Step::DropMark, _) => vec![annotate(found, json!({MARK: null}))],
             (Step::Wait | Step::Nothing(_), _) => Vec::new(),
         }
     }
@@ -100,37 +81,37 @@ impl Step {
         match (self, found.family) {
             (Step::ScaleUp { to }, Family::Scalable) => vec![
                 // First, so that at no moment it is up and not ignored. The mark stays meanwhile.
-                Write::Object(json!({
-                    "metadata": {
-                        "resourceVersion": found.resource_version,
-                        "annotations": {IGNORE: "true"},
-                    },
-                })),
+                annotate(found, json!({IGNORE: "true"})),
                 // A Scale of zero replicas lacks the field.
                 Write::ScaleJson(json!([
                     {"op": "test", "path": "/spec", "value": {}},
                     {"op": "add", "path": "/spec/replicas", "value": to},
                 ])),
-                Write::Object(json!({
-                    "metadata": {
-                        "resourceVersion": found.resource_version,
-                        "annotations": {MARK: null, RECORD: null},
-                    },
-                })),
+                annotate(found, json!({MARK: null, RECORD: null})),
             ],
-            (Step::ScaleUp { .. } | Step::DropMarkAndRecord, _) => {
-                let mut patch = json!({
-                    "metadata": {
-                        "resourceVersion": found.resource_version,
-                        "annotations": {MARK: null, RECORD: null, IGNORE: "true"},
-                    },
-                });
-                if let (Step::ScaleUp { to }, Value::Object(patch)) = (self, &mut patch) {
-                    patch.insert("spec".to_owned(), json!({"replicas": to}));
-                }
-                vec![Write::Object(patch)]
-            }
+            (Step::ScaleUp { to }, _) => vec![with_replicas(found, handed_over(), *to)],
+            (Step::DropMarkAndRecord, _) => vec![annotate(found, handed_over())],
             _ => self.writes(found),
         }
     }
+}
+
+/// The annotations of what is taken out of the operator's hands.
+fn handed_over() -> Value {
+    json!({MARK: null, RECORD: null, IGNORE: "true"})
+}
+
+/// Changes these annotations.
+fn annotate(found: &Observed, annotations: Value) -> Write {
+    Write::Object(json!({"metadata": metadata(found, annotations)}))
+}
+
+/// Changes these annotations and the number of replicas.
+fn with_replicas(found: &Observed, annotations: Value, replicas: i32) -> Write {
+    let metadata = metadata(found, annotations);
+    Write::Object(json!({"metadata": metadata, "spec": {"replicas": replicas}}))
+}
+
+fn metadata(found: &Observed, annotations: Value) -> Value {
+    json!({"resourceVersion": found.resource_version, "annotations": annotations})
 }
