@@ -195,13 +195,14 @@ impl Restorer {
     }
 
     async fn look_at(&self, mut plan: Plan, policies: &[KnownPolicy]) -> Plan {
-        let mut scaler = self.scaler.within(plan.cluster.clone());
-        if self.overrule {
-            scaler = scaler.overruling();
-        }
+        let scaler = self.scaler.within(plan.cluster.clone());
         let dependents = plan.dependents();
         let seen = dependents.iter().map(async |dependent| {
             let found = scaler.read(&dependent.reference).await;
+            let found = match self.overrule {
+                true => found.map(|found| found.map(Observed::overruled)),
+                false => found,
+            };
             (dependent.clone(), found)
         });
         let seen = join_all(seen).await;

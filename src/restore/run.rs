@@ -73,10 +73,6 @@ impl Restorer {
         // What is back needs nobody to overrule the operator.
         let overrule = self.overrule && aim == Aim::Restore && plan.is_due();
         let scaler = self.scaler.within(plan.cluster.clone());
-        let scaler = match overrule {
-            true => scaler.overruling(),
-            false => scaler,
-        };
         let flow = FlowMachine::new(&plan.flow_plan(), overrule);
         let stopped = stop.cancelled();
         let control = pin!(stopped.map(|()| FlowInput::Finish(Instant::now() + FINISH)));

@@ -39,8 +39,6 @@ pub struct Scaler {
     writes: Option<Seed>,
     namespace: Arc<str>,
     resources: Resources,
-    /// What is restored is taken out of the operator's hands.
-    overruling: bool,
 }
 
 /// How a dependent is reached.
@@ -60,7 +58,6 @@ impl Scaler {
             seed,
             namespace: Arc::default(),
             resources: Resources::default(),
-            overruling: false,
         }
     }
 
@@ -115,16 +112,6 @@ impl Scaler {
         match self.resources.find(&self.seed, dependent, None).await? {
             (Family::Unscalable, _) => Err(ScaleError::NotScalable),
             found => Ok(found),
-        }
-    }
-
-    /// The same, for one who overrules the operator: what is restored says `ignore-scaling` from
-    /// the same write on.
-    #[must_use]
-    pub fn overruling(self) -> Self {
-        Self {
-            overruling: true,
-            ..self
         }
     }
 

@@ -49,7 +49,7 @@ impl Resources {
         seed: &Seed,
         dependent: &DependentRef,
         since: Option<Instant>,
-    ) -> Result<(Family, ApiResource), ScaleError> {
+    ) -> Served {
         let version: GroupVersion = dependent
             .api_version
             .parse()
@@ -61,7 +61,7 @@ impl Resources {
         let cell = self.cell(&kind);
         let asked = Instant::now();
         if let Some(answer) = cell.lock().await.answer(asked, since) {
-            return reached(answer?, &kind);
+            return answer;
         }
         // Outside of the lock: who can wait for long must not hold up who is urgent.
         seed.turn().await;
@@ -69,7 +69,7 @@ impl Resources {
         let asked = Instant::now();
         let mut known = cell.lock().await;
         if let Some(answer) = known.answer(asked, since) {
-            return reached(answer?, &kind);
+            return answer;
         }
         let began = Instant::now();
         // Nor must who waits for a place among few.
@@ -78,7 +78,7 @@ impl Resources {
             Ok(answer) => known.answer = Some((answer.clone(), began)),
             Err(error) => known.failure = Some((error.clone(), Instant::now())),
         }
-        reached(answer?, &kind)
+        answer?
     }
 
     fn cell(&self, kind: &GroupVersionKind) -> Cell {
@@ -90,30 +90,17 @@ impl Resources {
 impl Known {
     /// What is known, if that is enough for one who waits since it was `asked`, and believes nothing that was
     /// looked up before `since`.
-    fn answer(&self, asked: Instant, since: Option<Instant>) -> Option<Result<Served, ScaleError>> {
+    fn answer(&self, asked: Instant, since: Option<Instant>) -> Option<Served> {
         let counts = |(answer, at): &&(Served, Instant)| {
-            let stands = matches!(answer, Served::Scalable(_)) || at.elapsed() < REFUSED;
+            let stands = matches!(answer, Ok((Family::Scalable, _))) || at.elapsed() < REFUSED;
             stands && since.is_none_or(|since| *at >= since)
         };
         if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
-            return Some(Ok(answer.clone()));
+            return Some(answer.clone());
         }
         // Who waited for one that failed would fail as late again, and the next of them later still:
         // too late for what they wanted it for. Who asks after it tries anew.
         let failure = self.failure.as_ref().filter(|(_, at)| asked <= *at)?;
         Some(Err(failure.0.clone()))
-    }
-}
-
-/// The resource, if there can be dependents of it.
-fn reached(served: Served, kind: &GroupVersionKind) -> Result<(Family, ApiResource), ScaleError> {
-    match served {
-        Served::Scalable(resource) => Ok((Family::Scalable, resource)),
-        Served::Unscalable(resource) => Ok((Family::Unscalable, resource)),
-        Served::ClusterScoped => Err(ScaleError::ClusterScoped),
-        Served::Nowhere => {
-            let (version, kind) = (kind.api_version(), &kind.kind);
-            Err(ScaleError::UnknownKind(format!("{version} {kind}")))
-        }
     }
 }

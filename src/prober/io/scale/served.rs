@@ -8,27 +8,18 @@ use kube::{
 };
 
 use super::{Failure, ScaleError};
-use crate::runtime::seed::Seed;
+use crate::{prober::plan::Family, runtime::seed::Seed};
 
-/// What is behind a kind.
-#[derive(Clone, Debug)]
-pub(super) enum Served {
-    /// It can be scaled.
-    Scalable(ApiResource),
-    /// It is there, and has no scale in any version.
-    Unscalable(ApiResource),
-    /// It is in no namespace.
-    ClusterScoped,
-    /// The group, if it is served at all, has it in no version.
-    Nowhere,
-}
+/// What is behind a kind: a resource that can be scaled, or one that is there and has no scale in any version;
+/// or why there can be no dependents of it.
+pub(super) type Served = Result<(Family, ApiResource), ScaleError>;
 
 /// Looks a kind up; it is the request's turn. That counts for those which follow if it cannot be scaled in
 /// its version: they are few and seldom, and whoever waits for the answer waits for them as well.
 pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Served, ScaleError> {
     let served = seed.call_at_turn(served(seed.client(), kind)).await;
     let served = served.map_err(|error| Failure::Call(error).explain("discovery"))?;
-    if let Served::Scalable(resource) = &served
+    if let Ok((Family::Scalable, resource)) = &served
         && resource.version != kind.version
     {
         let (group, kind, asked) = (&*kind.group, &*kind.kind, &*kind.version);
@@ -46,15 +37,18 @@ pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Serv
 
 async fn served(client: &Client, kind: &GroupVersionKind) -> kube::Result<Served> {
     let found = match in_version(client, kind).await? {
-        Some(found @ Served::Scalable(_)) => return Ok(found),
+        Some(found @ Ok((Family::Scalable, _))) => return Ok(found),
         found => found,
     };
     // A definition says for each version whether there is a scale.
     match (found, in_others(client, kind).await) {
-        (_, Ok(Some(other @ Served::Scalable(_)))) => Ok(other),
+        (_, Ok(Some(other @ Ok((Family::Scalable, _))))) => Ok(other),
         // That others cannot be looked at changes nothing about this one.
         (Some(found), _) => Ok(found),
-        (None, other) => Ok(other?.unwrap_or(Served::Nowhere)),
+        (None, other) => Ok(other?.unwrap_or_else(|| {
+            let (version, kind) = (kind.api_version(), &kind.kind);
+            Err(ScaleError::UnknownKind(format!("{version} {kind}")))
+        })),
     }
 }
 
@@ -68,7 +62,7 @@ async fn in_others(client: &Client, kind: &GroupVersionKind) -> kube::Result<Opt
     for version in versions.filter(|version| version.version != kind.version) {
         let other = GroupVersionKind::gvk(&kind.group, &version.version, &kind.kind);
         match in_version(client, &other).await {
-            Ok(Some(other @ Served::Scalable(_))) => return Ok(Some(other)),
+            Ok(Some(other @ Ok((Family::Scalable, _)))) => return Ok(Some(other)),
             Ok(other) => found = other.or(found),
             Err(error) => failure = Some(error),
         }
@@ -91,7 +85,7 @@ async fn in_version(client: &Client, kind: &GroupVersionKind) -> kube::Result<Op
 
 fn scalable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Served {
     if capabilities.scope == Scope::Cluster {
-        return Served::ClusterScoped;
+        return Err(ScaleError::ClusterScoped);
     }
     let scale = format!("{}/scale", resource.plural);
     let scalable = capabilities
@@ -99,7 +93,7 @@ fn scalable((resource, capabilities): (ApiResource, ApiCapabilities)) -> Served 
         .iter()
         .any(|(subresource, _)| subresource.plural == "scale" || subresource.plural == scale);
     match scalable {
-        true => Served::Scalable(resource),
-        false => Served::Unscalable(resource),
+        true => Ok((Family::Scalable, resource)),
+        false => Ok((Family::Unscalable, resource)),
     }
 }

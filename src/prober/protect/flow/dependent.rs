@@ -159,6 +159,7 @@ impl DependentFlow {
     ) {
         let lost = self.lost.take();
         let found = match found {
+            Ok(found) if self.overruling => found.map(Observed::overruled),
             Ok(found) => found,
             Err(error) => return self.fail(lost.unwrap_or(error), now, effects),
         };
