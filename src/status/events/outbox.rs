@@ -25,7 +25,6 @@ const COMPLAIN: Duration = Duration::from_secs(3_600);
 pub(crate) struct Outbox {
     seed: Seed,
     recorder: Recorder,
-    counts: EventCounts,
     /// The times of the last complaints, by the HTTP status of the failure.
     complaints: BTreeMap<Option<u16>, Instant>,
     queue: Queue,
@@ -43,8 +42,7 @@ impl Outbox {
         Self {
             recorder: Recorder::new(seed.client().clone(), reporter),
             seed,
-            queue: Queue::new(counts.clone()),
-            counts,
+            queue: Queue::new(counts),
             complaints: BTreeMap::new(),
             publishing: None,
         }
@@ -87,10 +85,10 @@ impl Outbox {
         self.publishing = None;
         match published {
             Ok(()) => {
-                self.counts.written.inc();
+                self.queue.counts.written.inc();
             }
             Err(error) => {
-                self.counts.dropped.inc();
+                self.queue.counts.dropped.inc();
                 self.complain(&error);
             }
         }
