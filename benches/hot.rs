@@ -12,7 +12,7 @@ use dependency_watchdog::{
     cluster::{Index, Policy},
     gardener::Cluster,
     prober::{
-        candidates::Roster, heartbeat::LeaseSnapshot, mono_time::MonoTime, verdict::Rules,
+        candidates::Roster, heartbeat::LeaseSnapshot, mono_time::MonoTime, verdict::LeaseRules,
         watch::Watch,
     },
     shoot::LeaseList,
@@ -35,7 +35,7 @@ const DATE: i64 = 1_800_000_000;
 /// How many lists follow each other: kubelets renew between any two of them.
 const LISTS: i64 = 4;
 
-const RULES: Rules = Rules {
+const RULES: LeaseRules = LeaseRules {
     grace: Duration::from_secs(40),
     fraction: 0.6,
     recovery: 0.6,
@@ -118,7 +118,7 @@ fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
             .filter_map(|place| {
                 let draw = place as f64 / CLUSTERS as f64;
                 let watch = watches.get(place)?;
-                Some(watch.next(moment(0), black_box(draw)).at)
+                Some(watch.next(moment(0), black_box(draw)).0)
             })
             .min()
     };

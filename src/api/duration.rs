@@ -92,6 +92,13 @@ impl Duration {
     }
 }
 
+/// Of whole milliseconds.
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Bounds {
     pub(super) const fn from_secs(min: u64, max: u64) -> Self {
         Self { min, max }

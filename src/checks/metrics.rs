@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
-use crate::runtime::metrics::{ProbeMetrics, Registry};
+use crate::runtime::metrics::{InFlight, ProbeMetrics, Registry};
 
 /// The metrics of checks. Clones count for the same.
 #[derive(Clone, Debug, Default)]
@@ -46,33 +46,17 @@ impl CheckMetrics {
     }
 
     /// A check is due; it waits for as long as what is returned.
-    pub(super) fn wait(&self) -> Counted {
-        Counted::new(&self.waiting)
+    pub(super) fn wait(&self) -> InFlight {
+        InFlight::new(&self.waiting)
     }
 
     /// A check begins; it is under way for as long as what is returned.
-    pub(super) fn run(&self) -> Counted {
-        Counted::new(&self.running)
+    pub(super) fn run(&self) -> InFlight {
+        InFlight::new(&self.running)
     }
 
     /// A command has not ended in time, and that is tolerated.
     pub(super) fn tolerate(&self) {
         self.tolerated.inc();
-    }
-}
-
-/// Something that counts as long as this lives.
-pub(super) struct Counted(Gauge);
-
-impl Counted {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }

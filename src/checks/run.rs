@@ -67,6 +67,15 @@ pub struct Tolerated {
     pub message: String,
 }
 
+/// What the checks of a cluster have come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckResults {
+    /// Those with the role Trigger.
+    pub trigger: Trigger,
+    /// Why the first Gate that does not pass does not.
+    pub gate: Option<String>,
+}
+
 impl Checks {
     /// None yet, of the cluster of this name, whose control plane is in the namespace of this name.
     ///
@@ -144,6 +153,14 @@ impl Checks {
     pub fn statuses(&self) -> Vec<CheckStatus> {
         let now = Instant::now();
         self.running.iter().map(|it| it.status(now)).collect()
+    }
+
+    /// What they have come to. `answered` is when the newest list of leases that succeeded was asked for.
+    pub fn results(&self, answered: Option<Instant>) -> CheckResults {
+        CheckResults {
+            trigger: self.trigger(answered),
+            gate: self.gate(),
+        }
     }
 
     /// Why nothing may be scaled up: the first check with the role Gate that does not pass.

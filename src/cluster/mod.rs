@@ -14,5 +14,6 @@ pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
 pub use index::{Changed, Index, PolicyView};
 pub use selection::{Policy, PolicyHold, Rules, Selection, select};
 pub use settings::{
-    DEFAULT_NODE_CONDITIONS, Dependent, Scale, Settings, SettingsError, Template, TemplateError,
+    DEFAULT_NODE_CONDITIONS, Dependent, LeaseRules, Scale, Settings, SettingsError, Template,
+    TemplateError,
 };

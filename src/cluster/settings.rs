@@ -29,27 +29,10 @@ pub struct Settings {
     pub mode: Mode,
     /// The Secret with the kubeconfig of the shoot, in the cluster's namespace.
     pub secret_name: Arc<str>,
-    /// From the start of one probe to the start of the next, before jitter.
-    pub interval: Duration,
+    /// How its leases are read and judged.
+    pub rules: LeaseRules,
     /// How long a cluster that has become eligible is observed before anything is scaled.
     pub initial_delay: Duration,
-    /// The limit of one probe.
-    pub timeout: Duration,
-    /// The interval is stretched by a random share of up to this, 0 to 1.
-    pub jitter_factor: f64,
-    /// The node monitor grace period of the cluster's kube-controller-manager.
-    pub grace: Duration,
-    /// The share of expired leases, above 0 and up to 1, at which the lease probe fails.
-    pub fraction: f64,
-    /// The share below which the expired leases must fall before anything is restored, up to
-    /// [`fraction`](Self::fraction).
-    pub recovery: f64,
-    /// How many expired leases are the least with which an outage begins.
-    pub minimum_silent: u32,
-    /// Consecutive verdicts of an outage before scaling down.
-    pub failure_threshold: u32,
-    /// Consecutive healthy verdicts before scaling up.
-    pub success_threshold: u32,
     /// How long a protection may last, and what is done then.
     pub max_protection: Option<(Duration, MaxProtectionAction)>,
     /// What a scale-up touches.
@@ -63,6 +46,30 @@ pub struct Settings {
     pub observer: Arc<ObserverSettings>,
     /// Further evidence, and what hangs on it.
     pub checks: Arc<[HealthCheck]>,
+}
+
+/// The policy's rules by which leases are read and judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LeaseRules {
+    /// kube-controller-manager's node-monitor-grace-period.
+    pub grace: Duration,
+    /// The share of expired leases that is an outage, in (0, 1].
+    pub fraction: f64,
+    /// The share below which the expired leases of a protected cluster must fall to be no outage any more,
+    /// in (0, fraction].
+    pub recovery: f64,
+    /// How many expired leases are the least with which an outage begins.
+    pub minimum: u32,
+    /// From the start of a run to the start of the next, at the least.
+    pub interval: Duration,
+    /// The share of the interval by which it is lengthened at random, 0 to 1.
+    pub jitter_factor: f64,
+    /// The time that one read may take.
+    pub timeout: Duration,
+    /// Consecutive outages before the dependents are scaled down, at least 1.
+    pub failure_threshold: u32,
+    /// Consecutive healthy verdicts before they are restored, at least 1.
+    pub success_threshold: u32,
 }
 
 /// A resource that is scaled to zero in an outage.
@@ -148,18 +155,20 @@ impl Template {
             // One without a mode is stopped before its settings count; what writes nothing is safe.
             mode: spec.mode.unwrap_or(Mode::DryRun),
             secret_name: spec.kube_config_secret_name.as_str().into(),
-            interval: spec.probe_interval.get(),
+            rules: LeaseRules {
+                grace: spec.kcm_node_monitor_grace_duration.get(),
+                fraction: spec.node_lease_failure_fraction,
+                recovery: spec
+                    .node_lease_recovery_fraction
+                    .unwrap_or(spec.node_lease_failure_fraction),
+                minimum: number("spec.minimumSilentNodes", spec.minimum_silent_nodes)?,
+                interval: spec.probe_interval.get(),
+                jitter_factor: spec.backoff_jitter_factor,
+                timeout: spec.probe_timeout.get(),
+                failure_threshold: number("spec.failureThreshold", spec.failure_threshold)?,
+                success_threshold: number("spec.successThreshold", spec.success_threshold)?,
+            },
             initial_delay: spec.initial_delay.get(),
-            timeout: spec.probe_timeout.get(),
-            jitter_factor: spec.backoff_jitter_factor,
-            grace: spec.kcm_node_monitor_grace_duration.get(),
-            fraction: spec.node_lease_failure_fraction,
-            recovery: spec
-                .node_lease_recovery_fraction
-                .unwrap_or(spec.node_lease_failure_fraction),
-            minimum_silent: number("spec.minimumSilentNodes", spec.minimum_silent_nodes)?,
-            failure_threshold: number("spec.failureThreshold", spec.failure_threshold)?,
-            success_threshold: number("spec.successThreshold", spec.success_threshold)?,
             max_protection: spec
                 .max_protection
                 .as_ref()
@@ -193,7 +202,7 @@ impl Template {
         let shoot = cluster.shoot.as_ref().map_err(Clone::clone)?;
         let mut settings = self.0.clone();
         if let Some(written) = &shoot.node_monitor_grace_period {
-            settings.grace = grace(written)?;
+            settings.rules.grace = grace(written)?;
         }
         settings.pools = pools(shoot);
         Ok(settings)
@@ -333,16 +342,18 @@ mod tests {
                 policy: "p".into(),
                 mode: Mode::DryRun,
                 secret_name: "dwd".into(),
-                interval: seconds(11),
+                rules: LeaseRules {
+                    grace: seconds(40),
+                    fraction: 0.75,
+                    recovery: 0.25,
+                    minimum: 4,
+                    interval: seconds(11),
+                    jitter_factor: 0.5,
+                    timeout: seconds(13),
+                    failure_threshold: 2,
+                    success_threshold: 3,
+                },
                 initial_delay: seconds(12),
-                timeout: seconds(13),
-                jitter_factor: 0.5,
-                grace: seconds(40),
-                fraction: 0.75,
-                recovery: 0.25,
-                minimum_silent: 4,
-                failure_threshold: 2,
-                success_threshold: 3,
                 max_protection: Some((seconds(3600), MaxProtectionAction::Restore)),
                 restore: Restore::Any,
                 dependents: [Dependent {
@@ -382,7 +393,7 @@ mod tests {
     #[case::fraction(with_grace(json!("1m1.5s")), 61_500)]
     fn the_cluster_overrides_the_grace_period(#[case] shoot: Value, #[case] millis: u64) {
         assert_eq!(
-            settings(shoot).unwrap().grace,
+            settings(shoot).unwrap().rules.grace,
             Duration::from_millis(millis)
         );
     }

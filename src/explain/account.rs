@@ -19,11 +19,10 @@ use super::{
 };
 use crate::{
     api::{self, ClusterHealthStatus, DependentStatus, Protection, Restore, is_outage},
-    cluster::{Assignment, Dependent, Eligibility, PolicyHold, Settings},
+    cluster::{Assignment, Dependent, Eligibility, LeaseRules, PolicyHold, Settings},
     prober::{
         report::{Finding, HEALTHY},
         treatment::{ClusterObject, Known, Treatment},
-        verdict::Rules,
     },
 };
 
@@ -211,34 +210,31 @@ impl Account {
 
 impl Threshold {
     fn new(settings: &Settings, status: Option<&ClusterHealthStatus>) -> Self {
+        let rules = settings.rules;
         let leases = status.and_then(|status| status.leases.as_ref());
         // A longer one may not count yet.
         let in_force = status.and_then(|status| status.node_monitor_grace_period.as_ref());
-        let thresholds = Rules {
-            grace: in_force.map_or(settings.grace, |grace| grace.get().min(settings.grace)),
-            ..Rules::from(settings)
+        let thresholds = LeaseRules {
+            grace: in_force.map_or(rules.grace, |grace| grace.get().min(rules.grace)),
+            ..rules
         };
         let size = |count: i32| usize::try_from(count).unwrap_or_default();
         let reaches = |all: i32| (1..=all).find(|some| thresholds.reached(size(*some), size(all)));
         Self {
-            fraction: settings.fraction,
+            fraction: rules.fraction,
             needed: leases.and_then(|leases| reaches(leases.candidates)),
-            grace: written(thresholds.grace),
-            expiry: written(
+            grace: api::Duration::from(thresholds.grace),
+            expiry: api::Duration::from(
                 thresholds
                     .expiry(Duration::ZERO)
                     .unwrap_or(thresholds.grace),
             ),
-            failure_threshold: settings.failure_threshold,
-            success_threshold: settings.success_threshold,
-            probe_interval: written(settings.interval),
-            initial_delay: written(settings.initial_delay),
+            failure_threshold: rules.failure_threshold,
+            success_threshold: rules.success_threshold,
+            probe_interval: api::Duration::from(rules.interval),
+            initial_delay: api::Duration::from(settings.initial_delay),
         }
     }
-}
-
-pub(super) fn written(duration: Duration) -> api::Duration {
-    api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Whether a policy selects the cluster that scales down what is restored in an outage.

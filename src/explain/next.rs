@@ -179,7 +179,7 @@ fn probed(
             if outlook.is_healthy() && in_the_way.is_empty() {
                 told.push(format!("The replicas come back in this order: {order}."));
             } else {
-                let rows = in_a_row(settings.success_threshold, "healthy verdicts");
+                let rows = in_a_row(settings.rules.success_threshold, "healthy verdicts");
                 told.push(format!(
                     "It is restored once {}{rows}. The replicas then come back in this order: \
                      {order}.",
@@ -217,7 +217,7 @@ fn probed(
             outlook.order(Aim::Protect)
         )),
         _ => {
-            let rows = in_a_row(settings.failure_threshold, "verdicts");
+            let rows = in_a_row(settings.rules.failure_threshold, "verdicts");
             told.push(format!(
                 "An outage ({share}) that is proven{rows} scales to zero, in this order: {}.",
                 outlook.order(Aim::Protect)

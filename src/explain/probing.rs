@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Answers, Refused, account::written, record::Record};
+use super::{Answers, Refused, record::Record};
 use crate::{
+    api,
     cluster::{Eligibility, Selected},
     prober::{
         report::{evidence, reason},
@@ -47,7 +48,7 @@ pub(super) fn probing(
     match treatment {
         Some(Treatment::Probe(settings)) => probed(format!(
             "yes, by the policy {policy}, every {}",
-            written(settings.interval)
+            api::Duration::from(settings.rules.interval)
         )),
         Some(Treatment::LetGo(_, Some(why))) => probed(format!(
             "only until it is healthy and restored, by the policy {policy}: {}",

@@ -36,6 +36,18 @@ pub fn is_left_of_silence(message: &str) -> bool {
     message.starts_with(HEARD)
 }
 
+/// All states, in the order of the table in the documentation.
+pub const STATES: [ClusterState; 8] = [
+    ClusterState::Pending,
+    ClusterState::Connecting,
+    ClusterState::Online,
+    ClusterState::Degraded,
+    ClusterState::Offline,
+    ClusterState::Unhealthy,
+    ClusterState::NotReady,
+    ClusterState::FailingMetrics,
+];
+
 /// What a probe of a cluster has come to.
 #[derive(Clone, Copy, Debug)]
 pub enum Sight<'a> {

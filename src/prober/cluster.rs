@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     evidence::{Evidence, EvidenceError},
     io::confirm::Confirm,
-    machine::{CheckResults, ClusterMachine, Input, Leases},
+    machine::{ClusterMachine, Input, Leases},
     metrics::ProberMetrics,
     mono_time::Origin,
     observe::{Observer, Outcome},
@@ -23,9 +23,8 @@ use crate::{
     observer::{
         View,
         look::{Looks, Means},
-        metrics::Counted,
     },
-    runtime::timer::until,
+    runtime::{metrics::InState, timer::until},
     util::now::Now,
 };
 
@@ -76,7 +75,7 @@ pub(crate) struct ClusterLoop {
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
     seen: Seen,
-    counted: Counted,
+    counted: InState,
 }
 
 /// What was last observed of the cluster beside its leases.
@@ -129,7 +128,7 @@ impl ClusterLoop {
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
             seen: Seen::default(),
-            counted: shared.metrics.observer.cluster(),
+            counted: shared.metrics.observed.cluster(),
             name,
             shared,
             presence,
@@ -245,15 +244,8 @@ impl ClusterLoop {
     }
 
     fn learn_checks(&mut self) {
-        let results = self.check_results();
+        let results = self.checks.results(self.reading.answered);
         self.protector.learn(Input::Checks(results));
-    }
-
-    fn check_results(&self) -> CheckResults {
-        CheckResults {
-            trigger: self.checks.trigger(self.reading.answered),
-            gate: self.checks.gate(),
-        }
     }
 
     fn next_round(&mut self, mut observer: Box<Observer>) {
@@ -278,7 +270,7 @@ impl ClusterLoop {
                 let (shared, metrics) = (&self.shared.evidence, &self.shared.metrics);
                 observer.begin_term(shared.clone(), metrics.clone());
                 self.recall(&mut observer);
-                Outcome::Woken
+                Outcome::Early
             }
             false => outcome,
         };
@@ -293,12 +285,12 @@ impl ClusterLoop {
             return false;
         }
         match outcome {
-            Outcome::Woken | Outcome::Looked => {}
+            Outcome::Early => {}
             Outcome::Judged(conclusion) => {
                 let origin = self.shared.origin;
                 let instant = |moment| Instant::from_std(origin.instant(moment));
                 let provable = conclusion.provable.map(instant);
-                let checks = self.check_results();
+                let checks = self.checks.results(self.reading.answered);
                 self.protector.learn_verdict(&conclusion, provable, checks);
             }
             Outcome::LeasesAlone(error) => self.learn_unread(&error, Some(true)),
@@ -317,7 +309,7 @@ impl ClusterLoop {
             message: &error.to_string(),
             answered,
         };
-        let checks = self.check_results();
+        let checks = self.checks.results(self.reading.answered);
         self.protector.learn(Input::Leases(leases, checks));
     }
 }

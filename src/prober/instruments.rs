@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{metrics::ProberMetrics, report::HealthMetrics, standby::StandbyMetrics};
+use super::{metrics::ProberMetrics, report::HealthMetrics, standby};
 use crate::{
     checks::CheckMetrics,
     runtime::{
         instruments::Common,
-        metrics::{BudgetMetrics, Registry},
+        metrics::{BudgetMetrics, Registry, States},
     },
 };
 
@@ -25,7 +25,7 @@ pub struct Instruments {
     /// Requests of a replica that does not lead which wait for their turn.
     pub standby_budget: BudgetMetrics,
     /// What a replica observes that does not lead.
-    pub(crate) standby: StandbyMetrics,
+    pub(crate) standby: States,
     /// Checks of clusters.
     pub checks: CheckMetrics,
     /// The instruments of every component.
@@ -47,13 +47,18 @@ impl Instruments {
             scale_budget,
             exec_budget,
             standby_budget,
-            standby: StandbyMetrics::default(),
+            standby: States::new(standby::STATES),
             common,
         };
         instruments.prober.register(&mut registry);
         instruments.checks.register(&mut registry);
         instruments.health.register(&mut registry);
-        instruments.standby.register(&mut registry);
+        instruments.standby.register(
+            &mut registry,
+            "standby_clusters",
+            "Clusters that this replica observes while it does not lead: judged (the last read came to \
+             a verdict), undetermined (it did not), pending (not read yet)",
+        );
         (instruments, registry)
     }
 

@@ -41,8 +41,8 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
                 needed = seen.needed,
                 median_age_seconds = seen.median_silence.map(|it| it.as_secs_f64()),
                 oldest_age_seconds = seen.longest_silence.map(|it| it.as_secs_f64()),
-                fraction = settings.map(|it| it.fraction),
-                grace_seconds = settings.map(|it| it.grace.as_secs_f64()),
+                fraction = settings.map(|it| it.rules.fraction),
+                grace_seconds = settings.map(|it| it.rules.grace.as_secs_f64()),
                 $message
             )
         };

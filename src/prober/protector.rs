@@ -21,8 +21,8 @@ use super::{
     flow::{Ending, FlowEvent, FlowInput, FlowMachine, FlowPlan, What},
     io::confirm::Confirm,
     log,
-    machine::{CheckResults, ClusterMachine, Confirmation, Effect, Input, Leases},
-    metrics::{InFlight, ProberMetrics, Protecting},
+    machine::{ClusterMachine, Confirmation, Effect, Input, Leases},
+    metrics::{ProberMetrics, Protecting},
     perform::{FINISH, perform},
     plan::{Aim, Settled, Step},
     report::DependentNews,
@@ -31,8 +31,9 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode},
+    checks::CheckResults,
     cluster::Settings,
-    runtime::timer::until,
+    runtime::{metrics::InFlight, timer::until},
     util::now::Now,
 };
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::{
-    Api, Resource, ResourceExt as _,
-    api::{ApiResource, DynamicObject, ListParams},
+    ResourceExt as _,
+    api::{DynamicObject, ListParams},
     runtime::watcher,
 };
 use tokio::time::sleep;
@@ -26,10 +26,10 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Lists the statuses, however long it takes. A status that cannot be read does not prevent the
 /// start: the marks on the dependents show what is owed.
 pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Left {
-    let stream = watcher(raw::<ClusterHealth>(seed), watcher::Config::default());
+    let stream = watcher(seed.objects::<ClusterHealth>(), watcher::Config::default());
     let clusters = listed(stream, healths).await;
     // The spec of a policy may be invalid, but its status is what this operator has written.
-    let stream = watcher(raw::<ProbePolicy>(seed), watcher::Config::default());
+    let stream = watcher(seed.objects::<ProbePolicy>(), watcher::Config::default());
     let policies = listed(stream, policies).await;
     let policies = policies.into_iter().filter_map(|policy| {
         let (status, _) = salvage::readable(policy.data.get("status")?)?;
@@ -37,11 +37,6 @@ pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchSta
     });
     let clusters = clusters.into_iter().map(health);
     (clusters.collect(), policies.collect())
-}
-
-/// Objects of a kind in any form, since perhaps not all can be decoded.
-fn raw<K: Resource<DynamicType = ()>>(seed: &Seed) -> Api<DynamicObject> {
-    Api::all_with(seed.client().clone(), &ApiResource::erase::<K>(&()))
 }
 
 /// A ClusterHealth, as far as it can be read.
@@ -93,7 +88,7 @@ pub(super) fn record(status: Option<ClusterHealthStatus>) -> Option<ClusterHealt
 
 /// Reads the record of this name, however long it takes.
 pub(super) async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
-    let api = raw::<ClusterHealth>(seed);
+    let api = seed.objects::<ClusterHealth>();
     // A list needs no right that the watch does not need.
     let this = ListParams::default().fields(&format!("metadata.name={name}"));
     loop {

@@ -4,7 +4,6 @@
 //! before a term begins. What it has seen of the leases goes on in the term; what it concluded from that
 //! does not count there, and what is owed is learnt as after a start.
 
-mod metrics;
 mod scout;
 mod selection;
 
@@ -17,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::metrics::StandbyMetrics;
+pub(super) use self::scout::STATES;
 use self::scout::Scout;
 pub(super) use self::selection::Selection;
 use super::{
@@ -30,7 +29,7 @@ use super::{
 };
 use crate::{
     cluster::{Assignment, Settings},
-    runtime::{liveness::LoopLiveness, seed::Seed, watches::WatchState},
+    runtime::{liveness::LoopLiveness, metrics::States, seed::Seed, watches::WatchState},
 };
 
 /// The name of the fleet's loop.
@@ -41,7 +40,7 @@ pub struct Standby {
     observed: Observed,
     /// Not those of a leader, by which it is judged how that one fares.
     probes: Arc<ProberMetrics>,
-    metrics: StandbyMetrics,
+    metrics: States,
     scouts: BTreeMap<Arc<str>, Followed>,
     tasks: JoinSet<(Arc<str>, Reading)>,
     /// Has the scouts hand over what they observed.

@@ -3,10 +3,12 @@
 //! Each module has a small struct of its own metrics, which it gets by value and which is
 //! registered once. One that is not registered counts for nobody, which is what tests want.
 
+mod gauges;
 mod probes;
 mod process;
 mod requests;
 
+pub(crate) use self::gauges::{InFlight, InState, States};
 pub use self::{
     probes::{ProbeMetrics, ProbeResult, ProbeType, is_past},
     process::register as register_process,

@@ -16,7 +16,8 @@ use self::turns::Turns;
 pub use self::{connections::Connections, error::CallError, reads::NotARead};
 use super::{answers::Bounds, leader::Leadership};
 use kube::{
-    Client, Config,
+    Api, Client, Config, Resource,
+    api::{ApiResource, DynamicObject},
     client::{ClientBuilder, ConfigExt as _},
     config::{InferConfigError, KubeConfigOptions, KubeconfigError},
 };
@@ -312,6 +313,11 @@ impl Seed {
     pub fn few_at_once(self) -> Self {
         let places = Some(Arc::new(Semaphore::new(FEW)));
         Self { places, ..self }
+    }
+
+    /// Objects of a kind in any form: not all may be decodable.
+    pub(crate) fn objects<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client().clone(), &ApiResource::erase::<K>(&()))
     }
 
     /// The client, to make requests of, and for watches.

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Api, Resource,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
+    Resource,
+    api::{DeleteParams, Patch, PatchParams},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -177,7 +177,7 @@ pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Resu
 
 /// Deletes a ClusterHealth, if it is there.
 pub(crate) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
-    let api = objects::<ClusterHealth>(seed);
+    let api = seed.objects::<ClusterHealth>();
     let deleted = seed.call(api.delete(name, &DeleteParams::default())).await;
     match deleted.map_err(WriteError::from) {
         Err(error) if !error.is_not_found() => Err(error),
@@ -200,7 +200,7 @@ async fn apply<K: Resource<DynamicType = ()>>(
         patch.extend(fields);
     }
     let params = PatchParams::apply(manager).force();
-    let (api, patch) = (objects::<K>(seed), Patch::Apply(patch));
+    let (api, patch) = (seed.objects::<K>(), Patch::Apply(patch));
     let answer = match subresource {
         Some(part) => {
             seed.call(api.patch_subresource(part, name, &params, &patch))
@@ -212,11 +212,6 @@ async fn apply<K: Resource<DynamicType = ()>>(
         Some(types) if types.kind == kind => Ok(answer.metadata),
         _ => Err(WriteError::Unproven(kind.into_owned())),
     }
-}
-
-/// Objects of a kind, undecoded: of what the server answers, only the kind is needed.
-fn objects<K: Resource<DynamicType = ()>>(seed: &Seed) -> Api<DynamicObject> {
-    Api::all_with(seed.client().clone(), &ApiResource::erase::<K>(&()))
 }
 
 #[cfg(test)]

@@ -26,13 +26,13 @@ use std::{
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentRef, Mode, Protection, Restore},
-    checks::Trigger,
+    checks::{CheckResults, Trigger},
     cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, Settings, Skip, Template},
     prober::{
         debts::Debts,
         finding::HeldBack,
         flow::{FlowEffect, FlowInput, FlowMachine, FlowPlan, What, Written},
-        machine::{CheckResults, ClusterMachine, Confirmation, Effect, Input, Leases},
+        machine::{ClusterMachine, Confirmation, Effect, Input, Leases},
         plan::{Aim, Family, MARK, Observed, RECORD, Record, Write},
         scale_error::ScaleError,
         treatment::{ClusterObject, Treatment},

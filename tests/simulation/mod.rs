@@ -13,7 +13,7 @@ use dependency_watchdog::{
         heartbeat::{LeaseNames, LeaseSnapshot},
         mono_time::MonoTime,
         schedule::Occasion,
-        verdict::{Rules, Verdict},
+        verdict::{LeaseRules, Verdict},
         watch::{Taken, Watch},
     },
     shoot::Node,
@@ -294,8 +294,8 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut facts: Option<(f64, Arc<LeaseNames>)> = None;
     let mut put_off = 0.0;
     loop {
-        let next = operator.watch.next(moment(now), rng.f64());
-        let due = seconds(next.at).max(now);
+        let (next, occasion) = operator.watch.next(moment(now), rng.f64());
+        let due = seconds(next).max(now);
         let ended = facts.as_ref().map(|(began, _)| began + scenario.facts_take);
         let ended = ended.filter(|ended| *ended <= due);
         let due = ended.map_or(due, |ended| ended.max(now));
@@ -363,7 +363,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         operator.believes(&world, answered, &mut findings);
         findings.reads.push(Read {
             at: now,
-            occasion: next.occasion,
+            occasion,
             consistent: request.consistent,
             again: consistent && !request.consistent,
             suspect: operator.watch.suspect(),
@@ -392,7 +392,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
 
 struct Operator<'a> {
     scenario: &'a Scenario,
-    rules: Rules,
+    rules: LeaseRules,
     watch: Watch,
     /// The highest revision that it has been shown since the last rollback that it could notice.
     newest: u64,
@@ -400,7 +400,7 @@ struct Operator<'a> {
 
 impl<'a> Operator<'a> {
     fn new(scenario: &'a Scenario) -> Self {
-        let rules = Rules {
+        let rules = LeaseRules {
             grace: Duration::from_secs_f64(scenario.grace),
             fraction: scenario.fraction,
             recovery: scenario.fraction,

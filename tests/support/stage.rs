@@ -4,11 +4,11 @@ use std::{future::ready, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
-    checks::Trigger,
+    checks::{CheckResults, Trigger},
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Settings, Template},
     prober::{
         debts::Problem,
-        machine::{CheckResults, ClusterMachine, Confirmation, Input, Leases},
+        machine::{ClusterMachine, Confirmation, Input, Leases},
         plan::{Aim, MARK, RECORD},
         protector::{Protector, SharedTurns},
         scale::Scaler,
@@ -51,12 +51,11 @@ fn settings(dependents: &[Value]) -> Settings {
     }))
     .unwrap();
     let template = Template::new("p".into(), &spec).unwrap();
-    Settings {
-        initial_delay: Duration::ZERO,
-        // A verdict does not age within a test.
-        timeout: EVER * 1_000,
-        ..template.settings(&cluster).unwrap()
-    }
+    let mut settings = template.settings(&cluster).unwrap();
+    settings.initial_delay = Duration::ZERO;
+    // A verdict does not age within a test.
+    settings.rules.timeout = EVER * 1_000;
+    settings
 }
 
 /// The protector of the cluster `a`, and the seed that it scales on.

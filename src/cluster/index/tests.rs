@@ -184,7 +184,7 @@ fn a_policy_being_deleted_lets_its_clusters_go() {
 fn former_of_a(index: &Index) -> Option<(&str, Duration)> {
     let former = index.assignment("a")?.former.as_ref()?;
     let settings = former.settings.as_ref().unwrap();
-    Some((&*former.policy, settings.grace))
+    Some((&*former.policy, settings.rules.grace))
 }
 
 #[test]

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::{api::Duration as Span, observer::metrics::STATES};
+use crate::api::Duration as Span;
 
 /// What can be seen, as the head of the table calls it.
 const SIGHTS: [&str; 8] = [
@@ -491,5 +491,12 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn names_are_those_of_the_status() {
+    for state in STATES {
+        assert_eq!(serde_json::to_value(state).unwrap(), state.name());
     }
 }

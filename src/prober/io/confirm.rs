@@ -16,7 +16,7 @@ use crate::{
 
 /// Asks whether the Cluster of this name and its policy are as they are known, by reads that take so long at
 /// most.
-pub type Confirm =
+pub(crate) type Confirm =
     Arc<dyn Fn(Arc<str>, Duration) -> BoxFuture<'static, Confirmation> + Send + Sync>;
 
 /// A Cluster as it is.

@@ -1,7 +1,10 @@
 //! Gets what a verdict needs: the kubeconfig from the seed, leases from the shoot, and through
 //! [`node_lists`] which of them count.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use prometheus_client::metrics::counter::Counter;
 use tokio::{
@@ -11,7 +14,7 @@ use tokio::{
 
 use crate::{
     prober::{
-        node_lists::{self, Background, ListPermits, NodeLists},
+        node_lists::{Background, ListPermits, NodeLists, Reader},
         secrets::{Named, SecretError, Secrets},
         watch::Request,
     },
@@ -142,8 +145,8 @@ impl Evidence {
         Sources {
             secret: self.secrets.named(secret),
             shared: self.clone(),
-            facts: node_lists::Reader::new(self.permits.clone(), cluster.clone()),
             cluster,
+            slow: Arc::default(),
             link: None,
             took: Duration::ZERO,
         }
@@ -156,7 +159,8 @@ pub(crate) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
-    facts: node_lists::Reader,
+    /// The last list of Nodes failed, or took long.
+    slow: Arc<AtomicBool>,
     /// The shoot, and the kubeconfig that it was connected by.
     link: Option<(Shoot, Arc<[u8]>)>,
     /// Duration of the last successful list of leases.
@@ -171,7 +175,6 @@ impl Sources {
 
     /// Shares what the sources of a leader share from now on.
     pub(crate) fn begin_term(&mut self, shared: Evidence) {
-        self.facts = self.facts.within(shared.permits.clone());
         self.shared = shared;
     }
 
@@ -305,7 +308,7 @@ impl Sources {
         &mut self,
         request: Request,
     ) -> Result<impl Future<Output = Result<NodeLists, EvidenceError>> + use<>, EvidenceError> {
-        let (shoot, reader) = (self.link().await?, self.facts.clone());
+        let (shoot, reader) = (self.link().await?, self.reader());
         let (consistency, patience) = (consistency(request.consistent), request.patience);
         Ok(reader.read(shoot, consistency, patience, request.urgent))
     }
@@ -317,7 +320,8 @@ impl Sources {
         consistent: bool,
         awaited: bool,
     ) -> Background {
-        let _permit = match self.facts.background_permit(awaited) {
+        let reader = self.reader();
+        let _permit = match reader.background_permit(awaited) {
             Ok(permit) => permit,
             Err(background) => return background,
         };
@@ -325,12 +329,18 @@ impl Sources {
             Ok(shoot) => shoot,
             Err(error) => return Background::Failed(error),
         };
-        let facts = self
-            .facts
-            .read_in_background(&shoot, consistency(consistent));
+        let facts = reader.read_in_background(&shoot, consistency(consistent));
         facts
             .await
             .map_or_else(Background::Failed, Background::Read)
+    }
+
+    fn reader(&self) -> Reader {
+        Reader {
+            permits: self.shared.permits.clone(),
+            cluster: self.cluster.clone(),
+            slow: self.slow.clone(),
+        }
     }
 
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:

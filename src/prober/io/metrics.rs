@@ -8,12 +8,12 @@ use std::{sync::Arc, time::Duration};
 use prometheus_client::metrics::{
     counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
-use tokio::time::Instant;
 
 use self::protected::ProtectedTime;
 pub(crate) use self::protected::Protecting;
 use crate::{
-    observer::metrics::ObserverMetrics,
+    api::ClusterState,
+    observer::state::STATES,
     prober::finding::verdict_reason,
     prober::{
         evidence::EvidenceError,
@@ -23,7 +23,9 @@ use crate::{
         verdict::Verdict,
         watch::Conclusion,
     },
-    runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry},
+    runtime::metrics::{
+        Computed, InFlight, ProbeMetrics, ProbeResult, ProbeType, Registry, States,
+    },
 };
 
 /// The target is one second; a write after the grace comes too late.
@@ -57,7 +59,8 @@ pub struct ProberMetrics {
     scale_failures: Counters<1>,
     protections: Histogram,
     protected: Arc<ProtectedTime>,
-    pub(crate) observer: ObserverMetrics,
+    /// Clusters by the state that is observed.
+    pub(crate) observed: States,
 }
 
 impl Default for ProberMetrics {
@@ -90,7 +93,7 @@ impl Default for ProberMetrics {
             scale_failures: Counters::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
             protected: Arc::default(),
-            observer: ObserverMetrics::default(),
+            observed: States::new(STATES.map(ClusterState::name)),
         }
     }
 }
@@ -176,7 +179,12 @@ impl ProberMetrics {
             "Time for which clusters were protected by this process, summed over all clusters",
             Computed::counter(move || Some(protected.seconds())),
         );
-        self.observer.register(registry);
+        self.observed.register(
+            registry,
+            "observed_clusters",
+            "Clusters that are probed, by the state that their ClusterHealths show: PENDING, \
+             CONNECTING, ONLINE, DEGRADED, OFFLINE, UNHEALTHY, NOTREADY, FAILING_METRICS",
+        );
     }
 
     /// Durations of all ways to look at a cluster; clones count for the same.
@@ -184,13 +192,29 @@ impl ProberMetrics {
         self.durations.clone()
     }
 
-    /// Counts a probe that begins.
-    pub(crate) fn probe(self: &Arc<Self>) -> Probing {
-        Probing {
-            metrics: self.clone(),
-            began: Instant::now(),
-            _in_flight: InFlight::new(&self.probing),
-        }
+    /// Counts a probe that begins, until the returned value is dropped.
+    pub(crate) fn probe(&self) -> InFlight {
+        InFlight::new(&self.probing)
+    }
+
+    /// Counts the result of a probe that took so long. One that is dropped has none.
+    pub(crate) fn probed(&self, outcome: &Result<Conclusion, EvidenceError>, took: Duration) {
+        let (result, ended) = match outcome {
+            Ok(conclusion) => {
+                count(&self.verdicts, verdict_labels(conclusion.verdict));
+                ("success", ProbeResult::Success)
+            }
+            Err(error) => {
+                count(&self.evidence_failures, [("reason", error.reason())]);
+                match error.throttled() {
+                    Some(_) => ("throttled", ProbeResult::Throttled),
+                    None => ("failure", ProbeResult::Failure),
+                }
+            }
+        };
+        count(&self.probes, [("result", result)]);
+        let duration = self.durations.duration(ProbeType::Leases, ended);
+        duration.observe(took.as_secs_f64());
     }
 
     /// Counts a flow that begins, until the returned value is dropped.
@@ -261,52 +285,4 @@ fn verdict_labels(verdict: Verdict) -> Labels<2> {
     };
     let reason = verdict_reason(verdict);
     [("verdict", name), ("reason", reason)]
-}
-
-/// Counts in a gauge until it is dropped.
-#[derive(Debug)]
-pub(crate) struct InFlight(Gauge);
-
-impl InFlight {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
-/// A probe that is under way. One that is dropped has no result.
-#[derive(Debug)]
-pub(crate) struct Probing {
-    metrics: Arc<ProberMetrics>,
-    began: Instant,
-    _in_flight: InFlight,
-}
-
-impl Probing {
-    /// Counts the result.
-    pub(crate) fn ended(self, outcome: &Result<Conclusion, EvidenceError>) {
-        let (metrics, took) = (&self.metrics, self.began.elapsed());
-        let (result, ended) = match outcome {
-            Ok(conclusion) => {
-                count(&metrics.verdicts, verdict_labels(conclusion.verdict));
-                ("success", ProbeResult::Success)
-            }
-            Err(error) => {
-                count(&metrics.evidence_failures, [("reason", error.reason())]);
-                match error.throttled() {
-                    Some(_) => ("throttled", ProbeResult::Throttled),
-                    None => ("failure", ProbeResult::Failure),
-                }
-            }
-        };
-        count(&metrics.probes, [("result", result)]);
-        let duration = metrics.durations.duration(ProbeType::Leases, ended);
-        duration.observe(took.as_secs_f64());
-    }
 }

@@ -94,32 +94,15 @@ pub(crate) enum Background {
     Slow,
 }
 
-/// Reads the Nodes and Machines of one cluster. Clones share its state.
-#[derive(Clone)]
+/// Reads the Nodes and Machines of one cluster.
 pub(crate) struct Reader {
-    permits: ListPermits,
-    cluster: Arc<str>,
+    pub(crate) permits: ListPermits,
+    pub(crate) cluster: Arc<str>,
     /// The last list of Nodes failed, or took long.
-    slow: Arc<AtomicBool>,
+    pub(crate) slow: Arc<AtomicBool>,
 }
 
 impl Reader {
-    pub(crate) fn new(permits: ListPermits, cluster: Arc<str>) -> Self {
-        Self {
-            permits,
-            cluster,
-            slow: Arc::default(),
-        }
-    }
-
-    /// The same reader, under these permits.
-    pub(crate) fn within(&self, permits: ListPermits) -> Self {
-        Self {
-            permits,
-            ..self.clone()
-        }
-    }
-
     /// Reads them for a verdict that depends on them. `patience` is the time that the list of
     /// Nodes may take.
     pub(crate) async fn read(

@@ -20,7 +20,7 @@ use crate::{
         metrics::ProberMetrics,
         mono_time::{MonoTime, Origin},
         proof::Proof,
-        verdict::{Doubt, Returning, Rules, Verdict},
+        verdict::{Doubt, Returning, Verdict},
         watch::{Conclusion, Watch},
     },
     util::{now::Now, since::Since},
@@ -75,10 +75,8 @@ struct Contact {
 /// The result of a round.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It was woken before its read was due.
-    Woken,
-    /// There is news of the cluster's state, and no read was due yet.
-    Looked,
+    /// No read was due yet: it was woken, or there is news of the cluster's state.
+    Early,
     Judged(Conclusion),
     /// The leases came, and for this reason are no evidence.
     LeasesAlone(EvidenceError),
@@ -98,7 +96,7 @@ impl Observer {
         let now = Instant::now();
         Self {
             origin,
-            watch: Watch::new(Rules::from(&*settings)),
+            watch: Watch::new(settings.rules),
             looks: Looks::none(sources.cluster().clone()),
             settings,
             sources,
@@ -150,7 +148,7 @@ impl Observer {
     /// Replaces the settings and keeps the evidence. Nothing is read out of turn: a policy may
     /// apply to a thousand clusters.
     pub(crate) fn adopt(&mut self, settings: Arc<Settings>) {
-        self.watch.set_rules(Rules::from(&*settings));
+        self.watch.set_rules(settings.rules);
         if self.settings.pools != settings.pools {
             self.watch.facts.want();
         }
@@ -225,17 +223,17 @@ impl Observer {
                 None => Box::pin(self.read_first()).await,
             }
         } else {
-            let next = self.watch.next(self.now(), fastrand::f64());
-            let due = Instant::from_std(self.origin.instant(next.at));
+            let (due, _) = self.watch.next(self.now(), fastrand::f64());
+            let due = Instant::from_std(self.origin.instant(due));
             tokio::select! {
                 // A read that is due comes before a wake-up.
                 biased;
                 news = self.rest(due) => {
                     if news {
-                        return (self, Outcome::Looked);
+                        return (self, Outcome::Early);
                     }
                 }
-                () = wake.notified() => return (self, Outcome::Woken),
+                () = wake.notified() => return (self, Outcome::Early),
             }
             Box::pin(self.read()).await
         };
@@ -253,9 +251,10 @@ impl Observer {
     }
 
     async fn read(&mut self) -> Outcome {
-        let (probing, began) = (self.metrics.probe(), Instant::now());
+        let (in_flight, began) = (self.metrics.probe(), Instant::now());
         let read = self.read_and_conclude().await;
-        probing.ended(&read);
+        drop(in_flight);
+        self.metrics.probed(&read, began.elapsed());
         self.proving = read.as_ref().is_ok_and(is_proving);
         if self.proving {
             // A look that still waits for its turn would begin during the proof.

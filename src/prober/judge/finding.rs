@@ -29,9 +29,10 @@ pub(crate) const NO_CANDIDATES: &str = "NoCandidates";
 pub const HEALTHY: &str = "Healthy";
 
 /// What was found of a cluster.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Finding {
     /// It has not been probed yet.
+    #[default]
     Pending,
     /// Its leases were read and judged.
     Judged(Verdict, Box<Assessment>),

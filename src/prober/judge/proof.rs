@@ -57,19 +57,6 @@ struct Revision {
     last_seen: MonoTime,
 }
 
-/// Where a list of leases came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// It is not older than the request for it.
-    Consistent,
-    /// A cache of unknown age. It is no older than the last renewal that the list shows, if that is
-    /// known.
-    Cache {
-        /// A lower bound of that renewal.
-        renewed: Option<MonoTime>,
-    },
-}
-
 /// The writes that a read shows since the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
@@ -103,19 +90,21 @@ impl Proof {
         Self::length(period).max(IDLE_WRITES)
     }
 
-    /// A read of the leases that was started then has succeeded, with this list resourceVersion.
+    /// A read of the leases that was started then has succeeded, with this list resourceVersion. A list that
+    /// is not consistent came from a cache of unknown age: it is no older than the last renewal that it shows,
+    /// if a lower bound of that is known.
     pub(crate) fn succeeded(
         &mut self,
         started: MonoTime,
-        source: Source,
+        consistent: bool,
+        renewed: Option<MonoTime>,
         number: u64,
         period: Duration,
     ) {
-        let as_of = match source {
-            Source::Consistent => Some(started),
-            Source::Cache { renewed } => renewed.map(|renewed| renewed.min(started)),
+        let as_of = match consistent {
+            true => Some(started),
+            false => renewed.map(|renewed| renewed.min(started)),
         };
-        let consistent = source == Source::Consistent;
         let writes = self.note_revision(started, as_of, number, period);
         let interrupted = std::mem::take(&mut self.interrupted);
         let noticed = writes == Writes::Noticed && !interrupted;
@@ -263,19 +252,16 @@ mod tests {
     fn proof(events: &[Event]) -> Proof {
         let mut proof = Proof::default();
         for event in events {
-            let cache = |renewed: Option<i64>| Source::Cache {
-                renewed: renewed.map(at),
-            };
-            let (second, source, number) = match *event {
-                Read(second, number) => (second, Source::Consistent, number),
-                Cached(second, number) => (second, cache(Some(second)), number),
-                Behind(second, number, renewed) => (second, cache(renewed), number),
+            let (second, consistent, renewed, number) = match *event {
+                Read(second, number) => (second, true, None, number),
+                Cached(second, number) => (second, false, Some(second), number),
+                Behind(second, number, renewed) => (second, false, renewed, number),
                 Failed => {
                     proof.interrupted();
                     continue;
                 }
             };
-            proof.succeeded(at(second), source, number, PERIOD);
+            proof.succeeded(at(second), consistent, renewed.map(at), number, PERIOD);
         }
         proof
     }

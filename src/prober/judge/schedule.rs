@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     prober::{
         mono_time::MonoTime,
-        proof::{Proof, READS_PER_PERIOD},
-        verdict::{Assessment, Rules},
+        proof::Proof,
+        verdict::{Assessment, LeaseRules},
     },
     shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER},
 };
@@ -58,16 +58,10 @@ pub enum Occasion {
     Retry,
 }
 
-/// The next read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    /// When it starts.
-    pub at: MonoTime,
-    /// The reason for this time.
-    pub occasion: Occasion,
-}
+/// When the next read starts, and the reason for this time.
+type Next = (MonoTime, Occasion);
 
-impl Rules {
+impl LeaseRules {
     /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`,
     /// uniform in [0, 1), places the jitter.
     pub(crate) fn next(
@@ -79,22 +73,17 @@ impl Rules {
     ) -> Next {
         let stretch = 1.0 + self.jitter_factor * draw;
         let finished = last.finished;
-        let regular = Next {
-            at: (last.started + self.interval.mul_f64(stretch)).max(finished),
-            occasion: Occasion::Interval,
-        };
+        let regular = last.started + self.interval.mul_f64(stretch);
+        let regular = (regular.max(finished), Occasion::Interval);
         let suspect_at = seen.and_then(|seen| seen.suspect_at);
         match last.outcome {
-            ReadOutcome::Throttled(wait) => Next {
-                at: finished + throttled_for(wait),
-                occasion: Occasion::Retry,
-            },
+            ReadOutcome::Throttled(wait) => (finished + throttled_for(wait), Occasion::Retry),
             ReadOutcome::Failed { in_a_row } => match suspect_at {
                 Some(moment) if moment <= finished => {
                     let retry = finished + retry_after(in_a_row);
-                    regular.or_sooner(retry, Occasion::Retry, finished)
+                    sooner(regular, (retry, Occasion::Retry), finished)
                 }
-                Some(moment) => regular.or_sooner(moment, Occasion::Suspicion, finished),
+                Some(moment) => sooner(regular, (moment, Occasion::Suspicion), finished),
                 None => regular,
             },
             ReadOutcome::Read {
@@ -103,16 +92,13 @@ impl Rules {
             } => {
                 let next = match seen.filter(|seen| seen.suspect()) {
                     // The proof starts with the first consistent read.
-                    Some(_) if !consistent => Next {
-                        at: finished,
-                        occasion: Occasion::Watch,
-                    },
+                    Some(_) if !consistent => (finished, Occasion::Watch),
                     Some(seen) => self.watch(regular, last, seen, proof, counting),
                     None => regular,
                 };
                 match suspect_at {
                     Some(moment) if moment > last.started => {
-                        next.or_sooner(moment, Occasion::Suspicion, finished)
+                        sooner(next, (moment, Occasion::Suspicion), finished)
                     }
                     _ => next,
                 }
@@ -130,29 +116,28 @@ impl Rules {
         counting: bool,
     ) -> Next {
         let (started, finished) = (last.started, last.finished);
-        let mut next = regular.or_sooner(started + self.spacing(seen), Occasion::Watch, finished);
+        let mut next = sooner(
+            regular,
+            (started + seen.spacing(), Occasion::Watch),
+            finished,
+        );
         if let (Some(expires), Some(complete)) = (seen.expires_at, proof.complete_at(seen.period)) {
             let deadline = expires.max(complete);
             if deadline > started {
-                next = next.or_sooner(deadline, Occasion::Deadline, finished);
+                next = sooner(next, (deadline, Occasion::Deadline), finished);
             }
         }
         if counting || proof.awaits_write() {
-            next = next.or_sooner(started + COUNTING, Occasion::Count, finished);
+            next = sooner(next, (started + COUNTING, Occasion::Count), finished);
         }
         next
-    }
-
-    /// The longest time between two reads of a suspect cluster.
-    pub(crate) fn spacing(&self, seen: &Assessment) -> Duration {
-        seen.period / READS_PER_PERIOD
     }
 
     /// The time that a read over a kept connection may take before another is tried. The connection
     /// may have died unnoticed in the same event in which the nodes fall silent; within the time of
     /// a read of a suspect, this is noticed soon enough.
     pub(crate) fn kept(&self, assessment: Option<&Assessment>) -> Duration {
-        match assessment.map(|seen| self.spacing(seen)) {
+        match assessment.map(Assessment::spacing) {
             Some(spacing) if !spacing.is_zero() => self.timeout.min(spacing),
             _ => self.timeout,
         }
@@ -161,7 +146,7 @@ impl Rules {
     /// The time that one read of this cluster may take.
     pub(crate) fn limit(&self, assessment: Option<&Assessment>) -> Duration {
         match assessment {
-            Some(seen) if seen.suspect() => self.timeout.min(self.spacing(seen)),
+            Some(seen) if seen.suspect() => self.timeout.min(seen.spacing()),
             _ => self.timeout,
         }
     }
@@ -178,15 +163,10 @@ pub(super) fn throttled_for(wait: Option<Duration>) -> Duration {
         .clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
 }
 
-impl Next {
-    pub(super) fn or_sooner(self, at: MonoTime, occasion: Occasion, not_before: MonoTime) -> Self {
-        let at = at.max(not_before);
-        if at < self.at {
-            Self { at, occasion }
-        } else {
-            self
-        }
-    }
+/// The other one if it is sooner; it is not before this.
+pub(super) fn sooner(next: Next, (at, occasion): Next, not_before: MonoTime) -> Next {
+    let at = at.max(not_before);
+    if at < next.0 { (at, occasion) } else { next }
 }
 
 #[cfg(test)]

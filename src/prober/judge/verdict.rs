@@ -7,17 +7,18 @@ mod seen;
 
 use std::{collections::BTreeMap, time::Duration};
 
+pub use self::returning::Returning;
 pub(crate) use self::returning::silent;
-pub use self::{returning::Returning, rules::Rules};
 use self::{
     rules::is_share,
     seen::{Pulse, Seen, cut},
 };
+pub use crate::cluster::LeaseRules;
 use crate::prober::{
     candidates::{Exclusion, Roster},
     heartbeat::Heartbeats,
     mono_time::MonoTime,
-    proof::{self, Proof},
+    proof::{self, Proof, READS_PER_PERIOD},
 };
 
 /// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
@@ -132,7 +133,7 @@ impl Assessment {
     pub fn new(
         leases: &Heartbeats,
         roster: &Roster,
-        thresholds: &Rules,
+        thresholds: &LeaseRules,
         protected: bool,
         onset: Option<MonoTime>,
         at: MonoTime,
@@ -158,7 +159,7 @@ impl Assessment {
     fn count<'a>(
         leases: impl Iterator<Item = Seen<'a>>,
         roster: &Roster,
-        thresholds: &Rules,
+        thresholds: &LeaseRules,
         protected: bool,
         onset: Option<MonoTime>,
         at: MonoTime,
@@ -247,6 +248,11 @@ impl Assessment {
         assessment
     }
 
+    /// The longest time between two reads of a suspect cluster.
+    pub(crate) fn spacing(&self) -> Duration {
+        self.period / READS_PER_PERIOD
+    }
+
     /// The leases among which the expired ones must reach the fraction.
     fn weighed(&self) -> usize {
         self.candidates + self.counter_evidence
@@ -283,7 +289,7 @@ impl Assessment {
     }
 
     /// The verdict, given how far the silence is proven.
-    pub(crate) fn verdict(&self, thresholds: &Rules, proof: &Proof) -> Verdict {
+    pub(crate) fn verdict(&self, thresholds: &LeaseRules, proof: &Proof) -> Verdict {
         let thresholds = &thresholds.of(self.protected);
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {

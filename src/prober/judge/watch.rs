@@ -16,9 +16,9 @@ use crate::prober::{
     candidates::Roster,
     heartbeat::{Heartbeats, Intake, LeaseSnapshot},
     mono_time::MonoTime,
-    proof::{Proof, Source},
-    schedule::{LastRead, Next, Occasion, ReadOutcome},
-    verdict::{Assessment, Doubt, Rules, Verdict},
+    proof::Proof,
+    schedule::{LastRead, Occasion, ReadOutcome, sooner},
+    verdict::{Assessment, Doubt, LeaseRules, Verdict},
 };
 
 /// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are
@@ -29,9 +29,9 @@ const FRESH: Duration = Duration::from_secs(1);
 const SLOW_LISTS: u32 = 3;
 
 /// One cluster's evidence.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Watch {
-    rules: Rules,
+    rules: LeaseRules,
     leases: Heartbeats,
     pub(in crate::prober) facts: NodeFacts,
     budget: Budget,
@@ -63,26 +63,15 @@ struct InARow {
 
 impl Watch {
     /// A watch that has seen nothing yet.
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: LeaseRules) -> Self {
         Self {
             rules,
-            leases: Heartbeats::default(),
-            facts: NodeFacts::default(),
-            budget: Budget::default(),
-            proof: Proof::default(),
-            protected: false,
-            onset: None,
-            recalled: None,
-            is_late: false,
-            awaits: None,
-            assessment: None,
-            last: None,
-            in_a_row: InARow::default(),
+            ..Self::default()
         }
     }
 
     /// Replaces the rules and keeps the evidence. Verdicts under the former rules do not count.
-    pub(crate) fn set_rules(&mut self, rules: Rules) {
+    pub(crate) fn set_rules(&mut self, rules: LeaseRules) {
         self.rules = rules;
         (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
     }
@@ -103,37 +92,28 @@ impl Watch {
     }
 
     /// The next read; `draw`, uniform in [0, 1), places the jitter.
-    pub fn next(&self, now: MonoTime, draw: f64) -> Next {
+    pub fn next(&self, now: MonoTime, draw: f64) -> (MonoTime, Occasion) {
         let Some(last) = &self.last else {
-            return Next {
-                at: now,
-                occasion: Occasion::Interval,
-            };
+            return (now, Occasion::Interval);
         };
         let seen = self.assessment.as_ref();
         let next = self.rules.next(last, seen, &self.proof, draw);
-        let next = match (self.facts.put_off(), last.outcome) {
+        let (at, occasion) = match (self.facts.put_off(), last.outcome) {
             // Once: facts that take long are waited for between reads at the usual pace.
             (Some(until), ReadOutcome::Read { .. }) if self.suspect() && until > last.started => {
-                next.or_sooner(until, Occasion::Retry, last.finished)
+                sooner(next, (until, Occasion::Retry), last.finished)
             }
             _ => next,
         };
-        let at = self
-            .budget
-            .next_list()
-            .map_or(next.at, |at| at.max(next.at));
-        Next { at, ..next }
+        let allowed = self.budget.next_list();
+        (allowed.map_or(at, |allowed| allowed.max(at)), occasion)
     }
 
     /// A list of so many bytes was read by then, and took so long to decode: the next one waits if it was
     /// too much work. However long decoding took, perhaps on a machine that stood still, it waits no longer than
     /// reads of a proof are apart, which a longer gap would break each time.
     pub(crate) fn spent(&mut self, bytes: usize, decoding: Duration, finished: MonoTime) {
-        let spacing = self
-            .assessment
-            .as_ref()
-            .map(|seen| self.rules.spacing(seen));
+        let spacing = self.assessment.as_ref().map(Assessment::spacing);
         let longest = spacing.unwrap_or_default().max(FRESH);
         self.budget.spent(bytes, (decoding, longest), finished);
     }
@@ -213,7 +193,7 @@ impl Watch {
         });
         let mut seen = self.assess(snapshot.started);
         let took = snapshot.finished.since(snapshot.started);
-        let is_slow = took > self.rules.spacing(&seen) && !seen.period.is_zero();
+        let is_slow = took > seen.spacing() && !seen.period.is_zero();
         self.in_a_row.slow = if is_slow {
             self.in_a_row.slow.saturating_add(1)
         } else {
@@ -221,15 +201,13 @@ impl Watch {
         };
         seen.slow = self.slow();
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
-        let source = if snapshot.consistent {
-            Source::Consistent
-        } else {
-            Source::Cache {
-                renewed: self.leases.last_renewal(),
-            }
-        };
-        let (started, revision) = (snapshot.started, snapshot.resource_version);
-        self.proof.succeeded(started, source, revision, seen.period);
+        self.proof.succeeded(
+            snapshot.started,
+            snapshot.consistent,
+            self.leases.last_renewal(),
+            snapshot.resource_version,
+            seen.period,
+        );
         let facts_first = self
             .facts
             .come_first(&seen, &self.proof, silenced, &mut self.budget);
@@ -259,7 +237,7 @@ impl Watch {
         let (Some(seen), Some(last)) = (&self.assessment, &self.last) else {
             return false;
         };
-        now.since(last.started) > self.rules.spacing(seen).max(FRESH)
+        now.since(last.started) > seen.spacing().max(FRESH)
     }
 
     /// Judges the last read and counts the verdict towards the thresholds.

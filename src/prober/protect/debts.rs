@@ -18,7 +18,7 @@ use self::{
     problem::left_behind,
 };
 use crate::{
-    api::{self, ClusterHealthStatus, DependentRef, DependentStatus},
+    api::{ClusterHealthStatus, DependentRef, DependentStatus},
     cluster::{Dependent, Scale},
     prober::{
         flow::What,
@@ -331,8 +331,8 @@ impl Debts {
                 owed: entry.memory.owed,
                 keeps_mark: entry.memory.keeps_mark,
                 level: i32::try_from(entry.dependent.up.level).unwrap_or(i32::MAX),
-                initial_delay: written(entry.dependent.up.initial_delay),
-                timeout: written(entry.dependent.up.timeout),
+                initial_delay: entry.dependent.up.initial_delay.into(),
+                timeout: entry.dependent.up.timeout.into(),
             })
             .collect()
     }
@@ -342,10 +342,6 @@ impl Debts {
 fn taken_again(step: Step, found: Option<&Observed>) -> bool {
     let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
     scaled_up && matches!(step, Step::ScaleDown { .. })
-}
-
-fn written(duration: Duration) -> api::Duration {
-    api::Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

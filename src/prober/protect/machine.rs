@@ -23,7 +23,7 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-pub use self::input::{CheckResults, Confirmation, Effect, Input, Leases};
+pub use self::input::{Confirmation, Effect, Input, Leases};
 use self::{
     confirmation::Confirmed,
     flows::{Flows, SELDOM, Wanted},
@@ -145,15 +145,12 @@ impl ClusterMachine {
             give_up_at: None,
             is_ending: false,
             told: Told {
-                finding: Finding::Pending,
-                held_back: None,
-                probed: None,
                 protected_since,
                 protections,
                 down_since,
                 protection,
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
-                returning: Returning::default(),
+                ..Told::default()
             },
             effects: Vec::new(),
         }
@@ -288,7 +285,10 @@ impl ClusterMachine {
     }
 
     fn flow_ended(&mut self, ending: Ending, now: Now) {
-        let interval = self.last.as_ref().map_or(Duration::ZERO, |it| it.interval);
+        let interval = self
+            .last
+            .as_ref()
+            .map_or(Duration::ZERO, |it| it.rules.interval);
         self.flows.ended(ending, interval, now.mono);
         // What begins now may be another protection.
         self.note_protection(now);

@@ -32,6 +32,7 @@ use crate::{
 };
 
 /// All clusters and policies, and what is written of each.
+#[derive(Default)]
 pub(super) struct Objects {
     /// In boxes, since half of the places in a tree are empty.
     clusters: BTreeMap<Arc<str>, Box<Cluster>>,
@@ -102,14 +103,9 @@ impl Objects {
         });
         Self {
             clusters: clusters.collect(),
-            due: BTreeSet::new(),
-            policies: Policies::default(),
             left,
-            unlisted: BTreeSet::new(),
-            widespread: None,
             metrics,
-            concerns_policies: false,
-            news: Vec::new(),
+            ..Self::default()
         }
     }
 

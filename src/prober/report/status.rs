@@ -67,9 +67,7 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
             .map(Time)
             .collect(),
         silent_since: report.silent_since.map(Time),
-        node_monitor_grace_period: report.grace.map(|grace| {
-            Duration::from_millis(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
-        }),
+        node_monitor_grace_period: report.grace.map(Duration::from),
         max_protection_reached: report.max_protection_reached.map(Time),
         last_action: report.last_action.clone(),
         last_probe_time: report.probed.map(Time),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::Counted;
 use crate::{
     cluster::Settings,
     prober::{
@@ -16,7 +15,14 @@ use crate::{
         observe::{Observer, Outcome},
         verdict::Verdict,
     },
+    runtime::metrics::InState,
 };
+
+const PENDING: &str = "pending";
+const JUDGED: &str = "judged";
+const UNDETERMINED: &str = "undetermined";
+/// By which clusters are counted.
+pub(in crate::prober) const STATES: [&str; 3] = [PENDING, JUDGED, UNDETERMINED];
 
 /// Observes one cluster, and does nothing about what it finds.
 pub(super) struct Scout {
@@ -41,9 +47,10 @@ impl Scout {
     /// Runs until what it has observed is to be handed over.
     pub(super) async fn run(
         mut self,
-        mut counted: Counted,
+        mut counted: InState,
         hand_over: CancellationToken,
     ) -> Reading {
+        counted.set(Some(PENDING));
         loop {
             tokio::select! {
                 biased;
@@ -53,8 +60,8 @@ impl Scout {
                     self.reading.follow(settings);
                 }
                 (mut observer, outcome) = self.reading.finished() => {
-                    if let Some(judged) = is_judged(&outcome) {
-                        counted.set(judged);
+                    if let Some(state) = state(&outcome) {
+                        counted.set(Some(state));
                     }
                     let settings = self.settings.borrow().clone();
                     if !observer.follows(&settings) {
@@ -67,13 +74,14 @@ impl Scout {
     }
 }
 
-/// Whether a read came to a verdict; `None` if nothing was read.
-fn is_judged(outcome: &Outcome) -> Option<bool> {
+/// The state after a read; `None` if nothing was read.
+fn state(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
-        Outcome::Judged(conclusion) => {
-            Some(!matches!(conclusion.verdict, Verdict::Undetermined(_)))
-        }
-        Outcome::LeasesAlone(_) | Outcome::NoEvidence(_) => Some(false),
-        Outcome::Woken | Outcome::Looked => None,
+        Outcome::Judged(conclusion) => match conclusion.verdict {
+            Verdict::Undetermined(_) => Some(UNDETERMINED),
+            Verdict::Outage | Verdict::Healthy => Some(JUDGED),
+        },
+        Outcome::LeasesAlone(_) | Outcome::NoEvidence(_) => Some(UNDETERMINED),
+        Outcome::Early => None,
     }
 }

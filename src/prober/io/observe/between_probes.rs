@@ -119,7 +119,7 @@ impl Observer {
     /// The shortest time from the beginning of this look to the next read of the leases.
     fn lead(&self, look: Look) -> Duration {
         match look {
-            Look::Nodes => NODES_LOOK.min(self.settings.interval / 2).max(LOOK),
+            Look::Nodes => NODES_LOOK.min(self.settings.rules.interval / 2).max(LOOK),
             Look::Ready | Look::Provider(_) => LOOK,
         }
     }
@@ -131,7 +131,7 @@ impl Observer {
         };
         match look {
             Look::Nodes => self.looks.nodes(shoot),
-            Look::Ready => self.looks.ready(shoot, self.settings.timeout),
+            Look::Ready => self.looks.ready(shoot, self.settings.rules.timeout),
             Look::Provider(place) => {
                 if let Some(provider) = self.settings.observer.metrics_providers.get(place) {
                     let policy = &self.settings.policy;

@@ -92,10 +92,9 @@ impl Observer {
     /// it.
     async fn explain(&mut self, error: &mut EvidenceError, request: Request, failed: MonoTime) {
         if self.contact.failure.is_none() {
-            let next = self.watch.next(failed, 0.0);
+            let (at, occasion) = self.watch.next(failed, 0.0);
             // Only a read that is due by the interval alone may be late by a second.
-            let at_leisure =
-                next.occasion == Occasion::Interval || next.at.since(failed) >= VERSION_LIMIT;
+            let at_leisure = occasion == Occasion::Interval || at.since(failed) >= VERSION_LIMIT;
             let found = if at_leisure && !request.insist {
                 self.sources.explain(error, VERSION_LIMIT).await
             } else {
@@ -141,8 +140,8 @@ impl Observer {
     ) -> Result<Waited<T>, EvidenceError> {
         let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
         loop {
-            let next = self.watch.next(self.now(), fastrand::f64());
-            let due = Instant::from_std(self.origin.instant(next.at));
+            let (due, _) = self.watch.next(self.now(), fastrand::f64());
+            let due = Instant::from_std(self.origin.instant(due));
             tokio::select! {
                 // The facts come first: the round waits for them.
                 biased;

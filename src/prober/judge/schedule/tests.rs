@@ -2,9 +2,8 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::prober::proof::Source;
 
-const RULES: Rules = Rules {
+const RULES: LeaseRules = LeaseRules {
     grace: Duration::from_secs(40),
     fraction: 0.6,
     recovery: 0.6,
@@ -40,7 +39,8 @@ fn proof(complete: f64) -> Proof {
     for (number, before) in [(1, 16.5), (2, 13.5), (3, 10.5)] {
         proof.succeeded(
             at(complete - before),
-            Source::Consistent,
+            true,
+            None,
             number,
             Duration::from_secs(9),
         );
@@ -50,7 +50,7 @@ fn proof(complete: f64) -> Proof {
 
 fn unwritten() -> Proof {
     let mut proof = Proof::default();
-    proof.succeeded(at(97.0), Source::Consistent, 1, Duration::from_secs(9));
+    proof.succeeded(at(97.0), true, None, 1, Duration::from_secs(9));
     proof
 }
 
@@ -125,7 +125,7 @@ fn occasions(
     };
     let seen = seen(suspect_at, expires_at);
     let next = RULES.next(&last, Some(&seen), &proof, 0.0);
-    assert_eq!((next.at, next.occasion), (at(expected), occasion));
+    assert_eq!(next, (at(expected), occasion));
 }
 
 #[rstest]
@@ -143,7 +143,7 @@ fn without_an_assessment(
         outcome,
     };
     let next = RULES.next(&last, None, &Proof::default(), 0.0);
-    assert_eq!((next.at, next.occasion), (at(expected), Occasion::Interval));
+    assert_eq!(next, (at(expected), Occasion::Interval));
 }
 
 #[rstest]
@@ -156,7 +156,7 @@ fn a_suspect_is_read_in_a_third_of_its_period(
 ) {
     let limit = Duration::from_secs(seconds);
     assert_eq!(RULES.limit(Some(&seen(suspect_at, None))), limit);
-    let hasty = Rules {
+    let hasty = LeaseRules {
         timeout: Duration::from_secs(1),
         ..RULES
     };
@@ -192,19 +192,19 @@ proptest! {
         let assessment = seen(suspect_at, expires_at);
         let last = LastRead { started: at(100.0), finished, outcome };
         let next = RULES.next(&last, Some(&assessment), &proof(complete), draw);
-        prop_assert!(next.at >= finished);
+        prop_assert!(next.0 >= finished);
         let at_once = matches!(outcome, ReadOutcome::Read { consistent: false, .. }) && assessment.suspect();
-        prop_assert!(next.at > last.started || at_once, "{next:?}");
+        prop_assert!(next.0 > last.started || at_once, "{next:?}");
         if !matches!(outcome, ReadOutcome::Throttled(_)) {
-            prop_assert!(next.at <= finished.max(at(112.0)), "later than the interval: {next:?}");
+            prop_assert!(next.0 <= finished.max(at(112.0)), "later than the interval: {next:?}");
         }
     }
 
     #[test]
     fn jitter_lengthens_the_interval_by_its_factor(draw in 0.0..1.0_f64, factor in 0.0..=1.0_f64) {
-        let rules = Rules { jitter_factor: factor, ..RULES };
+        let rules = LeaseRules { jitter_factor: factor, ..RULES };
         let last = LastRead { started: at(100.0), finished: at(100.0), outcome: read(false) };
-        let interval = rules.next(&last, None, &Proof::default(), draw).at.since(last.started);
+        let interval = rules.next(&last, None, &Proof::default(), draw).0.since(last.started);
         prop_assert_eq!(interval, RULES.interval.mul_f64(1.0 + factor * draw));
     }
 }

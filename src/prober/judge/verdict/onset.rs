@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::Rules;
+use super::LeaseRules;
 use crate::prober::mono_time::MonoTime;
 
 /// Judgement: leases whose last renewals lie further apart than this, or than [`GRACES`], did not fall
@@ -25,7 +25,7 @@ pub(super) struct Renewal {
 }
 
 /// For how long leases may fall silent one after the other and still be one outage.
-pub(super) fn spread(thresholds: &Rules) -> Duration {
+pub(super) fn spread(thresholds: &LeaseRules) -> Duration {
     TOGETHER.max(thresholds.grace * GRACES)
 }
 
@@ -38,7 +38,7 @@ pub(super) fn earliest(
     renewals: &[Renewal],
     unknown: usize,
     evidence: usize,
-    thresholds: &Rules,
+    thresholds: &LeaseRules,
     certain: bool,
 ) -> Option<MonoTime> {
     let spread = spread(thresholds);

@@ -1,7 +1,7 @@
 //! Which leases fell silent in an outage, and how many of their nodes are back.
 
 use super::{
-    Rules,
+    LeaseRules,
     seen::{Pulse, Seen},
 };
 use crate::prober::{
@@ -24,7 +24,7 @@ impl Returning {
     pub(crate) fn new(
         leases: &Heartbeats,
         roster: &Roster,
-        thresholds: &Rules,
+        thresholds: &LeaseRules,
         current: bool,
         at: MonoTime,
     ) -> Self {
@@ -51,7 +51,7 @@ impl Returning {
 pub(crate) fn silent(
     leases: &Heartbeats,
     roster: &Roster,
-    thresholds: &Rules,
+    thresholds: &LeaseRules,
     (onset, watched): (Option<MonoTime>, bool),
     at: MonoTime,
 ) -> Vec<bool> {

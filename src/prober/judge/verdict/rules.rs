@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::Settings;
+use crate::cluster::LeaseRules;
 
 /// Judgement: a lease counts as expired after this share of the grace, so that the dependents are
 /// down before kube-controller-manager reacts.
@@ -10,47 +10,7 @@ const EXPIRY_FRACTION: f64 = 0.75;
 /// However short the grace, a kubelet that misses fewer renewals than this is not silent.
 const RENEWALS_MISSED: u32 = 3;
 
-/// The policy's rules by which leases are read and judged.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
-    /// kube-controller-manager's node-monitor-grace-period.
-    pub grace: Duration,
-    /// The share of expired leases that is an outage, in (0, 1].
-    pub fraction: f64,
-    /// The share below which the expired leases of a protected cluster must fall to be no outage any more,
-    /// in (0, fraction].
-    pub recovery: f64,
-    /// How many expired leases are the least with which an outage begins.
-    pub minimum: u32,
-    /// From the start of a run to the start of the next, at the least.
-    pub interval: Duration,
-    /// The share of the interval by which it is lengthened at random, 0 to 1.
-    pub jitter_factor: f64,
-    /// The time that one read may take.
-    pub timeout: Duration,
-    /// Consecutive outages before the dependents are scaled down, at least 1.
-    pub failure_threshold: u32,
-    /// Consecutive healthy verdicts before they are restored, at least 1.
-    pub success_threshold: u32,
-}
-
-impl From<&Settings> for Rules {
-    fn from(settings: &Settings) -> Self {
-        Self {
-            grace: settings.grace,
-            fraction: settings.fraction,
-            recovery: settings.recovery,
-            minimum: settings.minimum_silent,
-            interval: settings.interval,
-            jitter_factor: settings.jitter_factor,
-            timeout: settings.timeout,
-            failure_threshold: settings.failure_threshold,
-            success_threshold: settings.success_threshold,
-        }
-    }
-}
-
-impl Rules {
+impl LeaseRules {
     /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
     /// not before the grace, so that the lease is renewed too slowly to be judged.
     pub fn expiry(&self, period: Duration) -> Option<Duration> {

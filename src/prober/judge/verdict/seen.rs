@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Rules,
+    LeaseRules,
     onset::{self, Renewal},
 };
 use crate::prober::{
@@ -36,7 +36,7 @@ impl<'a> Seen<'a> {
     pub(super) fn new(
         beat: &'a Heartbeat,
         place: Place,
-        thresholds: &Rules,
+        thresholds: &LeaseRules,
         protected: bool,
         at: MonoTime,
     ) -> Self {
@@ -84,7 +84,7 @@ impl<'a> Seen<'a> {
 /// fell silent together, if they are enough.
 pub(super) fn cut<'a>(
     leases: impl Iterator<Item = Seen<'a>>,
-    thresholds: &Rules,
+    thresholds: &LeaseRules,
     protected: bool,
     at: MonoTime,
 ) -> (Option<MonoTime>, bool) {
@@ -105,7 +105,7 @@ pub(super) fn cut<'a>(
     let earliest = |of, certain| onset::earliest(&renewals, unknown, evidence, of, certain);
     if protected {
         // What keeps it so is silent since the outage, unless the leases show otherwise.
-        let lasts = Rules {
+        let lasts = LeaseRules {
             fraction: thresholds.recovery,
             ..*thresholds
         };

@@ -7,10 +7,7 @@ use rstest::rstest;
 use super::{onset::Renewal, *};
 use crate::{
     gardener::Machine,
-    prober::{
-        heartbeat::{LeaseNames, LeaseSnapshot},
-        proof::Source,
-    },
+    prober::heartbeat::{LeaseNames, LeaseSnapshot},
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -26,8 +23,8 @@ fn at(seconds: i64) -> MonoTime {
     MonoTime::from_nanos(i128::from(seconds) * 1_000_000_000)
 }
 
-fn thresholds(fraction: f64) -> Rules {
-    Rules {
+fn thresholds(fraction: f64) -> LeaseRules {
+    LeaseRules {
         grace: Duration::from_secs(40),
         fraction,
         recovery: fraction,
@@ -64,7 +61,7 @@ impl Leases {
         read(kinds)
     }
 
-    fn assess(self, thresholds: &Rules, protected: bool) -> Assessment {
+    fn assess(self, thresholds: &LeaseRules, protected: bool) -> Assessment {
         let (beats, nodes) = self.read();
         let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
         Assessment::new(&beats, &roster, thresholds, protected, None, at(NOW))
@@ -126,12 +123,7 @@ impl Watched {
                 Self::Long => index as u64,
                 Self::WithoutWrites => 5,
             };
-            proof.succeeded(
-                at(second),
-                Source::Consistent,
-                number,
-                Duration::from_secs(10),
-            );
+            proof.succeeded(at(second), true, None, number, Duration::from_secs(10));
         }
         proof
     }
@@ -342,12 +334,7 @@ fn fresh_leases_that_do_not_count_delay_no_suspicion() {
         let mut proof = Proof::default();
         for second in (NOW + 20)..=(NOW + 60) {
             let started = at(second);
-            proof.succeeded(
-                started,
-                Source::Consistent,
-                second as u64,
-                Duration::from_secs(10),
-            );
+            proof.succeeded(started, true, None, second as u64, Duration::from_secs(10));
         }
         proof
     };
@@ -410,7 +397,7 @@ fn leases_that_do_not_count_are_counted_by_reason() {
 #[case::beyond_the_grace(40, 60, None)]
 #[case::no_grace(0, 1, None)]
 fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u64>) {
-    let thresholds = Rules {
+    let thresholds = LeaseRules {
         grace: Duration::from_secs(grace),
         ..thresholds(0.6)
     };
@@ -443,7 +430,7 @@ fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed
 // Which a kubelet that is merely late would reach, with an expiry of 12 s.
 #[case::by_the_period(13, 4, 5_200)]
 fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case] after: u128) {
-    let thresholds = Rules {
+    let thresholds = LeaseRules {
         grace: Duration::from_secs(grace),
         ..thresholds(0.6)
     };
@@ -473,7 +460,7 @@ fn an_outage_begins_with_a_minimum(
         fresh,
         slow: 0,
     };
-    let thresholds = Rules {
+    let thresholds = LeaseRules {
         minimum,
         ..thresholds(0.6)
     };
@@ -506,7 +493,7 @@ fn what_is_protected_recovers_at_a_share_of_its_own(
         fresh,
         slow: 0,
     };
-    let thresholds = Rules {
+    let thresholds = LeaseRules {
         recovery: 0.3,
         ..thresholds(0.6)
     };
@@ -557,7 +544,7 @@ fn what_died_long_before_is_no_part_of_an_outage(
 ) {
     let ages = silent.into_iter().chain(std::iter::repeat_n(1, fresh));
     let (beats, roster) = renewed(ages);
-    let thresholds = Rules {
+    let thresholds = LeaseRules {
         minimum: 2,
         ..thresholds(0.6)
     };
@@ -604,7 +591,7 @@ fn an_outage_whose_beginning_nobody_knows_lasts(
     #[case] expected: Verdict,
 ) {
     let (beats, roster) = renewed(ages);
-    let thresholds = Rules {
+    let thresholds = LeaseRules {
         recovery,
         ..thresholds(0.6)
     };
@@ -614,7 +601,7 @@ fn an_outage_whose_beginning_nobody_knows_lasts(
 }
 
 /// By one rule after the other, over all moments: from which of them on enough leases fell silent?
-fn onset_by_the_rule(renewals: &[Renewal], evidence: usize, of: &Rules) -> Option<MonoTime> {
+fn onset_by_the_rule(renewals: &[Renewal], evidence: usize, of: &LeaseRules) -> Option<MonoTime> {
     let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
     let begins = |from: &MonoTime| {
         let before = silent.clone().filter(|at| at < from).count();
@@ -635,7 +622,7 @@ proptest! {
         fresh in 0_usize..6, evidence in 0_usize..3,
         fraction in 0.05..=1.0_f64, minimum in 1_u32..4,
     ) {
-        let of = Rules { minimum, ..thresholds(fraction) };
+        let of = LeaseRules { minimum, ..thresholds(fraction) };
         let silent = ages.iter().map(|age| Renewal { at: at(NOW - age), expired: true });
         let fresh = std::iter::repeat_n(Renewal { at: at(NOW - 1), expired: false }, fresh);
         let mut renewals: Vec<Renewal> = silent.chain(fresh).collect();

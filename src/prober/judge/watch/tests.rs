@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
-const RULES: Rules = Rules {
+const RULES: LeaseRules = LeaseRules {
     grace: Duration::from_secs(40),
     fraction: 0.6,
     recovery: 0.6,
@@ -44,7 +44,7 @@ struct Shoot {
 }
 
 impl Shoot {
-    fn new(rules: Rules) -> Self {
+    fn new(rules: LeaseRules) -> Self {
         Self {
             watch: Watch::new(rules),
             names: vec!["a", "b", "c"],
@@ -169,7 +169,7 @@ impl Shoot {
     }
 
     fn due(&self, now: f64) -> f64 {
-        seconds(self.watch.next(at(now), 0.0).at)
+        seconds(self.watch.next(at(now), 0.0).0)
     }
 }
 
@@ -177,7 +177,7 @@ impl Shoot {
 fn the_first_read_is_due_at_once() {
     let shoot = Shoot::new(RULES);
     let next = shoot.watch.next(at(7.0), 0.5);
-    assert_eq!((next.at, next.occasion), (at(7.0), Occasion::Interval));
+    assert_eq!(next, (at(7.0), Occasion::Interval));
     assert!(shoot.watch.clone().conclude().is_none());
 }
 
@@ -228,7 +228,7 @@ fn a_suspect_is_read_consistently_and_insistently() {
 
 #[test]
 fn outages_are_counted_a_second_apart() {
-    let mut shoot = Shoot::new(Rules {
+    let mut shoot = Shoot::new(LeaseRules {
         failure_threshold: 3,
         ..RULES
     });
@@ -236,10 +236,7 @@ fn outages_are_counted_a_second_apart() {
     assert!(!conclusion.decides);
     assert_eq!(
         shoot.watch.next(at(first), 0.0),
-        Next {
-            at: at(first + 1.0),
-            occasion: Occasion::Count
-        }
+        (at(first + 1.0), Occasion::Count)
     );
     assert!(!shoot.probe(first + 1.0, 100).decides);
     // A failure proves nothing either way: neither it nor the doubt that follows sets the count
@@ -259,7 +256,7 @@ fn outages_are_counted_a_second_apart() {
 
 #[test]
 fn health_sets_the_count_of_outages_back() {
-    let mut shoot = Shoot::new(Rules {
+    let mut shoot = Shoot::new(LeaseRules {
         failure_threshold: 2,
         ..RULES
     });
@@ -274,7 +271,7 @@ fn health_sets_the_count_of_outages_back() {
 
 #[test]
 fn recoveries_are_counted_until_the_next_outage() {
-    let mut shoot = Shoot::new(Rules {
+    let mut shoot = Shoot::new(LeaseRules {
         success_threshold: 2,
         ..RULES
     });

@@ -10,7 +10,7 @@ use crate::prober::{
 };
 
 /// How far a step has come.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     overruling: bool,
     conflicts_left: u32,
@@ -57,9 +57,7 @@ impl Attempt {
         Self {
             overruling,
             conflicts_left: CONFLICTS,
-            begun: None,
-            decided: None,
-            in_doubt: false,
+            ..Self::default()
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
         finding::HeldBack,
         mono_time::MonoTime,
         plan::Aim,
-        proof::{Proof, READS_PER_PERIOD},
+        proof::Proof,
         treatment::Treatment,
         verdict::{Doubt, Verdict},
         watch::Conclusion,
@@ -165,7 +165,7 @@ impl ClusterMachine {
         let Some(proven_at) = proven_at.filter(|_| may_act && seen.suspect()) else {
             return;
         };
-        let (rest, third) = (proven_at.since(seen.at), seen.period / READS_PER_PERIOD);
+        let (rest, third) = (proven_at.since(seen.at), seen.spacing());
         let confirmed = &mut self.flows.confirmed;
         if rest <= 2 * third
             && !confirmed.lets_take(now + rest + third)

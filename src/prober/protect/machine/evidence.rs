@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CheckResults, ClusterMachine, Effect, Leases, flows::Wanted};
+use super::{ClusterMachine, Effect, Leases, flows::Wanted};
 use crate::{
     api::{CheckRole, Mode, Protection, Restore},
-    checks::Trigger,
+    checks::{CheckResults, Trigger},
     cluster::Settings,
     prober::{
         finding::{Finding, HeldBack},
@@ -341,7 +341,7 @@ impl ClusterMachine {
 
 /// A restore needs another healthy verdict within this.
 pub(super) fn restore_within(settings: &Settings) -> Duration {
-    2 * settings.interval + settings.timeout
+    2 * settings.rules.interval + settings.rules.timeout
 }
 
 #[cfg(test)]

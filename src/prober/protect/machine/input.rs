@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::{
-    checks::Trigger,
+    checks::CheckResults,
     prober::{
         debts::Problem,
         flow::{Ending, FlowEvent, FlowPlan},
@@ -67,15 +67,6 @@ pub enum Confirmation {
     Unknown,
     /// One of them is not.
     Otherwise,
-}
-
-/// What the checks of a cluster have come to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckResults {
-    /// Those with the role Trigger.
-    pub trigger: Trigger,
-    /// Why the first Gate that does not pass does not.
-    pub gate: Option<String>,
 }
 
 /// Something that is to be done about the flow, before anything else is learnt.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::{CheckResults, ClusterMachine};
+use super::ClusterMachine;
 use crate::{
     api::{ClusterHealthStatus, MaxProtectionAction, Mode, Protection},
-    checks::Trigger,
+    checks::{CheckResults, Trigger},
     cluster::Settings,
     prober::{treatment::Treatment, verdict::Verdict, watch::Conclusion},
     util::{now::Now, since::Since},
@@ -66,7 +66,7 @@ impl ClusterMachine {
         let protection = self.flows.protection();
         if protection == Protection::None {
             // Each lease has been renewed since, so it makes no difference any more.
-            let is_past = lasts(self.cut.at) > Some(settings.grace);
+            let is_past = lasts(self.cut.at) > Some(settings.rules.grace);
             self.cut.at = self
                 .cut
                 .at

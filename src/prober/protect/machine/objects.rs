@@ -12,7 +12,6 @@ use crate::{
         finding::{Finding, HeldBack},
         plan::Aim,
         treatment::{ClusterObject, Known, Treatment},
-        verdict::Rules,
     },
 };
 
@@ -25,13 +24,13 @@ impl ClusterMachine {
     /// The node monitor grace period by which it is judged; while it is not, the one that its
     /// kube-controller-manager was last known to have.
     pub fn grace(&self) -> Option<Duration> {
-        self.settings().map(|it| it.grace).or(self.grace)
+        self.settings().map(|it| it.rules.grace).or(self.grace)
     }
 
     /// How long a scale-down waits for a level, since kube-controller-manager does not wait.
     pub(super) fn patience(&self, aim: Aim) -> Option<Duration> {
         let settings = self.settings().filter(|_| aim == Aim::Protect)?;
-        Some(Rules::from(&**settings).patience(self.evidence.period))
+        Some(settings.rules.patience(self.evidence.period))
     }
 
     /// Takes up what the objects say, and what is owed now.
@@ -138,10 +137,10 @@ impl ClusterMachine {
             ClusterObject::Gone(_) => false,
         };
         match self.grace {
-            Some(grace) if grace < settings.grace && !reconciled => {
-                Arc::make_mut(settings).grace = grace;
+            Some(grace) if grace < settings.rules.grace && !reconciled => {
+                Arc::make_mut(settings).rules.grace = grace;
             }
-            _ => self.grace = Some(settings.grace),
+            _ => self.grace = Some(settings.rules.grace),
         }
     }
 

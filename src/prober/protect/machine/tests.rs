@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{ClusterHealthStatus, MaxProtectionAction},
-    checks::Trigger,
+    checks::{CheckResults, Trigger},
     cluster::{
         Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip, Template,
     },

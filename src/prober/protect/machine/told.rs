@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What people are told. It decides nothing here, but whether a Trigger was acted on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) finding: Finding,
     pub(super) held_back: Option<HeldBack>,

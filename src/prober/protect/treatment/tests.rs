@@ -5,7 +5,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::Restore,
-    cluster::{Deletion, Selected, SettingsError},
+    cluster::{Deletion, LeaseRules, Selected, SettingsError},
     gardener::{LastOperation, Unreadable},
 };
 
@@ -14,17 +14,9 @@ fn settings(policy: &str) -> Settings {
         policy: policy.into(),
         mode: Mode::Enforce,
         secret_name: "dwd".into(),
-        interval: std::time::Duration::from_secs(10),
+        rules: LeaseRules::default(),
         initial_delay: std::time::Duration::ZERO,
-        timeout: std::time::Duration::from_secs(30),
-        jitter_factor: 0.0,
-        grace: std::time::Duration::from_secs(40),
-        fraction: 0.6,
-        recovery: 0.6,
-        minimum_silent: 2,
         max_protection: None,
-        failure_threshold: 1,
-        success_threshold: 1,
         restore: Restore::Marked,
         dependents: [].into(),
         pools: BTreeMap::new(),

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    checks::Trigger,
+    checks::{CheckResults, Trigger},
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Skip, Template},
     prober::{
-        machine::{CheckResults, Input, Leases},
+        machine::{Input, Leases},
         treatment::ClusterObject,
         verdict::{Assessment, Returning},
     },
