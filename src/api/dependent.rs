@@ -26,7 +26,18 @@ pub(super) const MAX_NAME: usize = 253;
 
 /// A namespaced resource with a `scale` subresource, in the cluster's namespace.
 #[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, Validate,
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Validate,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DependentRef {

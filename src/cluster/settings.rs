@@ -73,7 +73,7 @@ pub struct LeaseRules {
 }
 
 /// A resource that is scaled to zero in an outage.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Dependent {
     /// The resource, in the cluster's namespace.
     pub reference: DependentRef,
@@ -86,7 +86,7 @@ pub struct Dependent {
 }
 
 /// The place of a dependent in a flow that scales.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scale {
     /// Levels are worked through in ascending order.
     pub level: u32,

@@ -212,7 +212,7 @@ impl ClusterLoop {
             }
             _ => self.checks.stop(),
         }
-        let Some(settings) = machine.settings().cloned() else {
+        let Some(settings) = machine.treatment().settings().cloned() else {
             self.reading.round = None;
             self.reading.recalled = None;
             return;
@@ -274,7 +274,7 @@ impl ClusterLoop {
             }
             false => outcome,
         };
-        let Some(settings) = self.protector.machine().settings().cloned() else {
+        let Some(settings) = self.protector.machine().treatment().settings().cloned() else {
             self.reading.round = None;
             return false;
         };

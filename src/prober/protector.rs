@@ -119,7 +119,7 @@ impl Protector {
     fn take_turn(&mut self) {
         let is_guarded = |settings: &Arc<Settings>| settings.mode == Mode::Enforce;
         self.turn
-            .guard(self.machine.settings().is_some_and(is_guarded));
+            .guard(self.machine.treatment().settings().is_some_and(is_guarded));
         match self.machine.awaits_turn() {
             Some(since) if self.turn.take(since) => self.step(Input::Turn),
             Some(_) => {}
@@ -150,7 +150,7 @@ impl Protector {
         provable: Option<Instant>,
         checks: CheckResults,
     ) {
-        let dry_run = self.machine.settings().map(|it| it.mode) == Some(Mode::DryRun);
+        let dry_run = self.machine.treatment().settings().map(|it| it.mode) == Some(Mode::DryRun);
         self.reaction.verdict(dry_run, conclusion.verdict, provable);
         self.learn(Input::Leases(Leases::Judged(conclusion), checks));
     }

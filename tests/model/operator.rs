@@ -120,7 +120,7 @@ impl Operator {
     }
 
     pub(crate) fn is_probing(&self) -> bool {
-        self.machine.settings().is_some()
+        self.machine.treatment().settings().is_some()
     }
 
     /// Whether it may write to dependents, as far as the policy goes that it knows.

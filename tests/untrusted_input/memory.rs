@@ -15,12 +15,14 @@ use std::{
 };
 
 use dependency_watchdog::{
+    cluster::LeaseRules,
     convert::convert,
     prober::{
         candidates::{Exclusion, Roster},
-        heartbeat::{Heartbeats, LeaseSnapshot},
+        heartbeat::LeaseSnapshot,
         instruments::Instruments,
         mono_time::MonoTime,
+        watch::Watch,
     },
     runtime::admin::{Admin, Endpoints},
     shoot::{
@@ -407,11 +409,11 @@ fn many_full_lists_are_kept_in_little() {
             "kind": "NodeList", "metadata": {"resourceVersion": "7"}, "items": nodes,
         });
         let [leases, nodes] = [leases, nodes].map(|list| list.to_string());
-        let kept: Vec<(Heartbeats, Roster)> = (0..SHOOTS)
+        let kept: Vec<(Watch, Roster)> = (0..SHOOTS)
             .map(|_| {
                 let list = LeaseList::decode(leases.as_bytes()).unwrap();
-                let mut beats = Heartbeats::default();
-                beats.observe(&LeaseSnapshot {
+                let mut watch = Watch::new(LeaseRules::default());
+                watch.observe(&LeaseSnapshot {
                     started: MonoTime::from_nanos(0),
                     finished: MonoTime::from_nanos(1),
                     date: None,
@@ -420,11 +422,12 @@ fn many_full_lists_are_kept_in_little() {
                     leases: &list.leases,
                 });
                 let nodes = Node::decode_list(nodes.as_bytes()).unwrap();
-                let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
-                (beats, roster)
+                let roster = Roster::new(watch.leases().names(), &nodes, None, &BTreeMap::new());
+                (watch, roster)
             })
             .collect();
-        for (beats, roster) in &kept {
+        for (watch, roster) in &kept {
+            let beats = watch.leases();
             assert_eq!(beats.names().iter().count(), MAX_ITEMS);
             let mut excluded = roster.excluded(beats.names());
             assert_eq!(excluded.next(), Some(None));

@@ -63,7 +63,7 @@ impl ClusterLoop {
             silent_since: machine.silent_since(),
             grace: machine.grace(),
             recent_protections: machine.recent_protections(),
-            max_protection_reached: machine.max_protection_reached(),
+            max_protection_reached: machine.cut().map(|at| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
             last_action: self.protector.last_action().cloned(),

@@ -51,7 +51,7 @@ pub struct LeaseSnapshot<'a> {
 
 /// The use of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Intake {
+pub(crate) enum Intake {
     /// A cache older than one seen before answered: nothing was learnt, read again consistently.
     Stale,
     /// The snapshot was taken in.
@@ -110,7 +110,7 @@ pub struct Heartbeats {
 
 impl Heartbeats {
     /// Learns from one list of leases.
-    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
+    pub(crate) fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
         let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
         in_order.sort_by(|one, other| one.name.cmp(&other.name));
         let rolled_back =

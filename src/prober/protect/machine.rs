@@ -211,11 +211,6 @@ impl ClusterMachine {
         &self.treatment
     }
 
-    /// The settings by which it is probed, if it is.
-    pub fn settings(&self) -> Option<&Arc<Settings>> {
-        self.treatment.settings()
-    }
-
     /// The settings by which it was probed last.
     pub fn last_settings(&self) -> Option<&Settings> {
         self.last.as_deref()

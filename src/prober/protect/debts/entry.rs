@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// One dependent.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(super) struct Entry {
     pub(super) dependent: Dependent,
     pub(super) memory: Memory,
@@ -44,17 +44,7 @@ impl Entry {
     pub(super) fn new(dependent: Dependent) -> Self {
         Self {
             dependent,
-            memory: Memory::default(),
-            problem: None,
-            asked: false,
-            named: false,
-            looked_at: false,
-            contended: Vec::new(),
-            zeroed: Vec::new(),
-            disputed: false,
-            waiting: None,
-            delayed: None,
-            unscalable: None,
+            ..Self::default()
         }
     }
 

@@ -49,7 +49,7 @@ struct UnderWay {
 }
 
 /// One cluster's dependents, what they are owed, and what is done about it.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub(super) struct Flows {
     /// The dependents and what they are owed.
     pub(super) debts: Debts,
@@ -80,12 +80,7 @@ impl Flows {
                 Some(protection) => protection,
             },
             debts,
-            restored: None,
-            marks: Marks::default(),
-            look_again: None,
-            under_way: None,
-            next: Wanted::Nothing,
-            confirmed: Confirmed::default(),
+            ..Self::default()
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
-
 use super::ClusterMachine;
 use crate::{
     api::{ClusterHealthStatus, MaxProtectionAction, Mode, Protection},
@@ -46,11 +44,6 @@ impl ClusterMachine {
     /// neither way.
     pub fn cut(&self) -> Option<Since> {
         self.cut.at
-    }
-
-    /// The same, for people.
-    pub fn max_protection_reached(&self) -> Option<Timestamp> {
-        self.cut.at.map(|at| at.stamp)
     }
 
     /// Whether the leases that are judged show that the protection has to end, whatever they say. A Trigger

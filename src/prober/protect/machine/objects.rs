@@ -24,12 +24,15 @@ impl ClusterMachine {
     /// The node monitor grace period by which it is judged; while it is not, the one that its
     /// kube-controller-manager was last known to have.
     pub fn grace(&self) -> Option<Duration> {
-        self.settings().map(|it| it.rules.grace).or(self.grace)
+        self.treatment
+            .settings()
+            .map(|it| it.rules.grace)
+            .or(self.grace)
     }
 
     /// How long a scale-down waits for a level, since kube-controller-manager does not wait.
     pub(super) fn patience(&self, aim: Aim) -> Option<Duration> {
-        let settings = self.settings().filter(|_| aim == Aim::Protect)?;
+        let settings = self.treatment.settings().filter(|_| aim == Aim::Protect)?;
         Some(settings.rules.patience(self.evidence.period))
     }
 

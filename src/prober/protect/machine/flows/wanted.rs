@@ -5,9 +5,10 @@ use tokio::time::Instant;
 use crate::prober::plan::{Aim, Purpose};
 
 /// What is wanted of the dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::prober::protect::machine) enum Wanted {
     /// Nothing: no flow is begun, and one under way ends.
+    #[default]
     Nothing,
     /// What a verdict asks for. Once its evidence does not count any more, nothing is begun.
     Verdict {
