@@ -6,7 +6,7 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    evidence::{Evidence, EvidenceError},
+    evidence::Evidence,
     io::confirm::Confirm,
     machine::{ClusterMachine, Input, Leases},
     metrics::ProberMetrics,
@@ -293,23 +293,17 @@ impl ClusterLoop {
                 let checks = self.checks.results(self.reading.answered);
                 self.protector.learn_verdict(&conclusion, provable, checks);
             }
-            Outcome::LeasesAlone(error) => self.learn_unread(&error, Some(true)),
-            Outcome::NoEvidence(error) if error.is_silence() => {
-                self.learn_unread(&error, Some(false));
+            Outcome::Unread(error, answered) => {
+                let leases = Leases::Unread {
+                    reason: error.reason(),
+                    message: &error.to_string(),
+                    answered,
+                };
+                let checks = self.checks.results(self.reading.answered);
+                self.protector.learn(Input::Leases(leases, checks));
             }
-            Outcome::NoEvidence(error) => self.learn_unread(&error, None),
         }
         self.next_round(observer);
         true
-    }
-
-    fn learn_unread(&mut self, error: &EvidenceError, answered: Option<bool>) {
-        let leases = Leases::Unread {
-            reason: error.reason(),
-            message: &error.to_string(),
-            answered,
-        };
-        let checks = self.checks.results(self.reading.answered);
-        self.protector.learn(Input::Leases(leases, checks));
     }
 }

@@ -23,7 +23,7 @@ use super::{
     log,
     machine::{ClusterMachine, Confirmation, Effect, Input, Leases},
     metrics::{ProberMetrics, Protecting},
-    perform::{FINISH, perform},
+    perform::perform,
     plan::{Aim, Settled, Step},
     report::DependentNews,
     scale::Scaler,
@@ -208,27 +208,21 @@ impl Protector {
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            let input = match effect {
-                Effect::Start(plan) => {
-                    self.start(&plan);
-                    continue;
-                }
-                Effect::Extend(until) => FlowInput::Extend(until),
-                Effect::Nodes(back) => FlowInput::Nodes(back),
-                Effect::Withdraw => {
-                    self.reaction.withdrawn();
-                    FlowInput::Withdraw
+            match effect {
+                Effect::Start(plan) => self.start(&plan),
+                Effect::Flow(input) => {
+                    if let FlowInput::Withdraw = input {
+                        self.reaction.withdrawn();
+                    }
+                    if let Some(running) = &self.flow {
+                        // One that has ended is taken down next.
+                        let _ = running.control.send(input);
+                    }
                 }
                 Effect::Confirm(limit) => {
                     self.confirming = Some((self.confirm)(self.cluster.clone(), limit));
-                    continue;
                 }
-                Effect::Tell { .. } => continue,
-                Effect::Finish => FlowInput::Finish(Instant::now() + FINISH),
-            };
-            if let Some(running) = &self.flow {
-                // One that has ended is taken down next.
-                let _ = running.control.send(input);
+                Effect::Tell { .. } => {}
             }
         }
     }

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     api::DependentRef,
     prober::{
-        flow::{Ending, FlowEvent, FlowInput, FlowMachine, What},
-        perform::{FINISH, perform},
+        flow::{Ending, FINISH, FlowEvent, FlowInput, FlowMachine, What},
+        perform::perform,
         plan::{Aim, Settled, Step},
     },
 };

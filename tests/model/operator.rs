@@ -280,13 +280,15 @@ impl Operator {
         for effect in effects {
             match effect {
                 Effect::Start(plan) => told.extend(self.begin(plan)),
-                Effect::Withdraw if keeps_flow => {}
-                Effect::Withdraw => told.extend(self.flow_learns(FlowInput::Withdraw, false)),
-                Effect::Finish => told.extend(self.flow_learns(FlowInput::Finish(ever()), false)),
-                Effect::Nodes(back) => told.extend(self.flow_learns(FlowInput::Nodes(back), false)),
-                Effect::Confirm(_) => self.asks = true,
+                Effect::Flow(FlowInput::Withdraw) if keeps_flow => {}
                 // A flow is valid until it is frozen.
-                Effect::Extend(_) | Effect::Tell { .. } => {}
+                Effect::Flow(FlowInput::Extend(_)) => {}
+                Effect::Flow(FlowInput::Finish(_)) => {
+                    told.extend(self.flow_learns(FlowInput::Finish(ever()), false));
+                }
+                Effect::Flow(input) => told.extend(self.flow_learns(input, false)),
+                Effect::Confirm(_) => self.asks = true,
+                Effect::Tell { .. } => {}
             }
         }
         if !self.bounds.paced && self.machine.awaits_turn().is_some() {

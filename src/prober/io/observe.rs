@@ -78,9 +78,8 @@ pub(crate) enum Outcome {
     /// No read was due yet: it was woken, or there is news of the cluster's state.
     Early,
     Judged(Conclusion),
-    /// The leases came, and for this reason are no evidence.
-    LeasesAlone(EvidenceError),
-    NoEvidence(EvidenceError),
+    /// There is no evidence; and whether the API server answered, or `None` if it could not be asked.
+    Unread(EvidenceError, Option<bool>),
 }
 
 impl Observer {
@@ -277,8 +276,13 @@ impl Observer {
         }
         match read {
             Ok(conclusion) => Outcome::Judged(conclusion),
-            Err(error) if matches!(reached, Some(Ok(()))) => Outcome::LeasesAlone(error),
-            Err(error) => Outcome::NoEvidence(error),
+            Err(error) => {
+                let answered = match reached {
+                    Some(Ok(())) => Some(true),
+                    _ => error.is_silence().then_some(false),
+                };
+                Outcome::Unread(error, answered)
+            }
         }
     }
 

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::{poll_fn, ready},
     task::Poll,
-    time::Duration,
 };
 
 use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
@@ -28,9 +27,6 @@ enum Answer {
 
 /// The requests under way, by the place of their dependent.
 type Requests = BTreeMap<usize, BoxFuture<'static, Answer>>;
-
-/// When a flow is to finish, what is left of a step is sent within this.
-pub const FINISH: Duration = Duration::from_secs(5);
 
 /// Carries a flow out, and tells what it does. `control` may extend or stop it; it is withdrawn when that
 /// ends, since nobody answers for it any more.

@@ -129,8 +129,11 @@ impl Ending {
     }
 }
 
+/// When a flow is to finish, what is left of a step is sent within this.
+pub const FINISH: Duration = Duration::from_secs(5);
+
 /// Something that a flow learns. Dependents are told apart by their place in its level.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FlowInput {
     /// There is newer evidence: it may go on until then.
     Extend(Instant),

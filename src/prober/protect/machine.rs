@@ -36,7 +36,7 @@ use crate::{
     prober::{
         debts::Debts,
         finding::{Finding, HeldBack},
-        flow::{Ending, FlowEvent},
+        flow::{Ending, FINISH, FlowEvent, FlowInput},
         treatment::{ClusterObject, Treatment},
         verdict::{Returning, Verdict},
     },
@@ -59,7 +59,10 @@ pub struct ClusterMachine {
     flows: Flows,
     evidence: Evidence,
     cut: Cut,
-    start: Start,
+    /// From when on something is scaled.
+    act_from: Instant,
+    /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
+    at_once: bool,
     /// When the marks of a Cluster that is gone are given up.
     give_up_at: Option<Instant>,
     is_ending: bool,
@@ -82,14 +85,6 @@ struct Evidence {
     unanswered: Option<(u32, Instant)>,
     /// Some node that was silent in the outage is not ready again.
     nodes_missing: bool,
-}
-
-/// From when on something is scaled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Start {
-    act_from: Instant,
-    /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
-    at_once: bool,
 }
 
 impl ClusterMachine {
@@ -138,10 +133,8 @@ impl ClusterMachine {
             flows,
             evidence: Evidence::default(),
             cut: Cut::recall(known, down_since, now),
-            start: Start {
-                act_from: now.mono,
-                at_once,
-            },
+            act_from: now.mono,
+            at_once,
             give_up_at: None,
             is_ending: false,
             told: Told {
@@ -183,7 +176,8 @@ impl ClusterMachine {
             Input::ShutDown => {
                 self.is_ending = true;
                 let ends = self.flows.want(Wanted::Nothing, now.mono);
-                self.effects.extend(ends.map(|_| Effect::Finish));
+                let finish = Effect::Flow(FlowInput::Finish(now.mono + FINISH));
+                self.effects.extend(ends.map(|_| finish));
             }
         }
         if !self.is_ending {
@@ -355,7 +349,8 @@ impl Hash for ClusterMachine {
             flows,
             evidence,
             cut,
-            start,
+            act_from,
+            at_once,
             give_up_at,
             is_ending,
             told,
@@ -369,7 +364,7 @@ impl Hash for ClusterMachine {
         }
         last.as_ref().map(mode).hash(state);
         (
-            dry_run, grace, flows, evidence, cut, start, give_up_at, is_ending,
+            dry_run, grace, flows, evidence, cut, act_from, at_once, give_up_at, is_ending,
         )
             .hash(state);
         matches!(told.finding, Finding::Triggered { .. }).hash(state);

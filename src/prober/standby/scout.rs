@@ -81,7 +81,7 @@ fn state(outcome: &Outcome) -> Option<&'static str> {
             Verdict::Undetermined(_) => Some(UNDETERMINED),
             Verdict::Outage | Verdict::Healthy => Some(JUDGED),
         },
-        Outcome::LeasesAlone(_) | Outcome::NoEvidence(_) => Some(UNDETERMINED),
+        Outcome::Unread(..) => Some(UNDETERMINED),
         Outcome::Early => None,
     }
 }

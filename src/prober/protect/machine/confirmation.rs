@@ -161,7 +161,7 @@ impl ClusterMachine {
         };
         let may_act = matches!(self.treatment, Treatment::Probe(_))
             && settings.mode == Mode::Enforce
-            && now >= self.start.act_from;
+            && now >= self.act_from;
         let Some(proven_at) = proven_at.filter(|_| may_act && seen.suspect()) else {
             return;
         };

@@ -20,6 +20,7 @@ use crate::{
     cluster::Settings,
     prober::{
         finding::{Finding, HeldBack},
+        flow::FlowInput,
         plan::{Aim, Purpose},
         proof::Proof,
         treatment::Treatment,
@@ -152,7 +153,7 @@ impl ClusterMachine {
     fn note_returning(&mut self, returning: Returning) {
         let missing = !returning.is_complete();
         if missing != self.evidence.nodes_missing {
-            self.effects.push(Effect::Nodes(!missing));
+            self.effects.push(Effect::Flow(FlowInput::Nodes(!missing)));
         }
         self.evidence.nodes_missing = missing;
         self.told.returning = returning;
@@ -263,7 +264,7 @@ impl ClusterMachine {
     fn may(&mut self, aim: Aim, settings: &Settings, now: Instant) -> bool {
         if settings.mode == Mode::DryRun {
             self.keep_looking(now);
-        } else if now < self.start.act_from {
+        } else if now < self.act_from {
             self.told.held_back = Some(INITIAL_DELAY);
         } else if aim == Aim::Protect
             && let Treatment::LetGo(_, why) = &self.treatment

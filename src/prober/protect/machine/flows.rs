@@ -19,7 +19,7 @@ use crate::{
     cluster::Dependent,
     prober::{
         debts::Debts,
-        flow::{Ending, FlowEvent, FlowPlan, What},
+        flow::{Ending, FlowEvent, FlowInput, FlowPlan, What},
         plan::{Aim, Purpose},
         scale_error::RECORD_UNREADABLE,
     },
@@ -148,7 +148,7 @@ impl Flows {
                     return self.go_on(now);
                 }
                 Some(flow) if flow.aim == purpose.aim && !flow.withdrawn => {
-                    return Some(Effect::Extend(valid_until));
+                    return Some(Effect::Flow(FlowInput::Extend(valid_until)));
                 }
                 Some(_) => {}
             }
@@ -156,7 +156,7 @@ impl Flows {
         self.next = wanted;
         let flow = self.under_way.as_mut()?;
         flow.withdrawn = true;
-        Some(Effect::Withdraw)
+        Some(Effect::Flow(FlowInput::Withdraw))
     }
 
     /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
@@ -164,7 +164,7 @@ impl Flows {
     #[must_use]
     pub(super) fn extend(&self, aim: Aim, valid_until: Instant) -> Option<Effect> {
         let flow = self.under_way.as_ref()?;
-        (flow.aim == aim).then_some(Effect::Extend(valid_until))
+        (flow.aim == aim).then_some(Effect::Flow(FlowInput::Extend(valid_until)))
     }
 
     /// Takes down what a flow did to a dependent, or met there.

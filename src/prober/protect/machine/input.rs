@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::{
     checks::CheckResults,
     prober::{
         debts::Problem,
-        flow::{Ending, FlowEvent, FlowPlan},
+        flow::{Ending, FlowEvent, FlowInput, FlowPlan},
         treatment::ClusterObject,
         watch::Conclusion,
     },
@@ -74,14 +72,8 @@ pub enum Confirmation {
 pub enum Effect {
     /// Begin this one; there is none under way.
     Start(Box<FlowPlan>),
-    /// The one under way may go on until then.
-    Extend(Instant),
-    /// Whether the nodes that were silent are ready again.
-    Nodes(bool),
-    /// The one under way is to end between two requests.
-    Withdraw,
-    /// The one under way is to end, though not in the midst of a step.
-    Finish,
+    /// Tell this the one under way.
+    Flow(FlowInput),
     /// Find out within so long, past every cache, if the Cluster and its policy are as they are known. What was
     /// asked before is of no use any more.
     Confirm(Duration),

@@ -71,7 +71,7 @@ impl ClusterMachine {
         };
         let acts = matches!(self.treatment, Treatment::Probe(_))
             && settings.mode == Mode::Enforce
-            && now.mono >= self.start.act_from
+            && now.mono >= self.act_from
             && checks.trigger == Trigger::None;
         let is_down = match protection {
             // A restore may be stuck for good: too few nodes are back, and the others are dead. An outage

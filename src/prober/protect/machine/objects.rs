@@ -125,7 +125,7 @@ impl ClusterMachine {
             Treatment::LetGo(settings, None) => settings.mode == Mode::Enforce,
             _ => false,
         };
-        let unneeded = is_let_go && now >= self.start.act_from;
+        let unneeded = is_let_go && now >= self.act_from;
         self.flows.set_marks_unneeded(unneeded, now);
     }
 
@@ -167,8 +167,8 @@ impl ClusterMachine {
             }
             return;
         }
-        if !std::mem::take(&mut self.start.at_once) {
-            self.start.act_from = now + settings.initial_delay;
+        if !std::mem::take(&mut self.at_once) {
+            self.act_from = now + settings.initial_delay;
         }
         self.told.finding = Finding::Pending;
     }
@@ -177,7 +177,7 @@ impl ClusterMachine {
     fn rest(&mut self, finding: &Finding) {
         self.evidence.verdict = None;
         self.evidence.fresh_since = None;
-        self.start.at_once = false;
+        self.at_once = false;
         self.told.finding = finding.clone();
     }
 }

@@ -199,16 +199,25 @@ fn another_aim_waits_until_the_flow_under_way_has_ended() {
     let mut flows = Flows::recall(None);
     assert!(starts(&act(&mut flows, Aim::Protect, now)));
     let newer = act(&mut flows, Aim::Protect, now);
-    assert_eq!(newer, Some(Effect::Extend(now + INTERVAL)));
-    assert_eq!(act(&mut flows, Aim::Restore, now), Some(Effect::Withdraw));
+    assert_eq!(newer, Some(Effect::Flow(FlowInput::Extend(now + INTERVAL))));
+    assert_eq!(
+        act(&mut flows, Aim::Restore, now),
+        Some(Effect::Flow(FlowInput::Withdraw))
+    );
     assert_eq!(under_way(&flows), Some(Aim::Protect));
     flows.ended(Ending::Stopped, INTERVAL, now);
     let next = flows.go_on(now);
     assert!(starts(&next), "{next:?}");
     assert_eq!(under_way(&flows), Some(Aim::Restore));
     // Unless it is called off before.
-    assert_eq!(act(&mut flows, Aim::Protect, now), Some(Effect::Withdraw));
-    assert_eq!(flows.want(Wanted::Nothing, now), Some(Effect::Withdraw));
+    assert_eq!(
+        act(&mut flows, Aim::Protect, now),
+        Some(Effect::Flow(FlowInput::Withdraw))
+    );
+    assert_eq!(
+        flows.want(Wanted::Nothing, now),
+        Some(Effect::Flow(FlowInput::Withdraw))
+    );
     flows.ended(Ending::Stopped, INTERVAL, now);
     assert_eq!(flows.go_on(now), None);
 }
@@ -229,7 +238,7 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
     assert_eq!(under_way(&flows), Some(before));
     let from = now + INTERVAL * 3;
     let asked = flows.want(complete(Aim::Release, from), now);
-    assert_eq!(asked, Some(Effect::Withdraw));
+    assert_eq!(asked, Some(Effect::Flow(FlowInput::Withdraw)));
     assert_eq!(flows.due(), None);
     flows.ended(Ending::Stopped, INTERVAL, now);
     assert_eq!(flows.go_on(now), None);
@@ -275,12 +284,16 @@ fn what_keeps_the_clock_of_a_delay(
         flows.ended(Ending::Stuck, INTERVAL, at(1));
     }
     let next = change(&mut flows, at(2));
-    assert_eq!(next == Some(Effect::Withdraw), !ended, "{next:?}");
+    assert_eq!(
+        next == Some(Effect::Flow(FlowInput::Withdraw)),
+        !ended,
+        "{next:?}"
+    );
     if !ended {
         // What it has still told when it was withdrawn begins no delay.
         note(&mut flows, &What::Delayed, at(3));
         let again = act(&mut flows, Aim::Restore, at(4));
-        assert_eq!(again, Some(Effect::Withdraw));
+        assert_eq!(again, Some(Effect::Flow(FlowInput::Withdraw)));
         flows.ended(Ending::Stopped, INTERVAL, at(5));
         assert!(starts(&flows.go_on(at(5))));
     }
