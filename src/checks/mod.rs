@@ -4,7 +4,7 @@
 //! [`Checks`] runs those of one cluster and says what they have come to; what hangs on that is for
 //! others to decide. All clusters share one [`Runner`], which bounds how many run at once, and one
 //! [`SharedSpread`], which counts in how many a check fails. Pure are [`tally`] (how many in a row make a
-//! result), [`spread`] (when a CheckResults, Trigger fails in too many clusters to be acted on), [`pods`] (which pod is
+//! result), [`spread`] (when a Trigger fails in too many clusters to be acted on), [`pods`] (which pod is
 //! taken), [`cuts`] (how often a command that hangs is run), [`output`] (what may be shown of what a command wrote), [`redirect`] and [`gates`].
 //!
 //! A run has one of three ends. It passes, it fails, or it could not be made, which is no evidence

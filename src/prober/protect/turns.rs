@@ -13,16 +13,16 @@ use tokio::time::Instant;
 use crate::checks::spread::needed;
 
 /// So many are begun without a pause. Judgement: an outage of one shoot, or of a few, is nobody else's business.
-pub const AT_ONCE: u32 = 20;
+pub(crate) const AT_ONCE: u32 = 20;
 /// The pause between those that follow. Judgement: some 1,200 within [`LATEST`], less [`HELD`].
-pub const PAUSE: Duration = Duration::from_millis(200);
+pub(crate) const PAUSE: Duration = Duration::from_millis(200);
 /// A cluster waits for so long at most, however many there are.
-pub const LATEST: Duration = Duration::from_secs(5 * 60);
+pub(crate) const LATEST: Duration = Duration::from_secs(5 * 60);
 /// It waits for so long at most for a widespread outage to cease to grow.
-pub const HELD: Duration = Duration::from_secs(60);
+pub(crate) const HELD: Duration = Duration::from_secs(60);
 /// An outage has ceased to grow when no cluster has fallen silent for so long. Judgement: those with the same cause
 /// are found within a renewal period, of 10 s by default, and the time that a read takes.
-pub const GROWS: Duration = Duration::from_secs(15);
+pub(crate) const GROWS: Duration = Duration::from_secs(15);
 /// Clusters that fall silent within so long have a cause in common, if they are many.
 const TOGETHER: Duration = Duration::from_secs(60);
 /// Fewer are no more than a coincidence.
@@ -30,11 +30,11 @@ const FEWEST: usize = 3;
 
 /// One cluster among those that are restored by turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(u64);
+pub(crate) struct Place(u64);
 
 /// The clusters that wait to be restored, and what lets them wait.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub(crate) struct Turns {
     joined: u64,
     /// Those that are scaled down if they fall silent.
     guarded: BTreeSet<Place>,
@@ -48,19 +48,19 @@ pub struct Turns {
 
 impl Turns {
     /// One more cluster.
-    pub fn join(&mut self) -> Place {
+    pub(crate) fn join(&mut self) -> Place {
         self.joined += 1;
         Place(self.joined)
     }
 
     /// One cluster less, which does not wait.
-    pub fn leave(&mut self, place: Place) {
+    pub(crate) fn leave(&mut self, place: Place) {
         self.guard(place, false);
         self.fell.remove(&place);
     }
 
     /// Whether this cluster is scaled down if it falls silent.
-    pub fn guard(&mut self, place: Place, is_guarded: bool) {
+    pub(crate) fn guard(&mut self, place: Place, is_guarded: bool) {
         if is_guarded {
             self.guarded.insert(place);
         } else {
@@ -69,12 +69,12 @@ impl Turns {
     }
 
     /// This cluster was scaled down.
-    pub fn falls(&mut self, place: Place, now: Instant) {
+    pub(crate) fn falls(&mut self, place: Place, now: Instant) {
         self.fell.insert(place, now);
     }
 
     /// Whether this cluster, which might have been restored since then, is restored now. If not, it waits from now on.
-    pub fn take(&mut self, place: Place, since: Instant, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, place: Place, since: Instant, now: Instant) -> bool {
         self.waiting.insert((since, place));
         if self.due(place, now).is_none_or(|due| now < due) {
             return false;
@@ -86,17 +86,17 @@ impl Turns {
     }
 
     /// This cluster, which might be restored since then, does not wait any more.
-    pub fn give_up(&mut self, place: Place, since: Instant) {
+    pub(crate) fn give_up(&mut self, place: Place, since: Instant) {
         self.waiting.remove(&(since, place));
     }
 
     /// The one that has waited for longest.
-    pub fn first(&self) -> Option<Place> {
+    pub(crate) fn first(&self) -> Option<Place> {
         self.waiting.first().map(|(_, place)| *place)
     }
 
     /// When this cluster may be restored, as far as is known; `None` while another comes first.
-    pub fn due(&self, place: Place, now: Instant) -> Option<Instant> {
+    pub(crate) fn due(&self, place: Place, now: Instant) -> Option<Instant> {
         let (since, first) = *self.waiting.first()?;
         let rested = self.rested;
         let paced = rested.and_then(|rested| rested.checked_sub((AT_ONCE - 1) * PAUSE));
