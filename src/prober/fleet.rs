@@ -120,7 +120,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         scaler,
         metrics: instruments.prober.clone(),
         confirm,
-        looks: Means::new(instruments.prober.durations(), prober.checks.clone()),
+        looks: Means::new(instruments.prober.durations.clone(), prober.checks.clone()),
         checks: prober.checks,
         spread: SharedSpread::default(),
         turns: SharedTurns::default(),

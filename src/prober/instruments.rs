@@ -41,7 +41,7 @@ impl Instruments {
             Common::register(&mut registry, ["scale", "exec", "standby"]);
         let prober: Arc<ProberMetrics> = Arc::default();
         let instruments = Self {
-            checks: CheckMetrics::new(prober.durations()),
+            checks: CheckMetrics::new(prober.durations.clone()),
             prober,
             health: HealthMetrics::new(cluster_metrics),
             scale_budget,

@@ -244,7 +244,7 @@ impl Protector {
             control,
             task: tokio::spawn(perform(flow, scaler, told, sender)),
             events,
-            _counted: self.metrics.flow(),
+            _counted: InFlight::new(&self.metrics.flows),
         });
     }
 
@@ -267,7 +267,7 @@ impl Protector {
             && let Some(provable) = self.reaction.scaled_down()
         {
             let reaction = event.at.duration_since(provable);
-            self.metrics.reacted(reaction);
+            self.metrics.reaction.observe(reaction.as_secs_f64());
         }
         // What is tried again and again is told once, and so is what is undone each time.
         let is_contended =

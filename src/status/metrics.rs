@@ -9,9 +9,9 @@ use crate::runtime::metrics::Registry;
 #[derive(Clone, Debug, Default)]
 pub struct WriterMetrics {
     writes: Family<[(&'static str, &'static str); 2], Counter>,
-    writing: Gauge,
-    due: Gauge,
-    events: EventCounts,
+    pub(crate) writing: Gauge,
+    pub(crate) due: Gauge,
+    pub(crate) events: EventCounts,
 }
 
 impl WriterMetrics {
@@ -51,11 +51,6 @@ impl WriterMetrics {
         );
     }
 
-    /// How many events were written, and how many were not.
-    pub(crate) fn events(&self) -> &EventCounts {
-        &self.events
-    }
-
     /// A write of this kind ended.
     pub(crate) fn wrote(&self, kind: &'static str, succeeded: bool) {
         let result = if succeeded { "success" } else { "failure" };
@@ -65,18 +60,8 @@ impl WriterMetrics {
 
     /// Nothing is written any more.
     pub(crate) fn stand_by(&self) {
-        self.writing(0);
-        self.due(0);
-    }
-
-    /// So many are under way.
-    pub(crate) fn writing(&self, writes: usize) {
-        set(&self.writing, writes);
-    }
-
-    /// So many are due.
-    pub(crate) fn due(&self, writes: usize) {
-        set(&self.due, writes);
+        self.writing.set(0);
+        self.due.set(0);
     }
 }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     events::{Event, EventCounts, outbox::Outbox},
-    metrics::WriterMetrics,
+    metrics::{WriterMetrics, set},
     request::WriteError,
 };
 use crate::runtime::{liveness::Liveness, seed::Seed, timer::until};
@@ -112,7 +112,7 @@ impl Writer {
         liveness: Liveness,
     ) -> (Self, Sender<C>) {
         let (sender, changes) = mpsc::unbounded_channel();
-        let events = metrics.events().clone();
+        let events = metrics.events.clone();
         let writing = Writing {
             outbox: Outbox::new(seed.clone(), C::CONTROLLER, events.clone()),
             seed,
@@ -156,7 +156,7 @@ impl<C: Content> Writing<C> {
         loop {
             liveness.beat();
             self.review();
-            self.metrics.writing(self.writes.len());
+            set(&self.metrics.writing, self.writes.len());
             let next = self.content.next();
             let waits = |it: &Next<C::Object>| it.due > Instant::now() || it.minor;
             let may_send = self.overtaken >= WRITES_PER_EVENT || next.as_ref().is_none_or(waits);
@@ -183,7 +183,7 @@ impl<C: Content> Writing<C> {
                 // One that is begun is always followed: it may have the turn that all others, of
                 // statuses too, wait for.
                 () = self.outbox.sent() => {}
-                () = liveness.due() => self.metrics.due(self.content.due()),
+                () = liveness.due() => set(&self.metrics.due, self.content.due()),
             }
         }
         // Whoever comes next learns from it what was done last. A failure is not tried again.

@@ -23,9 +23,7 @@ use crate::{
         verdict::Verdict,
         watch::Conclusion,
     },
-    runtime::metrics::{
-        Computed, InFlight, ProbeMetrics, ProbeResult, ProbeType, Registry, States,
-    },
+    runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry, States},
 };
 
 /// The target is one second; a write after the grace comes too late.
@@ -47,14 +45,19 @@ type Counters<const N: usize> = Family<Labels<N>, Counter>;
 #[derive(Debug)]
 pub struct ProberMetrics {
     probes: Counters<1>,
-    durations: ProbeMetrics,
-    probing: Gauge,
+    /// Of all ways to look at a cluster.
+    pub(crate) durations: ProbeMetrics,
+    /// Those that are under way.
+    pub(crate) probing: Gauge,
     verdicts: Counters<2>,
     evidence_failures: Counters<1>,
-    decision_lease_age: Histogram,
-    reaction: Histogram,
+    /// Of the expired leases when it was decided to scale a cluster down.
+    pub(crate) decision_lease_age: Histogram,
+    /// From a provable outage to the first write of the scale-down.
+    pub(crate) reaction: Histogram,
     confirmations: Counters<1>,
-    flows: Gauge,
+    /// Those that are under way.
+    pub(crate) flows: Gauge,
     operations: Counters<2>,
     scale_failures: Counters<1>,
     protections: Histogram,
@@ -187,16 +190,6 @@ impl ProberMetrics {
         );
     }
 
-    /// Durations of all ways to look at a cluster; clones count for the same.
-    pub(crate) fn durations(&self) -> ProbeMetrics {
-        self.durations.clone()
-    }
-
-    /// Counts a probe that begins, until the returned value is dropped.
-    pub(crate) fn probe(&self) -> InFlight {
-        InFlight::new(&self.probing)
-    }
-
     /// Counts the result of a probe that took so long. One that is dropped has none.
     pub(crate) fn probed(&self, outcome: &Result<Conclusion, EvidenceError>, took: Duration) {
         let (result, ended) = match outcome {
@@ -215,21 +208,6 @@ impl ProberMetrics {
         count(&self.probes, [("result", result)]);
         let duration = self.durations.duration(ProbeType::Leases, ended);
         duration.observe(took.as_secs_f64());
-    }
-
-    /// Counts a flow that begins, until the returned value is dropped.
-    pub(crate) fn flow(&self) -> InFlight {
-        InFlight::new(&self.flows)
-    }
-
-    /// Records the age of the expired leases when it was decided to scale a cluster down.
-    pub(crate) fn decided(&self, lease_age: Duration) {
-        self.decision_lease_age.observe(lease_age.as_secs_f64());
-    }
-
-    /// Records the time from a provable outage to the first write of the scale-down.
-    pub(crate) fn reacted(&self, after: Duration) {
-        self.reaction.observe(after.as_secs_f64());
     }
 
     /// Counts what a flow with this aim did to a dependent.

@@ -23,6 +23,7 @@ use crate::{
         verdict::{Doubt, Returning, Verdict},
         watch::{Conclusion, Watch},
     },
+    runtime::metrics::InFlight,
     util::{now::Now, since::Since},
 };
 
@@ -250,7 +251,7 @@ impl Observer {
     }
 
     async fn read(&mut self) -> Outcome {
-        let (in_flight, began) = (self.metrics.probe(), Instant::now());
+        let (in_flight, began) = (InFlight::new(&self.metrics.probing), Instant::now());
         let read = self.read_and_conclude().await;
         drop(in_flight);
         self.metrics.probed(&read, began.elapsed());

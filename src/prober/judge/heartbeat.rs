@@ -89,9 +89,9 @@ pub struct Heartbeat {
     /// The last consistent read showed the present value.
     confirmed: bool,
     /// It was silent in the outage under way.
-    silenced: bool,
+    pub(super) silenced: bool,
     /// It was last renewed before the [cut](Heartbeats::set_cut).
-    is_cut: bool,
+    pub(super) is_cut: bool,
 }
 
 /// All node leases of one shoot, as seen so far.
@@ -332,16 +332,6 @@ impl Heartbeat {
     /// When the lease was last renewed; `None` if it carries no renewTime that can be read.
     pub fn renewed(&self) -> Option<Window> {
         self.value.map(|_| self.renewed)
-    }
-
-    /// Whether it was silent in the outage under way.
-    pub fn was_silent(&self) -> bool {
-        self.silenced
-    }
-
-    /// Whether it counts neither way while it is silent.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
     }
 
     /// The lease's resourceVersion when it was last read.

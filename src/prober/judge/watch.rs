@@ -98,7 +98,7 @@ impl Watch {
         };
         let seen = self.assessment.as_ref();
         let next = self.rules.next(last, seen, &self.proof, draw);
-        let (at, occasion) = match (self.facts.put_off(), last.outcome) {
+        let (at, occasion) = match (self.facts.put_off, last.outcome) {
             // Once: facts that take long are waited for between reads at the usual pace.
             (Some(until), ReadOutcome::Read { .. }) if self.suspect() && until > last.started => {
                 sooner(next, (until, Occasion::Retry), last.finished)

@@ -51,7 +51,9 @@ impl Protector {
             && machine.protection() != Protection::None
             && let Some(median) = seen.median_silence
         {
-            self.metrics.decided(median);
+            self.metrics
+                .decision_lease_age
+                .observe(median.as_secs_f64());
         }
         if machine.cut().is_some() && machine.cut() != before.cut {
             log::max_protection(&self.cluster);

@@ -36,9 +36,10 @@ pub(crate) struct HealthMetrics {
     protected: Gauge,
     overdue: Gauge,
     owed: Gauge,
-    widespread: Gauge,
+    /// Those that fell silent at once.
+    pub(super) widespread: Gauge,
     held: Gauge,
-    writer: WriterMetrics,
+    pub(super) writer: WriterMetrics,
     /// `None` without series for each cluster.
     each: Option<Each>,
 }
@@ -107,11 +108,6 @@ impl HealthMetrics {
         }
     }
 
-    /// How its writes fare.
-    pub(super) fn writer(&self) -> &WriterMetrics {
-        &self.writer
-    }
-
     /// There are these policies.
     pub(super) fn policies(&self, reports: &[PolicyReport]) {
         for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
@@ -161,11 +157,6 @@ impl HealthMetrics {
             each.lock().clear();
         }
         self.writer.stand_by();
-    }
-
-    /// So many clusters fell silent at once.
-    pub(super) fn widespread(&self, clusters: usize) {
-        set(&self.widespread, clusters);
     }
 
     /// This is known of a cluster.

@@ -28,6 +28,7 @@ use crate::{
     status::{
         events::Event,
         policies::{Policies, Policy, Reported},
+        set,
     },
 };
 
@@ -263,7 +264,7 @@ impl Objects {
             _ => {}
         }
         let clusters = found.as_ref().map_or(0, |found| found.clusters.len());
-        self.metrics.widespread(clusters);
+        set(&self.metrics.widespread, clusters);
         self.widespread = found;
         self.policies.hurry();
     }

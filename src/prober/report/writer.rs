@@ -41,7 +41,7 @@ impl Reporter {
         metrics: HealthMetrics,
         liveness: Liveness,
     ) -> (Writer, Self) {
-        let counts = metrics.writer().clone();
+        let counts = metrics.writer.clone();
         let objects = Objects::new(clusters, policies, metrics);
         let (writer, sender) = Writer::new(seed, objects, counts, liveness);
         (writer, Self(sender))

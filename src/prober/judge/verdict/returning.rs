@@ -30,7 +30,7 @@ impl Returning {
     ) -> Self {
         let places = leases.iter().zip(roster.places(leases.names()));
         let mut returning = Self::default();
-        for ((_, beat), place) in places.filter(|((_, beat), _)| beat.was_silent()) {
+        for ((_, beat), place) in places.filter(|((_, beat), _)| beat.silenced) {
             let seen = Seen::new(beat, place, thresholds, false, at);
             let is_awaited = matches!(seen.excluded, None | Some(Exclusion::NotReadYet));
             let is_back = current && place.ready && seen.pulse == Pulse::Fresh;

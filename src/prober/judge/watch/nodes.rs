@@ -38,7 +38,7 @@ pub(in crate::prober) struct NodeFacts {
     recreated: BTreeMap<Box<str>, MonoTime>,
     doubted: Option<Duration>,
     /// When they may be read again that could not be read, and how often in a row they could not.
-    put_off: Option<MonoTime>,
+    pub(super) put_off: Option<MonoTime>,
     failures: u32,
     /// They are to be read for the names of leases alone.
     forced: bool,
@@ -79,11 +79,6 @@ impl NodeFacts {
     /// The pause after which facts that may lack Machines are to be read again, consistently.
     pub(in crate::prober) fn doubted(&self) -> Option<Duration> {
         self.doubted
-    }
-
-    /// Until when they are not to be read since they could not be read.
-    pub(super) fn put_off(&self) -> Option<MonoTime> {
-        self.put_off
     }
 
     /// Whether they could not be read so shortly before that they are not to be read again yet.
