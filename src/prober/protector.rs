@@ -193,7 +193,7 @@ impl Protector {
             Err(_) => Input::FlowLost,
         };
         if aim == Aim::Protect && matches!(ending, Ok(Ending::Complete)) {
-            self.reaction.is_over();
+            self.reaction.over = true;
         }
         self.learn(input);
         if !self.machine.debts().owes() {
@@ -212,7 +212,8 @@ impl Protector {
                 Effect::Start(plan) => self.start(&plan),
                 Effect::Flow(input) => {
                     if let FlowInput::Withdraw = input {
-                        self.reaction.withdrawn();
+                        // What is written later is not measured from here.
+                        self.reaction.awaited = false;
                     }
                     if let Some(running) = &self.flow {
                         // One that has ended is taken down next.

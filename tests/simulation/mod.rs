@@ -464,7 +464,7 @@ impl<'a> Operator<'a> {
         interruptions: &[f64],
     ) {
         let conclusion = self.watch.conclude().expect("leases have been read");
-        if conclusion.protects() {
+        if conclusion.decides && conclusion.verdict == Verdict::Outage {
             findings.acted.get_or_insert(now);
         }
         let seen = &conclusion.assessment;

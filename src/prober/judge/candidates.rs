@@ -99,8 +99,8 @@ pub struct Roster {
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
     machines: Option<usize>,
-    /// Whether Nodes and Machines have been read.
-    read: bool,
+    /// Whether Nodes and Machines have been read; until then every lease counts.
+    pub(super) read: bool,
 }
 
 /// How a node stands, and in which zone.
@@ -159,11 +159,6 @@ impl Roster {
             machines: machines.map(<[Machine]>::len),
             read: true,
         }
-    }
-
-    /// Whether Nodes and Machines have been read; until then every lease counts.
-    pub fn is_read(&self) -> bool {
-        self.read
     }
 
     /// Whether Nodes and Machines were read after each of these leases had come.

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub use self::returning::Returning;
 pub(crate) use self::returning::silent;
 use self::{
-    rules::is_share,
+    rules::{is_share, least_share},
     seen::{Pulse, Seen, cut},
 };
 pub use crate::cluster::LeaseRules;
@@ -166,7 +166,7 @@ impl Assessment {
     ) -> Self {
         let mut assessment = Self {
             at,
-            roster: roster.is_read(),
+            roster: roster.read,
             machines: roster.machines(),
             protected,
             ..Self::default()
@@ -232,7 +232,7 @@ impl Assessment {
         assessment.median_silence = silences.get(silences.len() / 2).map(silence);
         assessment.longest_silence = silences.first().map(silence);
         assessment.needed = thresholds.needed(assessment.weighed());
-        assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
+        assessment.unrecovered = least_share(assessment.weighed(), thresholds.recovery);
         let period = assessment.period;
         if period.is_zero() {
             // While the age of no candidate is known, nothing can be proven, so there is nothing to suspect.

@@ -13,10 +13,10 @@ pub(super) struct Reaction {
     /// on.
     dry_run_at: Option<Instant>,
     /// The flow under way is to scale down, and nothing was owed when it began.
-    awaited: bool,
+    pub(super) awaited: bool,
     /// What there was to write has been written. What is written later is for another reason, such as
     /// somebody who scales up what is down.
-    over: bool,
+    pub(super) over: bool,
 }
 
 impl Reaction {
@@ -45,15 +45,5 @@ impl Reaction {
         std::mem::take(&mut self.awaited)
             .then_some(self.provable)
             .flatten()
-    }
-
-    /// The flow under way is withdrawn: what is written later is not measured from here.
-    pub(super) fn withdrawn(&mut self) {
-        self.awaited = false;
-    }
-
-    /// What there was to scale down is down.
-    pub(super) fn is_over(&mut self) {
-        self.over = true;
     }
 }

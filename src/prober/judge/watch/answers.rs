@@ -52,10 +52,3 @@ pub struct Conclusion {
     /// The nodes that were silent in it.
     pub returning: Returning,
 }
-
-impl Conclusion {
-    /// Whether it is an outage to act on.
-    pub fn protects(&self) -> bool {
-        self.decides && self.verdict == Verdict::Outage
-    }
-}

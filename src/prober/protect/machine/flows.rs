@@ -130,7 +130,7 @@ impl Flows {
         if let Some(Aim::Protect | Aim::Release) = wanted.aim() {
             self.debts.reset_delays();
         }
-        self.marks.allowed_until(wanted.restores_until());
+        self.marks.until = wanted.restores_until();
         if wanted.goes_on(self.next) {
             return None;
         }

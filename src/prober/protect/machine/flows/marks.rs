@@ -25,7 +25,7 @@ pub(super) struct Marks {
     /// When they do, if there are any.
     at: Option<Instant>,
     /// Until when the evidence counts by which they do.
-    until: Option<Instant>,
+    pub(super) until: Option<Instant>,
     /// No policy selects the cluster, so they fall immediately and without evidence.
     unneeded: bool,
 }
@@ -43,11 +43,6 @@ impl Marks {
             true => Some(now + TRY),
             false => self.until.filter(|until| now <= *until),
         }
-    }
-
-    /// Takes up until when a verdict counts that allows a restore, if there is one.
-    pub(super) fn allowed_until(&mut self, until: Option<Instant>) {
-        self.until = until;
     }
 
     /// Takes up whether they are needed, while there are some or not.
@@ -93,7 +88,7 @@ impl Flows {
         if let Some(until) = self.marks.removable_until(now) {
             return Some(self.remove_marks(until, now));
         }
-        self.marks.allowed_until(None);
+        self.marks.until = None;
         None
     }
 
