@@ -174,10 +174,8 @@ impl Standby {
 fn probed(assignment: &Assignment) -> Option<Arc<Settings>> {
     let presence = ClusterObject::There(Box::new(assignment.clone()));
     let known = Known {
-        last: None,
-        engaged: false,
         looked_at: true,
-        dry_run: false,
+        ..Known::default()
     };
     Treatment::new(&presence, known).settings().cloned()
 }

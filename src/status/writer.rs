@@ -240,7 +240,7 @@ impl<C: Content> Writing<C> {
 
     fn tell(&mut self) {
         for (regarding, event) in self.content.news() {
-            self.outbox.push(regarding, event);
+            self.outbox.queue.push(regarding, event);
         }
     }
 }

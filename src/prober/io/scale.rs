@@ -19,7 +19,8 @@ use crate::{
     runtime::seed::{CallError, FIELD_MANAGER, REQUEST_LIMIT, Seed, is_for_lack_of_rights, told},
 };
 use kube::{
-    api::{Patch, PatchParams, Request},
+    Resource as _,
+    api::{DynamicObject, Patch, PatchParams, Request},
     core::{ApiResource, request::Error as BuildError},
 };
 use serde::de::DeserializeOwned;
@@ -171,12 +172,7 @@ impl Scaler {
     ) -> Result<Target, ScaleError> {
         let found = self.resources.find(&self.seed, dependent, since);
         let (family, resource) = found.await?;
-        let path = format!(
-            "{}/namespaces/{}/{}",
-            api_path(&resource),
-            self.namespace,
-            resource.plural
-        );
+        let path = DynamicObject::url_path(&resource, Some(&self.namespace));
         Ok(Target {
             dependent: dependent.clone(),
             family,
@@ -283,14 +279,6 @@ fn within_limit(request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>
     );
     parts.uri = bounded.parse().map_err(invalid)?;
     Ok(http::Request::from_parts(parts, body))
-}
-
-fn api_path(resource: &ApiResource) -> String {
-    if resource.group.is_empty() {
-        format!("/api/{}", resource.version)
-    } else {
-        format!("/apis/{}/{}", resource.group, resource.version)
-    }
 }
 
 /// A request that came to nothing.

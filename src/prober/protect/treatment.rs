@@ -59,7 +59,7 @@ pub enum ClusterObject {
 }
 
 /// What is known of a cluster beside its objects.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
     /// The settings by which it was probed last in this run.
     pub(crate) last: Option<&'a Arc<Settings>>,
@@ -255,17 +255,14 @@ impl Treatment {
 
 /// Why nothing is written, if so.
 fn held(hold: PolicyHold) -> Option<&'static str> {
-    match hold {
-        PolicyHold {
-            suspended: true, ..
-        } => Some(SUSPENDED),
-        PolicyHold { no_mode: true, .. } => Some(NO_MODE),
-        PolicyHold {
-            undecodable: true, ..
-        } => Some(UNREADABLE),
-        PolicyHold { dry_run: true, .. } => Some(DRY_RUN),
-        _ => None,
-    }
+    let reasons = [
+        (hold.suspended, SUSPENDED),
+        (hold.no_mode, NO_MODE),
+        (hold.undecodable, UNREADABLE),
+        (hold.dry_run, DRY_RUN),
+    ];
+    let mut reasons = reasons.into_iter();
+    reasons.find_map(|(holds, why)| holds.then_some(why))
 }
 
 /// What held back in the settings was held back by a policy that is not valid any more, or gone; and

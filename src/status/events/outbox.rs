@@ -4,14 +4,13 @@
 use std::{collections::BTreeMap, env, future, time::Duration};
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
     core::Status,
     runtime::events::{self, Recorder},
 };
 use tokio::time::Instant;
 
-use super::{Event, EventCounts, queue::Queue};
+use super::{EventCounts, queue::Queue};
 use crate::runtime::seed::{CallError, Seed};
 
 /// The longest note that the API server takes, in bytes.
@@ -27,7 +26,7 @@ pub(crate) struct Outbox {
     recorder: Recorder,
     /// The times of the last complaints, by the HTTP status of the failure.
     complaints: BTreeMap<Option<u16>, Instant>,
-    queue: Queue,
+    pub(crate) queue: Queue,
     /// The event on its way.
     publishing: Option<BoxFuture<'static, Result<(), CallError>>>,
 }
@@ -46,11 +45,6 @@ impl Outbox {
             complaints: BTreeMap::new(),
             publishing: None,
         }
-    }
-
-    /// Takes up an event about this object.
-    pub(crate) fn push(&mut self, regarding: ObjectReference, event: Event) {
-        self.queue.push(regarding, event);
     }
 
     /// Begins with the oldest, unless one is on its way; tells whether there was one to begin with. The
