@@ -84,7 +84,7 @@ unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 
 .PHONY: model
 model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some
-	$(CARGO) test $(LOCKED) --workspace --test prober_model -- --include-ignored --nocapture --test-threads 2 $(ARGS)
+	CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test $(LOCKED) --workspace --test prober_model -- --include-ignored --nocapture --test-threads 2 $(ARGS)
 
 .PHONY: e2e
 e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
