@@ -145,7 +145,7 @@ impl World {
                 rules::sent(&write, operator, its_turn)?;
                 let version = match fate {
                     Fate::Answered | Fate::Unanswered | Fate::Crash => {
-                        let let_go = operator.saw == Some(Aim::Release);
+                        let let_go = operator.lets_go();
                         self.write(&mut state.stored.parts[index], &write, let_go)?
                     }
                     _ => None,

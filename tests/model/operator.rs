@@ -143,6 +143,13 @@ impl Operator {
         self.learn(Input::Objects(self.bounds.presence(seen)));
     }
 
+    /// Whether somebody else decides about what is at zero: gardenlet does, too, about a zero that was set while the
+    /// cluster is hibernated, just after it was given back.
+    pub(crate) fn lets_go(&self) -> bool {
+        let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
+        self.saw == Some(Aim::Release) || hibernating && self.machine.debts().is_disputed()
+    }
+
     /// Reads the leases, and acts on what they say.
     pub(crate) fn probe(&mut self, shoot: Shoot, mut now: Instant) {
         let flaw = self.bounds.flaw;
