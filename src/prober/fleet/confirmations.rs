@@ -15,6 +15,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     prober::{
@@ -132,6 +133,9 @@ impl Confirmations {
         let last = last.filter(|(began, _)| now.duration_since(*began) < SHARED);
         let (_, read) = self.policies.insert(last.unwrap_or_else(|| {
             let read = async move { confirm::policies(&seed).await.map(Arc::from) };
+            // A task of its own: all who ask may give it up.
+            let read = AbortOnDropHandle::new(tokio::spawn(read));
+            let read = read.map(|read| read.ok().flatten());
             (now, read.boxed().shared())
         }));
         read.clone()

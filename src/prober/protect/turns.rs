@@ -38,8 +38,10 @@ pub(crate) struct Turns {
     joined: u64,
     /// Those that are scaled down if they fall silent.
     guarded: BTreeSet<Place>,
-    /// With the moment since which each might be restored.
-    waiting: BTreeSet<(Instant, Place)>,
+    /// With the moment since which each might be restored, and that since which it has waited.
+    waiting: BTreeMap<(Instant, Place), Instant>,
+    /// The same, by the latter.
+    queue: BTreeSet<(Instant, Place)>,
     /// When as many may begin at once again as ever.
     rested: Option<Instant>,
     /// When clusters were scaled down, each the last time.
@@ -75,42 +77,45 @@ impl Turns {
 
     /// Whether this cluster, which might have been restored since then, is restored now. If not, it waits from now on.
     pub(crate) fn take(&mut self, place: Place, since: Instant, now: Instant) -> bool {
-        self.waiting.insert((since, place));
+        let begun = *self.waiting.entry((since, place)).or_insert(now);
+        self.queue.insert((begun, place));
         if self.due(place, now).is_none_or(|due| now < due) {
             return false;
         }
-        let pause = self.pause(since, now);
-        self.waiting.remove(&(since, place));
+        let pause = self.pause(now);
+        self.give_up(place, since);
         self.rested = Some(self.rested.map_or(now, |at| at.max(now)) + pause);
         true
     }
 
     /// This cluster, which might be restored since then, does not wait any more.
     pub(crate) fn give_up(&mut self, place: Place, since: Instant) {
-        self.waiting.remove(&(since, place));
+        if let Some(begun) = self.waiting.remove(&(since, place)) {
+            self.queue.remove(&(begun, place));
+        }
     }
 
     /// The one that has waited for longest.
     pub(crate) fn first(&self) -> Option<Place> {
-        self.waiting.first().map(|(_, place)| *place)
+        self.waiting.keys().next().map(|(_, place)| *place)
     }
 
     /// When this cluster may be restored, as far as is known; `None` while another comes first.
     pub(crate) fn due(&self, place: Place, now: Instant) -> Option<Instant> {
-        let (since, first) = *self.waiting.first()?;
         let rested = self.rested;
         let paced = rested.and_then(|rested| rested.checked_sub((AT_ONCE - 1) * PAUSE));
-        let held = self.grows_until(now).map(|until| until.min(since + HELD));
+        let (longest, _) = *self.queue.first()?;
+        let held = self.grows_until(now).map(|until| until.min(longest + HELD));
         let due = paced.into_iter().chain(held).max().unwrap_or(now);
-        (first == place).then(|| due.min(since + LATEST))
+        (self.first() == Some(place)).then(|| due.min(longest + LATEST))
     }
 
-    /// The pause between two, so that the last is not late.
-    fn pause(&self, since: Instant, now: Instant) -> Duration {
-        let rest = (since + LATEST).duration_since(now);
-        let each = u32::try_from(self.waiting.len())
-            .map_or(Duration::ZERO, |waiting| rest / waiting.max(1));
-        PAUSE.min(each)
+    /// The pause between two, so that none waits for too long.
+    fn pause(&self, now: Instant) -> Duration {
+        let longest = self.queue.first();
+        let rest = longest.map(|(begun, _)| (*begun + LATEST).duration_since(now));
+        let each = u32::try_from(self.waiting.len()).ok().zip(rest);
+        PAUSE.min(each.map_or(Duration::ZERO, |(waiting, rest)| rest / waiting.max(1)))
     }
 
     /// Until when an outage counts as growing, if one does.
