@@ -163,3 +163,36 @@ fn confirmation(is_as_known: Option<bool>, watch: &WatchState) -> Confirmation {
         None => Confirmation::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, num::NonZeroU32};
+
+    use futures::poll;
+    use http::{Request, Response};
+    use kube::client::{Body, Client};
+
+    use super::*;
+    use crate::runtime::seed::Budget;
+
+    /// Else each request to a dependent would wait behind it for good.
+    #[tokio::test]
+    async fn a_read_that_all_have_given_up_keeps_nobody_waiting() {
+        let answers = tower::service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
+        });
+        let burst = NonZeroU32::MIN;
+        let seed = Seed::new(Client::new(answers, "default"), Budget { qps: 50.0, burst });
+        let (mut confirmations, _confirm) = Confirmations::new(seed.urgent());
+        seed.turn().await;
+        let before = seed.urgent();
+        let mut before = Box::pin(before.turn());
+        assert!(poll!(before.as_mut()).is_pending());
+        let read = confirmations.policies();
+        assert!(timeout(Duration::from_millis(1), read).await.is_err());
+        drop(before);
+        let others = seed.urgent();
+        let turn = timeout(Duration::from_secs(60), others.turn());
+        assert!(turn.await.is_ok());
+    }
+}
