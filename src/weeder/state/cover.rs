@@ -143,10 +143,7 @@ impl State {
         let ready_for = ready_by.map(|since| now.wall.duration_since(since));
         // It is negative if the clock of the node is ahead of this one.
         let ready_for = ready_for.and_then(|it| Duration::try_from(it).ok());
-        // For another policy it may have been watched for long.
-        let seen = self.services.ready_since(&pair);
-        let seen_for = seen.map(|since| now.mono.duration_since(since));
-        if ready_for.max(seen_for).is_some_and(|it| it > terms.lasts) {
+        if ready_for.is_some_and(|it| it > terms.lasts) {
             let policy = policy.clone();
             self.news.push(News::LongReady { pair, policy });
         } else {

@@ -306,19 +306,6 @@ fn a_service_that_has_long_been_ready_is_watched_as_any_other() {
     assert_eq!(bench.state.sizes().windows, 1);
 }
 
-/// Of an EndpointSlice that does not say when it changed, the weeder knows what it has seen for another policy.
-#[rstest]
-#[case::long_ago(61, 0)]
-#[case::just_before(59, 2)]
-fn what_was_watched_for_another_policy_is_known(#[case] seconds: u64, #[case] windows: usize) {
-    let mut bench = Bench::without_slices(&["ns"], &[plain("a")]);
-    bench.slices(&[unchanged("a", None, true)]);
-    assert_eq!(bench.state.sizes().windows, 1);
-    bench.pass(Duration::from_secs(seconds));
-    bench.policy(plain("b"));
-    assert_eq!(bench.state.sizes().windows, windows);
-}
-
 /// Whether the policy, the service in it or the namespace is new to the weeder, or the policy is resumed.
 #[rstest]
 #[case::long_ago(61, false)]
