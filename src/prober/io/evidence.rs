@@ -1,5 +1,5 @@
 //! Gets what a verdict needs: the kubeconfig from the seed, leases from the shoot, and through
-//! [`node_lists`] which of them count.
+//! [`node_lists`](super::node_lists) which of them count.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},

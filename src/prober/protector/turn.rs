@@ -12,7 +12,7 @@ use crate::{
     runtime::timer::until,
 };
 
-/// The [`Turns`] of all clusters. Clones are the same.
+/// The turns of all clusters. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct SharedTurns(Arc<Mutex<Shared>>);
 
