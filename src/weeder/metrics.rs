@@ -15,7 +15,7 @@ use super::{
     scopes::PodWatch,
     state::Sizes,
 };
-use crate::{api::Mode, runtime::metrics::Registry};
+use crate::{api::Mode, runtime::metrics::Registry, status::set};
 
 /// The target is a second, a budget of a few requests per second makes it minutes in a large
 /// recovery, and a back-off of five minutes is what it competes with.
@@ -303,8 +303,4 @@ fn state_of(report: &WeedReport) -> &'static str {
         it if it.mode == Mode::DryRun => "dry_run",
         _ => "watching",
     }
-}
-
-fn set(gauge: &Gauge, count: usize) {
-    gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
 }

@@ -26,7 +26,7 @@ pub(crate) struct Outbox {
     recorder: Recorder,
     /// The times of the last complaints, by the HTTP status of the failure.
     complaints: BTreeMap<Option<u16>, Instant>,
-    pub(crate) queue: Queue,
+    pub(in crate::status) queue: Queue,
     /// The event on its way.
     publishing: Option<BoxFuture<'static, Result<(), CallError>>>,
 }
