@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use support::{DOWN, LONG, World, change_policy, condition, deselect, put_cluster};
 use tokio::time::Instant;
 
-/// So many have this number of replicas of the dependent that is given back first.
+/// How many of them are back, or down.
 fn count(world: &World, names: &[String], back: bool) -> usize {
     let is_back = |name: &&String| (world.replicas(name) != DOWN) == back;
     names.iter().filter(is_back).count()
@@ -33,14 +33,29 @@ async fn clusters_like(world: &World, cluster: &str, count: usize) -> Vec<String
     names
 }
 
-/// Their control planes share the nodes of the seed.
-#[tokio::test]
-async fn many_clusters_are_restored_by_turns() {
+/// Waits until each of them says that it waits for its turn; none is restored.
+async fn all_wait(world: &World, names: &[String]) {
+    for name in names {
+        let waits = |status: &Value| condition(status, "Protecting")["reason"] == "Paced";
+        world.health_where(name, "it waits", waits).await;
+    }
+    assert_eq!(count(world, names, true), 0);
+}
+
+/// Ninety-nine clusters whose nodes are silent, all down.
+async fn many_down() -> (World, Vec<String>) {
     let world = World::running(&["a"]).await;
     let names = clusters_like(&world, "a", 99).await;
     world.shoot("a").silence(100);
     world.clock.pass(LONG).await;
     assert_eq!(count(&world, &names, false), 99);
+    (world, names)
+}
+
+/// Their control planes share the nodes of the seed.
+#[tokio::test]
+async fn many_clusters_are_restored_by_turns() {
+    let (world, names) = many_down().await;
     world.shoot("a").renew();
     world
         .clock
@@ -74,10 +89,7 @@ async fn many_clusters_are_restored_by_turns() {
 /// What is let go does not wait for others.
 #[tokio::test]
 async fn clusters_without_a_policy_are_not_restored_by_turns() {
-    let world = World::running(&["a"]).await;
-    let names = clusters_like(&world, "a", 99).await;
-    world.shoot("a").silence(100);
-    world.clock.pass(LONG).await;
+    let (world, names) = many_down().await;
     change_policy(&world, "p", deselect);
     world.clock.pass(Duration::from_secs(5)).await;
     world.shoot("a").renew();
@@ -106,11 +118,7 @@ async fn nothing_is_restored_while_an_outage_grows() {
     world.clock.until("the others are down", fell).await;
     let fell = Instant::now();
     world.shoot("a").renew();
-    for name in &first {
-        let waits = |status: &Value| condition(status, "Protecting")["reason"] == "Paced";
-        world.health_where(name, "it waits", waits).await;
-    }
-    assert_eq!(count(&world, &first, true), 0);
+    all_wait(&world, &first).await;
     world
         .clock
         .until("one is back", || {
@@ -147,9 +155,5 @@ async fn nothing_is_restored_while_those_that_were_restored_fall_again() {
         world.protection(name, "Active").await;
     }
     world.shoot("a").renew();
-    for name in &first {
-        let waits = |status: &Value| condition(status, "Protecting")["reason"] == "Paced";
-        world.health_where(name, "it waits", waits).await;
-    }
-    assert_eq!(count(&world, &first, true), 0);
+    all_wait(&world, &first).await;
 }

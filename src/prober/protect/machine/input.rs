@@ -72,7 +72,7 @@ pub enum Confirmation {
 pub enum Effect {
     /// Begin this one; there is none under way.
     Start(Box<FlowPlan>),
-    /// Tell this the one under way.
+    /// Tell the flow that is under way.
     Flow(FlowInput),
     /// Find out within so long, past every cache, if the Cluster and its policy are as they are known. What was
     /// asked before is of no use any more.

@@ -214,15 +214,7 @@ fn a_new_leader_measures_from_the_last_outage(
 #[case::under_way(Verdict::Healthy, false)]
 fn a_restore_that_is_stuck_is_ended(#[case] verdict: Verdict, #[case] expected: bool) {
     let mut machine = protected(10, Protection::Restoring, MaxProtectionAction::Restore);
-    let conclusion = Conclusion {
-        verdict,
-        ..an_outage()
-    };
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: None,
-    };
-    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    let _ = judge(&mut machine, verdict, now());
     assert_eq!(machine.cut().is_some(), expected);
 }
 
@@ -326,8 +318,8 @@ fn failing() -> Trigger {
     }
 }
 
-/// The leases are judged like this, and nothing else is amiss, so many seconds later.
-fn judge(machine: &mut ClusterMachine, verdict: Verdict, later: u64) -> Vec<Effect> {
+/// The leases are judged like this, and nothing else is amiss.
+fn judge(machine: &mut ClusterMachine, verdict: Verdict, now: Now) -> Vec<Effect> {
     let conclusion = Conclusion {
         verdict,
         ..an_outage()
@@ -337,21 +329,21 @@ fn judge(machine: &mut ClusterMachine, verdict: Verdict, later: u64) -> Vec<Effe
         gate: None,
     };
     let leases = Leases::Judged(&conclusion);
-    machine.step(Input::Leases(leases, checks), after(later))
+    machine.step(Input::Leases(leases, checks), now)
 }
 
 fn after(seconds: u64) -> Now {
     let now = now();
     Now {
         mono: now.mono + Duration::from_secs(seconds),
-        ..now
+        wall: now.wall + Duration::from_secs(seconds),
     }
 }
 
 /// A protection of a minute, and a healthy verdict.
 fn waiting() -> ClusterMachine {
     let mut machine = protected(1, Protection::Active, MaxProtectionAction::Restore);
-    assert!(judge(&mut machine, Verdict::Healthy, 0).is_empty());
+    assert!(judge(&mut machine, Verdict::Healthy, now()).is_empty());
     assert_eq!(machine.held_back(), Some(&HeldBack::Paced));
     machine
 }
@@ -379,13 +371,13 @@ fn doubt_ends_the_wait_for_a_turn_but_keeps_its_place() {
     let place = machine.awaits_turn();
     assert!(place.is_some());
     let doubt = Verdict::Undetermined(Doubt::NoWrites);
-    assert!(judge(&mut machine, doubt, 5).is_empty());
+    assert!(judge(&mut machine, doubt, after(5)).is_empty());
     assert_eq!((machine.awaits_turn(), machine.held_back()), (None, None));
     assert!(machine.step(Input::Turn, after(6)).is_empty());
-    assert!(judge(&mut machine, Verdict::Healthy, 10).is_empty());
+    assert!(judge(&mut machine, Verdict::Healthy, after(10)).is_empty());
     assert_eq!(machine.awaits_turn(), place);
     // An outage begins it anew.
-    let _ = judge(&mut machine, Verdict::Outage, 15);
+    let _ = judge(&mut machine, Verdict::Outage, after(15));
     assert_eq!(machine.awaits_turn(), None);
 }
 
@@ -393,22 +385,9 @@ fn doubt_ends_the_wait_for_a_turn_but_keeps_its_place() {
 #[test]
 fn no_protection_is_ended_that_waits_for_its_turn() {
     let mut machine = protected(9, Protection::Active, MaxProtectionAction::Restore);
-    assert!(judge(&mut machine, Verdict::Healthy, 0).is_empty());
-    let later = Timestamp::UNIX_EPOCH + k8s_openapi::jiff::SignedDuration::from_mins(2);
-    let conclusion = Conclusion {
-        verdict: Verdict::Healthy,
-        ..an_outage()
-    };
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: None,
-    };
-    let leases = Input::Leases(Leases::Judged(&conclusion), checks);
-    let now = Now {
-        wall: later,
-        ..after(120)
-    };
-    assert!(machine.step(leases, now).is_empty());
+    for seconds in [0, 120] {
+        assert!(judge(&mut machine, Verdict::Healthy, after(seconds)).is_empty());
+    }
     assert_eq!(machine.cut(), None);
     assert!(machine.awaits_turn().is_some());
 }

@@ -45,7 +45,7 @@ impl ClusterMachine {
     pub(super) fn note_protection(&mut self, now: Now) {
         let protection = self.flows.protection();
         let before = mem::replace(&mut self.told.protection, protection);
-        let is_down = matches!(protection, Protection::ScalingDown | Protection::Active);
+        let is_down = self.flows.is_down();
         let interrupts = before == Protection::Restoring && is_down;
         // Nothing goes by it but a restore that is to begin.
         self.evidence.fresh_since.take_if(|_| !is_down);
