@@ -19,7 +19,7 @@ use crate::{
     cluster::Dependent,
     prober::{
         debts::Debts,
-        flow::{Ending, FlowEvent, FlowInput, FlowPlan, What},
+        flow::{Ending, FlowEvent, FlowInput, FlowPlan, Task, What},
         plan::{Aim, Purpose},
         scale_error::RECORD_UNREADABLE,
     },
@@ -276,18 +276,31 @@ impl Flows {
             Aim::Restore if self.debts.owes() => self.protection = Protection::Restoring,
             Aim::Restore | Aim::Release | Aim::Look => {}
         }
-        self.under_way = Some(UnderWay {
+        let flow = UnderWay {
             aim,
             by_verdict,
             removes_marks: false,
             withdrawn: false,
-        });
+        };
+        let tasks = self.debts.tasks(aim);
+        self.begin(flow, purpose, tasks, valid_until)
+    }
+
+    /// Begins this flow over these dependents. What the cluster's machine knows is added by that.
+    fn begin(
+        &mut self,
+        flow: UnderWay,
+        purpose: Purpose,
+        tasks: Vec<Task>,
+        valid_until: Instant,
+    ) -> Effect {
+        self.under_way = Some(flow);
         Effect::Start(Box::new(FlowPlan {
             purpose,
-            tasks: self.debts.tasks(aim),
+            tasks,
             valid_until,
             patience: None,
-            urgent: self.is_urgent(aim),
+            urgent: !flow.removes_marks && self.is_urgent(flow.aim),
             why: String::new(),
             nodes_back: true,
         }))

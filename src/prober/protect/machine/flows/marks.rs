@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Flows, UnderWay};
 use crate::prober::{
-    flow::{Ending, FlowPlan},
+    flow::Ending,
     machine::Effect,
     plan::{Aim, Purpose},
 };
@@ -44,30 +44,6 @@ impl Marks {
             false => self.until.filter(|until| now <= *until),
         }
     }
-
-    /// Takes up whether they are needed, while there are some or not.
-    pub(super) fn set_unneeded(&mut self, unneeded: bool, are_there: bool, now: Instant) {
-        if unneeded && !self.unneeded && are_there {
-            self.at = Some(now);
-        }
-        self.unneeded = unneeded;
-    }
-
-    /// A flow has ended, and these stay: one that was to remove them, or one that restores and has left
-    /// nothing owed.
-    pub(super) fn stay(&mut self, (removes, restored): (bool, bool), now: Instant) {
-        self.at = match (removes, restored) {
-            (true, _) => Some(now + MARKED_LOOK),
-            _ if self.unneeded => self.at.or(Some(now)),
-            (_, true) => self.at.or(Some(now + MARKS_STAY)),
-            (_, false) => self.at,
-        };
-    }
-
-    /// There are none, or something is owed.
-    pub(super) fn forget(&mut self) {
-        self.at = None;
-    }
 }
 
 impl Flows {
@@ -78,8 +54,10 @@ impl Flows {
         unneeded: bool,
         now: Instant,
     ) {
-        let are_there = self.debts.keeps_marks();
-        self.marks.set_unneeded(unneeded, are_there, now);
+        if unneeded && !self.marks.unneeded && self.debts.keeps_marks() {
+            self.marks.at = Some(now);
+        }
+        self.marks.unneeded = unneeded;
     }
 
     /// Removes the marks if they are due, and may be removed.
@@ -95,33 +73,32 @@ impl Flows {
     /// Takes up when the marks fall, now that this flow has ended.
     pub(super) fn conclude_marks(&mut self, flow: UnderWay, ending: Ending, now: Instant) {
         let removes = flow.removes_marks;
-        if self.debts.keeps_marks() && (removes || !self.debts.owes()) {
-            // What cannot be read, and is owed nothing, keeps no other waiting.
-            let is_over = ending != Ending::Stopped;
-            let restored = flow.aim == Aim::Restore && is_over;
-            self.marks.stay((removes && is_over, restored), now);
+        // What cannot be read, and is owed nothing, keeps no other waiting.
+        let is_over = ending != Ending::Stopped;
+        let at = self.marks.at;
+        self.marks.at = if !self.debts.keeps_marks() || self.debts.owes() && !removes {
+            None
+        } else if removes && is_over {
+            Some(now + MARKED_LOOK)
+        } else if self.marks.unneeded {
+            at.or(Some(now))
+        } else if flow.aim == Aim::Restore && is_over {
+            at.or(Some(now + MARKS_STAY))
         } else {
-            self.marks.forget();
-        }
+            at
+        };
     }
 
     /// Begins a flow over what is back and marked. It scales nothing, so none waits for another.
     fn remove_marks(&mut self, valid_until: Instant, now: Instant) -> Effect {
         self.debts.begin(now);
-        self.under_way = Some(UnderWay {
+        let flow = UnderWay {
             aim: Aim::Restore,
             by_verdict: true,
             removes_marks: true,
             withdrawn: false,
-        });
-        Effect::Start(Box::new(FlowPlan {
-            purpose: Purpose::of(Aim::Restore),
-            tasks: self.debts.marked_tasks(),
-            valid_until,
-            patience: None,
-            urgent: false,
-            why: String::new(),
-            nodes_back: true,
-        }))
+        };
+        let tasks = self.debts.marked_tasks();
+        self.begin(flow, Purpose::of(flow.aim), tasks, valid_until)
     }
 }
