@@ -12,7 +12,8 @@ use crate::prober::{
 /// How far a step has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
-    overruling: bool,
+    /// Of one who overrules the operator.
+    pub(super) overruling: bool,
     conflicts_left: u32,
     begun: Option<Begun>,
     decided: Option<Decided>,

@@ -31,7 +31,6 @@ const SELDOM: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct DependentFlow {
     steps: Steps,
-    overruling: bool,
     attempt: Attempt,
     doing: Doing,
     /// Why no answer came to a write that may have been carried out.
@@ -67,7 +66,6 @@ impl DependentFlow {
     ) -> Self {
         Self {
             steps: Steps::new(task.clone(), purpose, patience),
-            overruling,
             attempt: Attempt::new(overruling),
             doing: Doing::Due(None),
             lost: None,
@@ -159,7 +157,7 @@ impl DependentFlow {
     ) {
         let lost = self.lost.take();
         let found = match found {
-            Ok(found) if self.overruling => found.map(Observed::overruled),
+            Ok(found) if self.attempt.overruling => found.map(Observed::overruled),
             Ok(found) => found,
             Err(error) => return self.fail(lost.unwrap_or(error), now, effects),
         };
@@ -233,13 +231,12 @@ impl DependentFlow {
         now: Instant,
         effects: &mut Vec<FlowEffect>,
     ) {
-        self.attempt = Attempt::new(self.overruling);
+        self.attempt = Attempt::new(self.attempt.overruling);
         let (whats, next) = self.steps.carried_out(step, found, now);
         for what in whats {
             self.tell(what, now, effects);
         }
         self.doing = match next {
-            Next::AtOnce => Doing::Due(None),
             Next::After(delay) => Doing::Due(Some(now + delay)),
             Next::Look { written, deadline } => {
                 // But where somebody undoes each write at once, writes become as seldom as looks.
@@ -280,7 +277,6 @@ impl Hash for DependentFlow {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
             steps,
-            overruling,
             attempt,
             doing,
             lost: _,
@@ -290,6 +286,6 @@ impl Hash for DependentFlow {
             at_leisure: _,
         } = self;
         mem::discriminant(doing).hash(state);
-        (steps, overruling, attempt, self.ending()).hash(state);
+        (steps, attempt, self.ending()).hash(state);
     }
 }

@@ -32,9 +32,7 @@ pub(super) struct Steps {
 /// How a dependent's way goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It is looked at again at once,
-    AtOnce,
-    /// after so long,
+    /// It is looked at again after so long,
     After(Duration),
     /// or now and then, until the deadline at most.
     Look {
@@ -150,7 +148,7 @@ impl Steps {
                 if self.delay.is_some() || self.nodes_by.is_some() =>
             {
                 (self.delay, self.nodes_by) = (None, None);
-                return (told, Next::AtOnce);
+                return (told, Next::After(Duration::ZERO));
             }
             Step::ScaleUp { .. } if let Some(by) = self.nodes_by => {
                 return (told, Next::After(by.saturating_duration_since(now)));
