@@ -172,7 +172,10 @@ impl ClusterMachine {
                 self.flow_ended(Ending::Stuck, now);
             }
             Input::Turn => self.take_turn(now.mono),
-            Input::Time => self.wake(now.mono),
+            Input::Time => {
+                let next = self.flows.wake(now.mono);
+                self.follow(next);
+            }
             Input::ShutDown => {
                 self.is_ending = true;
                 let ends = self.flows.want(Wanted::Nothing, now.mono);
@@ -285,11 +288,6 @@ impl ClusterMachine {
         self.follow(next);
     }
 
-    fn wake(&mut self, now: Instant) {
-        let next = self.flows.wake(now);
-        self.follow(next);
-    }
-
     fn note(&mut self, event: &FlowEvent, now: Instant) {
         let disputes = self.flows.debts.disputes();
         self.flows.note(event, now);
@@ -313,8 +311,7 @@ impl ClusterMachine {
 
     /// Scales nothing, but looks now and then at what is owed.
     fn hold(&mut self, now: Instant) {
-        let look_at = now + SELDOM;
-        self.want(Wanted::Held { look_at }, now);
+        self.want(Wanted::Held(now + SELDOM), now);
     }
 
     /// No dependent but these is asked for from now on.

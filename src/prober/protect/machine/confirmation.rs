@@ -176,7 +176,7 @@ impl ClusterMachine {
     }
 
     /// Whether a dependent was scaled to zero just after it was restored, which somebody may have meant: then the
-    /// Cluster has to be confirmed as one that is probed.
+    /// Cluster has to be confirmed as one that is probed, and what keeps it from being restored is noted.
     pub(super) fn may_be_meant(&mut self, now: Instant) -> bool {
         // As the flow will see it that this decides about.
         self.flows.debts.forget_contention(now);
@@ -185,15 +185,18 @@ impl ClusterMachine {
         }
         match &self.treatment {
             // Nobody is left who could tell.
-            Treatment::LetGo(_, None) => false,
-            Treatment::Probe(settings) if self.flows.confirmed.lets_restore(settings, now) => false,
+            Treatment::LetGo(_, None) => return false,
+            Treatment::Probe(settings) if self.flows.confirmed.lets_restore(settings, now) => {
+                return false;
+            }
             Treatment::Probe(_) => {
                 let asks = self.flows.confirmed.ask_within(BEFORE_RESTORE);
                 self.effects.extend(asks);
-                true
             }
-            _ => true,
+            _ => {}
         }
+        self.told.held_back = Some(self.flows.confirmed.dispute());
+        true
     }
 }
 

@@ -279,7 +279,6 @@ impl ClusterMachine {
         } else if aim == Aim::Restore && self.may_be_meant(now) {
             // What was begun on other evidence ends.
             self.keep_looking(now);
-            self.told.held_back = Some(self.flows.confirmed.dispute());
             self.flows.debts.reset_delays();
         } else {
             return true;
@@ -304,8 +303,7 @@ impl ClusterMachine {
         } else if debts.is_looked_at() {
             self.want(Wanted::Nothing, now);
         } else {
-            let (aim, from) = (Aim::Look, now);
-            self.want(Wanted::Complete { aim, from }, now);
+            self.want(Wanted::Complete(Aim::Look, now), now);
         }
         engaged
     }

@@ -172,7 +172,7 @@ impl Flows {
         // It may have been withdrawn by an outage, after which no delay goes on.
         let withdrawn = self.under_way.is_some_and(|flow| flow.withdrawn);
         if !withdrawn || !matches!(event.what, What::Delayed) {
-            let held = matches!(self.next, Wanted::Held { .. });
+            let held = matches!(self.next, Wanted::Held(_));
             self.debts.note(&event.dependent, &event.what, held, now);
         }
     }
@@ -233,24 +233,18 @@ impl Flows {
             return;
         }
         self.next = match self.next {
-            Wanted::Held { .. } => Wanted::Held {
-                look_at: now + SELDOM,
-            },
-            Wanted::Complete { aim, .. } => {
+            Wanted::Held(_) => Wanted::Held(now + SELDOM),
+            Wanted::Complete(aim, _) => {
                 let settled = aim == Aim::Look || !self.is_marked();
                 if settled && self.debts.is_looked_at() {
                     Wanted::Nothing
                 } else {
-                    let again = now + AGAIN;
                     // A look before tells no more than this one.
                     let doubt = self
                         .debts
                         .doubt()
                         .filter(|_| settled && ending == Ending::Complete);
-                    Wanted::Complete {
-                        aim,
-                        from: doubt.unwrap_or(again),
-                    }
+                    Wanted::Complete(aim, doubt.unwrap_or(now + AGAIN))
                 }
             }
             next => next,

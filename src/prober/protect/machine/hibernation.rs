@@ -40,8 +40,7 @@ impl ClusterMachine {
         let (wanted, held_back) = match answered {
             // gardenlet decides about it, be the zero its own or not, once the mark is gone.
             Some(true) if self.flows.debts.is_disputed() => {
-                let (aim, from) = (Aim::Release, now);
-                (Wanted::Complete { aim, from }, None)
+                (Wanted::Complete(Aim::Release, now), None)
             }
             Some(true) => (
                 Wanted::Verdict {
@@ -59,8 +58,7 @@ impl ClusterMachine {
                 if unanswered < SILENCES || now.duration_since(since) < SILENCE {
                     (Wanted::Nothing, Some(NOT_ANSWERED))
                 } else {
-                    let (aim, from) = (Aim::Release, now);
-                    (Wanted::Complete { aim, from }, None)
+                    (Wanted::Complete(Aim::Release, now), None)
                 }
             }
         };

@@ -65,6 +65,15 @@ impl ClusterMachine {
         }
         let before = std::mem::replace(&mut self.treatment, treatment.clone());
         let was_probed = before.settings().is_some();
+        if let Treatment::LetGo(..)
+        | Treatment::Hibernate(..)
+        | Treatment::Complete(..)
+        | Treatment::Gone = treatment
+            && changed
+        {
+            // No policy asks for any dependent any more: only what is owed is handled, or may be.
+            self.adopt(&[], now);
+        }
         match &treatment {
             Treatment::Probe(settings) => {
                 if changed || self.last.as_ref() != Some(settings) {
@@ -72,21 +81,15 @@ impl ClusterMachine {
                 }
                 self.probe(settings, was_probed, now);
             }
-            Treatment::LetGo(settings, _) => {
-                self.ask_for_nothing(changed, now);
-                self.probe(settings, was_probed, now);
-            }
+            Treatment::LetGo(settings, _) => self.probe(settings, was_probed, now),
             Treatment::Hibernate(settings, finding) => {
                 self.evidence.unanswered = None;
-                self.ask_for_nothing(changed, now);
                 self.probe(settings, was_probed, now);
                 self.told.finding = finding.clone();
             }
             Treatment::Complete(aim, finding) => {
-                self.ask_for_nothing(changed, now);
                 self.rest(finding);
-                let (aim, from) = (*aim, now);
-                self.want(Wanted::Complete { aim, from }, now);
+                self.want(Wanted::Complete(*aim, now), now);
             }
             Treatment::Hold(finding, why) => {
                 self.told.held_back = Some(HeldBack::By(why));
@@ -109,10 +112,8 @@ impl ClusterMachine {
                 self.adopt(dependents, now);
             }
             Treatment::Gone => {
-                self.ask_for_nothing(changed, now);
                 let from = now + COMES_BACK;
-                let aim = Aim::Release;
-                self.want(Wanted::Complete { aim, from }, now);
+                self.want(Wanted::Complete(Aim::Release, from), now);
                 self.give_up_at = Some(from + BURIAL);
             }
             Treatment::Done => {}
@@ -144,13 +145,6 @@ impl ClusterMachine {
                 Arc::make_mut(settings).rules.grace = grace;
             }
             _ => self.grace = Some(settings.rules.grace),
-        }
-    }
-
-    /// No policy asks for any dependent any more: only what is owed is handled, or may be.
-    fn ask_for_nothing(&mut self, changed: bool, now: Instant) {
-        if changed {
-            self.adopt(&[], now);
         }
     }
 

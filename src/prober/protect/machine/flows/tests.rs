@@ -39,7 +39,7 @@ fn note(flows: &mut Flows, what: &What, at: Instant) {
 }
 
 fn complete(aim: Aim, from: Instant) -> Wanted {
-    Wanted::Complete { aim, from }
+    Wanted::Complete(aim, from)
 }
 
 fn starts(next: &Option<Effect>) -> bool {
@@ -230,7 +230,7 @@ fn what_is_insisted_on_later_is_due_then(#[case] before: Aim, #[case] hold: bool
     let now = Instant::now();
     let mut flows = Flows::recall(None);
     let asked = match hold {
-        true => flows.want(Wanted::Held { look_at: now }, now),
+        true => flows.want(Wanted::Held(now), now),
         false => flows.want(complete(before, now), now),
     };
     assert_eq!(asked, None);
@@ -266,7 +266,7 @@ fn delayed(now: Instant) -> Flows {
 /// called off before it begins.
 #[rstest]
 #[case::doubt(|flows: &mut Flows, now: Instant| flows.want(Wanted::Nothing, now), true)]
-#[case::a_gate(|flows: &mut Flows, now: Instant| flows.want(Wanted::Held { look_at: now }, now), true)]
+#[case::a_gate(|flows: &mut Flows, now: Instant| flows.want(Wanted::Held(now), now), true)]
 #[case::a_look(|flows: &mut Flows, now: Instant| flows.want(complete(Aim::Look, now), now), true)]
 #[case::no_workers(|flows: &mut Flows, now: Instant| flows.want(complete(Aim::Restore, now), now), true)]
 #[case::an_outage(|flows: &mut Flows, now: Instant| act(flows, Aim::Protect, now), false)]

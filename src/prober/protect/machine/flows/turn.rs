@@ -23,7 +23,6 @@ impl ClusterMachine {
     /// It is its turn.
     pub(in crate::prober::protect::machine) fn take_turn(&mut self, now: Instant) {
         if self.may_be_meant(now) {
-            self.told.held_back = Some(self.flows.confirmed.dispute());
             return self.want(Wanted::Nothing, now);
         }
         let next = self.flows.take_turn(now);

@@ -18,18 +18,18 @@ pub(in crate::prober::protect::machine) enum Wanted {
         paced: bool,
     },
     /// This, from then on until it is complete, with no verdict to ask for it.
-    Complete { aim: Aim, from: Instant },
+    Complete(Aim, Instant),
     /// That nothing is scaled. What is owed is looked at now and then, first at this moment: somebody else
     /// may pay it.
-    Held { look_at: Instant },
+    Held(Instant),
 }
 
 impl Wanted {
     pub(super) fn aim(self) -> Option<Aim> {
         match self {
             Self::Verdict { purpose, .. } => Some(purpose.aim),
-            Self::Complete { aim, .. } => Some(aim),
-            Self::Nothing | Self::Held { .. } => None,
+            Self::Complete(aim, _) => Some(aim),
+            Self::Nothing | Self::Held(_) => None,
         }
     }
 
@@ -48,7 +48,7 @@ impl Wanted {
     /// When it is due by itself.
     pub(super) fn due(self) -> Option<Instant> {
         match self {
-            Self::Complete { from: due, .. } | Self::Held { look_at: due } => Some(due),
+            Self::Complete(_, due) | Self::Held(due) => Some(due),
             Self::Nothing | Self::Verdict { .. } => None,
         }
     }
@@ -56,8 +56,8 @@ impl Wanted {
     /// Whether it was wanted before, and goes on at its time.
     pub(super) fn goes_on(self, before: Self) -> bool {
         match (self, before) {
-            (Self::Complete { aim, .. }, Self::Complete { aim: known, .. }) => aim == known,
-            (Self::Held { .. }, Self::Held { .. }) => true,
+            (Self::Complete(aim, _), Self::Complete(known, _)) => aim == known,
+            (Self::Held(_), Self::Held(_)) => true,
             _ => false,
         }
     }
