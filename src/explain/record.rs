@@ -13,7 +13,7 @@ use crate::{
         CheckStatus, ClusterHealthStatus, ClusterState, LastAction, LeaseCounts, Protection,
         UnhealthyNode,
     },
-    prober::report::{FLAPPING, HELD_BACK, PACED, UNCONFIRMED, WIDESPREAD},
+    prober::finding::{WIDESPREAD, is_held_back},
     status::REFRESH,
 };
 
@@ -136,10 +136,7 @@ impl Record {
             checks: status.checks.clone(),
             last_probe_time: status.last_probe_time.clone(),
             stale: is_stale(status, now),
-            held_back: matches!(
-                protecting,
-                Some(HELD_BACK | WIDESPREAD | FLAPPING | PACED | UNCONFIRMED)
-            ),
+            held_back: protecting.is_some_and(is_held_back),
             widespread: protecting == Some(WIDESPREAD),
             last_action: status.last_action.clone(),
             policy: status.policy.clone(),

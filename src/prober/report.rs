@@ -33,10 +33,7 @@ pub use self::{
 pub(crate) use self::{metrics::HealthMetrics, writer::Left};
 use super::debts::Problem;
 use super::finding;
-pub use super::finding::{
-    FLAPPING, Finding, HEALTHY, HELD_BACK, HeldBack, PACED, UNCONFIRMED, WIDESPREAD, reason,
-    verdict_reason,
-};
+pub use super::finding::{Finding, HEALTHY, HeldBack, reason};
 use super::verdict::Returning;
 use crate::{
     api::{CheckStatus, DependentStatus, LastAction, Mode, Protection},

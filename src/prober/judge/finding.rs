@@ -8,15 +8,15 @@ use crate::{
 };
 
 /// Something is deliberately not done.
-pub const HELD_BACK: &str = "HeldBack";
+const HELD_BACK: &str = "HeldBack";
 /// The same, since a Trigger fails in many clusters.
-pub const WIDESPREAD: &str = "Widespread";
+pub(crate) const WIDESPREAD: &str = "Widespread";
 /// Nothing is taken, since the Cluster or its policy may not be as they are known.
-pub const UNCONFIRMED: &str = "Unconfirmed";
+const UNCONFIRMED: &str = "Unconfirmed";
 /// A restore waits, since there have been several within an hour.
-pub const FLAPPING: &str = "Flapping";
+const FLAPPING: &str = "Flapping";
 /// A restore waits for its turn among those of other clusters.
-pub const PACED: &str = "Paced";
+pub(crate) const PACED: &str = "Paced";
 
 /// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
 /// is of a type that is not known.
@@ -138,6 +138,11 @@ impl fmt::Display for HeldBack {
             }
         }
     }
+}
+
+/// Whether the condition Protecting says by this reason that something is deliberately not done.
+pub(crate) fn is_held_back(reason: &str) -> bool {
+    [HELD_BACK, WIDESPREAD, FLAPPING, PACED, UNCONFIRMED].contains(&reason)
 }
 
 /// Whether a cluster that is probed could be judged. One that is suspect is about to be. A Trigger that is

@@ -2,7 +2,7 @@
 
 use k8s_openapi::jiff::SignedDuration;
 
-use super::super::finding;
+use super::super::finding::{PACED, WIDESPREAD, is_held_back};
 use crate::{
     api::{Action, ClusterHealthStatus, Protection, is_outage},
     status::{
@@ -110,11 +110,10 @@ fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Optio
         let protecting = conditions::find(&status.conditions, conditions::PROTECTING)?;
         match (&*protecting.reason, status.protection) {
             ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
-            (finding::WIDESPREAD, _) => Some((&HELD_BACK, true)),
-            ("DryRun" | finding::HELD_BACK | finding::FLAPPING | finding::UNCONFIRMED, _) => {
-                Some((&HELD_BACK, false))
-            }
-            _ => None,
+            // What waits for its turn gets it within minutes.
+            (PACED, _) => None,
+            (reason, _) => (reason == "DryRun" || is_held_back(reason))
+                .then_some((&HELD_BACK, reason == WIDESPREAD)),
         }
     };
     let now = kind(after).filter(|now| kind(before) != Some(*now))?;
