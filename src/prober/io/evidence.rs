@@ -134,9 +134,9 @@ impl Evidence {
 
     /// The same for a leader, which reads the seed within these budgets. Watches go on.
     #[must_use]
-    pub(crate) fn within(self, seed: Seed, urgent: &Seed) -> Self {
-        let permits = self.permits.within(seed, urgent);
-        Self { permits, ..self }
+    pub(crate) fn within(mut self, seed: Seed, urgent: &Seed) -> Self {
+        (self.permits.seed, self.permits.urgent) = (seed, urgent.urgent());
+        self
     }
 
     /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the

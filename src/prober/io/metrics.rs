@@ -234,11 +234,6 @@ impl ProberMetrics {
         count(&self.operations, labels);
     }
 
-    /// Counts a cluster as protected until the returned value is dropped.
-    pub(crate) fn protect(&self) -> Protecting {
-        Protecting::begin(self.protected.clone(), self.protections.clone())
-    }
-
     /// Counts a confirmation.
     pub(crate) fn confirmed(&self, confirmation: Confirmation) {
         let result = match confirmation {

@@ -53,9 +53,9 @@ pub(crate) struct NodeLists {
 #[derive(Clone)]
 pub(crate) struct ListPermits {
     /// For reads that can wait.
-    seed: Seed,
+    pub(super) seed: Seed,
     /// For reads that a scale-down waits for.
-    urgent: Seed,
+    pub(super) urgent: Seed,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
     background_node_lists: Arc<Semaphore>,
@@ -69,16 +69,6 @@ impl ListPermits {
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
             background_node_lists: Arc::new(Semaphore::new(BACKGROUND_NODE_LISTS)),
-        }
-    }
-
-    /// The same permits for reads of the seed within these budgets.
-    pub(crate) fn within(self, seed: Seed, urgent: &Seed) -> Self {
-        let urgent = urgent.urgent();
-        Self {
-            seed,
-            urgent,
-            ..self
         }
     }
 }

@@ -67,13 +67,10 @@ pub async fn perform(
                         let written = async move { scaler.write(target, write).await };
                         let mut written = written.map(Answer::Written).boxed();
                         // It is sent before anything else happens: its evidence counts now.
-                        requests.insert(
-                            place,
-                            match (&mut written).now_or_never() {
-                                Some(answer) => ready(answer).boxed(),
-                                None => written,
-                            },
-                        );
+                        if let Some(answer) = (&mut written).now_or_never() {
+                            written = ready(answer).boxed();
+                        }
+                        requests.insert(place, written);
                     }
                     FlowEffect::Drop(place) => {
                         requests.remove(&place);

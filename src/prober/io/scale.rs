@@ -65,10 +65,9 @@ impl Scaler {
     /// The same in this namespace. What is known of kinds is shared.
     #[must_use]
     pub fn within(&self, namespace: Arc<str>) -> Self {
-        let scaler = self.clone();
         Self {
             namespace,
-            ..scaler
+            ..self.clone()
         }
     }
 
@@ -224,14 +223,13 @@ impl Scaler {
             }
             Err(failure) => failure,
         };
-        let is_ambiguous = failure.is_ambiguous();
         match failure.code() {
             // The object may be gone. If it is there all the same, it is not that.
             Some(404) => Written::Overtaken(failure.explain(verb)),
             // A precondition failed.
             Some(409) => Written::Overtaken(ScaleError::Conflicts),
             Some(422) if with_test => Written::Overtaken(ScaleError::Conflicts),
-            _ if is_ambiguous => Written::Unanswered(failure.explain(verb)),
+            _ if failure.is_ambiguous() => Written::Unanswered(failure.explain(verb)),
             _ => Written::Failed(failure.explain(verb)),
         }
     }

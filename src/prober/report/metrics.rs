@@ -112,10 +112,8 @@ impl HealthMetrics {
     pub(super) fn policies(&self, reports: &[PolicyReport]) {
         for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
             let those = reports.iter().filter(|report| state_of(report) == state);
-            set(
-                &self.policies.get_or_create(&[("state", state)]),
-                those.count(),
-            );
+            let gauge = self.policies.get_or_create(&[("state", state)]);
+            set(&gauge, those.count());
         }
     }
 
@@ -129,10 +127,8 @@ impl HealthMetrics {
             ("undetermined", Standing::Doubtful),
         ] {
             let those = clusters.iter().filter(|it| it.standing == standing);
-            set(
-                &self.clusters.get_or_create(&[("state", state)]),
-                those.count(),
-            );
+            let gauge = self.clusters.get_or_create(&[("state", state)]);
+            set(&gauge, those.count());
         }
         set(&self.protected, count(|it| it.protected));
         set(&self.overdue, count(|it| it.overdue));

@@ -8,6 +8,8 @@ use std::{
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
+use super::ProberMetrics;
+
 /// A cluster that is protected.
 #[derive(Debug)]
 pub(crate) struct Protecting {
@@ -15,13 +17,18 @@ pub(crate) struct Protecting {
     lengths: Histogram,
 }
 
-impl Protecting {
-    /// Counts a cluster as protected until this is dropped.
-    pub(super) fn begin(time: Arc<ProtectedTime>, lengths: Histogram) -> Self {
-        time.change(1);
-        Self { time, lengths }
+impl ProberMetrics {
+    /// Counts a cluster as protected until the returned value is dropped.
+    pub(crate) fn protect(&self) -> Protecting {
+        self.protected.change(1);
+        Protecting {
+            time: self.protected.clone(),
+            lengths: self.protections.clone(),
+        }
     }
+}
 
+impl Protecting {
     /// Records the length of a protection that ends, with its time under earlier processes.
     pub(crate) fn ended(self, length: Duration) {
         self.lengths.observe(length.as_secs_f64());
@@ -83,7 +90,7 @@ impl ProtectedTime {
 mod tests {
     use tokio::time::advance;
 
-    use super::{super::ProberMetrics, *};
+    use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -22,13 +22,11 @@ pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Serv
     if let Ok((Family::Scalable, resource)) = &served
         && resource.version != kind.version
     {
-        let (group, kind, asked) = (&*kind.group, &*kind.kind, &*kind.version);
-        let used = &*resource.version;
         tracing::warn!(
-            group,
-            kind,
-            asked,
-            used,
+            group = kind.group,
+            kind = kind.kind,
+            asked = kind.version,
+            used = resource.version,
             "not served as a policy asks for it, or not with a scale; another version is used"
         );
     }
