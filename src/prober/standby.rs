@@ -69,7 +69,7 @@ impl Observed {
         let secrets = common.watches.restarts("Secrets");
         Self {
             selection: Selection::watch(seed.client(), dry_run, &common.watches),
-            evidence: Evidence::new(seed.clone(), seed, secrets),
+            evidence: Evidence::new(seed, secrets),
             origin: Origin::new(Instant::now().into_std()),
             liveness: common.liveness.begin(LOOP),
             readings: BTreeMap::new(),

@@ -122,17 +122,17 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Evidence from the shoots of this seed. Reads of the seed that a scale-down waits for use the
-    /// budget of `urgent`. `restarts` counts watches of Secrets that break.
-    pub(crate) fn new(seed: Seed, urgent: &Seed, restarts: Counter) -> Self {
+    /// Evidence from the shoots of this seed. `restarts` counts watches of Secrets that break.
+    pub(crate) fn new(seed: &Seed, restarts: Counter) -> Self {
         Self {
             secrets: Secrets::new(seed.client().clone(), restarts),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
-            permits: ListPermits::new(seed, urgent),
+            permits: ListPermits::new(seed),
         }
     }
 
-    /// The same for a leader, which reads the seed within these budgets. Watches go on.
+    /// The same for a leader, which reads the seed within its budget, and what a scale-down waits for
+    /// within that of `urgent`. Watches go on.
     #[must_use]
     pub(crate) fn within(mut self, seed: Seed, urgent: &Seed) -> Self {
         (self.permits.seed, self.permits.urgent) = (seed, urgent.urgent());

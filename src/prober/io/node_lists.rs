@@ -62,10 +62,10 @@ pub(crate) struct ListPermits {
 }
 
 impl ListPermits {
-    pub(crate) fn new(seed: Seed, urgent: &Seed) -> Self {
+    pub(crate) fn new(seed: &Seed) -> Self {
         Self {
-            seed,
-            urgent: urgent.urgent(),
+            seed: seed.clone(),
+            urgent: seed.urgent(),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
             background_node_lists: Arc::new(Semaphore::new(BACKGROUND_NODE_LISTS)),

@@ -71,12 +71,6 @@ impl Needs {
     }
 }
 
-/// To put the finalizer on a policy, and to take it off.
-fn finalizer(policy: &str) -> Right {
-    let resource = ApiResource::erase::<ProbePolicy>(&());
-    Right::new(VERB, &resource).on(policy)
-}
-
 /// To scale a dependent: see [`Family`].
 fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
     let object = Right::new(VERB, resource).on(name);
@@ -150,7 +144,9 @@ impl Reviewer {
 
     async fn review(&self, policy: &str, needs: &Needs) -> Review {
         let mut review = Review::default();
-        let mut rights = vec![(finalizer(policy), &[][..])];
+        // To put the finalizer on a policy, and to take it off.
+        let finalizer = Right::new(VERB, &ApiResource::erase::<ProbePolicy>(&())).on(policy);
+        let mut rights = vec![(finalizer, &[][..])];
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
             match self.scaler.kind(reference).await {

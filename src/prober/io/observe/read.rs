@@ -25,8 +25,8 @@ use crate::{
 const VERSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// What has become of facts that were waited for.
-enum Waited<T> {
-    Ended(T),
+enum Waited {
+    Ended(Result<NodeLists, EvidenceError>),
     /// The leases show that they are not needed any more.
     NotNeeded,
     /// They are read at leisure, and the leases show that a proof waits for them.
@@ -133,11 +133,11 @@ impl Observer {
     }
 
     /// Waits for facts. The leases are read meanwhile when they are due, since a proof allows no gap.
-    async fn beside_leases<T: Send + 'static>(
+    async fn beside_leases(
         &mut self,
-        facts: impl Future<Output = T> + Send + 'static,
+        facts: impl Future<Output = Result<NodeLists, EvidenceError>> + Send + 'static,
         urgent: bool,
-    ) -> Result<Waited<T>, EvidenceError> {
+    ) -> Result<Waited, EvidenceError> {
         let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
         loop {
             let (due, _) = self.watch.next(self.now(), fastrand::f64());
