@@ -236,10 +236,8 @@ impl Fleet {
             })
         });
         self.reporter.policies(reports.collect());
-        self.needs.send_if_modified(|known| {
-            let changed = *known != needs;
-            *known = needs;
-            changed
-        });
+        if *self.needs.borrow() != needs {
+            self.needs.send_replace(needs);
+        }
     }
 }

@@ -124,11 +124,9 @@ impl Standby {
             return;
         };
         if let Some(followed) = self.scouts.get(name) {
-            followed.settings.send_if_modified(|known| {
-                let changed = *known != settings;
-                *known = settings;
-                changed
-            });
+            if *followed.settings.borrow() != settings {
+                followed.settings.send_replace(settings);
+            }
             return;
         }
         let (sender, receiver) = watch::channel(settings.clone());
