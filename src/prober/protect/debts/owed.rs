@@ -34,7 +34,9 @@ pub(super) fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Mem
             keeps_mark: true,
             ..begin(step, memory)
         },
+        // Its mark may not have been known of.
         Step::Record { replicas } => Memory {
+            keeps_mark: !memory.owed,
             replicas: Some(replicas),
             ..memory
         },

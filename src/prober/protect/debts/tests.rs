@@ -99,6 +99,18 @@ fn delays(debts: &Debts) -> bool {
     tasks.iter().any(|task| task.delayed.is_some())
 }
 
+/// A new leader that finds a mark, and another count beside it, knows of the mark from then on.
+#[test]
+fn a_mark_whose_record_was_corrected_is_not_forgotten() {
+    let (mut debts, a) = (Debts::default(), dependent("a", 0));
+    debts.adopt(std::slice::from_ref(&a));
+    let recorded = What::Did(Step::Record { replicas: 1 }, found(1, Record::Replicas(3)));
+    note(&mut debts, &a, &recorded);
+    debts.adopt(&[]);
+    assert!(debts.keeps_marks());
+    assert_eq!(names(&debts), ["a"]);
+}
+
 #[rstest]
 #[case::scaled_down(What::Did(Step::ScaleDown { from: 3 }, found(3, Record::Absent)), memory(true, Some(3)))]
 #[case::scaled_up(
