@@ -144,6 +144,28 @@ async fn a_zero_stays_unless_the_cluster_is_still_one_that_is_probed() {
     assert_eq!(replicas_of(&world, "mcm"), 2);
 }
 
+/// In hibernation gardenlet decides about that one alone. What the outage took is needed to take the nodes down.
+#[tokio::test]
+async fn a_zero_in_hibernation_keeps_nothing_else_from_being_restored() {
+    let world = protected().await;
+    let writes = |call: &Call| call.method == "PATCH" && call.name == "mcm";
+    world
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), writes);
+    world.seed.forget_calls();
+    world.shoot("a").renew();
+    let tried = || world.seed.calls().iter().any(writes).then_some(());
+    world.clock.until("the first is back", tried).await;
+    world.seed.heal();
+    change_shoot(&world, |shoot| {
+        shoot["spec"]["hibernation"] = json!({"enabled": true});
+    });
+    scale_by_hand(&world, "ca", 0, false);
+    world.clock.pass(LONG).await;
+    assert_eq!(is_marked(&world), [false; 3]);
+    assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
+}
+
 /// Whoever scales it to zero each time it is back has it at last, and people are told.
 #[tokio::test]
 async fn what_is_zeroed_again_and_again_is_left_and_told() {

@@ -166,8 +166,7 @@ impl Debts {
 
     /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
     pub fn is_disputed(&self) -> bool {
-        let mut entries = self.entries.values();
-        entries.any(|entry| entry.disputed && !entry.is_contended())
+        self.entries.values().any(Entry::is_disputed)
     }
 
     /// Whether this one is, and how many, if that is known.

@@ -147,7 +147,7 @@ impl Flows {
                     self.next = wanted;
                     return self.go_on(now);
                 }
-                Some(flow) if flow.aim == purpose.aim && !flow.withdrawn => {
+                Some(flow) if flow.aim == purpose.aim && flow.by_verdict && !flow.withdrawn => {
                     return Some(Effect::Flow(FlowInput::Extend(valid_until)));
                 }
                 Some(_) => {}
@@ -276,7 +276,11 @@ impl Flows {
             removes_marks: false,
             withdrawn: false,
         };
-        let tasks = self.debts.tasks(aim);
+        let tasks = match aim {
+            // A verdict allows the rest to be restored.
+            Aim::Release if by_verdict => self.debts.disputed_tasks(),
+            _ => self.debts.tasks(aim),
+        };
         self.begin(flow, purpose, tasks, valid_until)
     }
 

@@ -38,18 +38,19 @@ impl ClusterMachine {
             self.evidence.unanswered = None;
         }
         let (wanted, held_back) = match answered {
-            // gardenlet decides about it, be the zero its own or not, once the mark is gone.
-            Some(true) if self.flows.debts.is_disputed() => {
-                (Wanted::Complete(Aim::Release, now), None)
-            }
-            Some(true) => (
-                Wanted::Verdict {
-                    purpose: Purpose::of(Aim::Restore),
+            Some(true) => {
+                // gardenlet decides about what is disputed, be the zero its own or not, once the mark is gone.
+                let aim = match self.flows.debts.is_disputed() {
+                    true => Aim::Release,
+                    false => Aim::Restore,
+                };
+                let wanted = Wanted::Verdict {
+                    purpose: Purpose::of(aim),
                     valid_until: now + restore_within(settings),
                     paced: false,
-                },
-                None,
-            ),
+                };
+                (wanted, None)
+            }
             None => (Wanted::Nothing, Some(NOT_ASKED)),
             Some(false) => {
                 let (before, since) = self.evidence.unanswered.unwrap_or((0, now));
