@@ -205,10 +205,9 @@ impl World {
     fn run(&mut self, aim: Aim, keep_marks: bool) -> Result<(), Cut> {
         let dependent = dependent("d", 0, 0);
         let purpose = Purpose {
-            aim,
             restore: self.restore,
             keep_marks,
-            awaits: None,
+            ..Purpose::of(aim)
         };
         for _ in 0..LOOKS {
             let (step, found) = self.act(purpose)?;

@@ -13,7 +13,7 @@ mod support;
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{
     Call, DEPENDENTS, Failure, LONG, RUNNING, Read, World, annotations, assert_back,
     assert_restored, change_policy, change_shoot, condition, first_write, is_marked, protected,
@@ -129,10 +129,11 @@ async fn a_stale_zero_waits_for_a_read_of_the_cluster_and_says_so() {
 #[tokio::test]
 async fn a_zero_stays_unless_the_cluster_is_still_one_that_is_probed() {
     let world = restored().await;
+    // The next one is silent for as long as it may be.
+    world.seed.end_watches("clusters");
+    world.clock.pass(Duration::from_secs(1)).await;
     world.seed.silence_watches("clusters");
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-    });
+    change_shoot(&world, falls_asleep);
     scale_by_hand(&world, "kcm", 0, false);
     let released = || (!is_marked(&world)[0]).then_some(());
     world
@@ -144,9 +145,9 @@ async fn a_zero_stays_unless_the_cluster_is_still_one_that_is_probed() {
     assert_eq!(replicas_of(&world, "mcm"), 2);
 }
 
-/// In hibernation gardenlet decides about that one alone. What the outage took is needed to take the nodes down.
-#[tokio::test]
-async fn a_zero_in_hibernation_keeps_nothing_else_from_being_restored() {
+/// The first of three is back, and zeroed by somebody just when the Shoot becomes like this. The others are still
+/// at zero.
+async fn zeroed_as_the_first_of_three(change: fn(&mut Value)) -> World {
     let world = protected().await;
     let writes = |call: &Call| call.method == "PATCH" && call.name == "mcm";
     world
@@ -157,13 +158,70 @@ async fn a_zero_in_hibernation_keeps_nothing_else_from_being_restored() {
     let tried = || world.seed.calls().iter().any(writes).then_some(());
     world.clock.until("the first is back", tried).await;
     world.seed.heal();
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-    });
+    change_shoot(&world, change);
     scale_by_hand(&world, "ca", 0, false);
+    world
+}
+
+fn falls_asleep(shoot: &mut Value) {
+    shoot["spec"]["hibernation"] = json!({"enabled": true});
+}
+
+/// In hibernation gardenlet decides about that one alone. What the outage took is needed to take the nodes down.
+#[tokio::test]
+async fn a_zero_in_hibernation_keeps_nothing_else_from_being_restored() {
+    let world = zeroed_as_the_first_of_three(falls_asleep).await;
     world.clock.pass(LONG).await;
     assert_eq!(is_marked(&world), [false; 3]);
     assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
+}
+
+#[tokio::test]
+async fn a_zero_in_hibernation_whose_mark_cannot_be_removed_does_not_either() {
+    let world = zeroed_as_the_first_of_three(falls_asleep).await;
+    let writes = |call: &Call| call.method == "PATCH" && call.name == "ca";
+    world
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), writes);
+    world.clock.pass(LONG).await;
+    assert_eq!(is_marked(&world), [false, false, true]);
+    assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
+}
+
+/// Nobody can tell then whether it is meant. It is left, and people are told, until that is over.
+#[tokio::test]
+async fn a_zero_in_a_live_migration_is_left_alone() {
+    let world = zeroed_as_the_first_of_three(|shoot| {
+        shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
+    })
+    .await;
+    world.clock.pass(2 * LONG).await;
+    assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
+    assert!(is_marked(&world)[2]);
+    let status = world.health("a");
+    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains("may be meant"), "{message}");
+    change_shoot(&world, |shoot| {
+        shoot["status"]["lastOperation"] = json!({"type": "Reconcile", "state": "Succeeded"});
+    });
+    world.clock.pass(3 * LONG).await;
+    assert_restored(&world);
+}
+
+/// Somebody scales it up again by hand: nothing is in dispute any more.
+#[tokio::test]
+async fn a_zero_that_is_undone_by_hand_is_none() {
+    let world = zeroed_as_the_first_of_three(|shoot| {
+        shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
+    })
+    .await;
+    world.clock.pass(LONG).await;
+    scale_by_hand(&world, "ca", 3, false);
+    world.clock.pass(LONG).await;
+    let status = world.health("a");
+    assert_ne!(condition(&status, "Protecting")["reason"], "HeldBack");
+    assert_eq!(world.replicas("a"), RUNNING);
 }
 
 /// Whoever scales it to zero each time it is back has it at last, and people are told.

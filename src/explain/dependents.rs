@@ -147,10 +147,9 @@ impl Wanted<'_> {
         memory: Memory,
     ) -> (DependentState, String) {
         let purpose = Purpose {
-            aim: self.aim,
             restore: self.restore,
             keep_marks: true,
-            awaits: None,
+            ..Purpose::of(self.aim)
         };
         let step = match step(purpose, optional, found, memory) {
             Ok(step) => step,

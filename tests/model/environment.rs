@@ -114,13 +114,25 @@ impl World {
         Ok(after.map(|after| after.version()))
     }
 
-    /// Whether all that is of a lower level than this is where it belongs.
-    fn is_its_turn(&self, run: &Run, index: usize) -> bool {
+    /// Whether all that is of a lower level than this is where it belongs, or is let go.
+    fn is_its_turn(
+        &self,
+        operator: &Operator,
+        stored: &[(Option<Object>, Wanted)],
+        index: usize,
+    ) -> bool {
+        let Some(run) = &operator.flow else {
+            return false;
+        };
         let down = run.machine.aim() == Aim::Protect;
         let level = |it: &Part| if down { it.levels.1 } else { it.levels.0 };
         let parts = &self.bounds.parts;
-        let mut reached = parts.iter().zip(&run.reached);
-        reached.all(|(part, reached)| *reached || level(part) >= level(&parts[index]))
+        let mut places = parts.iter().zip(&run.reached).zip(stored);
+        places.all(|((part, reached), (object, wanted))| {
+            let at_zero = object.as_ref().is_some_and(|it| it.replicas == 0);
+            let is_left = at_zero && operator.lets_go(wanted);
+            *reached || level(part) >= level(&parts[index]) || is_left
+        })
     }
 
     /// Its next request for a dependent is sent, or answered.
@@ -141,11 +153,11 @@ impl World {
             }
             Some(Need::Write) => {
                 let write = self.bounds.flaw.spoil(operator.send(index));
-                let its_turn = self.is_its_turn(operator.run(), index);
+                let its_turn = self.is_its_turn(operator, &state.stored.parts, index);
                 rules::sent(&write, operator, its_turn)?;
                 let version = match fate {
                     Fate::Answered | Fate::Unanswered | Fate::Crash => {
-                        let let_go = operator.lets_go();
+                        let let_go = operator.lets_go(&state.stored.parts[index].1);
                         self.write(&mut state.stored.parts[index], &write, let_go)?
                     }
                     _ => None,

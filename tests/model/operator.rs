@@ -143,11 +143,11 @@ impl Operator {
         self.learn(Input::Objects(self.bounds.presence(seen)));
     }
 
-    /// Whether somebody else decides about what is at zero: gardenlet does, too, about a zero that was set while the
-    /// cluster is hibernated, just after it was given back.
-    pub(crate) fn lets_go(&self) -> bool {
+    /// Whether somebody else decides about a dependent at zero: gardenlet does, too, while the cluster is being
+    /// hibernated, if the zero is not the operator's.
+    pub(crate) fn lets_go(&self, wanted: &Wanted) -> bool {
         let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
-        self.saw == Some(Aim::Release) || hibernating && self.machine.debts().is_disputed()
+        self.saw == Some(Aim::Release) || hibernating && wanted.taken.is_none()
     }
 
     /// Reads the leases, and acts on what they say.
@@ -161,7 +161,8 @@ impl Operator {
             Some(Aim::Restore) if flaw == Flaw::TrustsItsRecord && !owes => None,
             asks => asks,
         };
-        let conclusion = asks.map(conclusion);
+        let protected = self.machine.protection() != Protection::None;
+        let conclusion = asks.map(|aim| conclusion(aim, protected));
         let unread = Leases::Unread {
             reason: "Unreachable",
             message: "",
@@ -317,7 +318,7 @@ fn results((fires, closed): (bool, bool)) -> CheckResults {
 }
 
 /// Leases that ask for this, and did so often enough in a row.
-fn conclusion(aim: Aim) -> Conclusion {
+fn conclusion(aim: Aim, protected: bool) -> Conclusion {
     let silent = aim == Aim::Protect;
     Conclusion {
         verdict: if silent {
@@ -327,6 +328,7 @@ fn conclusion(aim: Aim) -> Conclusion {
         },
         assessment: Assessment {
             expired: usize::from(silent),
+            protected,
             period: Duration::from_secs(10),
             ..Assessment::default()
         },

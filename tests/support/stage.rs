@@ -314,7 +314,10 @@ fn unread(protector: &mut Protector, trigger: Trigger) {
 pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
     let conclusion = Conclusion {
         verdict: Verdict::Healthy,
-        assessment: assessment(),
+        assessment: Assessment {
+            protected: protector.machine().protection() != Protection::None,
+            ..assessment()
+        },
         provable: None,
         onset: None,
         returning: Returning::default(),

@@ -166,7 +166,8 @@ impl Debts {
 
     /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
     pub fn is_disputed(&self) -> bool {
-        self.entries.values().any(Entry::is_disputed)
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.disputed && !entry.is_contended())
     }
 
     /// Whether this one is, and how many, if that is known.
@@ -221,7 +222,8 @@ impl Debts {
             What::Failed(error, None) if !entry.asked => entry.after_failure(error, held, now),
             _ => None,
         });
-        entry.looked_at = counts || entry.looked_at && !gave_up;
+        let was_seen = entry.looked_at;
+        entry.looked_at = counts || was_seen && !gave_up;
         match what {
             What::Did(Step::ScaleDown { .. }, _) => entry.waiting = Some((Aim::Protect, now)),
             What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
@@ -297,9 +299,11 @@ impl Debts {
             }
             What::Waiting(..) | What::Delayed | What::Unready(_) => {}
         }
-        // One of ours that may still come about is nobody else's.
+        // One of ours that may still come about is nobody else's, nor is one that may have come about before
+        // this process looked.
         if let What::Settled(..) | What::Waiting(Aim::Protect, _) = what
             && counts
+            && was_seen
             && kept_mark
             && entry.memory.owed
             && !entry.memory.keeps_mark
@@ -307,7 +311,12 @@ impl Debts {
             entry.zeroed.push(now);
             entry.disputed = true;
         }
-        if let (What::Did(Step::ScaleUp { .. }, _), _) | (_, false) = (what, entry.memory.owed) {
+        let is_up = match what {
+            What::Did(Step::ScaleUp { .. }, _) => true,
+            What::Settled(_, found) => found.as_ref().is_some_and(|it| it.replicas > 0),
+            _ => false,
+        };
+        if is_up || !entry.memory.owed {
             entry.disputed = false;
         }
         // From here on the zero is ours.

@@ -59,6 +59,8 @@ pub(crate) struct Task {
     pub delayed: Option<Instant>,
     /// Somebody scales it to zero each time it is restored.
     pub contended: bool,
+    /// Somebody else may have meant it to be at zero.
+    pub disputed: bool,
 }
 
 /// Something that a flow did or met.
@@ -215,16 +217,29 @@ impl FlowMachine {
     /// overrules the operator.
     pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
-        let level = |task: &Task| plan::level(&task.dependent, plan.purpose.aim);
+        let aim = plan.purpose.aim;
+        let aim_of = |task: &Task| match task.disputed {
+            true => plan.purpose.disputed,
+            false => aim,
+        };
+        // What is not brought where the rest is keeps no other waiting.
+        let level = |task: &Task| match aim_of(task) == aim {
+            true => plan::level(&task.dependent, aim),
+            false => u32::MAX,
+        };
         let last = plan.tasks.iter().map(level).max();
         for task in &plan.tasks {
             let patience = plan.patience.filter(|_| Some(level(task)) != last);
-            let mut dependent = DependentFlow::new(task, plan.purpose, patience, overruling);
+            let purpose = Purpose {
+                aim: aim_of(task),
+                ..plan.purpose
+            };
+            let mut dependent = DependentFlow::new(task, purpose, patience, overruling);
             dependent.nodes(plan.nodes_back);
             levels.entry(level(task)).or_default().push(dependent);
         }
         Self {
-            aim: plan.purpose.aim,
+            aim,
             valid_until: plan.valid_until,
             stop: None,
             level: Vec::new(),

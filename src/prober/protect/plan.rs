@@ -47,6 +47,9 @@ pub struct Purpose {
     /// What is restored keeps its mark for now: whoever read it at zero just before, and writes that
     /// later, puts a zero under the mark, which is seen to be nobody's decision.
     pub keep_marks: bool,
+    /// The same of a dependent that somebody else has scaled to zero just after it was restored, and may have
+    /// meant that.
+    pub disputed: Aim,
     /// Since when it may be restored, if a dependent waits for the nodes that were silent.
     pub awaits: Option<Instant>,
 }
@@ -58,6 +61,7 @@ impl Purpose {
             aim,
             restore: Restore::Marked,
             keep_marks: false,
+            disputed: aim,
             awaits: None,
         }
     }

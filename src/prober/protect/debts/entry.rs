@@ -55,11 +55,6 @@ impl Entry {
         !self.asked && self.looked_at && !marked && self.problem.is_none()
     }
 
-    /// Whether somebody else scaled it to zero just after it was restored, and that may be meant.
-    pub(super) fn is_disputed(&self) -> bool {
-        self.disputed && !self.is_contended()
-    }
-
     /// Whether somebody scales it to zero each time it is restored.
     pub(super) fn is_contended(&self) -> bool {
         self.disputed && self.zeroed.len() > TIMES

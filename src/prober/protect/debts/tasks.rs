@@ -1,6 +1,6 @@
 //! What a flow handles.
 
-use super::{Debts, Entry};
+use super::Debts;
 use crate::prober::{flow::Task, plan::Aim};
 
 impl Debts {
@@ -22,19 +22,10 @@ impl Debts {
                     waited: waiting.map(|(_, since)| since),
                     delayed: entry.delayed,
                     contended: entry.is_contended(),
+                    disputed: entry.disputed,
                 }
             })
             .collect()
-    }
-
-    /// Those that somebody else may have meant to scale to zero: their marks are to be removed, and no other.
-    pub(crate) fn disputed_tasks(&self) -> Vec<Task> {
-        let mut tasks = self.tasks(Aim::Release);
-        tasks.retain(|task| {
-            let entry = self.entries.get(&task.dependent.reference);
-            entry.is_some_and(Entry::is_disputed)
-        });
-        tasks
     }
 
     /// Those that were given back and keep their marks for now, all of one level: nothing is scaled.

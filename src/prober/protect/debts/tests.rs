@@ -553,3 +553,44 @@ fn since_when_a_delay_has_been_running() {
         assert!(!delays(&debts), "{whats:?}");
     }
 }
+
+/// It was given back, and is at zero when it is seen next: by somebody else if this process has seen it back.
+#[rstest]
+#[case::first_look(false, false)]
+#[case::second_look(true, true)]
+fn a_zero_is_disputed_by_who_has_seen_it_back(#[case] seen: bool, #[case] expected: bool) {
+    let a = dependent("a", 0);
+    let marked = |replicas| {
+        found(replicas, Record::Replicas(3)).map(|found| Observed {
+            marked: true,
+            ..found
+        })
+    };
+    let known = ClusterHealthStatus {
+        dependents: vec![DependentStatus {
+            r#ref: a.reference.clone(),
+            recorded_replicas: Some(3),
+            owed: false,
+            keeps_mark: true,
+            level: 0,
+            initial_delay: Duration::ZERO.into(),
+            timeout: Duration::ZERO.into(),
+        }],
+        ..ClusterHealthStatus::default()
+    };
+    let mut debts = Debts::recall(&known);
+    if seen {
+        note(&mut debts, &a, &What::Settled(Settled::Up, marked(3)));
+    }
+    let again = What::Settled(Settled::ZeroedAgain, marked(0));
+    note(&mut debts, &a, &again);
+    assert!(debts.owes());
+    assert_eq!(debts.is_disputed(), expected);
+    // Nothing is in dispute that is up again.
+    note(
+        &mut debts,
+        &a,
+        &What::Settled(Settled::Seen { marked: true }, marked(3)),
+    );
+    assert!(!debts.is_disputed());
+}

@@ -183,18 +183,15 @@ impl ClusterMachine {
         if !self.flows.debts.is_disputed() {
             return false;
         }
-        match &self.treatment {
-            // Nobody is left who could tell.
-            Treatment::LetGo(_, None) => return false,
-            Treatment::Probe(settings) if self.flows.confirmed.lets_restore(settings, now) => {
-                return false;
-            }
-            Treatment::Probe(_) => {
-                let asks = self.flows.confirmed.ask_within(BEFORE_RESTORE);
-                self.effects.extend(asks);
-            }
-            _ => {}
+        // Elsewhere nobody is left who could tell.
+        let Treatment::Probe(settings) = &self.treatment else {
+            return false;
+        };
+        if self.flows.confirmed.lets_restore(settings, now) {
+            return false;
         }
+        let asks = self.flows.confirmed.ask_within(BEFORE_RESTORE);
+        self.effects.extend(asks);
         self.told.held_back = Some(self.flows.confirmed.dispute());
         true
     }

@@ -9,14 +9,17 @@
 //!   does not pass: after a restart of the operator none does before it has been run.
 //! - Else nothing is scaled, either way. A Trigger that tells nothing takes nothing.
 
+mod course;
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::course::{Course, course};
 use super::{ClusterMachine, Effect, Leases, flows::Wanted};
 use crate::{
-    api::{CheckRole, Mode, Protection, Restore},
-    checks::{CheckResults, Trigger},
+    api::{Mode, Protection, Restore},
+    checks::CheckResults,
     cluster::Settings,
     prober::{
         finding::{Finding, HeldBack},
@@ -35,49 +38,11 @@ const SUCCESS_THRESHOLD: HeldBack =
     HeldBack::By("the policy's successThreshold is not reached yet");
 const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
 const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
+const LEFT: HeldBack = HeldBack::By(
+    "somebody scaled a dependent to zero just after it was restored, which may be meant: it is left alone, since \
+     nobody can tell",
+);
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
-/// What follows from the leases and the checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Course {
-    /// The leases are an outage.
-    Protect,
-    /// A Trigger fails, for this reason. It counts for so long, or is not acted on.
-    Triggered(String, Result<Instant, HeldBack>),
-    /// Nothing speaks against it.
-    Restore,
-    /// It is to be restored, and a check does not pass.
-    Wait(HeldBack),
-    /// There is not enough evidence.
-    Nothing,
-}
-
-/// By the verdict on the leases, if it may be acted on.
-fn course(leases: Option<Verdict>, checks: CheckResults) -> Course {
-    let wait = |role, why| Course::Wait(HeldBack::Check { role, why });
-    match (leases, checks.trigger, checks.gate) {
-        (Some(Verdict::Outage), _, _) => Course::Protect,
-        (_, Trigger::Failing { why, until }, _) => Course::Triggered(why, Ok(until)),
-        (
-            _,
-            Trigger::Held {
-                why,
-                hold,
-                widespread,
-            },
-            _,
-        ) => {
-            let held = HeldBack::Trigger {
-                why: hold,
-                widespread,
-            };
-            Course::Triggered(why, Err(held))
-        }
-        (Some(Verdict::Healthy), Trigger::Unknown { why }, _) => wait(CheckRole::Trigger, why),
-        (Some(Verdict::Healthy), Trigger::None, Some(why)) => wait(CheckRole::Gate, why),
-        (Some(Verdict::Healthy), Trigger::None, None) => Course::Restore,
-        (None | Some(Verdict::Undetermined(_)), _, _) => Course::Nothing,
-    }
-}
 
 impl ClusterMachine {
     /// The leases were read, or could not be.
@@ -86,9 +51,9 @@ impl ClusterMachine {
             return;
         };
         self.told.probed = Some(now.wall);
+        let is_protected = self.flows.protection() != Protection::None;
         if let Leases::Judged(conclusion) = leases {
             self.evidence.period = conclusion.assessment.period;
-            let is_protected = self.flows.protection() != Protection::None;
             self.told.note_onset(conclusion, is_protected, now);
             self.note_max_protection(conclusion, &checks, &settings, now);
         }
@@ -100,7 +65,13 @@ impl ClusterMachine {
         let (verdict, finding) = match leases {
             Leases::Judged(conclusion) => {
                 let seen = Box::new(conclusion.assessment.clone());
-                let verdict = conclusion.verdict;
+                let verdict = match conclusion.verdict {
+                    // Its protection began while they were read. Less is asked of a cluster without.
+                    Verdict::Healthy if is_protected && !seen.protected => {
+                        Verdict::Undetermined(Doubt::Recovering)
+                    }
+                    verdict => verdict,
+                };
                 let decides = conclusion.decides.then_some(verdict);
                 (decides, Finding::Judged(verdict, seen))
             }
@@ -143,7 +114,9 @@ impl ClusterMachine {
             (Course::Wait(why), _) => self.wait(why, &settings, now),
             (_, Leases::Judged(conclusion)) => {
                 self.confirm_ahead(conclusion, &settings, now);
-                self.doubt(conclusion.verdict, &settings, now);
+                if let Finding::Judged(verdict, _) = self.told.finding {
+                    self.doubt(verdict, &settings, now);
+                }
             }
             (_, Leases::Unread { .. }) => self.do_nothing(settings.mode == Mode::DryRun, now),
         }
@@ -224,11 +197,11 @@ impl ClusterMachine {
         if !self.may(aim, settings, now) {
             return;
         }
-        let (restore, keep_marks) = match self.treatment {
+        let (restore, keep_marks, disputed) = match self.treatment {
             // What gardenlet has put to zero meanwhile is its decision.
-            Treatment::LetGo(_, Some(_)) => (Restore::Marked, true),
-            Treatment::Probe(_) => (settings.restore, true),
-            _ => (settings.restore, false),
+            Treatment::LetGo(_, Some(_)) => (Restore::Marked, true, Aim::Look),
+            Treatment::Probe(_) => (settings.restore, true, aim),
+            _ => (settings.restore, false, aim),
         };
         let awaits = match (aim, &self.treatment) {
             (Aim::Restore, Treatment::Probe(_)) if !self.cut.is_at_hand => {
@@ -240,6 +213,7 @@ impl ClusterMachine {
             aim,
             restore,
             keep_marks,
+            disputed,
             awaits,
         };
         let wanted = Wanted::Verdict {
@@ -251,6 +225,8 @@ impl ClusterMachine {
         if self.flows.awaits_confirmation() {
             // As long as it is asked for again.
             self.told.held_back = self.flows.confirmed.objection();
+        } else if disputed != aim && self.flows.debts.disputes() > 0 {
+            self.told.held_back = Some(LEFT);
         }
     }
 
@@ -342,6 +318,3 @@ impl ClusterMachine {
 pub(super) fn restore_within(settings: &Settings) -> Duration {
     2 * settings.rules.interval + settings.rules.timeout
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@
 //! ends between two requests, and only then the next one begins.
 
 mod marks;
+mod pause;
 mod turn;
 mod wanted;
 
@@ -21,7 +22,6 @@ use crate::{
         debts::Debts,
         flow::{Ending, FlowEvent, FlowInput, FlowPlan, Task, What},
         plan::{Aim, Purpose},
-        scale_error::RECORD_UNREADABLE,
     },
 };
 
@@ -54,6 +54,8 @@ pub(super) struct Flows {
     /// The dependents and what they are owed.
     pub(super) debts: Debts,
     protection: Protection,
+    /// It is active only since marks were found, so that not all may be down.
+    is_found: bool,
     /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
     /// until then.
     restored: Option<Instant>,
@@ -89,6 +91,11 @@ impl Flows {
         self.protection
     }
 
+    /// Whether all has been scaled down that is to be.
+    fn is_complete(&self) -> bool {
+        self.protection == Protection::Active && !self.is_found
+    }
+
     /// Whether something is owed or keeps its mark, or is being scaled.
     pub(super) fn is_engaged(&self) -> bool {
         let scales = |flow: &UnderWay| matches!(flow.aim, Aim::Protect | Aim::Restore);
@@ -106,7 +113,7 @@ impl Flows {
             // What is down already, or was refused, is only looked at again.
             Aim::Protect => {
                 let refused = matches!(self.look_again, Some((Aim::Protect, Ending::Refused, _)));
-                self.protection != Protection::Active && !refused
+                !self.is_complete() && !refused
             }
             Aim::Restore | Aim::Release => self.debts.owes(),
             Aim::Look => false,
@@ -147,7 +154,7 @@ impl Flows {
                     self.next = wanted;
                     return self.go_on(now);
                 }
-                Some(flow) if flow.aim == purpose.aim && flow.by_verdict && !flow.withdrawn => {
+                Some(flow) if flow.aim == purpose.aim && !flow.withdrawn => {
                     return Some(Effect::Flow(FlowInput::Extend(valid_until)));
                 }
                 Some(_) => {}
@@ -211,7 +218,7 @@ impl Flows {
         if self.under_way.is_some() || self.awaits_turn() {
             return None;
         }
-        let takes = purpose.aim == Aim::Protect && self.protection != Protection::Active;
+        let takes = purpose.aim == Aim::Protect && !self.is_complete();
         if takes && !self.confirmed.lets_take(now) {
             return self.confirmed.ask();
         }
@@ -263,8 +270,9 @@ impl Flows {
         match aim {
             Aim::Protect => {
                 self.restored = None;
-                if self.protection != Protection::Active {
+                if !self.is_complete() {
                     self.protection = Protection::ScalingDown;
+                    self.is_found = false;
                 }
             }
             Aim::Restore if self.debts.owes() => self.protection = Protection::Restoring,
@@ -276,11 +284,7 @@ impl Flows {
             removes_marks: false,
             withdrawn: false,
         };
-        let tasks = match aim {
-            // A verdict allows the rest to be restored.
-            Aim::Release if by_verdict => self.debts.disputed_tasks(),
-            _ => self.debts.tasks(aim),
-        };
+        let tasks = self.debts.tasks(aim);
         self.begin(flow, purpose, tasks, valid_until)
     }
 
@@ -330,6 +334,7 @@ impl Flows {
             (Aim::Protect, Ending::Stuck | Ending::Refused) => {}
             (Aim::Look, _) if owes && self.protection == Protection::None => {
                 self.protection = Protection::Active;
+                self.is_found = true;
             }
             // One that was back is at zero again.
             (Aim::Restore, _) if owes => self.protection = Protection::Restoring,
@@ -349,38 +354,8 @@ impl Flows {
                 let believed = self.debts.doubt().unwrap_or(now + believed);
                 self.restored = good.then_some(believed);
                 self.protection = Protection::None;
+                self.is_found = false;
             }
-        }
-    }
-
-    fn is_record_unreadable(&self) -> bool {
-        let mut problems = self.debts.problems();
-        problems.any(|problem| problem.reason == RECORD_UNREADABLE)
-    }
-
-    /// How long a flow like the one that has ended is put off if nothing is known to be left to do, or
-    /// to be feasible.
-    fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
-        match (aim, ending) {
-            // Somebody may scale up what is down.
-            (Aim::Protect, Ending::Complete) => Some(interval),
-            // Verdicts come every few seconds, and somebody has to mend this first. What comes after
-            // it is not down yet, whatever the interval.
-            (Aim::Protect, Ending::Refused) => Some(interval.min(AGAIN)),
-            // A record that cannot be read stands beside a mark: something is owed, and whoever corrects
-            // it waits for that.
-            (Aim::Restore, Ending::Refused) if self.is_record_unreadable() => None,
-            // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
-            // a healthy cluster's dependents from being looked at.
-            (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
-                if !self.debts.owes() =>
-            {
-                Some(match self.debts.keeps_marks() {
-                    true => MARKED_LOOK,
-                    false => interval.max(SELDOM),
-                })
-            }
-            _ => None,
         }
     }
 }

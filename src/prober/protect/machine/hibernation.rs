@@ -38,19 +38,18 @@ impl ClusterMachine {
             self.evidence.unanswered = None;
         }
         let (wanted, held_back) = match answered {
-            Some(true) => {
-                // gardenlet decides about what is disputed, be the zero its own or not, once the mark is gone.
-                let aim = match self.flows.debts.is_disputed() {
-                    true => Aim::Release,
-                    false => Aim::Restore,
-                };
-                let wanted = Wanted::Verdict {
-                    purpose: Purpose::of(aim),
+            Some(true) => (
+                Wanted::Verdict {
+                    purpose: Purpose {
+                        // gardenlet decides about it, be the zero its own or not, once the mark is gone.
+                        disputed: Aim::Release,
+                        ..Purpose::of(Aim::Restore)
+                    },
                     valid_until: now + restore_within(settings),
                     paced: false,
-                };
-                (wanted, None)
-            }
+                },
+                None,
+            ),
             None => (Wanted::Nothing, Some(NOT_ASKED)),
             Some(false) => {
                 let (before, since) = self.evidence.unanswered.unwrap_or((0, now));

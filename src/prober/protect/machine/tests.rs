@@ -176,6 +176,7 @@ fn an_outage() -> Conclusion {
             expired: 3,
             silent: 3,
             needed: 2,
+            protected: true,
             period: Duration::from_secs(10),
             ..Assessment::default()
         },
@@ -338,6 +339,25 @@ fn after(seconds: u64) -> Now {
         mono: now.mono + Duration::from_secs(seconds),
         wall: now.wall + Duration::from_secs(seconds),
     }
+}
+
+/// It was protected while the leases were read, of which less is asked of a cluster that is not: fresh leases that
+/// do not count are evidence against an outage that begins, and none for its end.
+#[test]
+fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
+    let mut machine = protected(1, Protection::Active, MaxProtectionAction::Restore);
+    let mut conclusion = an_outage();
+    conclusion.verdict = Verdict::Healthy;
+    conclusion.assessment.protected = false;
+    let checks = CheckResults {
+        trigger: Trigger::None,
+        gate: None,
+    };
+    let effects = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    assert!(effects.is_empty(), "{effects:?}");
+    assert_eq!(machine.awaits_turn(), None);
+    assert!(judge(&mut machine, Verdict::Healthy, now()).is_empty());
+    assert!(machine.awaits_turn().is_some());
 }
 
 /// A protection of a minute, and a healthy verdict.

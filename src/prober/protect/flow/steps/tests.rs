@@ -32,6 +32,7 @@ fn what_is_left_of_a_delay(
         waited: None,
         delayed,
         contended: false,
+        disputed: false,
     };
     let mut settling = Steps::new(task, Purpose::of(aim), None);
     assert!(settling.only_looks(now));
@@ -70,6 +71,7 @@ fn what_is_left_of_a_wait_for_nodes(
         waited: None,
         delayed: None,
         contended: false,
+        disputed: false,
     };
     let purpose = Purpose {
         awaits: Some(now - Duration::from_secs(elapsed)),

@@ -4,10 +4,13 @@ use serde_json::json;
 
 use super::*;
 use crate::{
+    api::Protection,
     checks::{CheckResults, Trigger},
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Skip, Template},
     prober::{
+        flow::{Ending, FlowEvent, What},
         machine::{Input, Leases},
+        plan::Settled,
         treatment::ClusterObject,
         verdict::{Assessment, Returning},
     },
@@ -217,6 +220,35 @@ fn an_answer_after_a_recovery_begins_nothing() {
     assert_eq!(stage.outage(0.0), ["ask"]);
     assert_eq!(stage.leases(0.2, Verdict::Healthy, 30), [""; 0]);
     assert_eq!(stage.answer(0.5, Read), [""; 0]);
+}
+
+/// A mark that is found tells of one dependent. What else an outage takes is confirmed first.
+#[test]
+fn what_is_taken_beside_a_mark_that_was_found_is_confirmed() {
+    let mut stage = Stage::new("Enforce");
+    let checks = CheckResults {
+        trigger: Trigger::Unknown { why: String::new() },
+        gate: None,
+    };
+    let healthy = conclusion(Verdict::Healthy, 0.0, 30);
+    let leases = Input::Leases(Leases::Judged(&healthy), checks);
+    assert_eq!(stage.machine.step(leases, at(stage.began, 0.0)), []);
+    let begun = stage.machine.step(Input::Time, at(stage.began, 0.0));
+    let [Effect::Start(look)] = &*begun else {
+        panic!("{begun:?}");
+    };
+    assert_eq!(look.purpose.aim, Aim::Look);
+    let event = FlowEvent {
+        at: stage.began,
+        dependent: look.tasks[0].dependent.clone(),
+        uid: None,
+        what: What::Settled(Settled::Seen { marked: true }, None),
+    };
+    stage.step(0.1, Input::Flow(&event));
+    stage.step(0.2, Input::FlowEnded(Ending::Complete));
+    assert_eq!(stage.machine.protection(), Protection::Active);
+    assert_eq!(stage.outage(1.0), ["ask"]);
+    assert_eq!(stage.answer(1.1, Read), ["start"]);
 }
 
 /// What a restore asks has more time, for which a scale-down does not wait.
