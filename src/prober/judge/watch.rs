@@ -18,7 +18,7 @@ use crate::prober::{
     mono_time::MonoTime,
     proof::Proof,
     schedule::{LastRead, Occasion, ReadOutcome, sooner},
-    verdict::{Assessment, Doubt, LeaseRules, Verdict},
+    verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
 };
 
 /// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are
@@ -72,6 +72,7 @@ impl Watch {
 
     /// Replaces the rules and keeps the evidence. Verdicts under the former rules do not count.
     pub(crate) fn set_rules(&mut self, rules: LeaseRules) {
+        self.forget_outage();
         self.rules = rules;
         (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
     }
@@ -88,7 +89,19 @@ impl Watch {
             self.onset = None;
             self.leases.recovered();
         }
+        if protected && !self.protected {
+            // Less was asked for a verdict of before.
+            self.in_a_row.recoveries = 0;
+        }
         self.protected = protected;
+    }
+
+    /// Forgets an outage that was over by the last verdict, unless the cluster has been protected since.
+    fn forget_outage(&mut self) {
+        if !self.protected && self.in_a_row.recoveries > 0 {
+            self.onset = None;
+            self.leases.recovered();
+        }
     }
 
     /// The next read; `draw`, uniform in [0, 1), places the jitter.
@@ -159,6 +172,7 @@ impl Watch {
 
     /// Takes in a list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
+        self.forget_outage();
         let Intake::Taken {
             names_changed,
             rolled_back,
@@ -259,7 +273,6 @@ impl Watch {
                 self.in_a_row.outages >= self.rules.failure_threshold
             }
             Verdict::Healthy => {
-                self.onset = self.onset.filter(|_| self.protected);
                 self.in_a_row.recoveries = self.in_a_row.recoveries.saturating_add(1);
                 self.in_a_row.outages = 0;
                 self.in_a_row.recoveries >= self.rules.success_threshold
@@ -268,6 +281,7 @@ impl Watch {
         };
         self.note_silent(verdict, assessment.at);
         let is_outage = verdict == Verdict::Outage;
+        let is_over = verdict == Verdict::Healthy && !self.protected;
         if let Some(last) = &mut self.last
             && let ReadOutcome::Read { counting, .. } = &mut last.outcome
         {
@@ -277,11 +291,14 @@ impl Watch {
         let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
         Some(Conclusion {
             verdict,
-            returning: self.returning(assessment.at),
+            returning: match is_over {
+                true => Returning::default(),
+                false => self.returning(assessment.at),
+            },
             assessment,
             provable,
             decides,
-            onset: self.onset,
+            onset: self.onset.filter(|_| !is_over),
         })
     }
 

@@ -164,6 +164,12 @@ impl Debts {
         self.entries.values().filter(|entry| entry.disputed).count()
     }
 
+    /// Whether all that is owed may have been scaled to zero by somebody else.
+    pub(super) fn owes_disputed_alone(&self) -> bool {
+        let mut owed = self.entries.values().filter(|entry| entry.memory.owed);
+        self.owes() && owed.all(|entry| entry.disputed)
+    }
+
     /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
     pub fn is_disputed(&self) -> bool {
         let mut entries = self.entries.values();
@@ -317,6 +323,8 @@ impl Debts {
             _ => false,
         };
         if is_up || !entry.memory.owed {
+            // The next zero is somebody else's again.
+            entry.memory.keeps_mark |= entry.disputed && entry.memory.owed;
             entry.disputed = false;
         }
         // From here on the zero is ours.

@@ -152,7 +152,9 @@ impl Treatment {
 
     /// Whether it is of the same kind, whatever the settings.
     pub fn is_like(&self, other: &Self) -> bool {
+        let nobody_decides = |of: &Self| matches!(of, Self::LetGo(_, Some(_)));
         std::mem::discriminant(self) == std::mem::discriminant(other)
+            && nobody_decides(self) == nobody_decides(other)
     }
 
     fn gone(hold: PolicyHold, known: Known<'_>) -> Self {

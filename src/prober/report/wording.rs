@@ -97,6 +97,11 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
             "{of_all}, but nobody has written to the API server for a while, so that the silence \
              of nodes says nothing: see whether its etcd accepts writes"
         ),
+        Verdict::Undetermined(Doubt::Recovering) if !seen.protected => {
+            format!(
+                "{of_all}; but the leases were read before it was protected, and are read again"
+            )
+        }
         Verdict::Undetermined(Doubt::Recovering) => format!(
             "{of_all}, which is no outage any more; it is restored once fewer than {} are (the policy's \
              nodeLeaseRecoveryFraction)",

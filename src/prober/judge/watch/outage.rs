@@ -45,9 +45,6 @@ impl Watch {
 
     /// Takes down which leases are silent in the outage under way, if there is one.
     pub(super) fn note_silent(&mut self, verdict: Verdict, at: MonoTime) {
-        if verdict == Verdict::Healthy && !self.protected {
-            self.leases.recovered();
-        }
         if verdict != Verdict::Outage && !self.protected {
             return;
         }

@@ -733,6 +733,31 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     }
 }
 
+/// A verdict that was reached just before the protection began ends no outage, and counts towards no restore.
+#[test]
+fn an_outage_is_not_forgotten_by_a_verdict_of_before_its_protection() {
+    for protected in [true, false] {
+        let mut shoot = Shoot::new(LeaseRules {
+            success_threshold: 2,
+            ..RULES
+        });
+        shoot.names = vec!["a", "b", "c"];
+        let (when, outage) = shoot.probe_each_until(Verdict::Outage, 105.0, &[100; 3]);
+        assert!(outage.onset.is_some());
+        let next = |later: f64, shoot: &mut Shoot| {
+            let now = when + later;
+            shoot.probe_each(now, &[now as i64; 3])
+        };
+        let before = next(3.0, &mut shoot);
+        assert_eq!((before.verdict, before.onset), (Verdict::Healthy, None));
+        shoot.watch.set_protected(protected);
+        let after = next(6.0, &mut shoot);
+        assert_eq!(after.verdict, Verdict::Healthy);
+        assert_eq!(after.onset.is_some(), protected);
+        assert_eq!(after.decides, !protected);
+    }
+}
+
 /// Which nodes are back, by their leases and by what was read of them since the restore was allowed.
 #[test]
 fn nodes_that_were_silent_are_back_when_they_are_fresh_and_ready() {

@@ -36,7 +36,7 @@ pub(super) fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Mem
         },
         // Its mark may not have been known of.
         Step::Record { replicas } => Memory {
-            keeps_mark: !memory.owed,
+            keeps_mark: memory.keeps_mark || !memory.owed,
             replicas: Some(replicas),
             ..memory
         },

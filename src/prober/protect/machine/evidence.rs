@@ -225,7 +225,7 @@ impl ClusterMachine {
         if self.flows.awaits_confirmation() {
             // As long as it is asked for again.
             self.told.held_back = self.flows.confirmed.objection();
-        } else if disputed != aim && self.flows.debts.disputes() > 0 {
+        } else if disputed != aim && self.flows.debts.owes_disputed_alone() {
             self.told.held_back = Some(LEFT);
         }
     }

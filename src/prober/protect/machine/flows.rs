@@ -54,7 +54,7 @@ pub(super) struct Flows {
     /// The dependents and what they are owed.
     pub(super) debts: Debts,
     protection: Protection,
-    /// It is active only since marks were found, so that not all may be down.
+    /// It may be active only since marks were found or recalled, so that not all may be down.
     is_found: bool,
     /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
     /// until then.
@@ -75,7 +75,9 @@ impl Flows {
     pub(super) fn recall(known: Option<&ClusterHealthStatus>) -> Self {
         let debts = known.map(Debts::recall).unwrap_or_default();
         let owing = known.filter(|_| debts.owes());
+        let all_down = |known: &ClusterHealthStatus| known.dependents.iter().all(|it| it.owed);
         Self {
+            is_found: !owing.is_none_or(all_down),
             protection: match owing.map(|known| known.protection) {
                 None => Protection::None,
                 Some(Protection::None) => Protection::Active,
@@ -270,9 +272,8 @@ impl Flows {
         match aim {
             Aim::Protect => {
                 self.restored = None;
-                if !self.is_complete() {
+                if self.protection != Protection::Active {
                     self.protection = Protection::ScalingDown;
-                    self.is_found = false;
                 }
             }
             Aim::Restore if self.debts.owes() => self.protection = Protection::Restoring,
@@ -329,7 +330,10 @@ impl Flows {
         self.conclude_marks(flow, ending, now);
         match (aim, ending) {
             (Aim::Restore, _) if owes && removes && self.protection != Protection::None => {}
-            (Aim::Protect, Ending::Complete) if owes => self.protection = Protection::Active,
+            (Aim::Protect, Ending::Complete) if owes => {
+                self.protection = Protection::Active;
+                self.is_found = false;
+            }
             // A flow that did not complete is taken up again.
             (Aim::Protect, Ending::Stuck | Ending::Refused) => {}
             (Aim::Look, _) if owes && self.protection == Protection::None => {

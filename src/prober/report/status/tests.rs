@@ -51,7 +51,9 @@ fn written(report: &ClusterReport) -> ClusterHealthStatus {
 }
 
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
-    let seen = assessment(candidates, expired);
+    let mut seen = assessment(candidates, expired);
+    // The others are of any cluster.
+    seen.protected = verdict == doubt(Doubt::Recovering);
     report(Finding::Judged(verdict, Box::new(seen)))
 }
 

@@ -249,6 +249,10 @@ fn what_is_taken_beside_a_mark_that_was_found_is_confirmed() {
     assert_eq!(stage.machine.protection(), Protection::Active);
     assert_eq!(stage.outage(1.0), ["ask"]);
     assert_eq!(stage.answer(1.1, Read), ["start"]);
+    assert_eq!(stage.machine.protection(), Protection::Active);
+    stage.step(2.0, Input::FlowEnded(Ending::Complete));
+    // All is down.
+    assert_eq!(stage.outage(60.0), ["start"]);
 }
 
 /// What a restore asks has more time, for which a scale-down does not wait.

@@ -23,6 +23,8 @@ impl Flows {
             // A record that cannot be read stands beside a mark: something is owed, and whoever corrects
             // it waits for that.
             (Aim::Restore, Ending::Refused) if self.is_record_unreadable() => None,
+            // It was left alone.
+            (Aim::Restore, Ending::Complete) if self.debts.owes_disputed_alone() => Some(SELDOM),
             // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
             // a healthy cluster's dependents from being looked at.
             (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
