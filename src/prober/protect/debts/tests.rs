@@ -109,6 +109,13 @@ fn a_mark_whose_record_was_corrected_is_not_forgotten() {
     debts.adopt(&[]);
     assert!(debts.keeps_marks());
     assert_eq!(names(&debts), ["a"]);
+    // Nor is that of one that was just restored.
+    let up = What::Did(Step::ScaleUp { to: 3 }, found(0, Record::Replicas(3)));
+    note(&mut debts, &a, &up);
+    note(&mut debts, &a, &recorded);
+    let zeroed = What::Settled(Settled::ZeroedAgain, found(0, Record::Replicas(1)));
+    note(&mut debts, &a, &zeroed);
+    assert!(debts.is_disputed());
 }
 
 #[rstest]
@@ -593,4 +600,6 @@ fn a_zero_is_disputed_by_who_has_seen_it_back(#[case] seen: bool, #[case] expect
         &What::Settled(Settled::Seen { marked: true }, marked(3)),
     );
     assert!(!debts.is_disputed());
+    note(&mut debts, &a, &again);
+    assert_eq!(debts.is_disputed(), expected);
 }

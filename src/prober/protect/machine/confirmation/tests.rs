@@ -4,10 +4,11 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    api::Protection,
+    api::{ClusterHealthStatus, DependentStatus, Protection},
     checks::{CheckResults, Trigger},
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Skip, Template},
     prober::{
+        fixtures,
         flow::{Ending, FlowEvent, What},
         machine::{Input, Leases},
         plan::Settled,
@@ -253,6 +254,37 @@ fn what_is_taken_beside_a_mark_that_was_found_is_confirmed() {
     stage.step(2.0, Input::FlowEnded(Ending::Complete));
     // All is down.
     assert_eq!(stage.outage(60.0), ["start"]);
+}
+
+/// What an earlier leader has left may be a part of what is to be down.
+#[rstest]
+#[case::in_part(false, "ask")]
+#[case::in_full(true, "start")]
+fn what_a_new_leader_takes_is_confirmed_unless_all_is_down(
+    #[case] owed: bool,
+    #[case] expected: &str,
+) {
+    let dependents = [("d", owed), ("e", true)].map(|(name, owed)| DependentStatus {
+        r#ref: fixtures::dependent(name, 0, 0).reference,
+        recorded_replicas: Some(3),
+        owed,
+        keeps_mark: false,
+        level: 0,
+        initial_delay: Duration::ZERO.into(),
+        timeout: Duration::ZERO.into(),
+    });
+    let known = ClusterHealthStatus {
+        protection: Protection::Active,
+        dependents: dependents.into(),
+        ..ClusterHealthStatus::default()
+    };
+    let began = Instant::now();
+    let (flags, now) = ((false, true), at(began, 0.0));
+    let object = cluster("Enforce", true);
+    let mut machine = ClusterMachine::recall(Some(&known), object.clone(), flags, now);
+    let _ = machine.step(Input::Objects(object), now);
+    let mut stage = Stage { machine, began };
+    assert_eq!(stage.outage(1.0), [expected]);
 }
 
 /// What a restore asks has more time, for which a scale-down does not wait.
