@@ -167,6 +167,10 @@ fn falls_asleep(shoot: &mut Value) {
     shoot["spec"]["hibernation"] = json!({"enabled": true});
 }
 
+fn migrates_live(shoot: &mut Value) {
+    shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
+}
+
 /// In hibernation gardenlet decides about that one alone. What the outage took is needed to take the nodes down.
 #[tokio::test]
 async fn a_zero_in_hibernation_keeps_nothing_else_from_being_restored() {
@@ -191,10 +195,7 @@ async fn a_zero_in_hibernation_whose_mark_cannot_be_removed_does_not_either() {
 /// Nobody can tell then whether it is meant. It is left, and people are told, until that is over.
 #[tokio::test]
 async fn a_zero_in_a_live_migration_is_left_alone() {
-    let world = zeroed_as_the_first_of_three(|shoot| {
-        shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
-    })
-    .await;
+    let world = zeroed_as_the_first_of_three(migrates_live).await;
     world.clock.pass(2 * LONG).await;
     assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
     assert!(is_marked(&world)[2]);
@@ -212,10 +213,7 @@ async fn a_zero_in_a_live_migration_is_left_alone() {
 /// Somebody scales it up again by hand: nothing is in dispute any more.
 #[tokio::test]
 async fn a_zero_that_is_undone_by_hand_is_none() {
-    let world = zeroed_as_the_first_of_three(|shoot| {
-        shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
-    })
-    .await;
+    let world = zeroed_as_the_first_of_three(migrates_live).await;
     world.clock.pass(LONG).await;
     scale_by_hand(&world, "ca", 3, false);
     world.clock.pass(LONG).await;
@@ -264,9 +262,7 @@ async fn each_zero_needs_a_read_of_the_cluster_of_its_own() {
     world.clock.until("it is back again", back).await;
     assert_eq!(reads_of_the_cluster(&world), 1);
     world.seed.silence_watches("clusters");
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-    });
+    change_shoot(&world, falls_asleep);
     scale_by_hand(&world, "kcm", 0, false);
     let released = || (!is_marked(&world)[0]).then_some(());
     world

@@ -72,7 +72,7 @@ impl Watch {
 
     /// Replaces the rules and keeps the evidence. Verdicts under the former rules do not count.
     pub(crate) fn set_rules(&mut self, rules: LeaseRules) {
-        self.forget_outage();
+        self.end_outage();
         self.rules = rules;
         (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
     }
@@ -86,8 +86,7 @@ impl Watch {
     /// Sets whether the cluster is protected, which changes what counts.
     pub fn set_protected(&mut self, protected: bool) {
         if self.protected && !protected {
-            self.onset = None;
-            self.leases.recovered();
+            self.forget_outage();
         }
         if protected && !self.protected {
             // Less was asked for a verdict of before.
@@ -97,11 +96,15 @@ impl Watch {
     }
 
     /// Forgets an outage that was over by the last verdict, unless the cluster has been protected since.
-    fn forget_outage(&mut self) {
+    fn end_outage(&mut self) {
         if !self.protected && self.in_a_row.recoveries > 0 {
-            self.onset = None;
-            self.leases.recovered();
+            self.forget_outage();
         }
+    }
+
+    fn forget_outage(&mut self) {
+        self.onset = None;
+        self.leases.recovered();
     }
 
     /// The next read; `draw`, uniform in [0, 1), places the jitter.
@@ -172,7 +175,7 @@ impl Watch {
 
     /// Takes in a list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
-        self.forget_outage();
+        self.end_outage();
         let Intake::Taken {
             names_changed,
             rolled_back,

@@ -164,14 +164,14 @@ impl Debts {
         self.entries.values().filter(|entry| entry.disputed).count()
     }
 
-    /// Whether all that is owed may have been scaled to zero by somebody else.
+    /// Whether something is owed, and each dependent that is owed its replicas is disputed.
     pub(super) fn owes_disputed_alone(&self) -> bool {
         let mut owed = self.entries.values().filter(|entry| entry.memory.owed);
         self.owes() && owed.all(|entry| entry.disputed)
     }
 
     /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
-    pub fn is_disputed(&self) -> bool {
+    pub(super) fn is_disputed(&self) -> bool {
         let mut entries = self.entries.values();
         entries.any(|entry| entry.disputed && !entry.is_contended())
     }
@@ -305,8 +305,8 @@ impl Debts {
             }
             What::Waiting(..) | What::Delayed | What::Unready(_) => {}
         }
-        // One of ours that may still come about is nobody else's, nor is one that may have come about before
-        // this process looked.
+        // The operator's own zeros are not disputed: a write that was given up may still come about, and one of
+        // an earlier process may have come about before this one looked.
         if let What::Settled(..) | What::Waiting(Aim::Protect, _) = what
             && counts
             && was_seen
@@ -323,7 +323,7 @@ impl Debts {
             _ => false,
         };
         if is_up || !entry.memory.owed {
-            // The next zero is somebody else's again.
+            // It is back under its mark, so that a later zero is disputed again.
             entry.memory.keeps_mark |= entry.disputed && entry.memory.owed;
             entry.disputed = false;
         }

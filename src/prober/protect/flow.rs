@@ -59,7 +59,7 @@ pub(crate) struct Task {
     pub delayed: Option<Instant>,
     /// Somebody scales it to zero each time it is restored.
     pub contended: bool,
-    /// Somebody else may have meant it to be at zero.
+    /// Somebody else scaled it to zero just after it was restored, perhaps on purpose.
     pub disputed: bool,
 }
 

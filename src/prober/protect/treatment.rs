@@ -150,11 +150,12 @@ impl Treatment {
         }
     }
 
-    /// Whether it is of the same kind, whatever the settings.
+    /// Whether it is of the same kind, whatever the settings. To be let go for a reason is another kind than to be
+    /// let go since no policy selects the cluster.
     pub fn is_like(&self, other: &Self) -> bool {
-        let nobody_decides = |of: &Self| matches!(of, Self::LetGo(_, Some(_)));
+        let has_reason = |of: &Self| matches!(of, Self::LetGo(_, Some(_)));
         std::mem::discriminant(self) == std::mem::discriminant(other)
-            && nobody_decides(self) == nobody_decides(other)
+            && has_reason(self) == has_reason(other)
     }
 
     fn gone(hold: PolicyHold, known: Known<'_>) -> Self {

@@ -99,7 +99,7 @@ fn delays(debts: &Debts) -> bool {
     tasks.iter().any(|task| task.delayed.is_some())
 }
 
-/// A new leader that finds a mark, and another count beside it, knows of the mark from then on.
+/// A new leader finds a mark, and corrects its record. From then on it knows of the mark.
 #[test]
 fn a_mark_whose_record_was_corrected_is_not_forgotten() {
     let (mut debts, a) = (Debts::default(), dependent("a", 0));
@@ -561,7 +561,7 @@ fn since_when_a_delay_has_been_running() {
     }
 }
 
-/// It was given back, and is at zero when it is seen next: by somebody else if this process has seen it back.
+/// What was restored is at zero. Somebody else did that if this process has seen it restored.
 #[rstest]
 #[case::first_look(false, false)]
 #[case::second_look(true, true)]

@@ -183,7 +183,7 @@ impl ClusterMachine {
         if !self.flows.debts.is_disputed() {
             return false;
         }
-        // Elsewhere nobody is left who could tell.
+        // Of a cluster that is not probed, a read would not tell.
         let Treatment::Probe(settings) = &self.treatment else {
             return false;
         };

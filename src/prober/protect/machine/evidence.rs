@@ -28,6 +28,7 @@ use crate::{
         proof::Proof,
         treatment::Treatment,
         verdict::{Doubt, Returning, Verdict},
+        watch::Conclusion,
     },
     util::now::Now,
 };
@@ -65,13 +66,7 @@ impl ClusterMachine {
         let (verdict, finding) = match leases {
             Leases::Judged(conclusion) => {
                 let seen = Box::new(conclusion.assessment.clone());
-                let verdict = match conclusion.verdict {
-                    // Its protection began while they were read. Less is asked of a cluster without.
-                    Verdict::Healthy if is_protected && !seen.protected => {
-                        Verdict::Undetermined(Doubt::Recovering)
-                    }
-                    verdict => verdict,
-                };
+                let verdict = standing_verdict(conclusion, is_protected);
                 let decides = conclusion.decides.then_some(verdict);
                 (decides, Finding::Judged(verdict, seen))
             }
@@ -114,9 +109,7 @@ impl ClusterMachine {
             (Course::Wait(why), _) => self.wait(why, &settings, now),
             (_, Leases::Judged(conclusion)) => {
                 self.confirm_ahead(conclusion, &settings, now);
-                if let Finding::Judged(verdict, _) = self.told.finding {
-                    self.doubt(verdict, &settings, now);
-                }
+                self.doubt(standing_verdict(conclusion, is_protected), &settings, now);
             }
             (_, Leases::Unread { .. }) => self.do_nothing(settings.mode == Mode::DryRun, now),
         }
@@ -311,6 +304,17 @@ impl ClusterMachine {
             }
             Verdict::Healthy | Verdict::Undetermined(_) => None,
         };
+    }
+}
+
+/// The verdict that stands now: a healthy one does not if the protection began while the leases were read, since
+/// less is asked of a cluster that is not protected.
+fn standing_verdict(conclusion: &Conclusion, is_protected: bool) -> Verdict {
+    match conclusion.verdict {
+        Verdict::Healthy if is_protected && !conclusion.assessment.protected => {
+            Verdict::Undetermined(Doubt::Recovering)
+        }
+        verdict => verdict,
     }
 }
 

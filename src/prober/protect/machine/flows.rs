@@ -75,9 +75,8 @@ impl Flows {
     pub(super) fn recall(known: Option<&ClusterHealthStatus>) -> Self {
         let debts = known.map(Debts::recall).unwrap_or_default();
         let owing = known.filter(|_| debts.owes());
-        let all_down = |known: &ClusterHealthStatus| known.dependents.iter().all(|it| it.owed);
         Self {
-            is_found: !owing.is_none_or(all_down),
+            is_found: owing.is_some_and(|known| known.dependents.iter().any(|it| !it.owed)),
             protection: match owing.map(|known| known.protection) {
                 None => Protection::None,
                 Some(Protection::None) => Protection::Active,

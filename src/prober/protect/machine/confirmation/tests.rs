@@ -223,7 +223,7 @@ fn an_answer_after_a_recovery_begins_nothing() {
     assert_eq!(stage.answer(0.5, Read), [""; 0]);
 }
 
-/// A mark that is found tells of one dependent. What else an outage takes is confirmed first.
+/// A mark that was found says nothing of the other dependents. Before they are scaled down, the Cluster is confirmed.
 #[test]
 fn what_is_taken_beside_a_mark_that_was_found_is_confirmed() {
     let mut stage = Stage::new("Enforce");
