@@ -130,6 +130,19 @@ async fn a_kubeconfig_that_is_withdrawn_is_not_used_any_more() {
     world.reason("a", "Healthy").await;
 }
 
+/// Nobody says that the connection of the watch is lost.
+#[tokio::test]
+async fn a_kubeconfig_that_is_rotated_unseen_is_used_within_65_seconds() {
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    world.seed.silence_watches("secrets");
+    rotate(&world, "a", "another");
+    world.clock.pass(INTERVAL * 2).await;
+    assert_ne!(world.health("a")["reason"], "Healthy", "nothing was heard");
+    world.clock.pass(Duration::from_secs(65)).await;
+    assert_eq!(world.health("a")["reason"], "Healthy");
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_a_kubeconfig_is_said_until_it_is_mended() {
     let world = World::running(&["a"]).await;

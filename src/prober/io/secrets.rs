@@ -29,7 +29,7 @@ use crate::{
     runtime::{
         answers::LARGE_OBJECTS_PER_PAGE,
         seed::{is_for_lack_of_rights, told, with_causes},
-        watches::{Cause, is_partial, renewed},
+        watches::{Cause, WATCH_SECONDS, is_partial, renewed},
     },
     shoot::KubeconfigError,
 };
@@ -181,6 +181,7 @@ async fn follow(
     let api: Api<Secret> = Api::all(client);
     let config = watcher::Config::default()
         .fields(&format!("metadata.name={name}"))
+        .timeout(WATCH_SECONDS)
         .page_size(LARGE_OBJECTS_PER_PAGE);
     let events = renewed(|| watcher(api.clone(), config.clone()));
     let mut events = pin!(reflector(secrets, events));

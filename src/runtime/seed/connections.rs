@@ -1,9 +1,9 @@
 //! The connections to the seed: kept from one request to the next, and replaced when they may be dead.
 //!
 //! A connection whose way is lost (a node, a zone or a NAT gateway failed) is not closed: requests sent
-//! over it are never answered. Two things bound what that costs. The kernel gives such a connection up
-//! after seconds. And an urgent read that is not answered soon is sent a second time, over a new
-//! connection; from then on all requests go over new ones.
+//! over it are never answered. The kernel gives such a connection up after seconds, unless a load balancer
+//! acknowledges what leads nowhere. So an urgent read, or a watch, that is not answered soon is sent a second
+//! time, over a new connection. Any other request is waited for. After either, requests go over new connections.
 //!
 //! Only reads are sent twice. A write that is sent twice may be carried out by either copy: the other one
 //! is then refused by its precondition, and that refusal is no word about the first. A write follows a
@@ -42,9 +42,12 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// ... and is lost after so many probes without an answer. On Linux the time of [`LOST`] ends it first.
 const KEEPALIVE_PROBES: u32 = 3;
-/// An urgent read that is not answered within this is sent again. It is less than [`LOST`], and an API
+/// An urgent read, or a watch, that is not answered within this is sent again. It is less than [`LOST`], and an API
 /// server that is not overloaded answers in milliseconds.
 const SECOND_TRY: Duration = Duration::from_millis(2_500);
+/// For any other request it is this: less than [`REQUEST_LIMIT`](super::REQUEST_LIMIT), so that one request fails
+/// over dead connections, and not one after another.
+const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// Connects to the seed.
 fn tcp() -> HttpConnector {
@@ -132,12 +135,12 @@ impl<S: Clone> Connections<S> {
     }
 
     /// New ones instead of those of this number, unless that was done already.
-    fn renewed(&self, number: u64) -> S {
+    fn renewed(&self, number: u64, waited: Duration) -> S {
         let mut newest = self.lock();
         if newest.number == number {
             tracing::info!(
-                "an urgent read was not answered by the seed within {SECOND_TRY:?}: it is sent again, \
-                 over a new connection"
+                "a request was not answered by the seed within {waited:?}: from now on, requests go over \
+                 new connections"
             );
             *newest = Newest {
                 pool: (self.make)(),
@@ -168,26 +171,37 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let copy = self.urgent.then(|| copy(&request)).flatten();
+        let again = self.urgent || is_watch(&request);
+        let copy = again.then(|| copy(&request)).flatten();
         let (pool, number) = self.newest();
-        let first = pool.oneshot(request);
-        let Some(copy) = copy else {
-            return first.boxed();
-        };
+        let mut first = pool.oneshot(request).boxed();
         let connections = self.clone();
         async move {
-            let mut first = first.boxed();
-            if let Ok(answer) = timeout(SECOND_TRY, &mut first).await {
+            let patience = if copy.is_some() {
+                SECOND_TRY
+            } else {
+                UNANSWERED
+            };
+            if let Ok(answer) = timeout(patience, &mut first).await {
                 return answer;
             }
-            let second = connections.renewed(number).oneshot(copy).boxed();
-            match select(first, second).await {
+            let pool = connections.renewed(number, patience);
+            let Some(copy) = copy else {
+                return first.await;
+            };
+            match select(first, pool.oneshot(copy).boxed()).await {
                 Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
                 Either::Left((answer, _)) | Either::Right((answer, _)) => answer,
             }
         }
         .boxed()
     }
+}
+
+/// Whether it asks for a watch, of which the answer begins immediately.
+fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|it| it == "watch=true")
 }
 
 /// A second one of a request that changes nothing. A command that is run in a pod begins with a GET.
@@ -289,6 +303,21 @@ mod tests {
         assert_eq!(began.elapsed(), SECOND_TRY);
     }
 
+    /// Objects that hold back what is done are watched: a policy that is suspended, a Cluster that is deleted.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_sent_again_as_well() {
+        let server = Server::default();
+        let connections = server.connections();
+        server.forget();
+        let mut watch = request(Method::GET);
+        *watch.uri_mut() = "/api/v1/secrets?watch=true&timeoutSeconds=60"
+            .parse()
+            .unwrap();
+        let began = Instant::now();
+        assert_eq!(*connections.oneshot(watch).await.unwrap().body(), 2);
+        assert_eq!((began.elapsed(), server.asked()), (SECOND_TRY, vec![1, 2]));
+    }
+
     /// The first goes on meanwhile, and may be the one that is answered.
     #[tokio::test(start_paused = true)]
     async fn a_seed_that_is_slow_is_waited_for() {
@@ -325,8 +354,22 @@ mod tests {
             };
             let answer = timeout(SECOND_TRY * 10, connections.oneshot(request)).await;
             assert!(answer.is_err(), "{answer:?}");
+            server.forget();
         }
-        assert_eq!(server.asked(), [1; 4]);
+        assert_eq!(server.asked(), [1, 2, 3, 4]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_that_is_not_answered_suffices_for_new_connections() {
+        let server = Server::default();
+        let connections = server.connections();
+        server.forget();
+        let write = connections.clone().oneshot(request(Method::PATCH));
+        assert!(timeout(UNANSWERED * 2, write).await.is_err());
+        for method in [Method::PATCH, Method::GET] {
+            let answer = connections.clone().oneshot(request(method)).await;
+            assert_eq!(*answer.unwrap().body(), 2);
+        }
     }
 
     #[cfg(target_os = "linux")]
