@@ -326,20 +326,29 @@ async fn an_outage_in_that_minute_is_an_outage() {
     assert_restored(&world);
 }
 
-#[tokio::test]
-async fn marks_stay_while_the_policy_is_suspended() {
-    let world = restored().await;
-    let suspend = |suspend: bool| {
-        change_policy(&world, "p", |policy| {
-            policy["spec"]["suspend"] = json!(suspend);
+#[test]
+fn marks_stay_while_the_policy_holds_back() {
+    for (field, on, off, said) in [
+        ("suspend", json!(true), json!(false), "suspended"),
+        (
+            "mode",
+            json!("DryRun"),
+            json!("Enforce"),
+            "what was restored keeps its marks",
+        ),
+    ] {
+        run(async move {
+            let world = restored().await;
+            change_policy(&world, "p", |policy| policy["spec"][field] = on.clone());
+            world.clock.pass(3 * LONG).await;
+            assert_eq!(is_marked(&world), [true; 3]);
+            let message = world.health("a")["message"].to_string();
+            assert!(message.contains(said), "{message}");
+            change_policy(&world, "p", |policy| policy["spec"][field] = off.clone());
+            world.clock.pass(LONG).await;
+            assert_restored(&world);
         });
-    };
-    suspend(true);
-    world.clock.pass(3 * LONG).await;
-    assert_eq!(is_marked(&world), [true; 3]);
-    suspend(false);
-    world.clock.pass(LONG).await;
-    assert_restored(&world);
+    }
 }
 
 /// Nobody knows when the one before gave them back.

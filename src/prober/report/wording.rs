@@ -207,6 +207,10 @@ fn dry_run(report: &ClusterReport) -> Option<String> {
             "nothing is scaled; in Enforce, these would be scaled to zero: {}",
             names(report, false)
         ),
+        Protection::None if report.dependents.iter().any(|it| it.keeps_mark) => {
+            "nothing is scaled; what was restored keeps its marks until it is Enforce again"
+                .to_owned()
+        }
         Protection::None => "nothing is scaled".to_owned(),
         _ => "they stay as they are, marked, until it is Enforce again".to_owned(),
     };
