@@ -399,6 +399,23 @@ async fn a_protected_cluster() {
     insta::assert_snapshot!(text(&account));
 }
 
+/// It takes one silent node of three to stay protected, and two of any number to become so.
+#[tokio::test]
+async fn a_restore_has_a_threshold_of_its_own() {
+    let mut seed = Fixed::protected();
+    seed.change("ProbePolicy", "shoots", |policy| {
+        policy["spec"]["nodeLeaseRecoveryFraction"] = json!(0.3);
+        policy["spec"]["minimumSilentNodes"] = json!(3);
+    });
+    let account = seed.account().await;
+    let threshold = account.threshold.as_ref().unwrap();
+    assert_eq!(
+        (threshold.needed, threshold.recovered_below),
+        (Some(3), Some(1))
+    );
+    assert!(text(&account).contains("It is restored once fewer than 1 node lease"));
+}
+
 #[tokio::test]
 async fn the_same_for_tools() {
     let account = Fixed::protected().account().await;

@@ -101,6 +101,11 @@ pub struct Threshold {
     /// How many leases that is of those that counted last; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<i32>,
+    /// The share below which the expired leases must fall before a protected cluster is restored.
+    pub recovery_fraction: f64,
+    /// How many leases that is of those that counted last; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovered_below: Option<i32>,
     /// The node monitor grace period that counts for the cluster.
     pub grace: api::Duration,
     /// The age at which a lease is expired; three renewals if that is longer.
@@ -220,9 +225,12 @@ impl Threshold {
         };
         let size = |count: i32| usize::try_from(count).unwrap_or_default();
         let reaches = |all: i32| (1..=all).find(|some| thresholds.reached(size(*some), size(all)));
+        let keeps = |all: i32| (1..=all).find(|it| thresholds.is_unrecovered(size(*it), size(all)));
         Self {
             fraction: rules.fraction,
             needed: leases.and_then(|leases| reaches(leases.candidates)),
+            recovery_fraction: rules.recovery,
+            recovered_below: leases.and_then(|leases| keeps(leases.candidates)),
             grace: api::Duration::from(thresholds.grace),
             expiry: api::Duration::from(
                 thresholds

@@ -297,14 +297,16 @@ fn share(threshold: &Threshold) -> String {
 
 fn below(threshold: &Threshold) -> String {
     let Threshold {
-        fraction, expiry, ..
+        recovery_fraction,
+        expiry,
+        ..
     } = threshold;
-    match threshold.needed {
+    match threshold.recovered_below {
         Some(needed) => {
             format!("fewer than {needed} node leases are expired (older than {expiry})")
         }
         None => format!(
-            "less than a share of {fraction} of the node leases is expired (older than {expiry})"
+            "less than a share of {recovery_fraction} of the node leases is expired (older than {expiry})"
         ),
     }
 }

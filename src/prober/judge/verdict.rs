@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub use self::returning::Returning;
 pub(crate) use self::returning::silent;
 use self::{
-    rules::{is_share, least_share},
+    rules::least_share,
     seen::{Pulse, Seen, cut},
 };
 pub use crate::cluster::LeaseRules;
@@ -39,7 +39,7 @@ pub struct Assessment {
     pub candidates: usize,
     /// E: of these, those that are certainly expired.
     pub expired: usize,
-    /// U: of these, those of which it cannot be said.
+    /// U: of these, those that may be expired or not.
     pub unknown: usize,
     /// Of the unknown, those that may have expired within the rounding of their stamps.
     pub expiring: usize,
@@ -53,20 +53,20 @@ pub struct Assessment {
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.
     pub zones: Vec<ZoneCount>,
-    /// For how long the expired leases have been silent, at the least, since their ages are known within
-    /// bounds: half of them for no longer than this; `None` while none is expired.
+    /// Median of the least time for which each expired lease has been silent, since their ages are known
+    /// within bounds; `None` while none is expired.
     pub median_silence: Option<Duration>,
-    /// None of them for longer than this.
+    /// The longest of these times.
     pub longest_silence: Option<Duration>,
     /// The expired leases are not certain to have fallen silent together.
     pub scattered: bool,
     /// How many expired leases are an outage.
     pub needed: usize,
-    /// How many of a protected cluster keep it from being restored.
+    /// How many silent ones keep a protected cluster from a restore.
     pub unrecovered: usize,
     /// P: the longest renewal period among the leases that count.
     pub period: Duration,
-    /// When the fraction can have been silent for so long that it has to be looked at.
+    /// When the fraction can have been silent long enough to be suspect.
     pub suspect_at: Option<MonoTime>,
     /// When the fraction is certainly expired unless it renews.
     pub expires_at: Option<MonoTime>,
@@ -107,18 +107,18 @@ pub enum Verdict {
 /// Why leases that were read do not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Doubt {
-    /// The cluster is protected, and no outage any more, but too many leases are expired yet to restore it.
+    /// The cluster is protected, no longer in an outage, but too many leases are silent for a restore.
     Recovering,
-    /// The silence has not been watched for long enough until this moment.
+    /// Until this moment the silence has not been watched for long enough.
     Unproven(MonoTime),
     /// The silence is proven, but Nodes and Machines were read too long ago, or before leases came,
     /// to decide which of the silent count.
     FactsOutdated,
     /// No client writes to this API server, so that silence says nothing.
     NoWrites,
-    /// The fraction is silent, but so few nodes are no evidence of a network.
+    /// The fraction is silent, but too few nodes to show a network outage.
     TooFewSilent,
-    /// Too many leases of which it cannot be said whether they are expired.
+    /// Too many leases may or may not be expired.
     UnknownLeases,
     /// As that, because they are renewed too slowly for the grace.
     LeaseTooSlow,
@@ -128,8 +128,8 @@ pub enum Doubt {
 }
 
 impl Assessment {
-    /// Counts the leases as of `at`, the start of the last read. Of an outage that began at `onset`, what
-    /// fell silent before is no part.
+    /// Counts the leases as of `at`, the start of the last read. Those silent since before `onset`, when an
+    /// outage began, are no part of it.
     pub fn new(
         leases: &Heartbeats,
         roster: &Roster,
@@ -307,7 +307,7 @@ impl Assessment {
         }
         let silent = expired + self.unknown;
         if !thresholds.fraction_reached(silent, all) {
-            let recovers = self.protected && is_share(silent, all, thresholds.recovery);
+            let recovers = self.protected && thresholds.is_unrecovered(silent, all);
             return if recovers {
                 Verdict::Undetermined(Doubt::Recovering)
             } else {
@@ -337,7 +337,7 @@ impl Assessment {
     }
 }
 
-/// For how long a lease must have been silent to be looked at closely.
+/// For how long a lease must have been silent to be suspect.
 fn suspicion(expiry: Duration, period: Duration) -> Duration {
     let latest = expiry.saturating_sub(Proof::length(period) + SUSPICION_MARGIN);
     // The last renewals are the last writes that a cache is sure to have shown.

@@ -21,8 +21,8 @@ impl LeaseRules {
         (expiry < self.grace).then_some(expiry)
     }
 
-    /// How long a level of a scale-down waits at most for the one before: three waits fit between the expiry
-    /// and the grace. What is renewed too slowly to be judged is treated as if it were not.
+    /// How long a level of a scale-down waits at most for the one before: three waits fit between the
+    /// expiry and the grace. Leases renewed too slowly to be judged count as if renewed fast.
     pub fn patience(&self, period: Duration) -> Duration {
         let expiry = self.expiry(period).or_else(|| self.expiry(Duration::ZERO));
         let left = self.grace.saturating_sub(expiry.unwrap_or_default());
@@ -37,6 +37,11 @@ impl LeaseRules {
 
     pub(super) fn fraction_reached(&self, some: usize, all: usize) -> bool {
         is_share(some, all, self.fraction)
+    }
+
+    /// Whether so many silent leases of `all` keep a protected cluster from being restored.
+    pub fn is_unrecovered(&self, some: usize, all: usize) -> bool {
+        is_share(some, all, self.recovery)
     }
 
     /// The smallest number of `all` that is an outage; it may be more than there are.
