@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the `cargo test` command given, and ends with what ran: the result line of each test binary,
-# the names of what failed, and the total.
+# what failed and why, and the total.
 set -eu
 
 log=$(mktemp)
@@ -21,6 +21,9 @@ awk '
     gsub(/\([^)]*\/|-[0-9a-f]+\)$/, "", name)
   }
   /^test .* \.\.\. FAILED/ { failed[++failures] = name ": " $2 }
+  /^failures:$/ { why = 0 }
+  why && NF && why <= 40 { reasons[++said] = "  " substr($0, 1, 500); why++ }
+  /^---- .* ----$/ { reasons[++said] = $0; why = 1 }
   /^test result: / {
     results[++binaries] = $0 "  [" name "]"
     for (i = 2; i <= NF; i++) {
@@ -34,6 +37,7 @@ awk '
     print "What ran:"
     for (i = 1; i <= binaries; i++) print results[i]
     for (i = 1; i <= failures; i++) print "FAILED " failed[i]
+    for (i = 1; i <= said; i++) print reasons[i]
     printf "total: %d passed, %d failed, %d ignored, %d test binaries\n",
       passed, failed_tests, ignored, binaries
   }
