@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Env;
 use anyhow::{Context as _, Result, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, future::try_join_all, stream};
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicUsize, Ordering},
@@ -17,6 +17,8 @@ use std::sync::{
 /// A fault whose write was not made is tried again so often: the writes of statuses and events are
 /// not the same in every run.
 const ATTEMPTS: usize = 2;
+/// So many seeds are restarted, with one run on each at a time.
+const FRAGILE_SEEDS: usize = 4;
 
 /// What a campaign tries.
 #[derive(Clone, Debug)]
@@ -128,17 +130,22 @@ impl Campaign {
             })
             .await
         };
-        let one_by_one = async {
-            if fragile.is_empty() {
+        let fragile = Mutex::new(fragile);
+        let next = || fragile.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let one_by_one = (0..FRAGILE_SEEDS).map(async |place| {
+            let Some(mut point) = next() else {
                 return Ok(());
-            }
-            let stage = self.stage.fragile("fragile").await?;
-            for point in fragile {
+            };
+            let stage = self.stage.fragile(&format!("fragile-{place}")).await?;
+            loop {
                 self.attempt(&stage, point, tally, &told).await;
+                match next() {
+                    Some(other) => point = other,
+                    None => return Ok(()),
+                }
             }
-            Ok(())
-        };
-        tokio::try_join!(many, one_by_one)?;
+        });
+        tokio::try_join!(many, try_join_all(one_by_one))?;
         Ok(())
     }
 
