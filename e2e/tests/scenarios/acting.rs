@@ -28,6 +28,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         e2e_a_delay_is_waited_only_where_there_is_something_to_scale,
         e2e_pods_that_neither_go_nor_come_hold_up_a_level_for_its_timeout,
         e2e_a_recovery_overtakes_a_scale_down,
+        e2e_what_replaces_machines_waits_for_the_nodes_that_were_silent,
     ]
 }
 
@@ -272,4 +273,37 @@ async fn e2e_a_recovery_overtakes_a_scale_down(env: Env) -> Result<()> {
     ensure!(patched(&shoot)? == [KCM, KCM], "{:?}", patched(&shoot)?);
     is_sound(&shoot).await?;
     Ok(())
+}
+
+async fn e2e_what_replaces_machines_waits_for_the_nodes_that_were_silent(env: Env) -> Result<()> {
+    env.operator().await?;
+    let shoot = staffed(env.shoot("awaited")).await?;
+    let (first, waits) = (json!({"level": 0}), json!({"level": 1, "awaitNodes": "1h"}));
+    let policy = shoot.policy()?.with(&json!({"dependentResourceInfos": [
+        deployment(KCM, &first, &first),
+        deployment(MCM, &first, &waits),
+        deployment(CA, &first, &waits),
+    ]}));
+    policy.apply().await?;
+    shoot.is_found("Healthy").await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+
+    // As kube-controller-manager marks a node whose kubelet is silent. Its lease comes back first.
+    let late = shoot.kubelet(0)?;
+    late.set_condition("Ready", "Unknown", "NodeStatusUnknown")
+        .await?;
+    shoot.restore_all();
+    becomes(&shoot, KCM, back(2)).await?;
+    let awaiting = |status: &ClusterHealthStatus| {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|it| it.type_ == "Protecting" && it.reason == "AwaitingNodes")
+    };
+    shoot.reports("a wait for nodes", awaiting).await?;
+    shoot.all_renew().await?;
+    are(&shoot, [back(2), taken(3), taken(1)]).await?;
+
+    late.set_condition("Ready", "True", "KubeletReady").await?;
+    shoot.is_protected(Protection::None).await?;
+    all_are_restored(&shoot).await
 }
