@@ -4,7 +4,7 @@
 //! before a term begins. What it has seen of the leases goes on in the term; what it concluded from that
 //! does not count there, and what is owed is learnt as after a start.
 
-mod scout;
+mod cluster;
 mod selection;
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc};
@@ -16,8 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::scout::STATES;
-use self::scout::Scout;
+pub(super) use self::cluster::STATES;
 pub(super) use self::selection::Selection;
 use super::{
     cluster::Reading,
@@ -25,6 +24,7 @@ use super::{
     instruments::Instruments,
     metrics::ProberMetrics,
     mono_time::Origin,
+    observe::Observer,
     treatment::{ClusterObject, Known, Treatment},
 };
 use crate::{
@@ -41,9 +41,9 @@ pub struct Standby {
     /// Not those of a leader, by which it is judged how that one fares.
     probes: Arc<ProberMetrics>,
     metrics: States,
-    scouts: BTreeMap<Arc<str>, Followed>,
+    followed: BTreeMap<Arc<str>, Followed>,
     tasks: JoinSet<(Arc<str>, Reading)>,
-    /// Has the scouts hand over what they observed.
+    /// Has what was observed of each handed over.
     hand_over: CancellationToken,
 }
 
@@ -84,7 +84,7 @@ impl Standby {
             observed: Observed::nothing(&seed.reads_only(), dry_run, instruments),
             probes: Arc::default(),
             metrics: instruments.standby.clone(),
-            scouts: BTreeMap::new(),
+            followed: BTreeMap::new(),
             tasks: JoinSet::new(),
             hand_over: CancellationToken::new(),
         }
@@ -118,12 +118,12 @@ impl Standby {
     fn assign(&mut self, name: &Arc<str>) {
         let assignment = self.observed.selection.index.assignment(name);
         let Some(settings) = assignment.and_then(probed) else {
-            if let Some(followed) = self.scouts.remove(name) {
+            if let Some(followed) = self.followed.remove(name) {
                 followed.task.abort();
             }
             return;
         };
-        if let Some(followed) = self.scouts.get(name) {
+        if let Some(followed) = self.followed.get(name) {
             if *followed.settings.borrow() != settings {
                 followed.settings.send_replace(settings);
             }
@@ -134,23 +134,26 @@ impl Standby {
             .observed
             .evidence
             .of(name.clone(), &settings.secret_name);
-        let scout = Scout::new(self.observed.origin, receiver, sources, self.probes.clone());
-        let run = scout.run(self.metrics.cluster(), self.hand_over.clone());
+        let origin = self.observed.origin;
+        let observer = Observer::new(origin, settings.clone(), sources, self.probes.clone());
+        let reading = Reading::standing_by(Box::new(observer), settings);
+        let (counted, hand_over) = (self.metrics.cluster(), self.hand_over.clone());
+        let observed = cluster::observe(reading, receiver, counted, hand_over);
         let name_of = name.clone();
-        let task = self.tasks.spawn(async move { (name_of, run.await) });
+        let task = self.tasks.spawn(async move { (name_of, observed.await) });
         let settings = sender;
-        self.scouts
+        self.followed
             .insert(name.clone(), Followed { settings, task });
     }
 
-    /// A scout that ends by itself had a defect: its cluster is not observed until it is assigned anew.
+    /// An observation that ends by itself had a defect: its cluster is not observed until it is assigned anew.
     fn ended(&mut self, ended: Result<(Arc<str>, Reading), JoinError>) {
         let Err(error) = ended else { return };
         if error.is_panic() {
             tracing::error!(%error, "the observation of a cluster ended by a defect");
         }
         let id = error.id();
-        self.scouts.retain(|_, followed| followed.task.id() != id);
+        self.followed.retain(|_, followed| followed.task.id() != id);
     }
 
     /// Ends the observation, and hands over what it has come to.

@@ -29,10 +29,10 @@ use crate::{
     },
 };
 
-/// A watch is up to date if it has shown something within this: it is asked for again every
-/// [`WATCH_SECONDS`], and that may take a moment.
+/// A watch is up to date if it showed something within this: it is renewed every [`WATCH_SECONDS`], and
+/// that may take a moment.
 const HEARD: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
-/// A read of the policies answers what is asked within this about any cluster.
+/// A read of the policies answers all questions asked within this time.
 const SHARED: Duration = Duration::from_secs(1);
 
 /// The metadata of all policies, if they could be read.
@@ -62,7 +62,7 @@ pub(super) struct Confirmations {
 }
 
 impl Confirmations {
-    /// Reads this seed, and gives the loops the way to ask.
+    /// Reads this seed, and returns how the loops ask.
     pub(super) fn new(seed: Seed) -> (Self, Confirm) {
         let (sender, questions) = mpsc::unbounded_channel();
         let confirm: Confirm = Arc::new(move |cluster, limit| {
@@ -85,11 +85,11 @@ impl Confirmations {
         (confirmations, confirm)
     }
 
-    /// Waits for the next step. Nothing is lost if it is not waited for to the end.
+    /// Waits for the next step. Cancel-safe.
     pub(super) async fn next(&mut self) -> Step {
         tokio::select! {
             Some(question) = self.questions.recv() => Step::Asked(question),
-            // None of them panics; the question of one that did is answered by its end.
+            // No task panics; if one did, dropping its question would answer it.
             Some(Ok(step)) = self.reads.join_next() => step,
             else => std::future::pending().await,
         }
@@ -100,7 +100,7 @@ impl Confirmations {
             Step::Asked(question) => self.read(question, selection),
             Step::Answered(question, cluster, policies) => {
                 let answer = answer(cluster, policies, selection);
-                // Whoever has asked may have asked again, or have ended.
+                // The loop may have asked again, or ended.
                 let _ = question.answer.send(answer);
             }
         }
@@ -108,7 +108,7 @@ impl Confirmations {
 
     fn read(&mut self, question: Question, selection: &Selection) {
         let Some(known) = selection.index.version(&question.cluster) else {
-            // The loop has not been told yet.
+            // The loop does not know yet.
             let _ = question.answer.send(Confirmation::Otherwise);
             return;
         };
@@ -125,7 +125,7 @@ impl Confirmations {
         });
     }
 
-    /// All of them, since one that overrules the one that applies may be new.
+    /// Reads all policies: a new one may outrank the one that applies.
     fn policies(&mut self) -> Shared<BoxFuture<'static, Policies>> {
         let now = Instant::now();
         let seed = self.seed.clone();
@@ -133,7 +133,7 @@ impl Confirmations {
         let last = last.filter(|(began, _)| now.duration_since(*began) < SHARED);
         let (_, read) = self.policies.insert(last.unwrap_or_else(|| {
             let read = async move { confirm::policies(&seed).await.map(Arc::from) };
-            // A task of its own: all who ask may give it up.
+            // Its own task: every caller may give up.
             let read = AbortOnDropHandle::new(tokio::spawn(read));
             let read = read.map(|read| read.ok().flatten());
             (now, read.boxed().shared())
@@ -154,7 +154,7 @@ fn answer(cluster: Option<Found>, policies: Policies, selection: &Selection) -> 
     confirmation(cluster, &selection.clusters).max(confirmation(policies, &selection.policies))
 }
 
-/// Whether it is as known, if it could be read, and how its watch fares.
+/// By the read if there is one, otherwise by the watch.
 fn confirmation(is_as_known: Option<bool>, watch: &WatchState) -> Confirmation {
     match is_as_known {
         Some(true) => Confirmation::Read,

@@ -61,8 +61,8 @@ impl Exclusion {
         }
     }
 
-    /// Whether it is by the phase of a Machine, which is frozen while the cluster is protected: a fresh lease
-    /// counts then.
+    /// Whether it is by a Machine's phase, which is frozen while the cluster is protected: then a fresh
+    /// lease counts.
     pub(crate) fn is_by_phase(self) -> bool {
         matches!(self, Self::MachineFailed | Self::MachineTerminating)
     }
@@ -103,7 +103,7 @@ pub struct Roster {
     pub(super) read: bool,
 }
 
-/// How a node stands, and in which zone.
+/// State of a node, and its zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Why its lease does not count; `None` if it does.
@@ -218,8 +218,8 @@ fn zone(node: &Node) -> Option<&str> {
     (zone.len() <= MAX_LABEL && zone.bytes().all(allowed)).then_some(zone)
 }
 
-/// Whether each node that a Machine names is excluded by that. Of several Machines of one node, one that is
-/// alive decides.
+/// For each node that a Machine names, whether the Machine excludes it. Of several Machines of one node, a
+/// live one decides.
 fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>> {
     let mut by_node = HashMap::with_capacity(machines.len());
     for machine in machines {

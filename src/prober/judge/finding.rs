@@ -11,7 +11,7 @@ use crate::{
 const HELD_BACK: &str = "HeldBack";
 /// The same, since a Trigger fails in many clusters.
 pub(crate) const WIDESPREAD: &str = "Widespread";
-/// Nothing is taken, since the Cluster or its policy may not be as they are known.
+/// Nothing is scaled down: the Cluster or its policy may differ from what is known.
 const UNCONFIRMED: &str = "Unconfirmed";
 /// A restore waits, since there have been several within an hour.
 const FLAPPING: &str = "Flapping";
@@ -140,13 +140,13 @@ impl fmt::Display for HeldBack {
     }
 }
 
-/// Whether the condition Protecting says by this reason that something is deliberately not done.
+/// Whether this reason of the condition Protecting says that something is held back.
 pub(crate) fn is_held_back(reason: &str) -> bool {
     [HELD_BACK, WIDESPREAD, FLAPPING, PACED, UNCONFIRMED].contains(&reason)
 }
 
-/// Whether a cluster that is probed could be judged. One that is suspect is about to be. A Trigger that is
-/// held says nothing, so its leases do.
+/// Whether a probed cluster could be judged; a suspect one is about to be. If a Trigger is held, the leases
+/// decide.
 pub(crate) fn judged(finding: &Finding, held_back: Option<&HeldBack>) -> bool {
     let finding = match held_back {
         Some(HeldBack::Trigger { .. }) => finding.leases(),
@@ -165,8 +165,7 @@ pub(crate) fn judged(finding: &Finding, held_back: Option<&HeldBack>) -> bool {
     )
 }
 
-/// Whether this is a reason for which a cluster is meant not to be probed, which leaves nothing to be
-/// desired.
+/// Whether a cluster is skipped on purpose for this reason, so that nothing is wrong.
 pub(crate) fn is_meant(skipped: &str) -> bool {
     !NOT_MEANT.contains(&skipped)
 }

@@ -25,7 +25,7 @@ const STAMP_AHEAD_SECONDS: i64 = 1;
 /// clock to the server's stamp.
 const LATENCY: i128 = SECOND / 10;
 
-/// A kubelet renews its lease at a quarter of `leaseDurationSeconds`, here of that in milliseconds.
+/// A kubelet renews its lease at a quarter of `leaseDurationSeconds`; this is in milliseconds.
 const MILLIS_BETWEEN_RENEWALS_PER_SECOND: u64 = 1000 / 4;
 /// The kubelet's default, for leases of 40 s; used where a lease does not say.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ pub struct Heartbeats {
     newest: u64,
     clock: Option<ServerClock>,
     last_consistent: Option<MonoTime>,
-    /// In their order, since a thousand shoots with a table of hashes each take twice the memory.
+    /// Sorted: hash tables for 1,000 shoots would take twice the memory.
     names: Arc<LeaseNames>,
     /// One per name.
     beats: Vec<Heartbeat>,
@@ -185,7 +185,7 @@ impl Heartbeats {
         &self.names
     }
 
-    /// Takes down of each lease, in the order of their names, whether it is silent in the outage under way.
+    /// Records for each lease, in the order of their names, whether it is silent in the outage under way.
     pub(crate) fn silenced(&mut self, silent: impl Iterator<Item = bool>) {
         for (beat, silent) in self.beats.iter_mut().zip(silent) {
             beat.silenced |= silent;
@@ -207,7 +207,7 @@ impl Heartbeats {
         }
     }
 
-    /// The last renewal of any lease was not before this, if anything bounds it.
+    /// Lower bound of the last renewal of any lease, if there is one.
     pub fn last_renewal(&self) -> Option<MonoTime> {
         let renewed = self.beats.iter().filter_map(Heartbeat::renewed);
         renewed.filter_map(|window| window.earliest).max()
@@ -372,7 +372,7 @@ impl Window {
     }
 }
 
-/// A period has a minute at the most, and is a number of quarters of a second.
+/// A period is at most 60 s, in steps of 250 ms.
 fn millis(period: Duration) -> u32 {
     u32::try_from(period.as_millis()).unwrap_or(u32::MAX)
 }

@@ -16,15 +16,14 @@ const PERIODS: f64 = 1.5;
 /// An idle kube-apiserver still writes its own identity lease every 10 s.
 const IDLE_WRITES: Duration = Duration::from_secs(15);
 
-/// A consistent read this soon after a cached one counts the write that the cached one noticed, as
-/// if it had been made in its place.
+/// A consistent read this soon after a cached one counts the write that the cached one noticed.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The run of consistent reads that a verdict may rest on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proof {
     run: Option<Run>,
-    /// Kept over a broken run: what is known of writes.
+    /// What is known of writes; kept when a run breaks.
     revision: Option<Revision>,
     /// A read has failed since the last that succeeded.
     interrupted: bool,

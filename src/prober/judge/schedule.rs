@@ -46,7 +46,7 @@ pub(crate) struct LastRead {
 pub enum Occasion {
     /// The policy's interval.
     Interval,
-    /// The fraction can have been silent for long enough to be looked at.
+    /// The fraction can have been silent long enough to be suspect.
     Suspicion,
     /// The silence is being watched.
     Watch,
@@ -157,13 +157,13 @@ pub(super) fn retry_after(in_a_row: u32) -> Duration {
     RETRY * 2_u32.pow(in_a_row.saturating_sub(1).min(MOST_DOUBLINGS))
 }
 
-/// The pause that a server gets that asked for less load, perhaps for how long.
+/// Pause for a server that asked for less load; `wait` if it said for how long.
 pub(super) fn throttled_for(wait: Option<Duration>) -> Duration {
     wait.unwrap_or(THROTTLED)
         .clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
 }
 
-/// The other one if it is sooner; it is not before this.
+/// The sooner one; the second is not before `not_before`.
 pub(super) fn sooner(next: Next, (at, occasion): Next, not_before: MonoTime) -> Next {
     let at = at.max(not_before);
     if at < next.0 { (at, occasion) } else { next }

@@ -1,7 +1,7 @@
 //! The pure half of one cluster's loop: evidence in, the next read and the verdict out.
 //!
-//! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, hands over what came, and
-//! acts on [`Conclusion`]s. It holds no client and no clock, so that a simulation can drive it.
+//! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, passes results, and acts on
+//! [`Conclusion`]s. The watch holds no client and no clock, so that a simulation can drive it.
 
 mod answers;
 mod budget;
@@ -21,11 +21,10 @@ use crate::prober::{
     verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
 };
 
-/// Judgement: leases that were read longer ago than this, or than a third of a renewal period, are
-/// not acted on.
+/// Judgement: leases read longer ago than this, or a third of a renewal period if longer, are not acted on.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Judgement: after so many lists of leases in a row that took too long for a proof it is reported.
+/// Judgement: slow lists are reported after this many in a row that took too long for a proof.
 const SLOW_LISTS: u32 = 3;
 
 /// One cluster's evidence.
@@ -39,10 +38,9 @@ pub struct Watch {
     protected: bool,
     /// As [`Conclusion::onset`].
     onset: Option<MonoTime>,
-    /// The same, as another process has left it: by the clocks on two walls.
+    /// The same, as left by another process: by two wall clocks.
     recalled: Option<MonoTime>,
-    /// The outage under way began before anything was seen of it that is remembered: each lease that counts may
-    /// have been silent in it.
+    /// The start of this outage was not observed: any counted lease may have been silent.
     is_late: bool,
     /// Since when a restore has been allowed that waits for nodes.
     awaits: Option<MonoTime>,
@@ -77,7 +75,7 @@ impl Watch {
         (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
     }
 
-    /// This process leads from now on. What it has seen counts, and its verdicts of before do not.
+    /// This process leads from now on. Its evidence counts, its earlier verdicts do not.
     pub fn begin_term(&mut self) {
         (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
         self.onset = None;
@@ -89,7 +87,7 @@ impl Watch {
             self.forget_outage();
         }
         if protected && !self.protected {
-            // Less was asked for a verdict of before.
+            // Earlier verdicts had to meet less.
             self.in_a_row.recoveries = 0;
         }
         self.protected = protected;
@@ -115,7 +113,7 @@ impl Watch {
         let seen = self.assessment.as_ref();
         let next = self.rules.next(last, seen, &self.proof, draw);
         let (at, occasion) = match (self.facts.put_off, last.outcome) {
-            // Once: facts that take long are waited for between reads at the usual pace.
+            // Only once: reads go on at the usual pace while facts take long.
             (Some(until), ReadOutcome::Read { .. }) if self.suspect() && until > last.started => {
                 sooner(next, (until, Occasion::Retry), last.finished)
             }
@@ -125,9 +123,9 @@ impl Watch {
         (allowed.map_or(at, |allowed| allowed.max(at)), occasion)
     }
 
-    /// A list of so many bytes was read by then, and took so long to decode: the next one waits if it was
-    /// too much work. However long decoding took, perhaps on a machine that stood still, it waits no longer than
-    /// reads of a proof are apart, which a longer gap would break each time.
+    /// Charges a list's size and decoding time. Decoding, perhaps on a machine that stood still, delays the
+    /// next list by at most the spacing of proof reads, or 1 s if that is longer: a longer gap would break
+    /// each proof.
     pub(crate) fn spent(&mut self, bytes: usize, decoding: Duration, finished: MonoTime) {
         let spacing = self.assessment.as_ref().map(Assessment::spacing);
         let longest = spacing.unwrap_or_default().max(FRESH);
@@ -244,7 +242,7 @@ impl Watch {
     }
 
     /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;
-    /// the leases are read on, since a proof allows no gap.
+    /// the leases are still read, since a proof allows no gap.
     pub fn facts_failed(&mut self, finished: MonoTime, throttled: Option<Option<Duration>>) {
         self.facts.failed(finished, throttled, self.rules.interval);
     }

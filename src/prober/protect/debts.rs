@@ -27,9 +27,9 @@ use crate::{
     runtime::seed::REQUEST_LIMIT,
 };
 
-/// A write that was given up, by this process or by one before, may come about for this long after the
-/// seed has answered again. Within [`REQUEST_LIMIT`] an API server lets go of it; an etcd that hung, and
-/// answers again, has then long done what it was asked to meanwhile.
+/// A write that was given up, by this process or an earlier one, may still take effect for this long after
+/// the seed answers again. An API server drops it within [`REQUEST_LIMIT`]; an etcd that hung, and answers
+/// again, has executed it long before.
 const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
 
 /// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
@@ -37,23 +37,23 @@ const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 pub struct Debts {
     entries: BTreeMap<DependentRef, Entry>,
-    /// A write may still come about that was given up.
+    /// A given-up write may still take effect.
     doubt: Option<Doubt>,
-    /// Since when a restore has been allowed that waits for nodes.
+    /// Since when a restore that waits for nodes has been allowed.
     awaits: Option<Instant>,
 }
 
-/// How long what is seen may change by a write that was given up.
+/// Until when a given-up write may change what is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 enum Doubt {
     /// The seed has not answered since.
     Unanswered,
-    /// Until then: what flows see that began before does not count.
+    /// Until then; reads of flows that began before do not count.
     Until(Instant),
 }
 
 impl Debts {
-    /// What an earlier run of the operator has left behind.
+    /// Resumes from what an earlier run of the operator left.
     pub fn recall(status: &ClusterHealthStatus) -> Self {
         let entries = status.dependents.iter().map(|known| {
             let scale = Scale {
@@ -103,7 +103,7 @@ impl Debts {
             let marked = entry.memory.owed || entry.memory.keeps_mark;
             if marked || !entry.looked_at || entry.is_given_up() {
                 entry.asked = false;
-                // Nobody insists on it any more.
+                // No policy requires it any more.
                 entry.dependent.optional = true;
                 if !entry.memory.owed && !entry.is_given_up() {
                     entry.problem = None;
@@ -113,7 +113,7 @@ impl Debts {
         }
     }
 
-    /// Takes up which the policy that applies names, or may name.
+    /// Notes the dependents that the policy names, or may name.
     pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
         for (reference, entry) in &mut self.entries {
             entry.set_named(names(reference));
@@ -125,8 +125,7 @@ impl Debts {
         self.entries.values().all(|entry| entry.looked_at)
     }
 
-    /// When a flow may begin at the earliest for what it sees to count, if a write may come about before
-    /// that was given up.
+    /// Earliest start of a flow whose reads count, if a given-up write may still take effect before.
     pub fn doubt(&self) -> Option<Instant> {
         match self.doubt {
             Some(Doubt::Until(until)) => Some(until),
@@ -142,7 +141,7 @@ impl Debts {
         self.forget_contention(now);
     }
 
-    /// What others did long ago does not count any more.
+    /// Forgets what other clients did long ago.
     pub fn forget_contention(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             entry.forget_contention(now);
@@ -154,12 +153,12 @@ impl Debts {
         self.entries.values().any(|entry| entry.memory.owed)
     }
 
-    /// Whether any dependent that was given back keeps its mark for now.
+    /// Whether any restored dependent keeps its mark for now.
     pub fn keeps_marks(&self) -> bool {
         self.entries.values().any(|entry| entry.memory.keeps_mark)
     }
 
-    /// How many dependents somebody else may have scaled to zero.
+    /// Number of dependents whose zero is disputed.
     pub(super) fn disputes(&self) -> usize {
         self.entries.values().filter(|entry| entry.disputed).count()
     }
@@ -170,13 +169,13 @@ impl Debts {
         self.owes() && owed.all(|entry| entry.disputed)
     }
 
-    /// Whether any was scaled to zero by somebody else just after it was restored, and that may be meant.
+    /// Whether another client scaled one to zero just after its restore, which may be intended.
     pub(super) fn is_disputed(&self) -> bool {
         let mut entries = self.entries.values();
         entries.any(|entry| entry.disputed && !entry.is_contended())
     }
 
-    /// Whether this one is, and how many, if that is known.
+    /// Whether it is owed replicas; how many, if known.
     pub fn owed(&self, dependent: &DependentRef) -> Option<Option<i32>> {
         let memory = self.entries.get(dependent)?.memory;
         memory.owed.then_some(memory.replicas)
@@ -187,8 +186,8 @@ impl Debts {
         Some(self.entries.get(dependent)?.memory)
     }
 
-    /// Somebody may have written what is not known of, or given it up: each has to be looked at, when
-    /// that cannot come about any more.
+    /// Marks all dependents as unread: unknown or abandoned writes may have taken effect, or still may.
+    /// Reads count when none may.
     pub fn distrust(&mut self) {
         self.doubt = Some(Doubt::Unanswered);
         for entry in self.entries.values_mut() {
@@ -207,12 +206,12 @@ impl Debts {
         entries.filter_map(|entry| entry.problem.as_ref())
     }
 
-    /// Takes down what a flow did to a dependent, or met there. A flow that ends may still have
-    /// scaled one that the policy has just ceased to name. Of what is `held` as it is nothing is given up.
+    /// Records what a flow did to a dependent, or met there. A flow that is ending may have scaled one that
+    /// the policy no longer names. No dependent that is `held` is given up.
     pub fn note(&mut self, dependent: &Dependent, what: &What, held: bool, now: Instant) {
         let reference = &dependent.reference;
         let gave_up = what.has_given_up();
-        // What is waited for may be marked without being known to be owed.
+        // A `Waiting` one may be marked, but not known to be owed.
         let seen = matches!(what, What::Did(..) | What::Settled(..) | What::Late(_));
         let counts = seen && self.doubt.is_none();
         match self.doubt {
@@ -270,7 +269,7 @@ impl Debts {
                     _ => left_behind(*settled, found.as_ref(), entry.memory, &entry.dependent),
                 };
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
-                // A zero of ours may still come about, which nobody else has decided on.
+                // A zero of ours may still take effect; it is not another client's.
                 if entry.memory.keeps_mark && !kept_mark && !counts {
                     entry.memory.owed = true;
                     entry.memory.keeps_mark = false;
@@ -299,14 +298,14 @@ impl Debts {
                 });
             }
             What::Interrupted(begun) => entry.memory = begin(begun.step, entry.memory),
-            // What is to be gone carries the mark already.
+            // What is going down already carries the mark.
             What::Waiting(Aim::Protect, found) => {
                 entry.memory = settle(Settled::Down, found.as_ref(), entry.memory);
             }
             What::Waiting(..) | What::Delayed | What::Unready(_) => {}
         }
-        // The operator's own zeros are not disputed: a write that was given up may still come about, and one of
-        // an earlier process may have come about before this one looked.
+        // The operator's own zeros are not disputed: a given-up write may still take effect, and one of an
+        // earlier process may have taken effect before this one read.
         if let What::Settled(..) | What::Waiting(Aim::Protect, _) = what
             && counts
             && was_seen
@@ -337,7 +336,7 @@ impl Debts {
         }
     }
 
-    /// As ClusterHealth lists it: enough to restore all of it when the policy is gone.
+    /// List for ClusterHealth: enough to restore everything when the policy is gone.
     pub fn status(&self) -> Vec<DependentStatus> {
         let entries = self.entries.values();
         entries
@@ -354,7 +353,7 @@ impl Debts {
     }
 }
 
-/// Whether somebody had scaled it up although it was marked.
+/// Whether another client had scaled it up despite its mark.
 fn taken_again(step: Step, found: Option<&Observed>) -> bool {
     let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
     scaled_up && matches!(step, Step::ScaleDown { .. })

@@ -32,13 +32,13 @@ pub struct FlowPlan {
     pub purpose: Purpose,
     /// The dependents.
     pub(crate) tasks: Vec<Task>,
-    /// Until when the evidence for it counts: nothing is begun after that without newer.
+    /// Expiry of the evidence: nothing begins after it without newer evidence.
     pub valid_until: Instant,
-    /// How long a level is waited for at most if another comes after it; `None` where each dependent's own
-    /// timeout alone limits it.
+    /// Longest wait for a level that is not the last; `None` if only each dependent's own timeout limits
+    /// it.
     pub patience: Option<Duration>,
-    /// Whether something is to be done that cannot wait, as far as is known. What changes nothing lets
-    /// go before it whatever does: a thousand healthy clusters may be looked at at once.
+    /// Whether the flow has urgent work, as far as is known; other flows yield to it, since 1,000 healthy
+    /// clusters may be read at the same time.
     pub urgent: bool,
     /// Why, for people.
     pub why: String,
@@ -53,13 +53,13 @@ pub(crate) struct Task {
     pub dependent: Dependent,
     /// What it is owed.
     pub memory: Memory,
-    /// Since when flows before with this aim have waited for it to be where they want it.
+    /// Since when earlier flows with this aim have waited for it to go down or come up.
     pub waited: Option<Instant>,
-    /// Since when the delay of its restore has been running, if a flow before has begun it.
+    /// When an earlier flow began the `initialDelay` of its restore, if one did.
     pub delayed: Option<Instant>,
-    /// Somebody scales it to zero each time it is restored.
+    /// Others scale it to zero each time it is restored.
     pub contended: bool,
-    /// Somebody else scaled it to zero just after it was restored, perhaps on purpose.
+    /// Another client scaled it to zero just after its restore, perhaps on purpose.
     pub disputed: bool,
 }
 
@@ -79,27 +79,27 @@ pub struct FlowEvent {
 /// What a flow did to a dependent, or met there.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// A step was carried out on what was found.
+    /// This step was carried out on this state.
     Did(Step, Option<Observed>),
     /// There is nothing to do any more.
     Settled(Settled, Option<Observed>),
-    /// There is nothing to write any more, and what was written has not come about yet.
+    /// Nothing is left to write, and the writes have not taken full effect yet.
     Waiting(Aim, Option<Observed>),
     /// It is to be scaled up once its `initialDelay` is over, which begins now.
     Delayed,
-    /// It waited so long for the nodes that were silent. Some are not ready, and it is scaled up now.
+    /// It waited this long for the silent nodes. Some are still not ready, and it is scaled up now.
     Unready(Duration),
-    /// It was not there in time; the flow goes on without it.
+    /// It missed its timeout; the flow goes on without it.
     Late(Duration),
-    /// It could not be scaled; the flow ends at its level, unless it scales up and nothing is owed
-    /// to it. The step is given if it may have been written all the same.
+    /// It could not be scaled; the flow ends at this level, unless a restore may skip it. Has the step if
+    /// that may have been written nevertheless.
     Failed(ScaleError, Option<Begun>),
     /// The flow was stopped when a part of this step had been written.
     Interrupted(Begun),
 }
 
 impl What {
-    /// Whether a write was given up that may yet come about.
+    /// Whether a given-up write may still take effect.
     pub fn has_given_up(&self) -> bool {
         matches!(
             self,
@@ -113,78 +113,76 @@ impl What {
 pub enum Ending {
     /// Every level was worked through.
     Complete,
-    /// A level could not be completed; the next probe takes it up again.
+    /// A level could not be completed; the next probe retries it.
     Stuck,
-    /// Nor could it, and to try at once would come to the same: a dependent, its kind or a right is
-    /// missing.
+    /// Blocked: retrying immediately cannot succeed (such as a missing dependent, kind or permission).
     Refused,
     /// It was stopped.
     Stopped,
 }
 
 impl Ending {
-    /// What becomes of a flow of which the dependents of one level have ended like this; `None` if
-    /// the next level follows.
+    /// The ending of a flow, by how the dependents of one level ended; `None` if the next level follows.
     pub fn of_level(endings: &[Self]) -> Option<Self> {
         let worst = [Self::Stopped, Self::Stuck, Self::Refused];
         worst.into_iter().find(|ending| endings.contains(ending))
     }
 }
 
-/// When a flow is to finish, what is left of a step is sent within this.
+/// Time limit for the rest of a half-written step when a flow is to finish.
 pub const FINISH: Duration = Duration::from_secs(5);
 
-/// Something that a flow learns. Dependents are told apart by their place in its level.
+/// Input of a flow. Dependents are identified by their place in its level.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FlowInput {
-    /// There is newer evidence: it may go on until then.
+    /// Newer evidence: the flow may go on until then.
     Extend(Instant),
     /// Whether the nodes that were silent are ready again.
     Nodes(bool),
-    /// Nothing more is to be sent.
+    /// Nothing more may be sent.
     Withdraw,
-    /// Nothing more is to be begun; a step of which a part is written may be finished by then.
+    /// Nothing more may begin; a half-written step may be finished until then.
     Finish(Instant),
-    /// A dependent was read, or could not be.
+    /// The result of the read of a dependent.
     Read(usize, Result<Option<Observed>, ScaleError>),
-    /// It is the turn of the write of a dependent.
+    /// A dependent's write has its turn.
     Turn(usize),
-    /// What became of the write.
+    /// The result of the write.
     Written(usize, Written),
-    /// It is [time](FlowMachine::due), or it is to begin.
+    /// It is [time](FlowMachine::due), or the flow begins.
     Time,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Written {
-    /// It was carried out, and the object has this resourceVersion by it.
+    /// It was carried out; the object now has this resourceVersion.
     Done(Option<String>),
-    /// What it was decided from is not so any more, by this answer.
+    /// The object has changed since the decision, by this answer.
     Overtaken(ScaleError),
-    /// It failed, and may have been carried out all the same.
+    /// It failed, but may have been carried out.
     Unanswered(ScaleError),
     /// It failed, and was not carried out.
     Failed(ScaleError),
 }
 
-/// Something that a flow has done.
+/// Something for the caller to do.
 #[derive(Debug)]
 pub enum FlowEffect {
     /// Read this dependent.
     Read {
         /// Its place.
         place: usize,
-        /// Those who have yet to write something go before it.
+        /// It lets urgent requests go before it.
         at_leisure: bool,
     },
     /// Wait for a turn to write.
     Queue(usize),
-    /// Send this write at once.
+    /// Send this write now.
     Write(usize, Write),
-    /// Do not wait for the answer to the read, or for the turn, any more.
+    /// Abandon the read, or the wait for a turn.
     Drop(usize),
-    /// Take this down.
+    /// Record this.
     Tell(Box<FlowEvent>),
     /// It is over.
     End(Ending),
@@ -194,7 +192,7 @@ pub enum FlowEffect {
 #[derive(Clone, Debug, Hash)]
 pub struct FlowMachine {
     aim: Aim,
-    /// Nothing is begun after that: whoever was away, be it this process, needs a new verdict.
+    /// Nothing begins after it: if a server or this process was away, a new verdict is needed.
     valid_until: Instant,
     stop: Option<Stop>,
     /// The dependents of the level under way.
@@ -213,8 +211,7 @@ enum Stop {
 }
 
 impl FlowMachine {
-    /// A flow that does this. What it restores says `ignore-scaling` from the same write on if it
-    /// overrules the operator.
+    /// A flow for this plan. If it overrules the operator, a restore also sets `ignore-scaling`.
     pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
         let aim = plan.purpose.aim;
@@ -222,7 +219,7 @@ impl FlowMachine {
             true => plan.purpose.disputed,
             false => aim,
         };
-        // What is not brought where the rest is keeps no other waiting.
+        // Those with another aim come last: no other waits for them.
         let level = |task: &Task| match aim_of(task) == aim {
             true => plan::level(&task.dependent, aim),
             false => u32::MAX,
@@ -252,7 +249,7 @@ impl FlowMachine {
         self.aim
     }
 
-    /// The dependents of the level under way, in their places, and whether each waits for something.
+    /// The dependents of the current level, in order, and whether each is still under way.
     pub fn level(&self) -> impl Iterator<Item = (&Dependent, bool)> {
         let level = self.level.iter();
         level.map(|it| (it.dependent(), it.ending().is_none()))
@@ -266,7 +263,7 @@ impl FlowMachine {
         due.chain(lapse).min()
     }
 
-    /// Takes up what was learnt, and tells what is to be done next.
+    /// Processes an input, and returns what to do next.
     #[must_use]
     pub fn step(&mut self, input: FlowInput, now: Instant) -> Vec<FlowEffect> {
         let mut effects = Vec::new();
@@ -285,7 +282,7 @@ impl FlowMachine {
                 self.stop = self.stop.or(Some(Stop::Finish));
             }
             FlowInput::Read(place, found) => {
-                // What comes when the evidence has aged is as if it had not come.
+                // Ignores an answer after the evidence expired or the flow stopped.
                 let (may_begin, _) = self.may(now);
                 if let Some(dependent) = self.level.get_mut(place).filter(|_| may_begin) {
                     dependent.read(found, now, &mut effects);
@@ -310,7 +307,7 @@ impl FlowMachine {
         effects
     }
 
-    /// Whether anything more may be begun, and whether what is half written may be finished.
+    /// Whether more may begin, and whether half-written steps may be finished.
     fn may(&self, now: Instant) -> (bool, bool) {
         let counts = now <= self.valid_until;
         (
@@ -319,7 +316,7 @@ impl FlowMachine {
         )
     }
 
-    /// Begins what is due, ends what may not go on, and the level and the flow once all of it has ended.
+    /// Begins what is due, stops what may not go on, and ends the level and the flow when all have ended.
     fn go_on(&mut self, now: Instant, effects: &mut Vec<FlowEffect>) {
         let (may_begin, may_finish) = self.may(now);
         loop {

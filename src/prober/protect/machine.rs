@@ -1,7 +1,7 @@
-//! All that is decided about one cluster: what it is told goes in, what is to be done comes out.
+//! All decisions about one cluster: inputs go in, effects to carry out come out.
 //!
-//! It has no client, no task and no clock, so that a model can explore it. The loop around it reads,
-//! writes and waits, and tells it what has come of that.
+//! It has no client, no task and no clock, so that a model can explore it. The loop around it reads, writes
+//! and waits, and reports the results back.
 
 mod confirmation;
 mod evidence;
@@ -50,8 +50,7 @@ pub struct ClusterMachine {
     dry_run: bool,
     presence: ClusterObject,
     treatment: Treatment,
-    /// By which the cluster was probed last; by these a protected one is let go when the policy is
-    /// gone.
+    /// Settings of the last probe. A protected cluster is let go by them when the policy is gone.
     last: Option<Arc<Settings>>,
     /// The node monitor grace period that its kube-controller-manager is known to have.
     grace: Option<Duration>,
@@ -59,9 +58,9 @@ pub struct ClusterMachine {
     flows: Flows,
     evidence: Evidence,
     cut: Cut,
-    /// From when on something is scaled.
+    /// When scaling may begin.
     act_from: Instant,
-    /// Whether the policy's initialDelay does not apply: the cluster was eligible before we were.
+    /// Whether the policy's initialDelay does not apply: the cluster existed before the operator.
     at_once: bool,
     /// When the marks of a Cluster that is gone are given up.
     give_up_at: Option<Instant>,
@@ -75,22 +74,20 @@ pub struct ClusterMachine {
 struct Evidence {
     /// The verdict on the leases that were read last, if it may be acted on.
     verdict: Option<Verdict>,
-    /// P, as the leases were judged last.
+    /// Renewal period P as judged last.
     period: Duration,
     /// Since when the leases have been fresh, and each check has passed, as far as is known: doubt does not
     /// end it.
     fresh_since: Option<Instant>,
-    /// How many reads in a row an API server that is being hibernated has not answered, and since
-    /// when.
+    /// Unanswered reads in a row of an API server that is being hibernated, and since when.
     unanswered: Option<(u32, Instant)>,
-    /// Some node that was silent in the outage is not ready again.
+    /// Some node that was silent in the outage is not ready yet.
     nodes_missing: bool,
 }
 
 impl ClusterMachine {
-    /// Goes on from what an earlier run has left in the ClusterHealth, if anything, with a cluster of
-    /// which the index says this. `at_once` tells that the cluster was there before the operator, so that
-    /// the policy's initialDelay does not apply.
+    /// Resumes from the ClusterHealth of an earlier run, if any; `presence` is from the index. `at_once`:
+    /// the cluster existed before the operator, so that the policy's initialDelay does not apply.
     pub fn recall(
         known: Option<&ClusterHealthStatus>,
         presence: ClusterObject,
@@ -107,7 +104,7 @@ impl ClusterMachine {
             .flat_map(|known| &known.recent_protections)
             .map(|began| Since::of(began.0, now))
             .collect();
-        // The last of them may have begun within a restore.
+        // The last protection may have begun within a restore.
         let down_since = protected_since
             .into_iter()
             .chain(protections.iter().copied())
@@ -118,8 +115,8 @@ impl ClusterMachine {
             && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
             && (known.is_none() || assignment.selected.is_none())
         {
-            // No record tells what may be marked, or it may be older than the mark, and nobody selects
-            // the cluster, by whom it would be looked at. One that is not probed is looked at all the same.
+            // No record says what may be marked; or it may be older than the mark, and no policy selects
+            // the cluster. So the dependents are read, even if the cluster is not probed.
             flows.debts.adopt(&settings.dependents);
         }
         Self {
@@ -149,12 +146,12 @@ impl ClusterMachine {
         }
     }
 
-    /// The process before may have written what nobody knows of, or given it up.
+    /// An earlier process may have made unknown writes, or given writes up.
     pub fn distrust(&mut self) {
         self.flows.debts.distrust();
     }
 
-    /// Takes up what was learnt, and tells what is to be done about it.
+    /// Processes an input, and returns the effects to carry out.
     #[must_use]
     pub fn step(&mut self, input: Input<'_>, now: Now) -> Vec<Effect> {
         match input {
@@ -213,7 +210,7 @@ impl ClusterMachine {
         self.last.as_deref()
     }
 
-    /// Whether nobody has any use for it any more, and nothing is owed to it.
+    /// Whether it is no longer needed, and owed nothing.
     pub fn is_over(&self) -> bool {
         self.treatment == Treatment::Done
     }
@@ -233,14 +230,14 @@ impl ClusterMachine {
         self.told.protected_since
     }
 
-    /// When the outage began that the leases show, or have shown and is not over.
+    /// Start of the outage that the leases show, or showed if it is not over.
     pub fn silent_since(&self) -> Option<Timestamp> {
         let since = self.told.silent_since;
         since.filter(|_| self.treatment.settings().is_some())
     }
 
-    /// Since when a restore has been allowed in which a dependent waits for the nodes that were silent, and
-    /// how many of them are ready again.
+    /// Since when a restore has been allowed in which a dependent waits for silent nodes, and how many of
+    /// these are ready again.
     pub fn awaits_nodes(&self, now: Instant) -> Option<(Instant, Returning)> {
         let restores = self.flows.protection() == Protection::Restoring;
         let since = self.flows.debts.awaits(now);
@@ -292,10 +289,10 @@ impl ClusterMachine {
         let disputes = self.flows.debts.disputes();
         self.flows.note(event, now);
         if self.flows.debts.disputes() > disputes {
-            // What was confirmed, or is being read, is from before this zero, which may be meant.
+            // Confirmations from before this zero, which may be intended, do not count.
             self.flows.confirmed = Confirmed::default();
         }
-        // Nobody may remember it any more when this has been decided about.
+        // The debts may forget it before the effect is handled.
         let (dependent, debts) = (&event.dependent.reference, &self.flows.debts);
         self.effects.push(Effect::Tell {
             problem: debts.problem(dependent).cloned(),
@@ -309,18 +306,18 @@ impl ClusterMachine {
         self.follow(next);
     }
 
-    /// Scales nothing, but looks now and then at what is owed.
+    /// Scales nothing, but reads owed dependents now and then.
     fn hold(&mut self, now: Instant) {
         self.want(Wanted::Held(now + SELDOM), now);
     }
 
-    /// No dependent but these is asked for from now on.
+    /// Asks only for these dependents from now on.
     fn adopt(&mut self, dependents: &[Dependent], now: Instant) {
         let next = self.flows.adopt(dependents, now);
         self.follow(next);
     }
 
-    /// Has this done, for the reason that is known by now.
+    /// Emits the effect, with the currently known reason.
     fn follow(&mut self, next: Option<Effect>) {
         let Some(mut effect) = next else {
             return;
@@ -334,7 +331,7 @@ impl ClusterMachine {
     }
 }
 
-/// What people are told makes no other cluster of it.
+/// Reports for people are no part of the state.
 impl Hash for ClusterMachine {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {

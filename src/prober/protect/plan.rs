@@ -15,13 +15,13 @@ use crate::{api::Restore, cluster::Dependent, prober::scale_error::ScaleError};
 pub const MARK: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
 /// The recorded number of replicas. Alone it is no mark: the Go tool leaves it everywhere.
 pub const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
-/// Hands off this object.
+/// Ignore this object.
 pub const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
 
-/// What is restored when nothing tells the number.
+/// Replicas to restore if no number is known.
 const DEFAULT_REPLICAS: i32 = 1;
 
-/// So many characters are kept of a record that cannot be read: it may have 256 KiB.
+/// Characters kept of an unreadable record: it may have 256 KiB.
 const MAX_UNREADABLE: usize = 64;
 
 /// What is wanted of the dependents.
@@ -31,9 +31,9 @@ pub enum Aim {
     Protect,
     /// Scaled back to what they were.
     Restore,
-    /// Without marks, with whatever replicas they have: somebody else decides about those now.
+    /// Without marks, with whatever replicas they have: others decide about those now.
     Release,
-    /// As they are: only what is there is taken down.
+    /// As they are: they are only read.
     Look,
 }
 
@@ -44,18 +44,18 @@ pub struct Purpose {
     pub aim: Aim,
     /// What a scale-up touches.
     pub restore: Restore,
-    /// What is restored keeps its mark for now: whoever read it at zero just before, and writes that
-    /// later, puts a zero under the mark, which is seen to be nobody's decision.
+    /// Restored dependents keep their marks for now: a client that read the zero just before, and writes it
+    /// later, does so under the mark, which shows that it is not a decision.
     pub keep_marks: bool,
-    /// The same of a dependent that somebody else has scaled to zero just after it was restored, and may have
-    /// meant that.
+    /// The aim for a dependent that another client scaled to zero just after its restore, perhaps on
+    /// purpose.
     pub disputed: Aim,
     /// Since when it may be restored, if a dependent waits for the nodes that were silent.
     pub awaits: Option<Instant>,
 }
 
 impl Purpose {
-    /// Of what is marked alone, and without keeping a mark.
+    /// Only for what is marked, and without keeping marks.
     pub fn of(aim: Aim) -> Self {
         Self {
             aim,
@@ -97,7 +97,7 @@ pub struct Observed {
     pub ignored: bool,
     /// Whether replicas still exist, by its status.
     pub any_left: bool,
-    /// Whether at least one replica is there for good, by its status.
+    /// Whether at least one replica runs, by its status.
     pub running: bool,
 }
 
@@ -119,14 +119,14 @@ impl Observed {
         self.family != Family::Unscalable
     }
 
-    /// `spec.replicas`; `None` where the seed serves no scale, so that nobody knows them.
+    /// `spec.replicas`; `None` if the seed serves no scale, so that they are unknown.
     #[must_use]
     pub fn known_replicas(&self) -> Option<i32> {
         self.has_scale().then_some(self.replicas)
     }
 
-    /// As it counts for one who overrules the operator, and has it ignored meanwhile: what that one
-    /// has set keeps nothing from being restored. At zero without a mark it is somebody's decision.
+    /// The state for a user who overrules the operator and has it ignored meanwhile: the user's own
+    /// `ignore-scaling` prevents no restore. A zero without a mark is another's decision.
     #[must_use]
     pub fn overruled(self) -> Self {
         Self {
@@ -171,7 +171,7 @@ pub enum Step {
     DropMarkAndRecord,
     /// It is to be ignored, or left to gardenlet: remove the mark, keep record and replicas.
     DropMark,
-    /// Nothing to write, but what was written has not come about yet.
+    /// Nothing to write; earlier writes have yet to take effect.
     Wait,
     /// Nothing to do.
     Nothing(Settled),
@@ -204,27 +204,27 @@ pub enum Settled {
     },
     /// Scaled to zero by us, and its replicas are gone.
     Down,
-    /// At zero without our mark: somebody else's decision.
+    /// At zero without our mark: another client's decision.
     NotOurs,
     /// It has the replicas that its user wants.
     Up,
-    /// It was back, and somebody has scaled it to zero under the mark that it had kept.
+    /// It was restored, and then scaled to zero under the mark that it had kept.
     ZeroedAgain,
-    /// It carries no mark, and its replicas are somebody else's business.
+    /// It carries no mark, and others decide about its replicas.
     Released,
-    /// It was only looked at.
+    /// It was only read.
     Seen {
         /// And it carries the mark.
         marked: bool,
     },
 }
 
-/// What is remembered of a dependent beside its annotations.
+/// What is remembered of a dependent besides its annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// It was scaled down by us and has not been seen back since.
     pub owed: bool,
-    /// It was given its replicas back, and carries the mark for now.
+    /// It was restored, and keeps the mark for now.
     pub keeps_mark: bool,
     /// The number found when it was scaled down.
     pub replicas: Option<i32>,
@@ -241,7 +241,7 @@ pub fn step(
     let Some(found) = found else {
         let may_be_gone = match aim {
             Aim::Protect => optional,
-            // To what is gone nothing is owed any more, so it keeps no other at zero.
+            // A deleted dependent is owed nothing, so it keeps no other at zero.
             Aim::Restore => optional || memory.owed || memory.keeps_mark,
             Aim::Release | Aim::Look => true,
         };
@@ -275,18 +275,18 @@ pub fn step(
     }
 }
 
-/// Where nothing but the mark can be written.
+/// The step if only the mark can be written.
 fn step_mark(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
     let is_known = memory.owed || memory.keeps_mark;
     match purpose.aim {
         Aim::Release => Ok(step_release(found)),
-        // Whoever has removed the mark has seen to the replicas.
+        // A client that removed the mark owns the replicas.
         Aim::Restore | Aim::Look if is_known && !found.marked => {
             Ok(Step::Nothing(Settled::Released))
         }
-        // It was back. The record stays, since its replicas are not known any more.
+        // It was restored. The record stays, since the replicas are unknown now.
         Aim::Restore if memory.keeps_mark && !purpose.keep_marks => Ok(Step::DropMark),
-        // Who has scaled it down ended before that was told.
+        // An earlier process scaled it down unreported.
         Aim::Look if found.marked && !memory.owed => {
             Ok(Step::Nothing(Settled::Seen { marked: true }))
         }

@@ -4,23 +4,22 @@ use std::time::Duration;
 
 use super::plan::{IGNORE, MARK, RECORD};
 
-/// How often a step is decided again at once when somebody else changes the object meanwhile.
+/// How often a step is immediately decided again after another client changed the object.
 pub const CONFLICTS: u32 = 5;
-/// That a kind cannot be scaled is believed for this long: a thousand clusters may ask, and somebody may
-/// mend it.
+/// How long the answer that a kind cannot be scaled is kept: 1,000 clusters may ask, and it may be fixed.
 pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 
-/// The reason of an error that says that a dependent does not exist.
+/// Reason of an error: a dependent does not exist.
 pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
-/// The reason of what somebody else undoes again and again.
+/// Reason: others undo the scaling again and again.
 pub(crate) const CONTENDED: &str = "Contended";
-/// The reason of an error that says that a record cannot be read.
+/// Reason of an error: a record cannot be read.
 pub(crate) const RECORD_UNREADABLE: &str = "RecordUnreadable";
-/// The reason of an error that says that a right is missing.
+/// Reason of an error: a right is missing.
 pub(crate) const SCALING_FORBIDDEN: &str = "ScalingForbidden";
-/// That of one that says that others were faster.
+/// Reason of an error: others were faster.
 pub(crate) const SCALING_CONFLICTS: &str = "ScalingConflicts";
-/// That of any other request that failed.
+/// Reason of any other failed request.
 pub(crate) const SCALING_FAILED: &str = "ScalingFailed";
 
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
@@ -42,7 +41,7 @@ pub enum ScaleError {
          have the last known number restored"
     )]
     UnreadableRecord(String),
-    /// Somebody scales it to zero each time it is back.
+    /// Others scale it to zero after each restore.
     #[error(
         "somebody else scaled it to zero again each time it was restored, so that it is left so for now: \
          find out by whom, then scale it up by hand, or set its annotation {IGNORE}=true to have it left \
@@ -70,10 +69,10 @@ pub enum ScaleError {
         verb: &'static str,
         /// What the server said.
         message: String,
-        /// Whether the kind could be scaled by whoever has the rights.
+        /// Whether a client with the rights could scale the kind.
         scalable: bool,
     },
-    /// Somebody else changed it again and again while it was being decided on.
+    /// Other clients kept changing it while it was decided on.
     #[error("it was changed by somebody else {CONFLICTS} times in a row while being scaled")]
     Conflicts,
     /// It would have to be written, and the process runs with `--dry-run`.
@@ -104,12 +103,12 @@ impl ScaleError {
         )
     }
 
-    /// Whether the dependent may be there, and carry a mark, for all that is known by this.
+    /// Whether the dependent may still exist and carry a mark.
     pub fn may_hide_a_mark(&self) -> bool {
         matches!(self, Self::Forbidden { .. }) || !self.is_about_the_kind()
     }
 
-    /// Whether it may come off the next time: it says nothing of the dependent itself.
+    /// Whether a retry may succeed: the error is not about the dependent itself.
     pub fn is_about_the_attempt(&self) -> bool {
         matches!(self, Self::Request { .. } | Self::Conflicts)
     }

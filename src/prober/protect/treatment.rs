@@ -2,13 +2,13 @@
 //!
 //! A protected cluster is never just dropped:
 //!
-//! - no policy selects it any more: it is probed by the settings of the one that did last, and
-//!   restored when it is healthy; nothing more is taken from it;
+//! - no policy selects it any more: it is probed by the settings of the one that did last, and restored
+//!   when it is healthy; nothing more is scaled down;
 //! - its last operation is of a type that is not known, or `LiveMigrate`, or it is self-hosted: the same,
 //!   and its marks are never removed from what is at zero;
 //! - its workers are removed: restored, there is nothing left to protect;
-//! - it is being hibernated: restored as long as its API server answers, else its marks are
-//!   removed, as gardenlet then scales the control plane itself;
+//! - it is being hibernated: restored while its API server answers, otherwise its marks are removed, as
+//!   gardenlet then scales the control plane itself;
 //! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
 //!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
 //! - the policy is suspended, has no mode, or is in DryRun, or the process runs with `--dry-run`: marks
@@ -31,12 +31,12 @@ use crate::{
 pub enum Treatment {
     /// Probe it, and act on what is found.
     Probe(Arc<Settings>),
-    /// Probe it by the settings of the policy that applies, or did last, restore it when it is healthy,
-    /// and take nothing more: for this reason, or since no policy selects it any more.
+    /// Probe it by the settings of the policy that applies, or did last; restore it when healthy, and scale
+    /// nothing down: for this reason, or since no policy selects it any more.
     LetGo(Arc<Settings>, Option<Finding>),
-    /// It is being hibernated: restore it if its API server answers, else remove the marks.
+    /// Being hibernated: restore it if its API server answers, otherwise remove the marks.
     Hibernate(Arc<Settings>, Finding),
-    /// Do this to its dependents, unasked, until it is complete.
+    /// Carry out this aim without a verdict until complete.
     Complete(Aim, Finding),
     /// Something is owed, and for this reason it stays so.
     Hold(Finding, &'static str),
@@ -45,7 +45,7 @@ pub enum Treatment {
     /// The Cluster is gone, unless it comes back soon: remove the marks, also those that are only
     /// found then.
     Gone,
-    /// Nobody has any use for it, and nothing is owed to it.
+    /// No longer needed, and owed nothing.
     Done,
 }
 
@@ -54,11 +54,11 @@ pub enum Treatment {
 pub enum ClusterObject {
     /// There is.
     There(Box<Assignment>),
-    /// It is gone; and what the policy holds back that was responsible for it last.
+    /// It is gone; with the hold of the policy that was responsible last.
     Gone(PolicyHold),
 }
 
-/// What is known of a cluster beside its objects.
+/// What is known of a cluster besides its objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
     /// The settings by which it was probed last in this run.
@@ -67,13 +67,12 @@ pub(crate) struct Known<'a> {
     pub(crate) engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
     pub(crate) looked_at: bool,
-    /// The process runs with `--dry-run`. It holds back whatever policies say, and where there is none
-    /// to say anything.
+    /// The process runs with `--dry-run`: nothing is written, whatever a policy says, or if there is none.
     pub(crate) dry_run: bool,
 }
 
 impl Known<'_> {
-    /// What is held back where a policy holds this back.
+    /// Adds `--dry-run` to what the policy holds back.
     fn hold(&self, policy: PolicyHold) -> PolicyHold {
         PolicyHold {
             dry_run: policy.dry_run || self.dry_run,
@@ -140,18 +139,8 @@ impl Treatment {
         }
     }
 
-    /// The same, to change what the cluster itself does not have yet.
-    pub(super) fn settings_mut(&mut self) -> Option<&mut Arc<Settings>> {
-        match self {
-            Self::Probe(settings) | Self::LetGo(settings, _) | Self::Hibernate(settings, _) => {
-                Some(settings)
-            }
-            Self::Complete(..) | Self::Hold(..) | Self::Idle(_) | Self::Gone | Self::Done => None,
-        }
-    }
-
-    /// Whether it is of the same kind, whatever the settings. To be let go for a reason is another kind than to be
-    /// let go since no policy selects the cluster.
+    /// Whether it is of the same kind, whatever the settings. A cluster let go for a reason is of another
+    /// kind than one that no policy selects.
     pub fn is_like(&self, other: &Self) -> bool {
         let has_reason = |of: &Self| matches!(of, Self::LetGo(_, Some(_)));
         std::mem::discriminant(self) == std::mem::discriminant(other)
@@ -165,7 +154,7 @@ impl Treatment {
         };
         match held(hold) {
             _ if !known.engaged && known.looked_at => Self::Done,
-            // What may be marked and is not known to be is not waited for.
+            // It does not wait for marks that are possible but not known.
             Some(_) if !known.engaged => Self::Done,
             Some(why) => Self::Hold(finding(), why),
             None => Self::Gone,
@@ -178,7 +167,7 @@ impl Treatment {
         let hold = known.hold(hold);
         let settings = match former.map(|former| &former.settings) {
             Some(Ok(settings)) => Ok(settings.clone()),
-            // By the last ones it would act, which the policy may not want any more.
+            // The last settings would act, which the policy may not want any more.
             Some(Err(error)) if hold.undecodable => Err(invalid(error)),
             // Its last valid settings are as good as those of one that is gone.
             Some(Err(SettingsError::Policy { .. })) | None => known
@@ -268,8 +257,8 @@ fn held(hold: PolicyHold) -> Option<&'static str> {
     reasons.find_map(|(holds, why)| holds.then_some(why))
 }
 
-/// What held back in the settings was held back by a policy that is not valid any more, or gone; and
-/// with one that is gone the hand that could lift it.
+/// Applies the current hold: the mode in the last settings is of a policy now invalid, or gone, so that it
+/// could not be changed any more.
 fn with_mode(last: &Settings, hold: PolicyHold) -> Arc<Settings> {
     Arc::new(Settings {
         mode: if hold.dry_run {
@@ -281,7 +270,7 @@ fn with_mode(last: &Settings, hold: PolicyHold) -> Arc<Settings> {
     })
 }
 
-/// What is found of a cluster whose policy has nothing probed.
+/// Finding if the policy is suspended or has no mode.
 fn stopped(policy: &Selected) -> Finding {
     if policy.hold.suspended {
         return Finding::Skipped {

@@ -1,7 +1,7 @@
 //! When each of the clusters that may be restored gets its turn.
 //!
-//! After an outage of many clusters a restore of all at once starts as many control planes at once, on the nodes
-//! of one seed. If their API servers starve, leases go silent again.
+//! After an outage of many clusters, restoring all at the same time starts as many control planes on the
+//! nodes of one seed. If their API servers starve, leases go silent again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,18 +12,18 @@ use tokio::time::Instant;
 
 use crate::checks::spread::needed;
 
-/// So many are begun without a pause. Judgement: an outage of one shoot, or of a few, is nobody else's business.
+/// Restores that begin without a pause. Judgement: an outage of a few shoots does not affect others.
 pub(crate) const AT_ONCE: u32 = 20;
-/// The pause between those that follow. Judgement: some 1,200 within [`LATEST`], less [`HELD`].
+/// Pause between further restores. Judgement: some 1,200 within [`LATEST`], less [`HELD`].
 pub(crate) const PAUSE: Duration = Duration::from_millis(200);
-/// A cluster waits for so long at most, however many there are.
+/// Longest wait of a cluster, however many there are.
 pub(crate) const LATEST: Duration = Duration::from_secs(5 * 60);
-/// It waits for so long at most for a widespread outage to cease to grow.
+/// Longest wait for a widespread outage to stop growing.
 pub(crate) const HELD: Duration = Duration::from_secs(60);
-/// An outage has ceased to grow when no cluster has fallen silent for so long. Judgement: those with the same cause
-/// are found within a renewal period, of 10 s by default, and the time that a read takes.
+/// An outage has stopped growing when no cluster fell silent for this long. Judgement: clusters with the
+/// same cause are found within a renewal period, of 10 s by default, and the time that a read takes.
 pub(crate) const GROWS: Duration = Duration::from_secs(15);
-/// Clusters that fall silent within so long have a cause in common, if they are many.
+/// Many clusters that fall silent within this time have a common cause.
 const TOGETHER: Duration = Duration::from_secs(60);
 /// Fewer are no more than a coincidence.
 const FEWEST: usize = 3;
@@ -32,30 +32,30 @@ const FEWEST: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
-/// The clusters that wait to be restored, and what lets them wait.
+/// The clusters that wait to be restored, and what makes them wait.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     joined: u64,
     /// Those that are scaled down if they fall silent.
     guarded: BTreeSet<Place>,
-    /// With the moment since which each might be restored, and that since which it has waited.
+    /// By when each could first be restored; the value is when it began to wait.
     waiting: BTreeMap<(Instant, Place), Instant>,
-    /// The same, by the latter.
+    /// In order of waiting.
     queue: BTreeSet<(Instant, Place)>,
-    /// When as many may begin at once again as ever.
+    /// When [`AT_ONCE`] restores are free again.
     rested: Option<Instant>,
-    /// When clusters were scaled down, each the last time.
+    /// When each cluster was last scaled down.
     fell: BTreeMap<Place, Instant>,
 }
 
 impl Turns {
-    /// One more cluster.
+    /// Adds a cluster.
     pub(crate) fn join(&mut self) -> Place {
         self.joined += 1;
         Place(self.joined)
     }
 
-    /// One cluster less, which does not wait.
+    /// Removes a cluster, which does not wait.
     pub(crate) fn leave(&mut self, place: Place) {
         self.guard(place, false);
         self.fell.remove(&place);
@@ -75,7 +75,7 @@ impl Turns {
         self.fell.insert(place, now);
     }
 
-    /// Whether this cluster, which might have been restored since then, is restored now. If not, it waits from now on.
+    /// Whether this cluster, which could be restored since then, is restored now. If not, it waits.
     pub(crate) fn take(&mut self, place: Place, since: Instant, now: Instant) -> bool {
         let begun = *self.waiting.entry((since, place)).or_insert(now);
         self.queue.insert((begun, place));
@@ -95,7 +95,7 @@ impl Turns {
         }
     }
 
-    /// The one that has waited for longest.
+    /// The one that could first be restored.
     pub(crate) fn first(&self) -> Option<Place> {
         self.waiting.keys().next().map(|(_, place)| *place)
     }

@@ -1,4 +1,4 @@
-//! From what the seed answers to a dependent as it was read.
+//! Turns answers of the seed into observed dependents.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -63,7 +63,7 @@ struct ScaleMetadata {
 }
 
 impl Scale {
-    /// Whether it is known not to be that of this version of the object.
+    /// Whether it is known to be of another version of the object.
     pub(super) fn is_of_another_version(&self, object: &PartialObjectMeta) -> bool {
         let versions = self.metadata.resource_version.as_ref();
         let versions = versions.zip(object.metadata.resource_version.as_ref());

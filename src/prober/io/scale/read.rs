@@ -1,4 +1,4 @@
-//! Reads dependents, and tells those that are gone from those of which the seed says nothing.
+//! Reads dependents, and distinguishes absent ones from those that the seed does not answer for.
 
 use kube::{api::GetParams, core::PartialObjectMeta};
 use serde::de::DeserializeOwned;
@@ -20,7 +20,7 @@ const METADATA: &str = "PartialObjectMetadata";
 enum Miss {
     /// The server says that there is no object of this name.
     Absent,
-    /// It says 404 of the path: it may not serve it any more, which tells nothing of the object.
+    /// 404 for the path: it may not be served any more, which says nothing about the object.
     Nowhere(ScaleError),
     Failed(ScaleError),
 }
@@ -33,8 +33,8 @@ impl Scaler {
     ) -> Result<Option<Observed>, ScaleError> {
         let begun = Instant::now();
         let found = match self.get_dependent(target).await {
-            // The version that the policy names may not be served any more. What was scaled down is
-            // there all the same, and must not be taken for gone.
+            // The version that the policy names may not be served any more. A dependent that was scaled
+            // down still exists, and must not count as gone.
             Err(Miss::Nowhere(_)) => {
                 *target = self.target(&target.dependent, Some(begun)).await?;
                 self.get_dependent(target).await
@@ -58,7 +58,7 @@ impl Scaler {
             }
             Family::Scalable => self.get_scalable(target).await,
             Family::Unscalable => match self.get_metadata(target).await {
-                // Only with the right to read it is seen what somebody has done about its mark.
+                // Without the right to read it, changes to its mark cannot be seen.
                 Err(Miss::Failed(ScaleError::Forbidden { verb, message, .. })) => {
                     Err(Miss::Failed(ScaleError::Forbidden {
                         verb,
@@ -72,8 +72,8 @@ impl Scaler {
         }
     }
 
-    /// What is read by two requests is of one version: the mark that somebody has just set, and the
-    /// replicas after that, would together be somebody else's zero.
+    /// Both requests must show one version: metadata from before a mark, with replicas from after it, would
+    /// look like another client's zero.
     async fn get_scalable(&self, target: &Target) -> Result<Observed, Miss> {
         for _ in 0..=CONFLICTS {
             let object = self.get_metadata(target).await?;

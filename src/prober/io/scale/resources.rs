@@ -25,21 +25,21 @@ const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
 
-/// It is locked while the kind is looked up, so that whoever needs it meanwhile waits for the same answer.
+/// Locked during a lookup, so that other callers wait for the same answer.
 type Cell = Arc<tokio::sync::Mutex<Known>>;
 
 /// What is known of a kind.
 #[derive(Debug, Default)]
 struct Known {
-    /// What the last lookup that came to something has come to, and when it was asked for.
+    /// The last conclusive answer, and when its lookup began.
     answer: Option<(Served, Instant)>,
-    /// What the last one that came to nothing met, and when.
+    /// The last failed lookup's error, and when.
     failure: Option<(ScaleError, Instant)>,
 }
 
 impl Resources {
-    /// The resource behind a dependent's kind, looked up on this seed unless it is known. Nothing that was
-    /// looked up before `since` is believed any more.
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known. Answers from
+    /// before `since` do not count.
     ///
     /// # Errors
     ///
@@ -63,16 +63,16 @@ impl Resources {
         if let Some(answer) = cell.lock().await.answer(asked, since) {
             return answer;
         }
-        // Outside of the lock: who can wait for long must not hold up who is urgent.
+        // Outside of the lock: a caller that can wait must not hold up an urgent one.
         seed.turn().await;
-        // Asked anew: what met those whose turn came long before says nothing any more.
+        // Asked anew: the failure of a much earlier turn says nothing any more.
         let asked = Instant::now();
         let mut known = cell.lock().await;
         if let Some(answer) = known.answer(asked, since) {
             return answer;
         }
         let began = Instant::now();
-        // Nor must who waits for a place among few.
+        // Urgent: this lookup holds a lock that urgent callers wait for.
         let answer = look_up(&seed.urgent(), &kind).await;
         match &answer {
             Ok(answer) => known.answer = Some((answer.clone(), began)),
@@ -88,8 +88,8 @@ impl Resources {
 }
 
 impl Known {
-    /// What is known, if that is enough for one who waits since it was `asked`, and believes nothing that was
-    /// looked up before `since`.
+    /// The known answer, if it suffices for a caller that has waited since `asked` and accepts no lookup
+    /// from before `since`.
     fn answer(&self, asked: Instant, since: Option<Instant>) -> Option<Served> {
         let counts = |(answer, at): &&(Served, Instant)| {
             let stands = matches!(answer, Ok((Family::Scalable, _))) || at.elapsed() < REFUSED;
@@ -98,8 +98,8 @@ impl Known {
         if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
             return Some(answer.clone());
         }
-        // Who waited for one that failed would fail as late again, and the next of them later still:
-        // too late for what they wanted it for. Who asks after it tries anew.
+        // Callers that waited for a failed lookup share its failure: in turn, each would fail later, too
+        // late to be of use. Later callers try anew.
         let failure = self.failure.as_ref().filter(|(_, at)| asked <= *at)?;
         Some(Err(failure.0.clone()))
     }

@@ -14,8 +14,8 @@ use crate::{prober::plan::Family, runtime::seed::Seed};
 /// or why there can be no dependents of it.
 pub(super) type Served = Result<(Family, ApiResource), ScaleError>;
 
-/// Looks a kind up; it is the request's turn. That counts for those which follow if it cannot be scaled in
-/// its version: they are few and seldom, and whoever waits for the answer waits for them as well.
+/// Looks a kind up. The caller's turn also covers the follow-up requests if its version has no scale: they
+/// are few and rare, and callers wait for the answer.
 pub(super) async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<Served, ScaleError> {
     let served = seed.call_at_turn(served(seed.client(), kind)).await;
     let served = served.map_err(|error| Failure::Call(error).explain("discovery"))?;
@@ -41,7 +41,7 @@ async fn served(client: &Client, kind: &GroupVersionKind) -> kube::Result<Served
     // A definition says for each version whether there is a scale.
     match (found, in_others(client, kind).await) {
         (_, Ok(Some(other @ Ok((Family::Scalable, _))))) => Ok(other),
-        // That others cannot be looked at changes nothing about this one.
+        // A failed lookup of others changes nothing about this one.
         (Some(found), _) => Ok(found),
         (None, other) => Ok(other?.unwrap_or_else(|| {
             let (version, kind) = (kind.api_version(), &kind.kind);
@@ -52,7 +52,7 @@ async fn served(client: &Client, kind: &GroupVersionKind) -> kube::Result<Served
 
 /// The kind in another version than its own, with a scale if any has one.
 async fn in_others(client: &Client, kind: &GroupVersionKind) -> kube::Result<Option<Served>> {
-    // The list of all groups: that a path is not there may be the word of a proxy that has lost its way.
+    // The list of all groups: a 404 for a path may come from a misrouting proxy.
     let groups = client.list_api_groups().await?.groups;
     let group = groups.into_iter().find(|group| group.name == kind.group);
     let versions = group.into_iter().flat_map(|group| group.versions);

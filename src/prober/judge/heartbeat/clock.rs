@@ -43,7 +43,7 @@ impl ServerClock {
         }
     }
 
-    /// With the next response; whether its `Date` can be trusted.
+    /// Adds a response; returns whether to trust its `Date`.
     pub(super) fn advance(&mut self, date: i64, snapshot: &LeaseSnapshot<'_>) -> bool {
         let expected = self.offset.drifted(snapshot.started.since(self.as_of));
         let told = Offset::of_date(date, snapshot);

@@ -1,8 +1,7 @@
 //! When an outage began: which of the silent leases fell silent together.
 //!
 //! A network that breaks silences its nodes within one renewal period. Nodes that died one by one, or long
-//! ago, are no part of that: they are silent for a reason of their own, and what is scaled to zero in an
-//! outage is what replaces them.
+//! ago, are silent for reasons of their own, and an outage's scale-down would stop what replaces them.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -10,9 +9,9 @@ use super::LeaseRules;
 use crate::prober::mono_time::MonoTime;
 
 /// Judgement: leases whose last renewals lie further apart than this, or than [`GRACES`], did not fall
-/// silent together. As long as this an outage may spread from zone to zone.
+/// silent together. An outage may take this long to spread from zone to zone.
 const TOGETHER: Duration = Duration::from_secs(15 * 60);
-/// As many graces: whatever fell silent within them, kube-controller-manager marks at about one time.
+/// In graces: kube-controller-manager marks what fell silent within them at about one time.
 const GRACES: u32 = 3;
 
 /// A lease that counts.
@@ -29,10 +28,10 @@ pub(super) fn spread(thresholds: &LeaseRules) -> Duration {
     TOGETHER.max(thresholds.grace * GRACES)
 }
 
-/// The first moment from which enough leases certainly fell silent together to be an outage among those that
-/// were not silent before; if it need not be certain, the first one from which they may have, or could.
+/// Earliest renewal of an expired lease from which enough leases, of those not silent before, fell silent
+/// together to be an outage. `certain` counts only expired ones; otherwise the others may join.
 ///
-/// `unknown` leases count whose renewal is not known, and `evidence` is the number of those that are fresh and
+/// `unknown` is the number of counted leases whose renewal is unknown, `evidence` that of fresh ones that
 /// do not count. The renewals are in order.
 pub(super) fn earliest(
     renewals: &[Renewal],
@@ -47,7 +46,7 @@ pub(super) fn earliest(
     let silent = renewals.iter().filter(|it| it.expired).map(|it| it.at);
     let counted = renewals.iter().filter(|it| it.expired || !certain);
     let mut later = counted.map(|it| it.at).peekable();
-    // The renewals from one moment on that are together, and the number of silent leases before it.
+    // The renewals within `spread` of one moment, and the number of silent leases before it.
     let mut together = VecDeque::new();
     let mut before = 0;
     silent.enumerate().find_map(|(index, from)| {

@@ -10,7 +10,7 @@ use crate::prober::{
     mono_time::MonoTime,
 };
 
-/// The nodes that were silent in the outage, but for those that are gone or do not count.
+/// The nodes that were silent in the outage, except those that are gone or do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returning {
     /// Nodes whose lease is fresh again, and that say they are Ready.
@@ -20,7 +20,7 @@ pub struct Returning {
 }
 
 impl Returning {
-    /// Counts as of `at`. What Nodes say counts if they were read since the restore was allowed: `current`.
+    /// Counts as of `at`. Readiness counts only if Nodes were read since the restore was allowed: `current`.
     pub(crate) fn new(
         leases: &Heartbeats,
         roster: &Roster,
@@ -46,8 +46,8 @@ impl Returning {
     }
 }
 
-/// Of each lease, in the order of their names, whether it is silent in an outage that began at `onset`; or, if
-/// that was not watched, whether it may have been.
+/// For each lease, in the order of their names, whether it is silent in an outage that began at `onset`;
+/// or, if that was not watched, whether it may have been.
 pub(crate) fn silent(
     leases: &Heartbeats,
     roster: &Roster,

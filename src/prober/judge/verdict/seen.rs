@@ -79,9 +79,9 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Before which moment the leases must have fallen silent that are no part of an outage, where some have
-/// been silent for too long to be part of every one; and whether it is certain that enough of the others
-/// fell silent together, if they are enough.
+/// Returns the moment before which silent leases are not part of an outage, and whether enough of the later
+/// ones certainly fell silent together. Called only if some have been silent for longer than one outage
+/// takes to spread.
 pub(super) fn cut<'a>(
     leases: impl Iterator<Item = Seen<'a>>,
     thresholds: &LeaseRules,
@@ -104,7 +104,7 @@ pub(super) fn cut<'a>(
     renewals.sort_unstable();
     let earliest = |of, certain| onset::earliest(&renewals, unknown, evidence, of, certain);
     if protected {
-        // What keeps it so is silent since the outage, unless the leases show otherwise.
+        // What keeps it protected fell silent in the outage, unless shown otherwise.
         let lasts = LeaseRules {
             fraction: thresholds.recovery,
             ..*thresholds
@@ -114,7 +114,7 @@ pub(super) fn cut<'a>(
     if let Some(begun) = earliest(thresholds, true) {
         return (Some(begun), true);
     }
-    // Whatever falls silent next does not do so together with what has been silent for longer.
+    // Leases that fall silent next do so apart from those that are silent for longer.
     let long_ago = at - onset::spread(thresholds);
     (Some(earliest(thresholds, false).unwrap_or(long_ago)), false)
 }

@@ -1,4 +1,4 @@
-//! What the watch answers to its loop: how to read, what came of a list, what follows.
+//! What the watch answers to its loop: how to read, the use of a list, what follows.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub struct Request {
     pub patience: Duration,
     /// Tries a failed read once more, on a new connection.
     pub insist: bool,
-    /// A verdict waits for the Nodes and Machines, and decides something: they are not read for the names of leases
-    /// alone, or the cluster is protected.
+    /// A verdict that decides something waits for the Nodes and Machines: they are not read for the names
+    /// of leases alone, or the cluster is protected.
     pub urgent: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Conclusion {
     pub provable: Option<MonoTime>,
     /// Enough verdicts in a row agree to act on it.
     pub decides: bool,
-    /// When the outage began that has been seen and is not over, by its first lease's last renewal.
+    /// Start of the outage that was seen and is not over: its first lease's last renewal.
     pub onset: Option<MonoTime>,
     /// The nodes that were silent in it.
     pub returning: Returning,

@@ -4,32 +4,32 @@ use std::time::Duration;
 
 use crate::prober::mono_time::MonoTime;
 
-/// Bytes of lists of leases in a second, in the long run. Judgement: 10,000 leases every third of a
-/// renewal period are less.
+/// Bytes of lease lists per second, in the long run. Judgement: 10,000 leases every third of a renewal
+/// period are less.
 const RATE: f64 = 4.0 * 1024.0 * 1024.0;
-/// As many at once as take so long at that rate: the largest list that is read.
+/// Burst, as time at that rate: the largest list that is read.
 const BURST: Duration = Duration::from_secs(4);
-/// A list is read no sooner than after so many times what decoding the last one took, within a limit.
+/// Pause before the next list, as a multiple of the last one's decoding time, within a limit.
 const DECODING: u32 = 10;
-/// Reads of Nodes and Machines that names of leases force: one in this time in the long run, ...
+/// Lease names force reads of Nodes and Machines once in this time in the long run, ...
 const FORCED: Duration = Duration::from_secs(10);
-/// ... and as many more at once as take so long.
+/// ... plus a burst worth this time.
 const FORCED_BURST: Duration = FORCED;
 
 /// What the work until now allows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
-    /// When the bytes that were read would have come at the rate.
+    /// When the bytes read would have come at [`RATE`].
     bytes: Option<MonoTime>,
-    /// When the last list has been decoded for long enough.
+    /// End of the pause after decoding the last list.
     decoded: Option<MonoTime>,
-    /// When the reads that were forced would have come at their rate.
+    /// When the forced reads would have come at their rate.
     forced: Option<MonoTime>,
 }
 
 impl Budget {
-    /// A list of so many bytes was read by then, and took so long to decode, for which the next one waits no longer
-    /// than that.
+    /// Charges a list of this size and decoding time, read by `now`; decoding delays the next one by
+    /// `longest` at most.
     pub(super) fn spent(
         &mut self,
         bytes: usize,

@@ -26,7 +26,7 @@ const DOUBTED_AT_MOST: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug, Default)]
 pub(in crate::prober) struct NodeFacts {
     pub(super) roster: Roster,
-    /// When the reads started that the roster is from.
+    /// Start of the reads that the roster is from.
     pub(super) read: Option<MonoTime>,
     wanted: Wanted,
     /// Leases came since the facts were read.
@@ -37,7 +37,7 @@ pub(in crate::prober) struct NodeFacts {
     /// those of another node.
     recreated: BTreeMap<Box<str>, MonoTime>,
     doubted: Option<Duration>,
-    /// When they may be read again that could not be read, and how often in a row they could not.
+    /// When facts that could not be read may be read again, and the number of failures in a row.
     pub(super) put_off: Option<MonoTime>,
     failures: u32,
     /// They are to be read for the names of leases alone.
@@ -81,7 +81,7 @@ impl NodeFacts {
         self.doubted
     }
 
-    /// Whether they could not be read so shortly before that they are not to be read again yet.
+    /// Whether a recent failed read puts the next one off.
     pub(in crate::prober) fn are_put_off(&self, now: MonoTime) -> bool {
         self.put_off.is_some_and(|until| now < until)
     }
@@ -119,7 +119,7 @@ impl NodeFacts {
         self.recreated.insert(name, started);
     }
 
-    /// These are the leases now.
+    /// Notes the current leases.
     pub(super) fn compare(&mut self, leases: &Arc<LeaseNames>) {
         self.recreated
             .retain(|name, _| leases.position(name).is_some());
@@ -145,8 +145,8 @@ impl NodeFacts {
         }
         // A suspect stays one even if every lease that came since speaks against it.
         let lack = self.lack_leases && !seen.suspect() && !seen.is_beyond_doubt();
-        // Whoever makes up names must not have large lists read at each turn. What is taken from a protected
-        // cluster hangs on them.
+        // Invented names must not force large lists at each read; but the restore of a protected cluster
+        // needs the facts.
         self.forced = lack && (self.forced || seen.protected || budget.force(seen.at));
         self.forced
     }

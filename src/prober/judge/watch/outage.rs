@@ -9,8 +9,7 @@ use crate::prober::{
 };
 
 impl Watch {
-    /// The cluster has been protected since before this began to watch; another process may have left when
-    /// the outage began.
+    /// The cluster was protected before this watch began; another process may have left the outage's start.
     pub fn recall(&mut self, onset: Option<MonoTime>) {
         self.recalled = onset;
         self.is_late = true;
@@ -43,7 +42,7 @@ impl Watch {
         self.onset = self.onset.or(onset);
     }
 
-    /// Takes down which leases are silent in the outage under way, if there is one.
+    /// Records which leases are silent in the outage under way, if there is one.
     pub(super) fn note_silent(&mut self, verdict: Verdict, at: MonoTime) {
         if verdict != Verdict::Outage && !self.protected {
             return;

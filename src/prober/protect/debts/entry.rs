@@ -19,22 +19,20 @@ pub(super) struct Entry {
     pub(super) problem: Option<Problem>,
     /// A policy asks for it to be handled.
     pub(super) asked: bool,
-    /// The policy that applies names it, asked for or not: nobody asks for any while the cluster is let
-    /// go.
+    /// The policy that applies names it, even if `asked` is false, as while the cluster is let go.
     pub(super) named: bool,
-    /// It has been seen, so that a mark on it is known of: the process before may have ended
-    /// between a write and its report, and what was given up may come about later.
+    /// It was read, so that a mark is known: an earlier process may have ended between a write and its
+    /// report, and a given-up write may take effect later.
     pub(super) looked_at: bool,
-    /// When it was found scaled up by somebody else and taken down again.
+    /// When others had scaled it up, and it was scaled down again.
     pub(super) contended: Vec<Instant>,
-    /// When it was found scaled to zero by somebody else just after it was restored.
+    /// When others had scaled it to zero just after its restore.
     pub(super) zeroed: Vec<Instant>,
-    /// The last of those zeros has not been undone: it may be meant.
+    /// The last such zero was not undone: it may be intended.
     pub(super) disputed: bool,
-    /// Since when it is waited for to be where this aim wants it. It is not recalled after a restart.
+    /// Since when it is waited for with this aim. Lost in a restart.
     pub(super) waiting: Option<(Aim, Instant)>,
-    /// Since when the `initialDelay` of the restore under way has been running. It is not recalled after a
-    /// restart.
+    /// Start of the `initialDelay` of the restore under way. Lost in a restart.
     pub(super) delayed: Option<Instant>,
     /// It is not asked for, and cannot be scaled.
     pub(super) unscalable: Option<Unscalable>,
@@ -48,14 +46,14 @@ impl Entry {
         }
     }
 
-    /// Whether nobody has any use for it: no policy asks for it, nothing is owed to it, and there is
-    /// nothing to tell.
+    /// Whether it can be forgotten: no policy asks for it, it is owed nothing, and there is nothing to
+    /// report.
     pub(super) fn is_forgettable(&self) -> bool {
         let marked = self.memory.owed || self.memory.keeps_mark;
         !self.asked && self.looked_at && !marked && self.problem.is_none()
     }
 
-    /// Whether somebody scales it to zero each time it is restored.
+    /// Whether others scale it to zero each time it is restored.
     pub(super) fn is_contended(&self) -> bool {
         self.disputed && self.zeroed.len() > TIMES
     }

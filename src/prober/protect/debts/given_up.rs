@@ -1,4 +1,4 @@
-//! What the seed says cannot be scaled, while it is not asked for: when it is passed by, and given up.
+//! Dependents that no policy asks for and the seed cannot scale: when they are skipped, and given up.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::{
     },
 };
 
-/// It is hopeless when the seed has said the same so often in a row ...
+/// Hopeless after this many equal refusals by the seed in a row ...
 const TIMES: u32 = 3;
-/// ... and for this long. A server that starts, or one of several that lags behind, says so for seconds; if
-/// a definition is deleted, so are its objects. Levels that come later, and the policy, wait for it.
+/// ... over this long. A server that starts, or a replica that lags, may refuse for seconds; a deleted
+/// definition takes its objects with it. Later levels, and the policy, wait for the dependent.
 const LONG: Duration = Duration::from_secs(2 * 60);
-/// That it was given up is told for this long, as an event is.
+/// How long a give-up is reported: as long as an event.
 const TOLD: Duration = Duration::from_secs(3600);
 const REASON: &str = "GivenUp";
 
-/// The seed says of a dependent that it cannot be scaled. It is not recalled after a restart.
+/// The seed's refusals to scale a dependent. Lost in a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub(super) enum Unscalable {
     /// For the same reason.
@@ -53,18 +53,18 @@ impl Unscalable {
 }
 
 impl Entry {
-    /// Whether it was given up. It may be looked at again.
+    /// Whether it was given up. It may still be read again.
     pub(super) fn is_given_up(&self) -> bool {
         matches!(self.unscalable, Some(Unscalable::GivenUp(_)))
     }
 
-    /// Whether it keeps no other waiting any more.
+    /// Whether no other waits for it any more.
     pub(super) fn is_passed_by(&self) -> bool {
         self.unscalable.is_some_and(Unscalable::is_hopeless)
     }
 
-    /// A policy names it from now on, or none does. What was said before does not count any more; what
-    /// was given up then is still to be told.
+    /// Sets whether the policy names it. A change voids earlier refusals; a dependent that was given up
+    /// before is still reported.
     pub(super) fn set_named(&mut self, named: bool) {
         if named != self.named && !self.is_given_up() {
             self.unscalable = None;
@@ -72,7 +72,7 @@ impl Entry {
         self.named = named;
     }
 
-    /// That it is given up is not told any more once it is not; and by giving it up nobody has seen it.
+    /// Once it is no longer given up, clears the GivenUp problem and requires a new read.
     pub(super) fn set_unscalable(&mut self, now: Option<Unscalable>) {
         if self.is_given_up() && now.is_none() {
             self.problem = None;
@@ -81,7 +81,7 @@ impl Entry {
         self.unscalable = now;
     }
 
-    /// After this failure, while it is not asked for, and perhaps held as it is.
+    /// The state after a failure of a dependent that no policy asks for.
     pub(super) fn after_failure(
         &self,
         error: &ScaleError,
@@ -90,13 +90,13 @@ impl Entry {
     ) -> Option<Unscalable> {
         let reason = error.reason();
         let (times, since) = match self.unscalable {
-            // It is looked at on and on, and neither says more of it.
+            // Reads go on; neither error says more about it.
             Some(Unscalable::GivenUp(_))
                 if error.is_about_the_kind() || error.is_about_the_attempt() =>
             {
                 return self.unscalable;
             }
-            // Of what is held nothing is given up, however long.
+            // Nothing that is held is given up.
             _ if held || !error.is_about_the_kind() => return None,
             Some(Unscalable::Said {
                 reason: before,
@@ -104,7 +104,7 @@ impl Entry {
                 since,
                 until,
             }) if before == reason => match now.duration_since(until) < REFUSED {
-                // It may be the answer that was counted.
+                // It may be the same cached answer.
                 true => return self.unscalable,
                 false => (times.saturating_add(1), since),
             },
@@ -122,16 +122,15 @@ impl Entry {
         })
     }
 
-    /// Whether its replicas are owed even if that is hopeless: a policy still names it, or the seed serves
-    /// its kind, so that it is there. If nothing is known to be owed, nothing is lost, unless nobody could
-    /// look for a mark.
+    /// Whether a hopeless dependent stays owed: it is known to be owed, and a policy still names it or the
+    /// seed serves its kind, so that it may exist; or it may carry an unseen mark.
     fn stays_owed(&self, error: &ScaleError) -> bool {
         let nowhere = matches!(error, ScaleError::UnknownKind(_));
         let known = self.memory.owed && (self.named || !nowhere);
         known || !self.looked_at && error.may_hide_a_mark()
     }
 
-    /// Nothing is owed to it any more. If something was, that is told, for a while.
+    /// Drops what it is owed, and reports that for a while.
     pub(super) fn give_up(&mut self, now: Instant) {
         let memory = std::mem::take(&mut self.memory);
         let told = self.problem.take();
@@ -150,7 +149,7 @@ impl Entry {
     }
 }
 
-/// It need not have been scaled down: it is owed as soon as it may have been.
+/// "May": it is owed as soon as it may have been scaled down.
 fn message(dependent: &DependentRef, memory: Memory) -> String {
     let (minutes, replicas) = (LONG.as_secs() / 60, memory.replicas.unwrap_or(1));
     format!(

@@ -2,8 +2,8 @@
 
 use crate::prober::plan::{Memory, Observed, Record, Settled, Step};
 
-/// After a step that may have been written, in part or in full. What may have been taken is owed
-/// until it has been seen back; what may have been given back is not forgotten before it is seen.
+/// After a step that may be written in part or in full. A dependent that may be scaled down is owed until
+/// it is seen up; one that may be restored stays owed until that is seen.
 pub(super) fn begin(step: Step, memory: Memory) -> Memory {
     let replicas = match step {
         Step::ScaleDown { from } => from,
@@ -34,7 +34,7 @@ pub(super) fn after(step: Step, found: Option<&Observed>, memory: Memory) -> Mem
             keeps_mark: true,
             ..begin(step, memory)
         },
-        // Its mark may not have been known of.
+        // Its mark may have been unknown.
         Step::Record { replicas } => Memory {
             keeps_mark: memory.keeps_mark || !memory.owed,
             replicas: Some(replicas),
@@ -62,7 +62,7 @@ pub(super) fn settle(settled: Settled, found: Option<&Observed>, memory: Memory)
             keeps_mark: true,
             replicas,
         },
-        // It was paid by somebody else.
+        // Another client has settled it.
         Settled::Seen { marked: false }
         | Settled::Up
         | Settled::NotOurs

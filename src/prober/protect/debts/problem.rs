@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Somebody who scales a protected dependent up, or one that is restored to zero, more often than this ...
+/// Scaling a protected dependent up, or a restored one to zero, more often than this ...
 pub(super) const TIMES: usize = 3;
 /// ... within this time is reported.
 const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
@@ -33,26 +33,26 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Whether the message has words of the seed, which may be others each time.
+    /// Whether the message quotes the seed, whose words may vary.
     pub fn quotes_the_seed(&self) -> bool {
         [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
     }
 
-    /// Whether somebody scales the dependent up again and again.
+    /// Whether another client keeps undoing the scaling.
     pub fn is_contention(&self) -> bool {
         self.reason == CONTENDED
     }
 }
 
 impl Entry {
-    /// What others did long ago does not count any more.
+    /// Forgets what other clients did long ago.
     pub(super) fn forget_contention(&mut self, now: Instant) {
         for times in [&mut self.contended, &mut self.zeroed] {
             times.retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
         }
     }
 
-    /// That somebody keeps scaling it up.
+    /// Checks if others keep scaling it up.
     pub(super) fn contention(&mut self, now: Instant) -> Option<Problem> {
         self.forget_contention(now);
         let times = self.contended.len();
@@ -70,7 +70,7 @@ impl Entry {
     }
 }
 
-/// What is not restored, since somebody else has seen to it.
+/// The problem of a dependent that stays unrestored.
 pub(super) fn left_behind(
     settled: Settled,
     found: Option<&Observed>,

@@ -4,8 +4,8 @@ use super::Debts;
 use crate::prober::{flow::Task, plan::Aim};
 
 impl Debts {
-    /// The dependents that are handled with this aim, and what is known of them: nothing is taken that no
-    /// policy asks for, and what is hopeless comes back last.
+    /// The dependents to handle with this aim: none is scaled down that no policy asks for, and hopeless or
+    /// contended ones are restored last.
     pub(crate) fn tasks(&self, aim: Aim) -> Vec<Task> {
         let entries = self.entries.values();
         entries
@@ -28,7 +28,7 @@ impl Debts {
             .collect()
     }
 
-    /// Those that were given back and keep their marks for now, all of one level: nothing is scaled.
+    /// Restored dependents that keep their marks, all on one level: nothing is scaled.
     pub(crate) fn marked_tasks(&self) -> Vec<Task> {
         let mut tasks = self.tasks(Aim::Restore);
         tasks.retain(|task| task.memory.keeps_mark);

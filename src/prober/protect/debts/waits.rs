@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::Debts;
 
 impl Debts {
-    /// A restore is allowed: since when, if a dependent that is to be given back waits for nodes.
+    /// Notes that a restore is allowed; returns since when, if a dependent waits for nodes.
     pub fn await_nodes(&mut self, now: Instant) -> Option<Instant> {
         let mut entries = self.entries.values();
         let waits =
@@ -25,7 +25,7 @@ impl Debts {
         waits.then_some(since)
     }
 
-    /// What is restored from now on is restored for another reason: its delays begin anew.
+    /// Later restores have another reason, so their delays begin anew.
     pub fn reset_delays(&mut self) {
         self.awaits = None;
         for entry in self.entries.values_mut() {

@@ -1,8 +1,8 @@
 //! One step on one dependent, as a sequence of requests: no client, no task.
 //!
-//! The dependent is read, a step is decided from what is there, and the step's writes are sent one
-//! after the other. Each is refused if anything has changed since, but by the writes before it; then
-//! all begins again. If no answer to a write comes, it is looked whether it was carried out.
+//! The dependent is read, a step is decided, and its writes are sent one after the other. The server
+//! refuses a write if anything but the earlier writes has changed the object; then the attempt starts over.
+//! If a write gets no answer, a read shows whether it took effect.
 
 use crate::prober::{
     plan::{Observed, Step, Write},
@@ -12,21 +12,21 @@ use crate::prober::{
 /// How far a step has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
-    /// Of one who overrules the operator.
+    /// It overrules the operator.
     pub(super) overruling: bool,
     conflicts_left: u32,
     begun: Option<Begun>,
     decided: Option<Decided>,
-    /// The write that is next may have been carried out already.
+    /// The next write may already have been carried out.
     in_doubt: bool,
 }
 
-/// A step that may have been written, in part or in full, and was not carried out.
+/// A step that may be written in part or in full, but was not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Begun {
     /// The step.
     pub step: Step,
-    /// A write of it was given up, and may yet come about. If none was, what is written is so by now.
+    /// A given-up write may still take effect. If none was given up, what is written is in effect.
     pub in_flight: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Begun {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Decided {
     step: Step,
-    /// What was found, with the resourceVersion that it has by what was accepted.
+    /// The state found, with the resourceVersion from the last accepted write.
     found: Option<Observed>,
     accepted: usize,
 }
@@ -42,18 +42,16 @@ struct Decided {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Turn {
-    /// Read the dependent, and decide.
+    /// Read the dependent, and decide, or find out if a write whose answer was lost took effect.
     Read,
     /// Send this write.
     Write(Write),
-    /// Read the dependent once more: the answer to the write was lost.
-    LookAgain,
-    /// The step was carried out on what was found.
+    /// The step was carried out on this state.
     Done(Step, Option<Observed>),
 }
 
 impl Attempt {
-    /// An attempt of the operator, or of one who overrules it.
+    /// An attempt of the operator, or one that overrules it.
     pub(super) fn new(overruling: bool) -> Self {
         Self {
             overruling,
@@ -64,12 +62,9 @@ impl Attempt {
 
     /// What is to be done next.
     pub(super) fn turn(&self) -> Turn {
-        let Some(decided) = &self.decided else {
+        let Some(decided) = self.decided.as_ref().filter(|_| !self.in_doubt) else {
             return Turn::Read;
         };
-        if self.in_doubt {
-            return Turn::LookAgain;
-        }
         let writes = match (&decided.found, self.overruling) {
             (None, _) => Vec::new(),
             (Some(found), false) => decided.step.writes(found),
@@ -86,12 +81,12 @@ impl Attempt {
         self.begun
     }
 
-    /// Whether a part of the step is written that was decided on last.
+    /// Whether the step that was decided last is written in part.
     pub(super) fn is_half_written(&self) -> bool {
         self.decided.as_ref().is_some_and(|it| it.accepted > 0)
     }
 
-    /// This was read, and this step decided from it.
+    /// Notes the step decided from what was read.
     pub(super) fn decide(&mut self, step: Step, found: Option<Observed>) {
         self.decided = Some(Decided {
             step,
@@ -100,7 +95,7 @@ impl Attempt {
         });
     }
 
-    /// The write was carried out, and the object is of this resourceVersion by it.
+    /// The write was carried out; the object now has this resourceVersion.
     pub(super) fn accepted(&mut self, version: Option<&str>) {
         if let Some(decided) = &mut self.decided {
             decided.accepted += 1;
@@ -108,15 +103,15 @@ impl Attempt {
                 step: decided.step,
                 in_flight: false,
             });
-            // Without one, what is left of the step is refused, and decided anew.
+            // Without it the rest of the step is refused, and decided anew.
             if let (Some(found), Some(version)) = (&mut decided.found, version) {
                 found.resource_version = version.to_owned();
             }
         }
     }
 
-    /// The write failed, and may have been carried out all the same. One who overrules the operator
-    /// is told so, and looks for himself.
+    /// The write failed, but may have been carried out. The operator reads again; a user who overrules it
+    /// is told, and has to look.
     pub(super) fn unanswered(&mut self) {
         if let Some(decided) = &self.decided {
             self.begun = Some(Begun {
@@ -127,13 +122,13 @@ impl Attempt {
         }
     }
 
-    /// Whether it has to be [looked](Turn::LookAgain) what has become of a write.
+    /// Whether the next read is to show if a write took effect.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
 
-    /// The dependent was read once more: whether the write in doubt is seen to have been carried out,
-    /// so that the step goes on. If not, it has failed; it is not sent again, since it may yet arrive.
+    /// Whether a second read shows that the write in doubt was carried out, so that the step goes on. If
+    /// not, it failed; it is not sent again, since it may still arrive.
     pub(super) fn looked_again(&mut self, now: Option<&Observed>) -> bool {
         self.in_doubt = false;
         let Some((decided, now)) = self.decided.as_ref().zip(now) else {
@@ -149,8 +144,8 @@ impl Attempt {
         written
     }
 
-    /// What the write was decided from is not so any more. Whether all may begin again: so it may
-    /// not for the sixth time.
+    /// The object has changed since the step was decided. Returns whether to start over: not the sixth
+    /// time.
     pub(super) fn overtaken(&mut self) -> bool {
         self.decided = None;
         let again = self.conflicts_left > 0;

@@ -1,4 +1,4 @@
-//! One dependent of a flow: read, decided on, written, looked at until it is where it belongs.
+//! One dependent of a flow: read, decided, written, then read until the aim is reached.
 
 use std::{
     hash::{Hash, Hasher},
@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// How soon the effect of a write is looked for first ...
+/// First pause before the effect of a write is read ...
 const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// ... and how seldom at the most, each time half as often as before.
+/// ... and the longest; each is 1.5 times the one before.
 const SELDOM: Duration = Duration::from_secs(1);
 
 /// One dependent.
@@ -37,17 +37,17 @@ pub(super) struct DependentFlow {
     lost: Option<ScaleError>,
     /// Its UID, as it was read last.
     uid: Option<Arc<str>>,
-    /// After which it is looked at next.
+    /// Pause before the next read.
     pause: Duration,
     has_written: bool,
-    /// Those who have yet to write something go before it.
+    /// Its reads let urgent requests go first.
     at_leisure: bool,
 }
 
 /// What a dependent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// To be read, at this moment or at once.
+    /// To be read, at this time or now.
     Due(Option<Instant>),
     Reading,
     /// For its write to be queued.
@@ -80,7 +80,7 @@ impl DependentFlow {
         self.steps.dependent()
     }
 
-    /// Whether the nodes that were silent are ready again.
+    /// Sets whether the silent nodes are ready again.
     pub(super) fn nodes(&mut self, back: bool) {
         if self.steps.nodes(back)
             && let Doing::Due(_) = self.doing
@@ -104,7 +104,7 @@ impl DependentFlow {
         }
     }
 
-    /// Whether it ends at once when it may not go on. What is sent is waited for.
+    /// Whether it can stop immediately. The answer to a sent write is awaited.
     pub(super) fn can_stop(&self) -> bool {
         !matches!(self.doing, Doing::Writing | Doing::Ended(_))
     }
@@ -148,7 +148,7 @@ impl DependentFlow {
         self.doing = Doing::Ended(Ending::Stopped);
     }
 
-    /// It was read, or could not be.
+    /// Takes in the result of a read.
     pub(super) fn read(
         &mut self,
         found: Result<Option<Observed>, ScaleError>,
@@ -178,7 +178,7 @@ impl DependentFlow {
         }
     }
 
-    /// Its turn has come: the write that is sent now.
+    /// Its turn has come: returns the write to send.
     pub(super) fn send(&mut self) -> Option<Write> {
         match self.attempt.turn() {
             Turn::Write(write) if self.doing == Doing::Queued => {
@@ -189,7 +189,7 @@ impl DependentFlow {
         }
     }
 
-    /// The write was answered, or not.
+    /// Takes in the result of a write.
     pub(super) fn written(
         &mut self,
         written: Written,
@@ -218,7 +218,7 @@ impl DependentFlow {
     /// Does what the attempt needs next.
     fn proceed(&mut self, now: Instant, effects: &mut Vec<FlowEffect>) {
         match self.attempt.turn() {
-            Turn::Read | Turn::LookAgain => self.doing = Doing::Due(None),
+            Turn::Read => self.doing = Doing::Due(None),
             Turn::Write(_) => self.doing = Doing::Decided,
             Turn::Done(step, found) => self.carried_out(step, found, now, effects),
         }
@@ -239,14 +239,13 @@ impl DependentFlow {
         self.doing = match next {
             Next::After(delay) => Doing::Due(Some(now + delay)),
             Next::Look { written, deadline } => {
-                // But where somebody undoes each write at once, writes become as seldom as looks.
+                // Only once: if another client undoes each write, writes become as rare as reads.
                 if written && !self.has_written {
                     self.pause = FIRST_LOOK;
                 }
                 self.has_written |= written;
                 let left = deadline.saturating_duration_since(now);
-                // Whoever has yet to write something goes before who waits for its effect, as long
-                // as there is time for that.
+                // Reads that wait for an effect yield to pending writes until the deadline is near.
                 self.at_leisure = self.pause < left;
                 let pause = self.pause.min(left);
                 self.pause = (self.pause * 3 / 2).min(SELDOM);
@@ -272,7 +271,7 @@ impl DependentFlow {
     }
 }
 
-/// When it is looked at next, and how urgently, decides nothing.
+/// The time and urgency of the next read decide nothing.
 impl Hash for DependentFlow {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {

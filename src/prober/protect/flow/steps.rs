@@ -1,4 +1,4 @@
-//! What has to come about for one dependent, step by step: delay, write, wait, deadline.
+//! The steps for one dependent: delay, write, wait, deadline.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use crate::{
     },
 };
 
-/// One dependent on its way to where it belongs: no client, no task.
+/// One dependent's steps towards its aim: no client, no task.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Steps {
     task: Task,
     purpose: Purpose,
-    /// What is waited for before anything is scaled. Until then it is only looked at.
+    /// Delay before anything is scaled. Until then the dependent is only read.
     delay: Option<Duration>,
     /// Until when it waits for the nodes that were silent.
     nodes_by: Option<Instant>,
     nodes_back: bool,
-    /// It has waited for them, and they are not all ready.
+    /// The wait for nodes ended, and not all are ready.
     unready: bool,
     timeout: Duration,
     deadline: Option<Instant>,
 }
 
-/// How a dependent's way goes on.
+/// How a dependent goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It is looked at again after so long,
+    /// It is read again after this time.
     After(Duration),
-    /// or now and then, until the deadline at most.
+    /// It is read repeatedly until the deadline.
     Look {
-        /// Something has just been scaled, so that it is soon seen.
+        /// It was just scaled: the effect may soon be visible.
         written: bool,
         /// When it is late.
         deadline: Instant,
@@ -46,7 +46,7 @@ pub(super) enum Next {
 }
 
 impl Steps {
-    /// Brings a dependent to where this aim wants it. The next level has so much patience with it.
+    /// Steps for this aim. The next level waits for the dependent at most for `patience`.
     pub(super) fn new(task: Task, purpose: Purpose, patience: Option<Duration>) -> Self {
         let dependent = &task.dependent;
         let scale = match purpose.aim {
@@ -75,7 +75,7 @@ impl Steps {
         &self.task.dependent
     }
 
-    /// Whether it is only looked at, and not written.
+    /// Whether it is only read, not written.
     pub(super) fn only_looks(&mut self, now: Instant) -> bool {
         if self.delay.is_some() {
             return true;
@@ -86,18 +86,18 @@ impl Steps {
         self.nodes_by.is_some()
     }
 
-    /// Whether the nodes that were silent are ready again; tells whether it has waited for that alone.
+    /// Sets whether the silent nodes are ready again; returns whether it waited for that alone.
     pub(super) fn nodes(&mut self, back: bool) -> bool {
         let waited = self.nodes_by.is_some() && self.delay.is_none() && !self.nodes_back;
         self.nodes_back = back;
         waited && back
     }
 
-    /// The step for what is there.
+    /// The step for the state found.
     ///
     /// # Errors
     ///
-    /// If what is there forbids one.
+    /// If that state forbids one.
     pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, ScaleError> {
         let optional = self.task.dependent.optional;
         match plan::step(self.purpose, optional, found, self.task.memory)? {
@@ -106,8 +106,8 @@ impl Steps {
         }
     }
 
-    /// A step was carried out, unless it [only looks](Self::only_looks): what is to be told of it,
-    /// and how it goes on.
+    /// After a step carried out, or only decided [while it looks](Self::only_looks): what to report, and
+    /// what is next.
     pub(super) fn carried_out(
         &mut self,
         step: Step,
@@ -130,7 +130,7 @@ impl Steps {
                     told.push(What::Waiting(self.purpose.aim, found));
                 }
             }
-            // It was only looked at: what scales comes after the delay, the rest at once.
+            // It was only read: scaling waits for the delay, other steps do not.
             Step::ScaleDown { .. } | Step::ScaleUp { .. } if self.delay.is_some() => {
                 let delay = self.delay.take().unwrap_or_default();
                 let elapsed = match (step, self.task.delayed) {
@@ -167,7 +167,7 @@ impl Steps {
         }
         let deadline = match (self.deadline, step, self.task.waited) {
             (Some(deadline), ..) => deadline,
-            // However often flows fail and are begun anew meanwhile.
+            // Flows that fail and begin anew do not extend it.
             (None, Step::Wait, Some(since)) => since + self.timeout,
             (None, ..) => now + self.timeout,
         };
@@ -180,7 +180,7 @@ impl Steps {
         (told, Next::Look { written, deadline })
     }
 
-    /// A step could not be carried out: how it ends. The step is given if it may have been written.
+    /// How the dependent ends when a step failed. `begun` is the step if it may have been written.
     pub(super) fn failed(&self, error: &ScaleError, begun: Option<Begun>) -> Ending {
         if begun.is_none() && !self.task.memory.owed && self.passes(error) {
             Ending::Complete
@@ -191,8 +191,8 @@ impl Steps {
         }
     }
 
-    /// Whether a scale-up goes on without a dependent to which nothing is known to be owed: what was
-    /// never taken, and will not be there or readable soon, must not keep others at zero.
+    /// Whether a restore skips a dependent that, as far as is known, is owed nothing: one that was never
+    /// scaled down and cannot soon be found or read must not keep others at zero.
     fn passes(&self, error: &ScaleError) -> bool {
         let is_refused = matches!(error, ScaleError::Missing | ScaleError::Forbidden { .. });
         self.purpose.aim == Aim::Restore && (is_refused || error.is_about_the_kind())

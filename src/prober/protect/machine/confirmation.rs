@@ -1,8 +1,8 @@
 //! Whether the Cluster and its policy are as their watches show them: both are read past every cache before
-//! something is scaled to zero, and before a zero that somebody may have meant is given back.
+//! something is scaled to zero, and before a possibly intended zero is undone.
 //!
-//! A watch may lag. While an outage is being proven they are read beside the proof, so that nothing waits for
-//! that when it is complete.
+//! A watch may lag. Both are read while an outage is being proven, so that the scale-down does not wait for
+//! them.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ use crate::{
     },
 };
 
-/// A read takes no longer before a scale-down: an outage that is proven waits for it.
+/// Time limit of the read before a scale-down: a proven outage waits for it.
 const BEFORE_SCALE_DOWN: Duration = Duration::from_secs(1);
-/// Nor does it before a zero is given back, which is in no hurry: as long as any request to the seed.
+/// Time limit of the read before a disputed zero is restored: that of any request to the seed.
 const BEFORE_RESTORE: Duration = Duration::from_secs(10);
-/// A restore goes by a confirmation for so long, or for as long as by a healthy verdict if that is longer: it
-/// is a later verdict that begins it.
+/// How long a confirmation allows a restore, unless a healthy verdict counts for longer: a later verdict
+/// begins the restore.
 const RESTORED_WITHIN: Duration = Duration::from_secs(30);
 
-/// The confirmation that was last asked for, and the last answer. A change of what it is about discards both.
+/// The last confirmation asked for, and the last answer. A change of what they are about discards both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Confirmed {
     /// How long the reads under way may take.
@@ -48,7 +48,7 @@ struct Answer {
 }
 
 impl Confirmed {
-    /// Asks for what a scale-down waits for, unless an answer is under way that comes as soon.
+    /// Asks for the confirmation before a scale-down, unless an answer is due as soon.
     pub(super) fn ask(&mut self) -> Option<Effect> {
         self.ask_within(BEFORE_SCALE_DOWN)
     }
@@ -61,8 +61,8 @@ impl Confirmed {
         Some(Effect::Confirm(limit))
     }
 
-    /// Takes up an answer by which a scale-down may begin for so long. Tells whether it counts: what it is about may
-    /// have changed since it was asked for.
+    /// Stores an answer, by which a scale-down may begin for `valid`. Returns whether it counts: the
+    /// objects may have changed since the question.
     pub(super) fn answered(
         &mut self,
         confirmation: Confirmation,
@@ -86,14 +86,14 @@ impl Confirmed {
         self.answer.as_ref().is_some_and(suffices)
     }
 
-    /// Whether a zero may be given back that somebody may have meant: only a read tells.
+    /// Whether a possibly intended zero may be undone: only a read can allow it.
     fn lets_restore(&self, settings: &Settings, now: Instant) -> bool {
         let valid = RESTORED_WITHIN.max(restore_within(settings));
         let suffices = |it: &Answer| it.confirmation == Confirmation::Read && now <= it.at + valid;
         self.answer.as_ref().is_some_and(suffices)
     }
 
-    /// Why nothing is scaled down by the last answer.
+    /// Why the last answer forbids a scale-down.
     pub(super) fn objection(&self) -> Option<HeldBack> {
         let why = match self.answer?.confirmation {
             Confirmation::Read | Confirmation::Heard => return None,
@@ -109,7 +109,7 @@ impl Confirmed {
         Some(HeldBack::Unconfirmed(why))
     }
 
-    /// Why a zero that somebody may have meant is not given back yet.
+    /// Why a possibly intended zero is not undone yet.
     pub(super) fn dispute(&self) -> HeldBack {
         HeldBack::By(match self.answer.map(|it| it.confirmation) {
             None | Some(Confirmation::Read) => {
@@ -129,7 +129,7 @@ impl Confirmed {
 }
 
 impl ClusterMachine {
-    /// Takes up an answer.
+    /// Takes in an answer.
     pub(super) fn confirmed(&mut self, confirmation: Confirmation, now: Instant) {
         let valid = Proof::length(self.evidence.period);
         let counts = self.flows.confirmed.answered(confirmation, (now, valid));
@@ -142,8 +142,8 @@ impl ClusterMachine {
         }
     }
 
-    /// Asks beside the proof of an outage, less than two thirds of a renewal period before it can be complete:
-    /// there is a read of the leases in each third.
+    /// Asks while an outage is being proven, at most two thirds of a renewal period before the proof can be
+    /// complete: the leases are read in each third.
     pub(super) fn confirm_ahead(
         &mut self,
         conclusion: &Conclusion,
@@ -175,15 +175,15 @@ impl ClusterMachine {
         }
     }
 
-    /// Whether a dependent was scaled to zero just after it was restored, which somebody may have meant: then the
-    /// Cluster has to be confirmed as one that is probed, and what keeps it from being restored is noted.
+    /// Whether a restored dependent was scaled to zero again, possibly on purpose, and a read has yet to
+    /// confirm that the Cluster is probed. If so, asks for the read and notes why nothing is restored.
     pub(super) fn may_be_meant(&mut self, now: Instant) -> bool {
-        // As the flow will see it that this decides about.
+        // As the flow that this decides about will see it.
         self.flows.debts.forget_contention(now);
         if !self.flows.debts.is_disputed() {
             return false;
         }
-        // Of a cluster that is not probed, a read would not tell.
+        // For a cluster that is not probed, a read tells nothing.
         let Treatment::Probe(settings) = &self.treatment else {
             return false;
         };

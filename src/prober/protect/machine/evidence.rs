@@ -1,13 +1,13 @@
 //! What the leases and the checks say, and what follows from it.
 //!
-//! - Leases that are an outage are one, whatever the checks say.
+//! - Leases that show an outage decide, whatever the checks say.
 //! - A Trigger that fails is an outage, whatever the leases say. It needs no proof: it has a
 //!   failureThreshold of its own.
 //! - A Trigger that fails may be held, as while its check fails in many clusters. Then nothing is scaled,
 //!   either way.
-//! - A restore needs healthy leases, and each Trigger and each Gate to pass. One that tells nothing
-//!   does not pass: after a restart of the operator none does before it has been run.
-//! - Else nothing is scaled, either way. A Trigger that tells nothing takes nothing.
+//! - A restore needs healthy leases, and each Trigger and each Gate to pass. One without a result does not
+//!   pass: after a restart of the operator each has to run first.
+//! - Otherwise nothing is scaled. A Trigger without a result is no failure.
 
 mod course;
 
@@ -115,7 +115,7 @@ impl ClusterMachine {
         }
     }
 
-    /// So many of the nodes that were silent are ready again.
+    /// Notes how many of the silent nodes are ready again.
     fn note_returning(&mut self, returning: Returning) {
         let missing = !returning.is_complete();
         if missing != self.evidence.nodes_missing {
@@ -125,8 +125,8 @@ impl ClusterMachine {
         self.told.returning = returning;
     }
 
-    /// The checks have come to something else, or are others. It may end what is under way, and a
-    /// Trigger begins; for the rest the next verdict on the leases is waited for.
+    /// The check results, or the checks, have changed. That may end a flow, and a failing Trigger begins
+    /// one; anything else waits for the next verdict on the leases.
     pub(super) fn checked(&mut self, checks: CheckResults, now: Instant) {
         let (Treatment::Probe(settings) | Treatment::LetGo(settings, _)) = &self.treatment else {
             return;
@@ -159,8 +159,8 @@ impl ClusterMachine {
         }
     }
 
-    /// A Trigger fails. If that counts, it is an outage whatever was found of the leases; if it is held,
-    /// nothing more is taken, and nothing is given back.
+    /// A Trigger fails. If that counts, it is an outage whatever the leases show; if it is held, nothing is
+    /// scaled, up or down.
     fn triggered(
         &mut self,
         why: String,
@@ -216,7 +216,7 @@ impl ClusterMachine {
         };
         self.want(wanted, now);
         if self.flows.awaits_confirmation() {
-            // As long as it is asked for again.
+            // Until the new answer comes.
             self.told.held_back = self.flows.confirmed.objection();
         } else if disputed != aim && self.flows.debts.owes_disputed_alone() {
             self.told.held_back = Some(LEFT);
@@ -238,7 +238,7 @@ impl ClusterMachine {
         } else if aim == Aim::Protect
             && let Treatment::LetGo(_, why) = &self.treatment
         {
-            // What is still owed is restored, and nothing more is taken.
+            // What is owed is restored, and nothing more is scaled down.
             self.told.held_back = Some(match why {
                 None => UNSELECTED,
                 Some(_) => NOTHING_MORE,
@@ -246,7 +246,7 @@ impl ClusterMachine {
             self.flows.debts.reset_delays();
             self.want(Wanted::Nothing, now);
         } else if aim == Aim::Restore && self.may_be_meant(now) {
-            // What was begun on other evidence ends.
+            // Flows begun on other evidence end.
             self.keep_looking(now);
             self.flows.debts.reset_delays();
         } else {
@@ -255,15 +255,15 @@ impl ClusterMachine {
         false
     }
 
-    /// A check keeps it from being restored.
+    /// A check prevents the restore.
     fn wait(&mut self, why: HeldBack, settings: &Settings, now: Instant) {
         if self.may(Aim::Restore, settings, now) && self.keep_looking(now) {
             self.told.held_back = Some(why);
         }
     }
 
-    /// Scales nothing, but looks at what it is owed all the same: somebody else may pay it, and what was
-    /// never looked at may be owed. Tells whether anything is, or may be.
+    /// Scales nothing, but has the dependents read: others may restore them, and one never read may be
+    /// owed. Returns whether any is marked, or the cluster is protected.
     fn keep_looking(&mut self, now: Instant) -> bool {
         let debts = &self.flows.debts;
         let engaged = self.flows.is_marked() || self.flows.protection() != Protection::None;
@@ -277,8 +277,8 @@ impl ClusterMachine {
         engaged
     }
 
-    /// Without sufficient evidence nothing is scaled, either way. It is looked all the same if no evidence
-    /// is to be expected, or nothing would be scaled with it, as in a dry run.
+    /// Scales nothing: the evidence does not suffice. `looks` has the dependents read, if no evidence is to
+    /// be expected, or it would change nothing, as in a dry run.
     fn do_nothing(&mut self, looks: bool, now: Instant) {
         if looks {
             self.keep_looking(now);
@@ -293,7 +293,7 @@ impl ClusterMachine {
             self.evidence.fresh_since = None;
             self.flows.debts.reset_delays();
         }
-        // It may stay so for good, and an earlier run may have left marks.
+        // This may last, and an earlier run may have left marks.
         let is_blind = verdict == Verdict::Undetermined(Doubt::NoCandidates)
             && self.flows.protection() == Protection::None;
         self.do_nothing(is_blind || settings.mode == Mode::DryRun, now);
@@ -307,8 +307,8 @@ impl ClusterMachine {
     }
 }
 
-/// The verdict that stands now: a healthy one does not if the protection began while the leases were read, since
-/// less is asked of a cluster that is not protected.
+/// The verdict that still holds. A healthy one does not if the protection began while the leases were read,
+/// since less is required of an unprotected cluster.
 fn standing_verdict(conclusion: &Conclusion, is_protected: bool) -> Verdict {
     match conclusion.verdict {
         Verdict::Healthy if is_protected && !conclusion.assessment.protected => {

@@ -1,7 +1,7 @@
 //! Which flow is under way over a cluster's dependents, and which comes next.
 //!
-//! There is one at most. A newer verdict of the same aim keeps it up; whatever else is wanted withdraws it: it
-//! ends between two requests, and only then the next one begins.
+//! There is at most one. A newer verdict with the same aim extends it; any other wish withdraws it: it ends
+//! between two requests, and only then the next one begins.
 
 mod marks;
 mod pause;
@@ -25,16 +25,15 @@ use crate::{
     },
 };
 
-/// The dependents of a healthy cluster to which nothing is owed are looked at this often at most, and
-/// those of one that is held as it is this often.
+/// Minimum time between reads of the dependents of a healthy cluster without marks, or of a held one.
 pub(super) const SELDOM: Duration = Duration::from_secs(60);
-/// What has been seen as a healthy cluster wants it is believed to be so for this long, unless it is in
-/// doubt: etcd may have been restored to what it held in an outage.
+/// How long restored dependents are not read again, unless in doubt. Then they are: etcd may have been
+/// rolled back to a state from an outage.
 const BELIEVED: Duration = Duration::from_secs(3600);
-/// What no verdict asks for is tried again after this long if it did not succeed, and so is, at the
-/// latest, what the seed has refused in an outage ...
+/// Pause before an incomplete flow that no verdict asks for is retried; upper bound of the pause after the
+/// seed has refused a scale-down.
 const AGAIN: Duration = Duration::from_secs(10);
-/// ... and each try is over after this.
+/// Time limit of a flow without a verdict.
 const TRY: Duration = Duration::from_secs(3600);
 
 /// The flow that is under way.
@@ -43,7 +42,7 @@ struct UnderWay {
     aim: Aim,
     /// A verdict asked for it.
     by_verdict: bool,
-    /// It only removes the marks of what is back.
+    /// It only removes marks.
     removes_marks: bool,
     withdrawn: bool,
 }
@@ -54,24 +53,23 @@ pub(super) struct Flows {
     /// The dependents and what they are owed.
     pub(super) debts: Debts,
     protection: Protection,
-    /// It may be active only since marks were found or recalled, so that not all may be down.
+    /// `Active` may only mean that marks were found or recalled: not all may be down.
     is_found: bool,
-    /// The dependents have been seen as a healthy cluster wants them, and are believed to be so
-    /// until then.
+    /// Until when the dependents, seen as a healthy cluster wants them, need no new read.
     restored: Option<Instant>,
     marks: Marks,
-    /// When the dependents are looked at again with this aim although nothing is known to be left
-    /// to do, or to be feasible: each look costs requests to the seed, and there may be a thousand
-    /// clusters. The flow before has ended like this.
+    /// When a flow with this aim may read again although nothing is known to be left or possible to do:
+    /// each read costs requests to the seed, and there may be 1,000 clusters. With the ending of the last
+    /// flow.
     look_again: Option<(Aim, Ending, Instant)>,
     under_way: Option<UnderWay>,
-    /// What is wanted when the flow under way has ended, when it is time, or when it is confirmed.
+    /// What comes once the flow under way has ended, it is time, or it is confirmed.
     next: Wanted,
     pub(super) confirmed: Confirmed,
 }
 
 impl Flows {
-    /// Goes on from what an earlier run has left in the ClusterHealth.
+    /// Resumes from the ClusterHealth of an earlier run.
     pub(super) fn recall(known: Option<&ClusterHealthStatus>) -> Self {
         let debts = known.map(Debts::recall).unwrap_or_default();
         let owing = known.filter(|_| debts.owes());
@@ -92,7 +90,7 @@ impl Flows {
         self.protection
     }
 
-    /// Whether all has been scaled down that is to be.
+    /// Whether every scale-down is complete.
     fn is_complete(&self) -> bool {
         self.protection == Protection::Active && !self.is_found
     }
@@ -108,10 +106,10 @@ impl Flows {
         self.debts.owes() || self.debts.keeps_marks()
     }
 
-    /// Whether a flow of this aim has something to do that cannot wait, as far as is known.
+    /// Whether a flow of this aim has urgent work, as far as is known.
     pub(super) fn is_urgent(&self, aim: Aim) -> bool {
         match aim {
-            // What is down already, or was refused, is only looked at again.
+            // Dependents that are down, or were refused, are only read again.
             Aim::Protect => {
                 let refused = matches!(self.look_again, Some((Aim::Protect, Ending::Refused, _)));
                 !self.is_complete() && !refused
@@ -121,8 +119,8 @@ impl Flows {
         }
     }
 
-    /// Adopts the dependents of a policy; none if nobody asks for any more. What is known of another
-    /// list says nothing of this one.
+    /// Adopts the dependents of a policy; none if no policy asks for any. Knowledge about another list does
+    /// not apply to this one.
     #[must_use]
     pub(super) fn adopt(&mut self, dependents: &[Dependent], now: Instant) -> Option<Effect> {
         self.debts.adopt(dependents);
@@ -134,7 +132,7 @@ impl Flows {
     /// This is wanted from now on.
     #[must_use]
     pub(super) fn want(&mut self, wanted: Wanted, now: Instant) -> Option<Effect> {
-        // A restore is over once its contrary is wanted, whether or not that is begun.
+        // A restore ends once the opposite is wanted, even if that does not begin.
         if let Some(Aim::Protect | Aim::Release) = wanted.aim() {
             self.debts.reset_delays();
         }
@@ -167,17 +165,17 @@ impl Flows {
         Some(Effect::Flow(FlowInput::Withdraw))
     }
 
-    /// There is newer evidence for a flow of this aim, if one is under way. None is begun: what could
-    /// not be completed is taken up again by the next verdict.
+    /// Extends a flow of this aim, if one is under way, by newer evidence. None begins: the next verdict
+    /// resumes what could not be completed.
     #[must_use]
     pub(super) fn extend(&self, aim: Aim, valid_until: Instant) -> Option<Effect> {
         let flow = self.under_way.as_ref()?;
         (flow.aim == aim).then_some(Effect::Flow(FlowInput::Extend(valid_until)))
     }
 
-    /// Takes down what a flow did to a dependent, or met there.
+    /// Records what a flow did to a dependent, or met there.
     pub(super) fn note(&mut self, event: &FlowEvent, now: Instant) {
-        // It may have been withdrawn by an outage, after which no delay goes on.
+        // An outage may have withdrawn the flow: after that no delay goes on.
         let withdrawn = self.under_way.is_some_and(|flow| flow.withdrawn);
         if !withdrawn || !matches!(event.what, What::Delayed) {
             let held = matches!(self.next, Wanted::Held(_));
@@ -204,8 +202,8 @@ impl Flows {
         Some(self.start(Purpose::of(aim), now + TRY, false, now))
     }
 
-    /// Begins what a verdict asks for, unless a flow is under way. A scale-down waits to be confirmed; what is down
-    /// already is only looked at again.
+    /// Begins what a verdict asks for, unless a flow is under way. A scale-down waits for its confirmation,
+    /// unless all is already down, and only read.
     #[must_use]
     pub(super) fn go_on(&mut self, now: Instant) -> Option<Effect> {
         let Wanted::Verdict {
@@ -236,7 +234,7 @@ impl Flows {
         self.look_again = self
             .pause(flow.aim, ending, interval)
             .map(|pause| (flow.aim, ending, now + pause));
-        // What is wanted in the place of one that was withdrawn has a time of its own.
+        // What replaces a withdrawn flow has a time of its own.
         if flow.by_verdict || flow.withdrawn {
             return;
         }
@@ -247,7 +245,7 @@ impl Flows {
                 if settled && self.debts.is_looked_at() {
                     Wanted::Nothing
                 } else {
-                    // A look before tells no more than this one.
+                    // An earlier read would not count either.
                     let doubt = self
                         .debts
                         .doubt()
@@ -288,7 +286,7 @@ impl Flows {
         self.begin(flow, purpose, tasks, valid_until)
     }
 
-    /// Begins this flow over these dependents. What the cluster's machine knows is added by that.
+    /// Begins this flow over these dependents. The machine adds what it knows.
     fn begin(
         &mut self,
         flow: UnderWay,
@@ -333,18 +331,18 @@ impl Flows {
                 self.protection = Protection::Active;
                 self.is_found = false;
             }
-            // A flow that did not complete is taken up again.
+            // A flow that did not complete is retried.
             (Aim::Protect, Ending::Stuck | Ending::Refused) => {}
             (Aim::Look, _) if owes && self.protection == Protection::None => {
                 self.protection = Protection::Active;
                 self.is_found = true;
             }
-            // One that was back is at zero again.
+            // A restored dependent is at zero again.
             (Aim::Restore, _) if owes => self.protection = Protection::Restoring,
             _ if owes => {}
             _ => {
-                // What is not where it should be is looked at again: somebody may have mended it.
-                // One that removes marks has seen no other.
+                // Dependents with problems are read again: they may be fixed. A flow that removes marks has
+                // read no others.
                 let good = aim == Aim::Restore
                     && (!removes || self.restored.is_some())
                     && ending == Ending::Complete

@@ -1,4 +1,4 @@
-//! A cluster that is being hibernated: what was taken is given back as long as its API server answers.
+//! A cluster that is being hibernated: it is restored as long as its API server answers.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// So many reads in a row, over so long a time, must stay unanswered before an API server that is
-/// being hibernated is taken to be gone: one that restarts is back by then.
+/// An API server being hibernated counts as gone after this many unanswered reads in a row, over this time:
+/// one that restarts is back by then.
 const SILENCES: u32 = 3;
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -22,8 +22,8 @@ const NOT_ASKED: HeldBack = HeldBack::By("its API server cannot be asked whether
 const NOT_ANSWERED: HeldBack = HeldBack::By("its API server does not answer");
 
 impl ClusterMachine {
-    /// As long as the API server of a cluster that is being hibernated answers, what was taken is needed
-    /// to take its nodes down.
+    /// While the API server of a cluster being hibernated answers, the dependents are needed to remove its
+    /// nodes.
     pub(super) fn read_of_a_hibernating(
         &mut self,
         leases: Leases<'_>,
@@ -41,7 +41,7 @@ impl ClusterMachine {
             Some(true) => (
                 Wanted::Verdict {
                     purpose: Purpose {
-                        // gardenlet decides about it, be the zero its own or not, once the mark is gone.
+                        // Once the mark is gone gardenlet decides, whether or not the zero is its own.
                         disputed: Aim::Release,
                         ..Purpose::of(Aim::Restore)
                     },

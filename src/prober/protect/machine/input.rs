@@ -1,4 +1,4 @@
-//! What a cluster's machine is told, and what it has done.
+//! Inputs and effects of a cluster's machine.
 
 use std::time::Duration;
 
@@ -17,18 +17,17 @@ use crate::{
 pub enum Input<'a> {
     /// What the index says of the cluster and its policy, at first and whenever it changes.
     Objects(ClusterObject),
-    /// The leases were read, or could not be, by the settings that are in force; and what the checks have
-    /// come to by then.
+    /// The leases were read, or could not be, by the current settings; and the current check results.
     Leases(Leases<'a>, CheckResults),
-    /// The checks have come to something else, or are others.
+    /// The check results, or the checks, have changed.
     Checks(CheckResults),
-    /// The flow has done something, or met it.
+    /// The flow has done or met something.
     Flow(&'a FlowEvent),
     /// The flow has ended.
     FlowEnded(Ending),
-    /// What was [asked](Effect::Confirm) about the Cluster and its policy last has come to this.
+    /// The answer to the last [question](Effect::Confirm) about the Cluster and its policy.
     Confirmed(Confirmation),
-    /// The flow has ended by a defect: nobody knows what it wrote last.
+    /// The flow has ended by a defect: its last writes are unknown.
     FlowLost,
     /// It is its [turn](super::ClusterMachine::awaits_turn) to be restored.
     Turn,
@@ -38,7 +37,7 @@ pub enum Input<'a> {
     ShutDown,
 }
 
-/// What a read of the leases has come to.
+/// The result of a read of the leases.
 #[derive(Clone, Copy, Debug)]
 pub enum Leases<'a> {
     /// They were judged.
@@ -54,30 +53,30 @@ pub enum Leases<'a> {
     },
 }
 
-/// Whether the Cluster and its policy are as they are known, from the surest to the least.
+/// Whether the Cluster and its policy match the watches, from the surest to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confirmation {
-    /// They are, as read past every cache.
+    /// They do, as read past every cache.
     Read,
     /// One of them could not be read in time, and its watch has shown lately that it is up to date.
     Heard,
     /// One of them could not be read in time, and its watch has shown nothing for long.
     Unknown,
-    /// One of them is not.
+    /// One of them does not.
     Otherwise,
 }
 
-/// Something that is to be done about the flow, before anything else is learnt.
+/// Something to do before the next input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Begin this one; there is none under way.
+    /// Begin this flow; none is under way.
     Start(Box<FlowPlan>),
-    /// Tell the flow that is under way.
+    /// Pass this to the flow under way.
     Flow(FlowInput),
-    /// Find out within so long, past every cache, if the Cluster and its policy are as they are known. What was
-    /// asked before is of no use any more.
+    /// Find out within this time, past every cache, if the Cluster and its policy are as known. Replaces
+    /// any earlier question.
     Confirm(Duration),
-    /// Tell what is known of the dependent to which the flow did something, or which it met.
+    /// Report what is known of the dependent that a flow event is about.
     Tell {
         /// Why it is not where it should be.
         problem: Option<Problem>,

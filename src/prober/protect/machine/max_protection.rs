@@ -11,7 +11,7 @@ use crate::{
     util::{now::Now, since::Since},
 };
 
-/// When the last protection was ended for that, and whether it is the one at hand.
+/// When maxProtection last ended a protection, and whether it is the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Cut {
     at: Option<Since>,
@@ -19,14 +19,14 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// As an earlier run has left it, of a cluster that is down since then, if it is.
+    /// As an earlier run left it, for a cluster that has been down since `down`.
     pub(super) fn recall(
         known: Option<&ClusterHealthStatus>,
         down: Option<Since>,
         now: Now,
     ) -> Self {
         let at = known.and_then(|known| Some(known.max_protection_reached.as_ref()?.0));
-        // One that has yet to come says nothing about what is silent now.
+        // A time in the future says nothing about what is silent now.
         let at = at.filter(|at| *at <= now.wall);
         let at = at.map(|at| Since::of(at, now));
         let ages = at
@@ -40,14 +40,14 @@ impl Cut {
 }
 
 impl ClusterMachine {
-    /// When the last protection was ended that had lasted for too long: what has been silent since before counts
-    /// neither way.
+    /// When maxProtection last ended a protection: leases that have been silent since before count neither
+    /// way.
     pub fn cut(&self) -> Option<Since> {
         self.cut.at
     }
 
-    /// Whether the leases that are judged show that the protection has to end, whatever they say. A Trigger
-    /// that does not pass, or a policy that writes nothing, comes before it.
+    /// Ends the protection, whatever the leases say, if it has lasted too long. A Trigger that does not
+    /// pass, or a policy that writes nothing, takes precedence.
     pub(super) fn note_max_protection(
         &mut self,
         conclusion: &Conclusion,
@@ -58,7 +58,7 @@ impl ClusterMachine {
         let lasts = |since: Option<Since>| since.map(|since| since.elapsed(now));
         let protection = self.flows.protection();
         if protection == Protection::None {
-            // Each lease has been renewed since, so it makes no difference any more.
+            // Each lease has been renewed since, so the cut makes no difference.
             let is_past = lasts(self.cut.at) > Some(settings.rules.grace);
             self.cut.at = self
                 .cut
@@ -91,7 +91,7 @@ impl ClusterMachine {
         }
     }
 
-    /// For how long a protection lasts that is reported, if its policy says so.
+    /// After how long a protection is reported, if its policy asks for that.
     pub fn reports_after(&self) -> Option<Duration> {
         match self.last.as_ref()?.max_protection? {
             (after, MaxProtectionAction::Report) => Some(after),

@@ -15,9 +15,9 @@ use crate::{
     },
 };
 
-/// A Cluster that is gone may be created anew, by somebody who replaces it.
+/// A Cluster that is gone may be replaced by a new one within this.
 const COMES_BACK: Duration = Duration::from_secs(30);
-/// For how long the marks of one that does not come back are tried to be removed.
+/// How long removal of the marks is tried if it does not come back.
 const BURIAL: Duration = Duration::from_secs(10 * 60);
 
 impl ClusterMachine {
@@ -30,20 +30,20 @@ impl ClusterMachine {
             .or(self.grace)
     }
 
-    /// How long a scale-down waits for a level, since kube-controller-manager does not wait.
+    /// Longest wait of a scale-down for a level, since kube-controller-manager does not wait.
     pub(super) fn patience(&self, aim: Aim) -> Option<Duration> {
         let settings = self.treatment.settings().filter(|_| aim == Aim::Protect)?;
         Some(settings.rules.patience(self.evidence.period))
     }
 
-    /// Takes up what the objects say, and what is owed now.
+    /// Derives the treatment from the objects and debts.
     pub(super) fn treat(&mut self, now: Instant) {
         match &self.presence {
             ClusterObject::There(assignment) => self
                 .flows
                 .debts
                 .named_by(|dependent| assignment.may_name(dependent)),
-            // No policy has a say in what is gone.
+            // No policy applies to a gone Cluster.
             ClusterObject::Gone(_) => self.flows.debts.named_by(|_| false),
         }
         let known = Known {
@@ -71,7 +71,7 @@ impl ClusterMachine {
         | Treatment::Gone = treatment
             && changed
         {
-            // No policy asks for any dependent any more: only what is owed is handled, or may be.
+            // No policy asks for dependents any more: only those owed, or perhaps owed, are handled.
             self.adopt(&[], now);
         }
         match &treatment {
@@ -100,8 +100,8 @@ impl ClusterMachine {
             }
             Treatment::Idle(finding) => {
                 self.rest(finding);
-                // What cannot be scaled in the cluster's state need not be remembered. What a policy
-                // holds back may be marked: it was never looked at.
+                // Dependents that cannot be scaled in this state need not be remembered. Those of a policy
+                // on hold may be marked: they were never read.
                 let presence = self.presence.clone();
                 let dependents = match &presence {
                     ClusterObject::There(it) if it.eligibility == Eligibility::Probed => {
@@ -120,7 +120,7 @@ impl ClusterMachine {
         }
     }
 
-    /// Where no policy selects the cluster, nobody needs the marks of what is back.
+    /// If no policy selects the cluster, marks of restored dependents are unneeded.
     pub(super) fn judge_marks(&mut self, now: Instant) {
         let is_let_go = match &self.treatment {
             Treatment::LetGo(settings, None) => settings.mode == Mode::Enforce,
@@ -130,10 +130,13 @@ impl ClusterMachine {
         self.flows.set_marks_unneeded(unneeded, now);
     }
 
-    /// A longer grace counts once Gardener has given it to kube-controller-manager, which judges by the one
-    /// before until then. A shorter one counts immediately: to act early loses nothing.
+    /// A longer grace counts once Gardener has given it to kube-controller-manager, which judges by the old
+    /// one until then. A shorter one counts immediately: acting early loses nothing.
     fn keep_grace(&mut self, treatment: &mut Treatment) {
-        let Some(settings) = treatment.settings_mut() else {
+        let (Treatment::Probe(settings)
+        | Treatment::LetGo(settings, _)
+        | Treatment::Hibernate(settings, _)) = treatment
+        else {
             return;
         };
         let reconciled = match &self.presence {

@@ -1,4 +1,4 @@
-//! What people are told of a cluster.
+//! What is reported about a cluster.
 
 use std::{mem, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     util::{now::Now, since::Since},
 };
 
-/// What people are told. It decides nothing here, but whether a Trigger was acted on.
+/// What is reported. Protection times, and whether a Trigger was acted on, also decide.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) finding: Finding,
@@ -25,32 +25,32 @@ pub(super) struct Told {
     pub(super) protected_since: Option<Since>,
     /// When the last protections began.
     pub(super) protections: Vec<Since>,
-    /// Since when the dependents are scaled down, apart from restores that an outage has interrupted.
+    /// As `protected_since`, but it starts anew if an outage interrupts a restore.
     pub(super) down_since: Option<Since>,
-    /// Whether they are, as of the last input.
+    /// The protection as of the last input.
     pub(super) protection: Protection,
-    /// When the outage began that the leases show, or have shown; whoever reads them anew begins with it.
+    /// Start of the outage that the leases show, or showed; a new reader of the leases begins with it.
     pub(super) silent_since: Option<Timestamp>,
     /// The nodes that were silent, as of the last verdict that allows a restore.
     pub(super) returning: Returning,
 }
 
-/// Protections are counted over so long.
+/// Time over which protections count.
 const AN_HOUR: Duration = Duration::from_secs(3600);
-/// For how many seconds the leases must have been fresh before the second, third ... is ended.
+/// Seconds for which the leases must be fresh before the second, third ... protection ends.
 const FRESH: [u64; 4] = [15, 30, 60, 120];
 
 impl ClusterMachine {
-    /// Takes down when a protection begins, and when it is over.
+    /// Records when a protection begins, and when it is over.
     pub(super) fn note_protection(&mut self, now: Now) {
         let protection = self.flows.protection();
         let before = mem::replace(&mut self.told.protection, protection);
         let is_down = self.flows.is_down();
         let interrupts = before == Protection::Restoring && is_down;
-        // Nothing goes by it but a restore that is to begin.
+        // Only a restore that is to begin uses it.
         self.evidence.fresh_since.take_if(|_| !is_down);
         self.cut.is_at_hand &= protection != Protection::None && !interrupts;
-        // One in which nothing is taken is none, so a scale-down counts when it is over.
+        // A protection needs a scale-down: it counts when that is over.
         let is_another = match (before, protection) {
             (Protection::ScalingDown, Protection::Restoring) => true,
             (before, Protection::Active) => before != Protection::Active,
@@ -73,9 +73,9 @@ impl ClusterMachine {
 }
 
 impl Told {
-    /// Takes up that there is another protection, which began then; now, if nobody knows.
+    /// Records another protection, which began then, or now if that is unknown.
     fn note_another_protection(&mut self, began: Option<Since>, now: Now) {
-        // One that interrupts a restore of an earlier run began after the last that this has left.
+        // One that interrupts a restore of an earlier run began after the last one that it recorded.
         let last = self.protections.last().map(|last| last.stamp);
         let began = began.filter(|began| last < Some(began.stamp));
         self.protections
@@ -98,7 +98,7 @@ impl Told {
             .map(|seconds| (times, Duration::from_secs(*seconds)))
     }
 
-    /// Takes up when the outage began that the leases show, if they show one.
+    /// Records the start of the outage that the leases show, if they do.
     pub(super) fn note_onset(&mut self, conclusion: &Conclusion, is_protected: bool, now: Now) {
         let known = self.silent_since;
         let age = |onset| conclusion.assessment.at.since(onset);

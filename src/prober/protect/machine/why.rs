@@ -33,7 +33,7 @@ impl ClusterMachine {
     }
 }
 
-/// What was found where nothing was judged, in words.
+/// A finding without a verdict, in words.
 fn message(finding: &Finding) -> String {
     match finding {
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),

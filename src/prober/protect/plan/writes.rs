@@ -19,9 +19,9 @@ pub enum Write {
 }
 
 impl Step {
-    /// The requests that carry it out, in order. Each is refused if anything has changed since it was
-    /// decided on: a second one, too, which is sent with the resourceVersion that the first has
-    /// made. It may arrive late, when the step has been undone again.
+    /// The requests that carry it out, in order. Each is refused if anything has changed since the
+    /// decision. The second carries the resourceVersion that the first produced, since it may arrive after
+    /// the step was undone.
     pub fn writes(&self, found: &Observed) -> Vec<Write> {
         let mark = |from: &i32| json!({MARK: "", RECORD: from.to_string()});
         let scale = |replicas: i32| {
@@ -49,8 +49,7 @@ impl Step {
         }
     }
 
-    /// Whether a dependent, of which the step was decided when it was `before`, is `now` as its first
-    /// `count` writes leave it.
+    /// Whether the first `count` writes of the step, decided on `before`, result in `now`.
     pub fn is_written(&self, count: usize, before: &Observed, now: &Observed) -> bool {
         let in_full = count >= self.writes(before).len();
         let (replicas, marked, record) = match *self {
@@ -66,7 +65,7 @@ impl Step {
             replicas,
             marked,
             record,
-            // What else may be other than before says nothing of the writes.
+            // Other differences say nothing about the writes.
             resource_version: now.resource_version.clone(),
             any_left: now.any_left,
             running: now.running,
@@ -75,8 +74,8 @@ impl Step {
         left == *now
     }
 
-    /// The requests of one who overrules the operator: what restores the dependent has the operator
-    /// ignore it from then on, which scales down whatever is marked or up in an outage.
+    /// The requests of a user who overrules the operator. A restore also has the operator ignore the
+    /// dependent, which it would scale down again in an outage.
     pub fn overruling_writes(&self, found: &Observed) -> Vec<Write> {
         match (self, found.family) {
             (Step::ScaleUp { to }, Family::Scalable) => vec![
@@ -96,7 +95,7 @@ impl Step {
     }
 }
 
-/// The annotations of what is taken out of the operator's hands.
+/// Annotations that hand a dependent over to its user.
 fn handed_over() -> Value {
     json!({MARK: null, RECORD: null, IGNORE: "true"})
 }

@@ -13,11 +13,11 @@ use crate::{
 pub(super) enum Course {
     /// The leases are an outage.
     Protect,
-    /// A Trigger fails, for this reason. It counts for so long, or is not acted on.
+    /// A Trigger fails, for this reason. It counts until then, or is not acted on.
     Triggered(String, Result<Instant, HeldBack>),
-    /// Nothing speaks against it.
+    /// The evidence allows it.
     Restore,
-    /// It is to be restored, and a check does not pass.
+    /// The leases allow a restore, but a check does not.
     Wait(HeldBack),
     /// There is not enough evidence.
     Nothing,

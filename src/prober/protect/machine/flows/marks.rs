@@ -1,32 +1,30 @@
-//! When what is back loses the marks that it has kept.
+//! When restored dependents lose their marks.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Flows, UnderWay};
+use super::{Flows, TRY, UnderWay};
 use crate::prober::{
     flow::Ending,
     machine::Effect,
     plan::{Aim, Purpose},
 };
 
-/// What is restored keeps its mark for so long after all of it runs. gardenlet decides about replicas in one
-/// step and writes them, without a precondition, in another of the same reconciliation.
+/// How long restored dependents keep their marks once all run. gardenlet decides about replicas in one step
+/// of a reconciliation, and writes them in another without a precondition.
 const MARKS_STAY: Duration = Duration::from_secs(60);
-/// Meanwhile it is looked at this often, and a mark that could not be removed is tried again after this.
+/// Interval of reads meanwhile, and of retries to remove a mark.
 pub(super) const MARKED_LOOK: Duration = Duration::from_secs(15);
-/// Marks that are not needed are removed by a flow that is over after this.
-const TRY: Duration = Duration::from_secs(3600);
 
-/// When the marks fall.
+/// When marks are removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Marks {
-    /// When they do, if there are any.
+    /// When, if there are any.
     at: Option<Instant>,
-    /// Until when the evidence counts by which they do.
+    /// Until when the evidence for that counts.
     pub(super) until: Option<Instant>,
-    /// No policy selects the cluster, so they fall immediately and without evidence.
+    /// No policy selects the cluster, so they go immediately, without evidence.
     unneeded: bool,
 }
 
@@ -47,8 +45,7 @@ impl Marks {
 }
 
 impl Flows {
-    /// Takes up whether the marks of what is back are needed. If not, they are removed, whatever is known of
-    /// the cluster.
+    /// Sets whether the marks of restored dependents are needed. If not, they are removed without evidence.
     pub(in crate::prober::protect::machine) fn set_marks_unneeded(
         &mut self,
         unneeded: bool,
@@ -70,10 +67,10 @@ impl Flows {
         None
     }
 
-    /// Takes up when the marks fall, now that this flow has ended.
+    /// Sets when the marks are removed, after this flow has ended.
     pub(super) fn conclude_marks(&mut self, flow: UnderWay, ending: Ending, now: Instant) {
         let removes = flow.removes_marks;
-        // What cannot be read, and is owed nothing, keeps no other waiting.
+        // No other waits for one that cannot be read and is owed nothing.
         let is_over = ending != Ending::Stopped;
         let at = self.marks.at;
         self.marks.at = if !self.debts.keeps_marks() || self.debts.owes() && !removes {
@@ -89,7 +86,7 @@ impl Flows {
         };
     }
 
-    /// Begins a flow over what is back and marked. It scales nothing, so none waits for another.
+    /// Begins a flow over restored, marked dependents. It scales nothing: none waits for another.
     fn remove_marks(&mut self, valid_until: Instant, now: Instant) -> Effect {
         self.debts.begin(now);
         let flow = UnderWay {

@@ -11,22 +11,21 @@ impl Flows {
         problems.any(|problem| problem.reason == RECORD_UNREADABLE)
     }
 
-    /// How long a flow like the one that has ended is put off if nothing is known to be left to do, or
-    /// to be feasible.
+    /// How long to put off a flow like the ended one if nothing is known to be left or possible to do.
     pub(super) fn pause(&self, aim: Aim, ending: Ending, interval: Duration) -> Option<Duration> {
         match (aim, ending) {
-            // Somebody may scale up what is down.
+            // Others may scale up what is down.
             (Aim::Protect, Ending::Complete) => Some(interval),
-            // Verdicts come every few seconds, and somebody has to mend this first. What comes after
-            // it is not down yet, whatever the interval.
+            // Verdicts come every few seconds, but a person has to fix this. Later levels are not down yet,
+            // so the interval may be too long.
             (Aim::Protect, Ending::Refused) => Some(interval.min(AGAIN)),
-            // A record that cannot be read stands beside a mark: something is owed, and whoever corrects
-            // it waits for that.
+            // An unreadable record comes with a mark: replicas are owed, and must return soon after the
+            // record is corrected.
             (Aim::Restore, Ending::Refused) if self.is_record_unreadable() => None,
             // It was left alone.
             (Aim::Restore, Ending::Complete) if self.debts.owes_disputed_alone() => Some(SELDOM),
-            // Somebody may scale down what a policy with `restore: Any` wants up, or mend what kept
-            // a healthy cluster's dependents from being looked at.
+            // Others may scale down what a policy with `restore: Any` wants up, or fix what kept a healthy
+            // cluster's dependents from being read.
             (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
                 if !self.debts.owes() =>
             {

@@ -1,5 +1,5 @@
-//! What waits although a verdict asks for it: a restore for its turn among those of other clusters, a scale-down to be
-//! confirmed.
+//! What waits although a verdict asks for it: a restore for its turn among other clusters, a scale-down for
+//! its confirmation.
 
 use tokio::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl ClusterMachine {
-    /// Since when the leases have been fresh, if it waits to be restored for its turn among other clusters. Doubt ends
-    /// the wait, though not this time.
+    /// Since when the leases have been fresh, if a restore waits for its turn among other clusters. Doubt
+    /// ends the wait, but keeps this time.
     pub fn awaits_turn(&self) -> Option<Instant> {
         let since = self.evidence.fresh_since;
         since.filter(|_| self.flows.awaits_turn())
@@ -46,7 +46,7 @@ impl Flows {
         is_paced && self.under_way.is_none() && self.is_down() && self.debts.owes()
     }
 
-    /// Whether the dependents are scaled down, and nothing is being given back.
+    /// Whether the dependents are scaled down, and none is being restored.
     pub(in crate::prober::protect::machine) fn is_down(&self) -> bool {
         matches!(
             self.protection,
@@ -54,8 +54,7 @@ impl Flows {
         )
     }
 
-    /// Begins the restore that has waited for its turn, if it still does. What runs from its beginning runs from
-    /// here.
+    /// Starts a restore that still waits for its turn; its delays count from now.
     #[must_use]
     pub(in crate::prober::protect::machine) fn take_turn(
         &mut self,

@@ -10,17 +10,17 @@ pub(in crate::prober::protect::machine) enum Wanted {
     /// Nothing: no flow is begun, and one under way ends.
     #[default]
     Nothing,
-    /// What a verdict asks for. Once its evidence does not count any more, nothing is begun.
+    /// What a verdict asks for. Once its evidence has expired, nothing begins.
     Verdict {
         purpose: Purpose,
         valid_until: Instant,
         /// A restore waits for its turn among those of other clusters.
         paced: bool,
     },
-    /// This, from then on until it is complete, with no verdict to ask for it.
+    /// This aim, from then until it is complete, without a verdict.
     Complete(Aim, Instant),
-    /// That nothing is scaled. What is owed is looked at now and then, first at this moment: somebody else
-    /// may pay it.
+    /// Nothing is scaled. Owed dependents are read now and then, first at this moment: others may restore
+    /// them.
     Held(Instant),
 }
 
@@ -53,7 +53,7 @@ impl Wanted {
         }
     }
 
-    /// Whether it was wanted before, and goes on at its time.
+    /// Whether it was wanted before, and keeps its time.
     pub(super) fn goes_on(self, before: Self) -> bool {
         match (self, before) {
             (Self::Complete(aim, _), Self::Complete(known, _)) => aim == known,
