@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use rustix::param::clock_ticks_per_second;
+use serde::Serialize;
 use std::{
     collections::BTreeSet,
     fs,
@@ -9,7 +10,7 @@ use std::{
 };
 
 /// The memory of a process, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// What is resident of no file.
     pub anonymous: u64,

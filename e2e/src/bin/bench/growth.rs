@@ -54,7 +54,7 @@ fn growth(what: String, from: &Run, to: &Run, count: fn(&Run) -> usize) -> Growt
     Growth {
         what,
         cores: steady(|steady| steady.cores),
-        resident: steady(|steady| steady.resident as f64),
+        resident: steady(|steady| steady.memory.resident as f64),
         to_operator: each(&|run| run.steady.per_shoot_minute.to_operator * run.shoots as f64),
     }
 }
@@ -69,7 +69,7 @@ mod tests {
         let of = |shoots, nodes, cores, resident| {
             let mut run = run(shoots, nodes);
             run.steady.cores = cores;
-            run.steady.resident = resident;
+            run.steady.memory.resident = resident;
             run.steady.per_shoot_minute.to_operator = nodes as f64 * 10.0;
             run
         };

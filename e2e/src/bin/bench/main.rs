@@ -80,6 +80,10 @@ struct Settings {
     /// How many shoots fall silent at once
     #[arg(long, default_value_t = 20)]
     outage: usize,
+    /// Start a second replica after the first, which stands by, and measure what it costs. Shoots are then asked
+    /// by both
+    #[arg(long)]
+    standby: bool,
     /// Divides the leases' 40 s, the grace's 40 s and the probes' 10 s: for a look at the bench
     /// itself, not for figures
     #[arg(long, default_value_t = 1, value_parser = faster)]

@@ -1,6 +1,7 @@
 //! What a run of the bench has measured. Times are in seconds, sizes in bytes.
 
 use crate::{delay::Delay, stats::Spread};
+use dependency_watchdog_e2e::usage::Memory;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -66,16 +67,22 @@ pub(crate) struct Steady {
     pub(crate) api_server_cores: f64,
     /// Of all processes on the machine, those of others included.
     pub(crate) machine_cores: f64,
-    /// At the end.
-    pub(crate) resident: u64,
-    /// Of these; the rest is what it has read of its binary.
-    pub(crate) anonymous: u64,
-    pub(crate) peak: u64,
+    pub(crate) memory: Memory,
+    /// None if no replica stands by.
+    pub(crate) standby: Option<Standby>,
     pub(crate) per_shoot_minute: PerShootMinute,
     /// A minute, by verb.
     pub(crate) seed_requests: BTreeMap<String, f64>,
     /// Between two lists of leases of one shoot.
     pub(crate) gaps: Option<Spread>,
+}
+
+/// A replica that does not lead.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Standby {
+    pub(crate) cores: f64,
+    pub(crate) memory: Memory,
 }
 
 /// Some API servers have died, in all ways alike, and stay dead for the rest of the run.
@@ -143,6 +150,12 @@ pub(crate) struct Recovery {
 pub(crate) mod fixtures {
     use super::*;
 
+    const MEMORY: Memory = Memory {
+        anonymous: 1 << 20,
+        resident: 2 << 20,
+        peak: 3 << 20,
+    };
+
     fn steady() -> Steady {
         let gaps = Spread::of([10.0, 12.0]);
         Steady {
@@ -151,9 +164,8 @@ pub(crate) mod fixtures {
             farm_cores: 0.1,
             api_server_cores: 0.2,
             machine_cores: 0.4,
-            resident: 2 << 20,
-            anonymous: 1 << 20,
-            peak: 3 << 20,
+            memory: MEMORY,
+            standby: None,
             per_shoot_minute: PerShootMinute::default(),
             seed_requests: BTreeMap::new(),
             gaps,
@@ -181,7 +193,13 @@ pub(crate) mod fixtures {
                 peak: 3 << 20,
                 seed_requests: BTreeMap::from([("list".to_owned(), 7)]),
             },
-            steady: steady(),
+            steady: Steady {
+                standby: (shoots > 100).then_some(Standby {
+                    cores: 0.01,
+                    memory: MEMORY,
+                }),
+                ..steady()
+            },
             dead: (shoots > 100).then(|| Dead {
                 shoots: shoots / 10,
                 reported: 30.0,

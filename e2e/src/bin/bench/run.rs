@@ -4,7 +4,7 @@ use crate::{
     Settings,
     gaps::gaps,
     host,
-    results::{Dead, Host, Outage, PerShootMinute, Recovery, Run, Start, Steady},
+    results::{Dead, Host, Outage, PerShootMinute, Recovery, Run, Standby, Start, Steady},
     stats::Spread,
     world::World,
 };
@@ -43,11 +43,16 @@ pub(crate) async fn run(
     say("starting the operator");
     let budget = budget()?;
     let budget: Vec<&str> = budget.iter().map(String::as_str).collect();
-    let operator = Operator::start(&world.seed, "prober", "prober", &budget)?;
+    let operator = match settings.standby {
+        true => replica(&world, "prober", &budget)?,
+        false => Operator::start(&world.seed, "prober", "prober", &budget)?,
+    };
     let pid = operator.process.pid().context("the operator has ended")?;
     let mut bench = Bench {
         limit: settings.limit(shoots),
         pid,
+        standby: None,
+        budget: &budget,
         world: &mut world,
     };
     let run = tokio::select! {
@@ -58,6 +63,12 @@ pub(crate) async fn run(
     let host = host::describe(pid, server)?;
     say("done");
     Ok((run, host))
+}
+
+/// One of two replicas.
+fn replica(world: &World, name: &str, budget: &[&str]) -> Result<Operator> {
+    let kubeconfig = world.seed.operator_kubeconfig()?;
+    Operator::replica(&world.seed, name, "prober", &kubeconfig, budget)
 }
 
 /// What the Deployment in the manifests grants the operator of requests to the seed, as flags.
@@ -97,6 +108,10 @@ struct Bench<'a> {
     world: &'a mut World,
     /// Of the operator.
     pid: u32,
+    /// The replica that does not lead, if there is one.
+    standby: Option<Operator>,
+    /// The flags of the operator.
+    budget: &'a [&'a str],
     limit: Duration,
 }
 
@@ -105,6 +120,10 @@ impl Bench<'_> {
         let shoots = self.world.shoots;
         let (cut, dead) = settings.casualties(shoots);
         let start = self.start().await?;
+        if settings.standby {
+            say("starting another that stands by");
+            self.standby = Some(replica(self.world, "standby", self.budget)?);
+        }
         say("waiting until nothing is left of the start");
         self.quiet(settings.quiet()).await?;
         say("measuring while nothing is wrong");
@@ -171,7 +190,8 @@ impl Bench<'_> {
             let requests = self.world.seed.operator_requests()?;
             let reads = requests
                 .iter()
-                .filter(|it| ["get", "list"].contains(&&*it.verb));
+                // The Lease is read for as long as somebody stands by.
+                .filter(|it| ["get", "list"].contains(&&*it.verb) && it.resource != "leases");
             let last = reads.map(|it| it.received.as_microsecond()).max();
             let since = now() - last.unwrap_or_default();
             let met = since >= length.as_micros() as Micros;
@@ -219,13 +239,16 @@ impl Bench<'_> {
         let farm = self.world.farm.pid().context("the farm has ended")?;
         let server = self.world.seed.server().process().pid();
         let server = server.context("the seed's API server has ended")?;
-        let pids = [self.pid, farm, server];
+        let standby = self.standby.as_ref().map(|it| it.process.pid());
+        let standby = standby.map(|pid| pid.context("the standby has ended"));
+        let standby = standby.transpose()?;
+        let pids = [self.pid, farm, server].into_iter().chain(standby);
+        let pids: Vec<u32> = pids.collect();
         let (from, before) = (now(), self.world.control.count().await?);
         let usage = Usage::of(&pids)?;
         sleep(length).await;
         let (cores, machine_cores) = Usage::of(&pids)?.cores_since(&usage);
         let (to, after) = (now(), self.world.control.count().await?);
-        let memory = usage::memory(self.pid)?;
         let seconds = (to - from) as f64 / 1e6;
         let of = |counts: &[Count]| -> Vec<Count> {
             let counts = shoots.iter().filter_map(|shoot| counts.get(*shoot));
@@ -241,9 +264,14 @@ impl Bench<'_> {
             farm_cores: core(1),
             api_server_cores: core(2),
             machine_cores,
-            resident: memory.resident,
-            anonymous: memory.anonymous,
-            peak: memory.peak,
+            memory: usage::memory(self.pid)?,
+            standby: match standby {
+                Some(pid) => Some(Standby {
+                    cores: core(3),
+                    memory: usage::memory(pid)?,
+                }),
+                None => None,
+            },
             per_shoot_minute: per_shoot_minute(&counts, seconds),
             seed_requests: seed_requests
                 .map(|(verb, count)| (verb, count as f64 * 60.0 / seconds))

@@ -3,7 +3,7 @@
 use crate::{
     delay::Delay,
     growth::{Growth, growths},
-    results::{Dead, Report, Run},
+    results::{Dead, Report, Run, Standby},
     stats::Spread,
 };
 use std::{collections::BTreeMap, fmt::Display};
@@ -99,13 +99,13 @@ const ROWS: &[(&str, Cell)] = &[
     ("**nothing is wrong**", |_| String::new()),
     ("cores", |run| format!("{:.4}", run.steady.cores)),
     ("resident memory, MiB", |run| {
-        tenths(run.steady.resident as f64 / MIB)
+        tenths(run.steady.memory.resident as f64 / MIB)
     }),
     ("… of which anonymous", |run| {
-        tenths(run.steady.anonymous as f64 / MIB)
+        tenths(run.steady.memory.anonymous as f64 / MIB)
     }),
     ("resident memory, peak, MiB", |run| {
-        tenths(run.steady.peak as f64 / MIB)
+        tenths(run.steady.memory.peak as f64 / MIB)
     }),
     ("per shoot and minute: requests", |run| {
         hundredths(run.steady.per_shoot_minute.requests)
@@ -167,7 +167,7 @@ const ROWS: &[(&str, Cell)] = &[
         dead(run, |dead| format!("{:.4}", dead.living.cores))
     }),
     ("resident memory, MiB", |run| {
-        dead(run, |dead| tenths(dead.living.resident as f64 / MIB))
+        dead(run, |dead| tenths(dead.living.memory.resident as f64 / MIB))
     }),
     ("**outage of several at once**", |run| {
         format!("{} shoots", run.outage.shoots)
@@ -233,6 +233,18 @@ const ROWS: &[(&str, Cell)] = &[
     ("**beside the operator, while nothing is wrong**", |_| {
         String::new()
     }),
+    ("cores of the standby", |run| {
+        standby(run, |it| format!("{:.4}", it.cores))
+    }),
+    ("… its resident memory, MiB", |run| {
+        standby(run, |it| tenths(it.memory.resident as f64 / MIB))
+    }),
+    ("… of which anonymous", |run| {
+        standby(run, |it| tenths(it.memory.anonymous as f64 / MIB))
+    }),
+    ("… peak, MiB", |run| {
+        standby(run, |it| tenths(it.memory.peak as f64 / MIB))
+    }),
     ("cores of the farm", |run| hundredths(run.steady.farm_cores)),
     ("cores of the seed's API server", |run| {
         hundredths(run.steady.api_server_cores)
@@ -267,6 +279,11 @@ fn spread(spread: Option<Spread>) -> String {
 
 fn dead(run: &Run, of: fn(&Dead) -> String) -> String {
     run.dead.as_ref().map_or_else(|| "none".to_owned(), of)
+}
+
+fn standby(run: &Run, of: fn(&Standby) -> String) -> String {
+    let standby = run.steady.standby.as_ref();
+    standby.map_or_else(|| "none".to_owned(), of)
 }
 
 fn delays(run: &Run, of: fn(&Delay) -> f64) -> String {
@@ -318,6 +335,8 @@ mod tests {
             "| shoots × nodes | 50 × 100 | 300 × 100 |",
             "| cores | 0.0123 | 0.0123 |",
             "| resident memory, MiB | 2.0 | 2.0 |",
+            "| cores of the standby | none | 0.0100 |",
+            "| … its resident memory, MiB | none | 2.0 |",
             "| requests to the seed | list 7 | list 7 |",
             "| requests to the seed per minute | none | none |",
             "| stamps certain → first write, s | -0.25 / 1.50 / 1.50 | -0.25 / 1.50 / 1.50 |",
