@@ -160,7 +160,7 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
 #[derive(Clone)]
 pub struct Clients {
     ordinary: Client,
-    /// Sends a read that is not answered soon a second time.
+    /// Sends a read that is not answered soon a second time; the other only does so with watches.
     urgent: Client,
 }
 

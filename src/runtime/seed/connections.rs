@@ -3,7 +3,8 @@
 //! A connection whose way is lost (a node, a zone or a NAT gateway failed) is not closed: requests sent
 //! over it are never answered. The kernel gives such a connection up after seconds, unless a load balancer
 //! acknowledges what leads nowhere. So an urgent read, or a watch, that is not answered soon is sent a second
-//! time, over a new connection. Any other request is waited for. After either, requests go over new connections.
+//! time, over a new connection. Any other request is waited for. After either, requests go over new connections;
+//! but if the seed has answered others meanwhile, it is only slow, and keeps them.
 //!
 //! Only reads are sent twice. A write that is sent twice may be carried out by either copy: the other one
 //! is then refused by its precondition, and that refusal is no word about the first. A write follows a
@@ -16,7 +17,7 @@ use std::{
 };
 
 use futures::{
-    FutureExt as _,
+    FutureExt as _, TryFutureExt as _,
     future::{BoxFuture, Either, select},
 };
 use http::{Method, Request, Response, header::UPGRADE};
@@ -30,7 +31,7 @@ use kube::{
     Config,
     client::{Body, ConfigExt as _},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _, util::BoxCloneSyncService};
 
 /// What is sent has to be acknowledged within this: the same as for a shoot.
@@ -94,6 +95,10 @@ struct Newest<S> {
     pool: S,
     /// How many there have been before.
     number: u64,
+    /// When the seed last answered, over whichever connection.
+    answered: Option<Instant>,
+    /// It has not since this was last logged.
+    is_logged: bool,
 }
 
 impl<S> Clone for Connections<S> {
@@ -112,6 +117,8 @@ impl<S: Clone> Connections<S> {
         let newest = Newest {
             pool: make(),
             number: 0,
+            answered: None,
+            is_logged: false,
         };
         Self {
             make: Arc::new(make),
@@ -138,20 +145,49 @@ impl<S: Clone> Connections<S> {
     fn renewed(&self, number: u64, waited: Duration) -> S {
         let mut newest = self.lock();
         if newest.number == number {
-            tracing::info!(
-                "a request was not answered by the seed within {waited:?}: from now on, requests go over \
-                 new connections"
-            );
-            *newest = Newest {
-                pool: (self.make)(),
-                number: number + 1,
-            };
+            if !newest.is_logged {
+                tracing::info!(
+                    "a request was not answered by the seed within {waited:?}: from now on, requests go over \
+                     new connections"
+                );
+            }
+            newest.pool = (self.make)();
+            newest.number = number + 1;
+            newest.is_logged = true;
         }
         newest.pool.clone()
     }
 
+    fn note_answer(&self) {
+        let mut newest = self.lock();
+        newest.answered = Some(Instant::now());
+        newest.is_logged = false;
+    }
+
+    fn has_answered_since(&self, sent: Instant) -> bool {
+        self.lock().answered.is_some_and(|at| at > sent)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Newest<S>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Connections<S>
+where
+    S: Service<Request<Body>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    fn send(
+        &self,
+        pool: S,
+        request: Request<Body>,
+    ) -> BoxFuture<'static, Result<S::Response, S::Error>> {
+        let connections = self.clone();
+        let answer = pool.oneshot(request);
+        answer
+            .inspect_ok(move |_| connections.note_answer())
+            .boxed()
     }
 }
 
@@ -174,22 +210,23 @@ where
         let again = self.urgent || is_watch(&request);
         let copy = again.then(|| copy(&request)).flatten();
         let (pool, number) = self.newest();
-        let mut first = pool.oneshot(request).boxed();
-        let connections = self.clone();
+        let (sent, connections) = (Instant::now(), self.clone());
+        let mut first = connections.send(pool, request);
         async move {
-            let patience = if copy.is_some() {
-                SECOND_TRY
-            } else {
-                UNANSWERED
-            };
-            if let Ok(answer) = timeout(patience, &mut first).await {
-                return answer;
-            }
-            let pool = connections.renewed(number, patience);
             let Some(copy) = copy else {
+                if let Ok(answer) = timeout(UNANSWERED, &mut first).await {
+                    return answer;
+                }
+                if !connections.has_answered_since(sent) {
+                    connections.renewed(number, UNANSWERED);
+                }
                 return first.await;
             };
-            match select(first, pool.oneshot(copy).boxed()).await {
+            if let Ok(answer) = timeout(SECOND_TRY, &mut first).await {
+                return answer;
+            }
+            let pool = connections.renewed(number, SECOND_TRY);
+            match select(first, connections.send(pool, copy)).await {
                 Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
                 Either::Left((answer, _)) | Either::Right((answer, _)) => answer,
             }
@@ -226,10 +263,7 @@ mod tests {
     };
 
     use futures::future::pending;
-    use tokio::{
-        net::TcpListener,
-        time::{Instant, sleep},
-    };
+    use tokio::{net::TcpListener, time::sleep};
 
     use super::*;
 
@@ -357,6 +391,26 @@ mod tests {
             server.forget();
         }
         assert_eq!(server.asked(), [1, 2, 3, 4]);
+    }
+
+    /// A seed that takes longer for each answer loses no connection, but the first ones.
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_seed_keeps_its_connections() {
+        let server = Server {
+            delay: UNANSWERED * 6 / 5,
+            ..Server::default()
+        };
+        let connections = server.connections();
+        let mut requests = Vec::new();
+        for _ in 0..60 {
+            let write = connections.clone().oneshot(request(Method::PATCH));
+            requests.push(tokio::spawn(write));
+            sleep(Duration::from_secs(1)).await;
+        }
+        for request in requests {
+            request.await.unwrap().unwrap();
+        }
+        assert_eq!(server.made.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
