@@ -399,7 +399,7 @@ async fn a_protected_cluster() {
     insta::assert_snapshot!(text(&account));
 }
 
-/// It takes one silent node of three to stay protected, and two of any number to become so.
+/// It takes one silent node of three to stay protected, and three of any number to become so.
 #[tokio::test]
 async fn a_restore_has_a_threshold_of_its_own() {
     let mut seed = Fixed::protected();
@@ -413,7 +413,7 @@ async fn a_restore_has_a_threshold_of_its_own() {
         (threshold.needed, threshold.recovered_below),
         (Some(3), Some(1))
     );
-    assert!(text(&account).contains("It is restored once fewer than 1 node lease"));
+    assert!(text(&account).contains("It is restored once no node lease is, or may be, expired"));
 }
 
 #[tokio::test]

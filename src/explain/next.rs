@@ -302,11 +302,13 @@ fn below(threshold: &Threshold) -> String {
         ..
     } = threshold;
     match threshold.recovered_below {
-        Some(needed) => {
-            format!("fewer than {needed} node leases are expired (older than {expiry})")
+        Some(1) => format!("no node lease is, or may be, expired (older than {expiry})"),
+        Some(some) => {
+            format!("fewer than {some} node leases are, or may be, expired (older than {expiry})")
         }
         None => format!(
-            "less than a share of {recovery_fraction} of the node leases is expired (older than {expiry})"
+            "less than a share of {recovery_fraction} of the node leases is, or may be, expired (older than \
+             {expiry})"
         ),
     }
 }

@@ -186,7 +186,7 @@ async fn e2e_an_outage_is_explained_to_a_viewer(env: Env) -> Result<()> {
                 "zones: zone-a ",
                 "ScaledDown",
                 "dependency-watchdog, ",
-                "It is restored once fewer than 2 node leases are expired",
+                "It is restored once fewer than 2 node leases are, or may be, expired",
                 "scale deployment/kube-controller-manager --replicas=",
             ],
         )

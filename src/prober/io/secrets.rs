@@ -1,7 +1,7 @@
 //! The kubeconfigs of the shoots: one watch on the seed for each name of a Secret.
 //!
-//! A thousand clusters whose policies name the same Secret cost one list at the start and nothing
-//! while nothing changes, and a rotated kubeconfig is known immediately. The watch selects by
+//! A thousand clusters whose policies name the same Secret cost one list at the start and one request each
+//! minute, and a rotated kubeconfig is known immediately. The watch selects by
 //! `metadata.name`, so that RBAC can limit `list` and `watch` by `resourceNames`. Only the
 //! kubeconfig of a Secret is kept; nothing here shows it.
 

@@ -40,7 +40,7 @@ pub struct Watch {
     onset: Option<MonoTime>,
     /// The same, as left by another process: by two wall clocks.
     recalled: Option<MonoTime>,
-    /// The start of this outage was not observed: any counted lease may have been silent.
+    /// Nothing is known of the start of this outage: any counted lease may have been silent.
     is_late: bool,
     /// Since when a restore has been allowed that waits for nodes.
     awaits: Option<MonoTime>,

@@ -331,7 +331,7 @@ impl ClusterMachine {
     }
 }
 
-/// Reports for people are no part of the state.
+/// Of what is reported, only what decides is part of the state.
 impl Hash for ClusterMachine {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {

@@ -97,7 +97,7 @@ pub struct Observed {
     pub ignored: bool,
     /// Whether replicas still exist, by its status.
     pub any_left: bool,
-    /// Whether at least one replica runs, by its status.
+    /// Whether at least one replica is ready, or exists if only its scale is known.
     pub running: bool,
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct Known<'a> {
     pub(crate) engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
     pub(crate) looked_at: bool,
-    /// The process runs with `--dry-run`: nothing is written, whatever a policy says, or if there is none.
+    /// The process runs with `--dry-run`: no dependent is written, whatever a policy says, or if there is none.
     pub(crate) dry_run: bool,
 }
 

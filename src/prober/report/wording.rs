@@ -103,7 +103,7 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
             )
         }
         Verdict::Undetermined(Doubt::Recovering) => format!(
-            "{of_all}, which is no outage any more; it is restored once fewer than {} are (the policy's \
+            "{of_all}, which is no outage any more; it is restored once fewer than {} are, or may be (the policy's \
              nodeLeaseRecoveryFraction)",
             seen.unrecovered
         ),
@@ -208,11 +208,10 @@ fn dry_run(report: &ClusterReport) -> Option<String> {
             names(report, false)
         ),
         Protection::None if report.dependents.iter().any(|it| it.keeps_mark) => {
-            "nothing is scaled; what was restored keeps its marks until it is Enforce again"
-                .to_owned()
+            "nothing is scaled; what was restored keeps its marks until the dry run ends".to_owned()
         }
         Protection::None => "nothing is scaled".to_owned(),
-        _ => "they stay as they are, marked, until it is Enforce again".to_owned(),
+        _ => "they stay as they are, marked, until the dry run ends".to_owned(),
     };
     Some(format!("the mode is DryRun, so {what}"))
 }

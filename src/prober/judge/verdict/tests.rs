@@ -566,6 +566,10 @@ fn what_died_long_before_is_no_part_of_an_outage(
             (again.longest_silence, &again.excluded),
             (seen.longest_silence, &seen.excluded)
         );
+        // Also for a leader that has only the record of the protection.
+        let taken_over = Assessment::new(&beats, &roster, &thresholds, true, None, at(NOW));
+        let proof = Watched::Long.proof();
+        assert_eq!(taken_over.verdict(&thresholds, &proof), verdict);
     }
 }
 

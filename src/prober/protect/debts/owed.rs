@@ -62,7 +62,7 @@ pub(super) fn settle(settled: Settled, found: Option<&Observed>, memory: Memory)
             keeps_mark: true,
             replicas,
         },
-        // Another client has settled it.
+        // Gone, ignored or without a mark: it is owed nothing.
         Settled::Seen { marked: false }
         | Settled::Up
         | Settled::NotOurs

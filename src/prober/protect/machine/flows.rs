@@ -27,8 +27,8 @@ use crate::{
 
 /// Minimum time between reads of the dependents of a healthy cluster without marks, or of a held one.
 pub(super) const SELDOM: Duration = Duration::from_secs(60);
-/// How long restored dependents are not read again, unless in doubt. Then they are: etcd may have been
-/// rolled back to a state from an outage.
+/// How long restored dependents are not read again, unless a write is in doubt. After that they are: etcd may
+/// have been rolled back to a state from an outage.
 const BELIEVED: Duration = Duration::from_secs(3600);
 /// Pause before an incomplete flow that no verdict asks for is retried; upper bound of the pause after the
 /// seed has refused a scale-down.

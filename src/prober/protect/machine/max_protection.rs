@@ -46,8 +46,9 @@ impl ClusterMachine {
         self.cut.at
     }
 
-    /// Ends the protection, whatever the leases say, if it has lasted too long. A Trigger that does not
-    /// pass, or a policy that writes nothing, takes precedence.
+    /// Sets the cut once a protection has lasted too long: leases that have been silent since before count
+    /// neither way from the next read on. Drops it once it makes no difference. A Trigger that does not pass, or
+    /// a policy that writes nothing, takes precedence.
     pub(super) fn note_max_protection(
         &mut self,
         conclusion: &Conclusion,
