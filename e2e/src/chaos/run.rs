@@ -87,7 +87,7 @@ pub(super) enum Phase {
 /// A run that has not come to the next phase by then never will. It is generous: a machine may be
 /// busy, several faults may each cost a back-off, and what is shown of the nodes of a cluster may wait
 /// for the next look at them after a restart, a minute later.
-const PHASE_LIMIT: Duration = Duration::from_secs(150);
+const PHASE_LIMIT: Duration = Duration::from_secs(240);
 /// Longer than a policy's status is held back: who has written nothing for so long has no more to
 /// say.
 const QUIET: SignedDuration = SignedDuration::from_millis(5_500);
