@@ -269,9 +269,16 @@ impl<'a> Run<'a> {
         self.attendant.finish(FAREWELL).await?;
         outcome.problems.append(&mut self.attendant.problems);
         // What the operator has still written in the end must have changed nothing.
-        self.watching.catch_up().await?;
-        let history = self.watching.history();
-        let last = snapshot::take(&self.client, self.shoot.namespace(), &history).await?;
+        let last = wait::until("a look at how everything stands", async || {
+            self.watching.catch_up().await?;
+            let history = self.watching.history();
+            let namespace = self.shoot.namespace();
+            // A seed that has just been restarted refuses some requests.
+            snapshot::take(&self.client, namespace, &history)
+                .await
+                .map(Look::Met)
+        })
+        .await?;
         if let Some(state) = outcome.seen.states.last() {
             let differences = differences(state, &last, point);
             let said = differences.iter().map(|it| format!("in the end {it}"));
