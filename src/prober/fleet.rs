@@ -1,4 +1,5 @@
-//! All clusters' loops side by side: each change of an assignment goes to its cluster's loop.
+//! All clusters' loops side by side: each change of an assignment goes to its cluster's loop, over a channel
+//! that keeps only the newest.
 
 mod confirmations;
 mod loops;
@@ -39,7 +40,8 @@ use crate::{
 pub struct Prober {
     /// Reads and reports.
     pub seed: Seed,
-    /// Reads and writes dependents.
+    /// Reads and writes dependents, over its own connections and within its own budget: statuses and lists
+    /// must not delay a scale-down.
     pub scale: Seed,
     /// Treats every policy as one with the mode `DryRun`.
     pub dry_run: bool,

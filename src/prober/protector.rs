@@ -1,4 +1,7 @@
 //! The acting half of one cluster's loop: tells the machine what is learnt, and carries out its flows.
+//!
+//! Each flow runs in its own task, so that probing continues and a new verdict can stop the flow between two
+//! requests.
 
 mod news;
 mod reaction;

@@ -1,4 +1,5 @@
-//! Reads the statuses that an earlier run has left.
+//! Reads the statuses that an earlier run has left: which dependents are owed, and since when each condition
+//! holds.
 
 use std::time::Duration;
 

@@ -64,7 +64,7 @@ const READ_BUFFER: usize = 8 * 1024;
 ///
 /// Reads one after the other share one HTTP/1 connection, which is made at the first of them and
 /// kept. A read that is abandoned takes its connection with it, and two at once have one each. Clones
-/// share their connections.
+/// share their connections. A connection has no maximum age: frequent reads need no new handshake.
 #[derive(Clone)]
 pub struct Shoot(Arc<Line>);
 

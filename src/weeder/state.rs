@@ -2,7 +2,8 @@
 //!
 //! A synchronous value that watches change, one event at a time. What it holds follows from the last
 //! state of each object, but for what only time tells: the windows, and what was tried on each pod.
-//! An event costs what it is about, however much else there is.
+//! An event costs what it is about, however much else there is: a slice its service and the policies that
+//! name it, a pod the windows of its namespace.
 
 mod cover;
 mod judge;

@@ -1,4 +1,5 @@
-//! Answers the loops' questions whether a Cluster and the policies are as their watches show them.
+//! Answers the loops' questions whether a Cluster and the policies are as their watches show them. The fleet
+//! has the index and the watches, and one read of the policies serves all clusters.
 
 use std::{sync::Arc, time::Duration};
 

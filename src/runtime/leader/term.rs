@@ -8,7 +8,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// When a term is over, its work has to end within this: it has nothing left to do but to stop.
+/// When a term is over, its work has to end within this: it has nothing left to do but to stop. Otherwise the
+/// process ends.
 pub(super) const WORK_ENDS: Duration = Duration::from_secs(10);
 
 /// Tells whether this process leads, in one term: what is lost does not come back. Clones are the same.
@@ -22,7 +23,8 @@ impl Leadership {
     }
 
     /// Whether it leads at this moment. A process that was frozen finds out here that it does not
-    /// any more.
+    /// any more. If it is frozen between this check and the request, the request is sent late. Then the
+    /// precondition of a write refuses it if anything has changed.
     pub fn is_held(&self) -> bool {
         match &self.0 {
             Some(until) => until.borrow().is_some_and(|until| Instant::now() < until),
