@@ -3,12 +3,12 @@
 //! A connection whose way is lost (a node, a zone or a NAT gateway failed) is not closed: requests sent
 //! over it are never answered. The kernel gives such a connection up after seconds, unless a load balancer
 //! acknowledges what leads nowhere. So an urgent read, or a watch, that is not answered soon is sent a second
-//! time, over a new connection. Any other request is waited for. After either, requests go over new connections;
-//! but if the seed has answered others meanwhile, it is only slow, and keeps them.
+//! time, over a new connection. Any other request is waited for. After either, later requests go over new
+//! connections, unless the seed has answered others meanwhile: then it is only slow.
 //!
 //! Only reads are sent twice. A write that is sent twice may be carried out by either copy: the other one
 //! is then refused by its precondition, and that refusal is no word about the first. A write follows a
-//! read of the same object, so it goes over the connections that have just answered.
+//! read of the same object, so it goes over connections that have just answered, or over new ones.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -47,7 +47,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// server that is not overloaded answers in milliseconds.
 const SECOND_TRY: Duration = Duration::from_millis(2_500);
 /// For any other request it is this: less than [`REQUEST_LIMIT`](super::REQUEST_LIMIT), so that one request fails
-/// over dead connections, and not one after another.
+/// when all connections are dead, and not one after another.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// Connects to the seed.
@@ -141,10 +141,13 @@ impl<S: Clone> Connections<S> {
         (newest.pool.clone(), newest.number)
     }
 
-    /// New ones instead of those of this number, unless that was done already.
-    fn renewed(&self, number: u64, waited: Duration) -> S {
+    /// A request over those of this number was not answered for so long. Returns what a second one is sent over.
+    fn unanswered(&self, number: u64, waited: Duration) -> S {
         let mut newest = self.lock();
         if newest.number == number {
+            if newest.answered.is_some_and(|at| at.elapsed() < waited) {
+                return (self.make)();
+            }
             if !newest.is_logged {
                 tracing::info!(
                     "a request was not answered by the seed within {waited:?}: from now on, requests go over \
@@ -162,10 +165,6 @@ impl<S: Clone> Connections<S> {
         let mut newest = self.lock();
         newest.answered = Some(Instant::now());
         newest.is_logged = false;
-    }
-
-    fn has_answered_since(&self, sent: Instant) -> bool {
-        self.lock().answered.is_some_and(|at| at > sent)
     }
 
     fn lock(&self) -> MutexGuard<'_, Newest<S>> {
@@ -207,25 +206,27 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (pool, number) = self.newest();
+        // The answer to a command that is run in a pod takes as long as a kubelet does.
+        if request.headers().contains_key(UPGRADE) {
+            return self.send(pool, request);
+        }
         let again = self.urgent || is_watch(&request);
         let copy = again.then(|| copy(&request)).flatten();
-        let (pool, number) = self.newest();
-        let (sent, connections) = (Instant::now(), self.clone());
+        let limit = match copy {
+            Some(_) => SECOND_TRY,
+            None => UNANSWERED,
+        };
+        let connections = self.clone();
         let mut first = connections.send(pool, request);
         async move {
-            let Some(copy) = copy else {
-                if let Ok(answer) = timeout(UNANSWERED, &mut first).await {
-                    return answer;
-                }
-                if !connections.has_answered_since(sent) {
-                    connections.renewed(number, UNANSWERED);
-                }
-                return first.await;
-            };
-            if let Ok(answer) = timeout(SECOND_TRY, &mut first).await {
+            if let Ok(answer) = timeout(limit, &mut first).await {
                 return answer;
             }
-            let pool = connections.renewed(number, SECOND_TRY);
+            let pool = connections.unanswered(number, limit);
+            let Some(copy) = copy else {
+                return first.await;
+            };
             match select(first, connections.send(pool, copy)).await {
                 Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
                 Either::Left((answer, _)) | Either::Right((answer, _)) => answer,
@@ -241,9 +242,9 @@ fn is_watch(request: &Request<Body>) -> bool {
     query.split('&').any(|it| it == "watch=true")
 }
 
-/// A second one of a request that changes nothing. A command that is run in a pod begins with a GET.
+/// A second one of a request that changes nothing.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    if request.method() != Method::GET || request.headers().contains_key(UPGRADE) {
+    if request.method() != Method::GET {
         return None;
     }
     let mut copy = Request::new(request.body().try_clone()?);
@@ -263,6 +264,7 @@ mod tests {
     };
 
     use futures::future::pending;
+    use rstest::rstest;
     use tokio::{net::TcpListener, time::sleep};
 
     use super::*;
@@ -390,27 +392,34 @@ mod tests {
             assert!(answer.is_err(), "{answer:?}");
             server.forget();
         }
-        assert_eq!(server.asked(), [1, 2, 3, 4]);
+        // How long a command takes says nothing about the connections.
+        assert_eq!(server.asked(), [1, 2, 3, 3]);
     }
 
     /// A seed that takes longer for each answer loses no connection, but the first ones.
+    #[rstest]
+    #[case::what_can_wait(false, UNANSWERED)]
+    #[case::what_is_urgent(true, SECOND_TRY)]
     #[tokio::test(start_paused = true)]
-    async fn a_slow_seed_keeps_its_connections() {
+    async fn a_slow_seed_keeps_its_connections(#[case] is_urgent: bool, #[case] limit: Duration) {
         let server = Server {
-            delay: UNANSWERED * 6 / 5,
+            delay: limit * 6 / 5,
             ..Server::default()
         };
         let connections = server.connections();
         let mut requests = Vec::new();
         for _ in 0..60 {
-            let write = connections.clone().oneshot(request(Method::PATCH));
-            requests.push(tokio::spawn(write));
-            sleep(Duration::from_secs(1)).await;
+            let read = match is_urgent {
+                true => connections.urgent().oneshot(request(Method::GET)),
+                false => connections.clone().oneshot(request(Method::GET)),
+            };
+            requests.push(tokio::spawn(read));
+            sleep(limit / 5).await;
         }
         for request in requests {
             request.await.unwrap().unwrap();
         }
-        assert_eq!(server.made.load(Ordering::Relaxed), 2);
+        assert_eq!(connections.newest().1, 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -421,7 +430,8 @@ mod tests {
         let write = connections.clone().oneshot(request(Method::PATCH));
         assert!(timeout(UNANSWERED * 2, write).await.is_err());
         for method in [Method::PATCH, Method::GET] {
-            let answer = connections.clone().oneshot(request(method)).await;
+            let answer = connections.clone().oneshot(request(method));
+            let answer = timeout(UNANSWERED * 2, answer).await.unwrap();
             assert_eq!(*answer.unwrap().body(), 2);
         }
     }
