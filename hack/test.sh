@@ -21,9 +21,14 @@ awk '
     gsub(/\([^)]*\/|-[0-9a-f]+\)$/, "", name)
   }
   /^test .* \.\.\. FAILED/ { failed[++failures] = name ": " $2 }
-  /^failures:$/ { why = 0 }
-  why && NF && why <= 40 { reasons[++said] = "  " substr($0, 1, 500); why++ }
-  /^---- .* ----$/ { reasons[++said] = $0; why = 1 }
+  # What a test prints last says why it failed.
+  function tell(  i) {
+    for (i = lines > 40 ? lines - 39 : 1; i <= lines; i++) reasons[++said] = "  " line[i]
+    lines = 0
+  }
+  /^failures:$/ { tell(); why = 0 }
+  /^---- .* ----$/ { tell(); reasons[++said] = $0; why = 1; next }
+  why && NF { line[++lines] = substr($0, 1, 500) }
   /^test result: / {
     results[++binaries] = $0 "  [" name "]"
     for (i = 2; i <= NF; i++) {
