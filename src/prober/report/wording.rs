@@ -102,11 +102,16 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
                 "{of_all}; but the leases were read before it was protected, and are read again"
             )
         }
-        Verdict::Undetermined(Doubt::Recovering) => format!(
-            "{of_all}, which is no outage any more; it is restored once fewer than {} are, or may be (the policy's \
-             nodeLeaseRecoveryFraction)",
-            seen.unrecovered
-        ),
+        Verdict::Undetermined(Doubt::Recovering) => {
+            let few = match seen.unrecovered {
+                1 => "none is, or may be".to_owned(),
+                share => format!("fewer than {share} are, or may be"),
+            };
+            format!(
+                "{of_all}, which is no outage any more; it is restored once {few} (the policy's \
+                 nodeLeaseRecoveryFraction)"
+            )
+        }
         Verdict::Undetermined(Doubt::TooFewSilent) if all == 0 => {
             "all nodes fell silent, one by one, which is no evidence of a network".to_owned()
         }
