@@ -24,9 +24,9 @@ pub(crate) const HELD: Duration = Duration::from_secs(60);
 /// same cause are found within a renewal period, of 10 s by default, and the time that a read takes.
 pub(crate) const GROWS: Duration = Duration::from_secs(15);
 /// Many clusters that fall silent within this time have a common cause.
-const TOGETHER: Duration = Duration::from_secs(60);
+pub(crate) const TOGETHER: Duration = Duration::from_secs(60);
 /// Fewer are no more than a coincidence.
-const FEWEST: usize = 3;
+pub(crate) const FEWEST: usize = 3;
 
 /// One cluster among those that are restored by turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

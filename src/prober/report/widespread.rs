@@ -15,12 +15,11 @@ use super::finding::{HEALTHY, PENDING};
 use crate::{
     api::{ClusterHealthStatus, Protection, is_outage},
     checks::spread::needed,
+    prober::turns::{FEWEST, TOGETHER},
 };
 
 /// Clusters that fell silent within this time of each other did so at once.
-const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
-/// Fewer than these are no more than a coincidence.
-const FEWEST: usize = 3;
+const AT_ONCE: SignedDuration = SignedDuration::from_secs(TOGETHER.as_secs().cast_signed());
 
 /// Many clusters fell silent at once and still are.
 #[derive(Clone, Debug, PartialEq, Eq)]
