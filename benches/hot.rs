@@ -11,11 +11,9 @@ use dependency_watchdog::{
     api::ProbePolicy,
     cluster::{Index, Policy},
     gardener::Cluster,
-    prober::{
-        candidates::Roster, heartbeat::LeaseSnapshot, mono_time::MonoTime, verdict::LeaseRules,
-        watch::Watch,
-    },
+    prober::{candidates::Roster, heartbeat::LeaseSnapshot, verdict::LeaseRules, watch::Watch},
     shoot::LeaseList,
+    util::mono_time::MonoTime,
 };
 use divan::{Bencher, counter::BytesCount};
 use jiff::Timestamp;

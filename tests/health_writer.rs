@@ -20,10 +20,10 @@ use dependency_watchdog::{
     observer::View,
     prober::{
         debts::Problem,
-        mono_time::MonoTime,
         report::{ClusterReport, Finding, PolicyReport, Reporter},
         verdict::{Assessment, Doubt, Verdict},
     },
+    util::mono_time::MonoTime,
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};

@@ -223,14 +223,16 @@ impl Threshold {
             grace: in_force.map_or(rules.grace, |grace| grace.get().min(rules.grace)),
             ..rules
         };
-        let size = |count: i32| usize::try_from(count).unwrap_or_default();
-        let reaches = |all: i32| (1..=all).find(|some| thresholds.reached(size(*some), size(all)));
-        let keeps = |all: i32| (1..=all).find(|it| thresholds.is_unrecovered(size(*it), size(all)));
+        let fewest = |of: fn(&LeaseRules, usize) -> usize| {
+            let all = leases?.candidates;
+            let some = i32::try_from(of(&thresholds, usize::try_from(all).ok()?)).ok()?;
+            (1..=all).contains(&some).then_some(some)
+        };
         Self {
             fraction: rules.fraction,
-            needed: leases.and_then(|leases| reaches(leases.candidates)),
+            needed: fewest(LeaseRules::needed),
             recovery_fraction: rules.recovery,
-            recovered_below: leases.and_then(|leases| keeps(leases.candidates)),
+            recovered_below: fewest(LeaseRules::unrecovered),
             grace: api::Duration::from(thresholds.grace),
             expiry: api::Duration::from(
                 thresholds

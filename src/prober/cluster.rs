@@ -10,7 +10,6 @@ use super::{
     io::confirm::Confirm,
     machine::{ClusterMachine, Input, Leases},
     metrics::ProberMetrics,
-    mono_time::Origin,
     observe::{Observer, Outcome},
     protector::{Protector, SharedTurns},
     report::Reporter,
@@ -25,7 +24,7 @@ use crate::{
         look::{Looks, Means},
     },
     runtime::{metrics::InState, timer::until},
-    util::now::Now,
+    util::{mono_time::Origin, now::Now},
 };
 
 mod reading;

@@ -3,7 +3,6 @@
 pub mod candidates;
 pub mod finding;
 pub mod heartbeat;
-pub mod mono_time;
 pub mod proof;
 pub mod schedule;
 pub mod verdict;

@@ -30,7 +30,7 @@ pub mod standby;
 
 pub use self::{
     io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},
-    judge::{candidates, finding, heartbeat, mono_time, proof, schedule, verdict, watch},
+    judge::{candidates, finding, heartbeat, proof, schedule, verdict, watch},
     protect::{debts, flow, machine, plan, scale_error, treatment, turns},
 };
 

@@ -23,13 +23,13 @@ use super::{
     evidence::Evidence,
     instruments::Instruments,
     metrics::ProberMetrics,
-    mono_time::Origin,
     observe::Observer,
     treatment::{ClusterObject, Known, Treatment},
 };
 use crate::{
     cluster::{Assignment, Settings},
     runtime::{liveness::LoopLiveness, metrics::States, seed::Seed, watches::WatchState},
+    util::mono_time::Origin,
 };
 
 /// The name of the fleet's loop.

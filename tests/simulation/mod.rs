@@ -11,12 +11,12 @@ use dependency_watchdog::{
     prober::{
         candidates::Roster,
         heartbeat::{LeaseNames, LeaseSnapshot},
-        mono_time::MonoTime,
         schedule::Occasion,
         verdict::{LeaseRules, Verdict},
         watch::{Taken, Watch},
     },
     shoot::Node,
+    util::mono_time::MonoTime,
 };
 use fastrand::Rng;
 use world::World;

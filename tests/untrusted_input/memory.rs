@@ -21,7 +21,6 @@ use dependency_watchdog::{
         candidates::{Exclusion, Roster},
         heartbeat::LeaseSnapshot,
         instruments::Instruments,
-        mono_time::MonoTime,
         watch::Watch,
     },
     runtime::admin::{Admin, Endpoints},
@@ -29,6 +28,7 @@ use dependency_watchdog::{
         Consistency, KubeconfigError, LeaseList, MAX_ITEMS, MAX_KUBECONFIG_BYTES, MAX_LEASES_BYTES,
         MAX_NODES_BYTES, Node, ReadError, Shoot, parse,
     },
+    util::mono_time::MonoTime,
     validate::Checker,
     yaml,
 };

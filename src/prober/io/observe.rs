@@ -3,7 +3,7 @@
 mod between_probes;
 mod read;
 
-use std::{mem, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::{
@@ -18,13 +18,16 @@ use crate::{
     prober::{
         evidence::{Evidence, EvidenceError, Sources},
         metrics::ProberMetrics,
-        mono_time::{MonoTime, Origin},
         proof::Proof,
         verdict::{Doubt, Returning, Verdict},
         watch::{Conclusion, Watch},
     },
     runtime::metrics::InFlight,
-    util::{now::Now, since::Since},
+    util::{
+        mono_time::{MonoTime, Origin},
+        now::Now,
+        since::Since,
+    },
 };
 
 /// Judgement: Nodes for which a restore waits are read this often at most.
@@ -39,23 +42,36 @@ pub(crate) struct Observer {
     sources: Sources,
     metrics: Arc<ProberMetrics>,
     watch: Watch,
-    /// The next round reads immediately, whatever the schedule says.
-    at_once: bool,
-    /// Silence is being proven: nothing else is read meanwhile.
-    proving: bool,
+    stage: Stage,
     contact: Contact,
-    /// When Nodes and Machines may next be read in the background.
-    facts_due: Instant,
-    /// When that was last begun.
-    facts_began: Option<Instant>,
-    /// A restore waits for nodes that were silent.
-    awaits_nodes: bool,
+    background: FactReads,
     /// Leases that have been silent since before count neither way.
     cut: Option<Since>,
     observation: Observation,
     looks: Looks,
     /// There is news of the state to report.
     news: bool,
+}
+
+/// What the next round is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It reads immediately, whatever the schedule says.
+    Beginning,
+    /// Silence is being proven: nothing else is read meanwhile.
+    Proving,
+    /// The next probe is awaited.
+    Resting,
+}
+
+/// Reads of Nodes and Machines in the background.
+struct FactReads {
+    /// When they may next be read.
+    due: Instant,
+    /// When that was last begun.
+    began: Option<Instant>,
+    /// A restore waits for nodes that were silent.
+    awaited: bool,
 }
 
 /// The contact with the API server, by the lists of leases and of Nodes.
@@ -101,12 +117,13 @@ impl Observer {
             settings,
             sources,
             metrics,
-            at_once: true,
-            proving: false,
+            stage: Stage::Beginning,
             contact: Contact::default(),
-            facts_due: now,
-            facts_began: None,
-            awaits_nodes: false,
+            background: FactReads {
+                due: now,
+                began: None,
+                awaited: false,
+            },
             cut: None,
             observation: Observation::new(observer, None, now, 0.0),
             news: false,
@@ -119,8 +136,7 @@ impl Observer {
         self.watch.begin_term();
         self.sources.begin_term(shared);
         self.metrics = metrics;
-        self.at_once = true;
-        self.proving = false;
+        self.stage = Stage::Beginning;
     }
 
     /// Observes the state of the cluster as well; `recalled` is what an earlier run has left in the
@@ -203,11 +219,12 @@ impl Observer {
     /// many of them are back.
     pub(crate) fn set_awaits(&mut self, awaits: Option<(Instant, Returning)>) {
         let missing = awaits.is_some_and(|(_, returning)| !returning.is_complete());
-        if missing && !self.awaits_nodes {
-            let soonest = self.facts_began.map(|began| began + AWAITED_PAUSE);
-            self.facts_due = self.facts_due.min(soonest.unwrap_or_else(Instant::now));
+        let reads = &mut self.background;
+        if missing && !reads.awaited {
+            let soonest = reads.began.map(|began| began + AWAITED_PAUSE);
+            reads.due = reads.due.min(soonest.unwrap_or_else(Instant::now));
         }
-        self.awaits_nodes = missing;
+        reads.awaited = missing;
         let since = awaits.map(|(since, _)| self.origin.moment(since.into_std()));
         self.watch.set_awaits(since);
     }
@@ -216,7 +233,8 @@ impl Observer {
     /// its connection with it. A round rests nearly all the time, so the futures that read, of
     /// several kilobytes, are boxed.
     pub(crate) async fn round(mut self: Box<Self>, wake: Arc<Notify>) -> (Box<Self>, Outcome) {
-        let outcome = if mem::take(&mut self.at_once) {
+        let outcome = if self.stage == Stage::Beginning {
+            self.stage = Stage::Resting;
             match self.contact.answered {
                 // It is connected, and knows its nodes.
                 Some(_) => Box::pin(self.read()).await,
@@ -255,11 +273,14 @@ impl Observer {
         let read = self.read_and_conclude().await;
         drop(in_flight);
         self.metrics.probed(&read, began.elapsed());
-        self.proving = read.as_ref().is_ok_and(is_proving);
-        if self.proving {
-            // A look that still waits for its turn would begin during the proof.
-            self.looks.drop_all();
-        }
+        self.stage = match &read {
+            Ok(conclusion) if is_proving(conclusion) => {
+                // A look that still waits for its turn would begin during the proof.
+                self.looks.drop_all();
+                Stage::Proving
+            }
+            _ => Stage::Resting,
+        };
         if let Ok(conclusion) = &read {
             self.judged(conclusion);
         }

@@ -15,8 +15,8 @@ use std::{mem, sync::Arc, time::Duration};
 use self::clock::{NodeClock, Offset, SECOND, ServerClock, Stamp, nanos_of};
 pub use self::names::LeaseNames;
 use crate::{
-    prober::mono_time::MonoTime,
     shoot::{Lease, RenewTime, Uid},
+    util::mono_time::{MonoTime, Window},
 };
 
 /// A stamp may lie this far beyond the response's own `Date`: both are rounded down.
@@ -64,15 +64,6 @@ pub(crate) enum Intake {
         /// Leases whose UID is new: what was seen of them had to be forgotten.
         recreated: Vec<Box<str>>,
     },
-}
-
-/// The bounds within which something happened, on our monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Not before this; unknown if nothing bounds it.
-    pub earliest: Option<MonoTime>,
-    /// Not after this.
-    pub latest: MonoTime,
 }
 
 /// What is known of one lease.
@@ -350,25 +341,6 @@ impl Heartbeat {
     /// How often its kubelet renews it: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_millis.into())
-    }
-}
-
-impl Window {
-    /// Whether both can be true.
-    fn meets(self, other: Self) -> bool {
-        self.earliest.max(other.earliest) <= Some(self.latest.min(other.latest))
-    }
-
-    /// The common part of both, or this one alone where they contradict each other.
-    fn narrowed_by(self, other: Option<Window>) -> Window {
-        let Some(other) = other else { return self };
-        if !self.meets(other) {
-            return self;
-        }
-        Window {
-            earliest: self.earliest.max(other.earliest),
-            latest: self.latest.min(other.latest),
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::prober::mono_time::MonoTime;
+use crate::util::mono_time::MonoTime;
 
 /// Reads of a suspect cluster are at most a third of a renewal period apart.
 pub(crate) const READS_PER_PERIOD: u32 = 3;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::{
     prober::{
-        mono_time::MonoTime,
         proof::Proof,
         verdict::{Assessment, LeaseRules},
     },
     shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER},
+    util::mono_time::MonoTime,
 };
 
 /// After a failed read of a suspect cluster the proof starts anew this much later; twice as late

@@ -9,16 +9,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub use self::returning::Returning;
 pub(crate) use self::returning::silent;
-use self::{
-    rules::least_share,
-    seen::{Pulse, Seen, cut},
-};
+use self::seen::{Pulse, Seen, cut};
 pub use crate::cluster::LeaseRules;
-use crate::prober::{
-    candidates::{Exclusion, Roster},
-    heartbeat::Heartbeats,
-    mono_time::MonoTime,
-    proof::{self, Proof, READS_PER_PERIOD},
+use crate::{
+    prober::{
+        candidates::{Exclusion, Roster},
+        heartbeat::Heartbeats,
+        proof::{self, Proof, READS_PER_PERIOD},
+    },
+    util::mono_time::MonoTime,
 };
 
 /// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
@@ -232,7 +231,7 @@ impl Assessment {
         assessment.median_silence = silences.get(silences.len() / 2).map(silence);
         assessment.longest_silence = silences.first().map(silence);
         assessment.needed = thresholds.needed(assessment.weighed());
-        assessment.unrecovered = least_share(assessment.weighed(), thresholds.recovery);
+        assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
         let period = assessment.period;
         if period.is_zero() {
             // While the age of no candidate is known, nothing can be proven, so there is nothing to suspect.

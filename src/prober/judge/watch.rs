@@ -12,13 +12,15 @@ use std::time::Duration;
 
 pub use self::answers::{Conclusion, Request, Taken};
 use self::{budget::Budget, nodes::NodeFacts};
-use crate::prober::{
-    candidates::Roster,
-    heartbeat::{Heartbeats, Intake, LeaseSnapshot},
-    mono_time::MonoTime,
-    proof::Proof,
-    schedule::{LastRead, Occasion, ReadOutcome, sooner},
-    verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
+use crate::{
+    prober::{
+        candidates::Roster,
+        heartbeat::{Heartbeats, Intake, LeaseSnapshot},
+        proof::Proof,
+        schedule::{LastRead, Occasion, ReadOutcome, sooner},
+        verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
+    },
+    util::mono_time::MonoTime,
 };
 
 /// Judgement: leases read longer ago than this, or a third of a renewal period if longer, are not acted on.

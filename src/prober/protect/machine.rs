@@ -28,6 +28,7 @@ use self::{
     confirmation::Confirmed,
     flows::{Flows, SELDOM, Wanted},
     max_protection::Cut,
+    objects::InitialDelay,
     told::Told,
 };
 use crate::{
@@ -52,16 +53,11 @@ pub struct ClusterMachine {
     treatment: Treatment,
     /// Settings of the last probe. A protected cluster is let go by them when the policy is gone.
     last: Option<Arc<Settings>>,
-    /// The node monitor grace period that its kube-controller-manager is known to have.
-    grace: Option<Duration>,
     /// The dependents, what they are owed, and the flow.
     flows: Flows,
     evidence: Evidence,
     cut: Cut,
-    /// When scaling may begin.
-    act_from: Instant,
-    /// Whether the policy's initialDelay does not apply: the cluster existed before the operator.
-    at_once: bool,
+    initial_delay: InitialDelay,
     /// When the marks of a Cluster that is gone are given up.
     give_up_at: Option<Instant>,
     is_ending: bool,
@@ -72,6 +68,8 @@ pub struct ClusterMachine {
 /// What is known of the shoot by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Evidence {
+    /// The node monitor grace period that its kube-controller-manager is known to have.
+    grace: Option<Duration>,
     /// The verdict on the leases that were read last, if it may be acted on.
     verdict: Option<Verdict>,
     /// Renewal period P as judged last.
@@ -124,14 +122,18 @@ impl ClusterMachine {
             presence,
             treatment: Treatment::Idle(Finding::Pending),
             last: None,
-            grace: known
-                .and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get()))
-                .filter(|grace| !grace.is_zero()),
             flows,
-            evidence: Evidence::default(),
+            evidence: Evidence {
+                grace: known
+                    .and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get()))
+                    .filter(|grace| !grace.is_zero()),
+                ..Evidence::default()
+            },
             cut: Cut::recall(known, down_since, now),
-            act_from: now.mono,
-            at_once,
+            initial_delay: InitialDelay {
+                is_waived: at_once,
+                ends: now.mono,
+            },
             give_up_at: None,
             is_ending: false,
             told: Told {
@@ -339,12 +341,10 @@ impl Hash for ClusterMachine {
             presence: _,
             treatment,
             last,
-            grace,
             flows,
             evidence,
             cut,
-            act_from,
-            at_once,
+            initial_delay,
             give_up_at,
             is_ending,
             told,
@@ -357,10 +357,8 @@ impl Hash for ClusterMachine {
             aim.hash(state);
         }
         last.as_ref().map(mode).hash(state);
-        (
-            dry_run, grace, flows, evidence, cut, act_from, at_once, give_up_at, is_ending,
-        )
-            .hash(state);
+        (dry_run, flows, evidence, cut).hash(state);
+        (initial_delay, give_up_at, is_ending).hash(state);
         matches!(told.finding, Finding::Triggered { .. }).hash(state);
         matches!(told.held_back, Some(HeldBack::Trigger { .. })).hash(state);
         told.protections.len().hash(state);

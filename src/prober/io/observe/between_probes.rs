@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{AWAITED_PAUSE, Observer};
+use super::{AWAITED_PAUSE, Observer, Stage};
 use crate::{
     observer::observation::{Found, Look},
     prober::node_lists::Background,
@@ -33,7 +33,7 @@ impl Observer {
     /// state.
     pub(super) async fn rest(&mut self, due: Instant) -> bool {
         let now = Instant::now();
-        if self.facts_due <= now && self.facts_from(now, due).is_some() {
+        if self.background.due <= now && self.facts_from(now, due).is_some() {
             self.facts_in_background(due).await;
         }
         loop {
@@ -41,7 +41,7 @@ impl Observer {
                 self.found(found);
             }
             let next = self.observation.next();
-            let next = next.filter(|_| self.looks.are_made() && !self.proving);
+            let next = next.filter(|_| self.looks.are_made() && self.stage != Stage::Proving);
             let now = Instant::now();
             if let Some((at, look)) = next
                 && self.looks.after(at + OVERDUE) <= now
@@ -55,7 +55,7 @@ impl Observer {
             }
             let next = next.map(|(at, look)| (self.looks.after(at), look));
             let next = next.filter(|(at, look)| (*at).max(now) + self.lead(*look) <= due);
-            let facts = self.facts_from(self.looks.after(self.facts_due).max(now), due);
+            let facts = self.facts_from(self.looks.after(self.background.due).max(now), due);
             tokio::select! {
                 // Leases come first.
                 biased;
@@ -74,26 +74,26 @@ impl Observer {
     /// Returns `at` if facts are wanted, and a read that begins then ends before the leases are
     /// due.
     fn facts_from(&self, at: Instant, due: Instant) -> Option<Instant> {
-        let wanted = self.watch.facts.are_wanted() || self.awaits_nodes;
-        (wanted && !self.proving && at + self.lead(Look::Nodes) <= due).then_some(at)
+        let wanted = self.watch.facts.are_wanted() || self.background.awaited;
+        (wanted && self.stage != Stage::Proving && at + self.lead(Look::Nodes) <= due).then_some(at)
     }
 
     async fn facts_in_background(&mut self, due: Instant) {
         let now = Instant::now();
         // A restore can wait for this list, and Nodes that cannot be read are not ready.
         let only_awaited = !self.watch.facts.are_wanted();
-        let pause = match self.awaits_nodes {
+        let pause = match self.background.awaited {
             true => AWAITED_PAUSE,
             false => FACTS_PAUSE,
         };
-        self.facts_due = now + pause;
-        self.facts_began = Some(now);
+        self.background.due = now + pause;
+        self.background.began = Some(now);
         let leases = self.watch.leases().names().clone();
         // A cache may show Nodes as they were before kube-controller-manager marked them.
-        let consistent = self.watch.facts.doubted().is_some() || self.awaits_nodes;
+        let consistent = self.watch.facts.doubted().is_some() || self.background.awaited;
         let facts = self
             .sources
-            .facts_in_background(consistent, self.awaits_nodes);
+            .facts_in_background(consistent, self.background.awaited);
         let facts = Box::pin(facts);
         match timeout_at(due, facts).await {
             Ok(Background::Read(facts)) => self.learn(&facts, &leases, consistent),
@@ -107,7 +107,7 @@ impl Observer {
                 }
             }
             Ok(Background::NoPermit) => {
-                self.facts_due = now + PERMIT_PAUSE.mul_f64(1.0 + fastrand::f64());
+                self.background.due = now + PERMIT_PAUSE.mul_f64(1.0 + fastrand::f64());
             }
             // They are read for the next verdict, which reports a failure.
             Ok(Background::Slow) => self.watch.facts.need(),

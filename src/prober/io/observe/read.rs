@@ -12,12 +12,12 @@ use crate::{
         candidates::Roster,
         evidence::EvidenceError,
         heartbeat::{LeaseNames, LeaseSnapshot},
-        mono_time::{MonoTime, Origin},
         node_lists::NodeLists,
         schedule::Occasion,
         watch::{Conclusion, Request, Taken},
     },
     shoot::{Consistency, LeaseRead},
+    util::mono_time::{MonoTime, Origin},
 };
 
 /// For `/version`: no longer than the pause after a failed read, so that it delays no read of a
@@ -169,11 +169,11 @@ impl Observer {
         self.watch.learn(roster, began, consistent);
         self.contact.unread_facts = None;
         if let Some(pause) = self.watch.facts.doubted() {
-            let pause = match self.awaits_nodes {
+            let pause = match self.background.awaited {
                 true => pause.min(AWAITED_PAUSE),
                 false => pause,
             };
-            self.facts_due = Instant::now() + pause;
+            self.background.due = Instant::now() + pause;
         }
         self.found(Found::Nodes(Ok(NodeCounts::of(&facts.nodes))));
     }

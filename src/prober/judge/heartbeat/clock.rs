@@ -2,8 +2,11 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{LeaseSnapshot, Window};
-use crate::{prober::mono_time::MonoTime, shoot::RenewTime};
+use super::LeaseSnapshot;
+use crate::{
+    shoot::RenewTime,
+    util::mono_time::{MonoTime, Window},
+};
 
 pub(super) const SECOND: i128 = 1_000_000_000;
 /// Judgement: a `Date` further than this from the expected time shows a stepped clock.

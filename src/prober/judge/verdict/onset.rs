@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::LeaseRules;
-use crate::prober::mono_time::MonoTime;
+use crate::util::mono_time::MonoTime;
 
 /// Judgement: leases whose last renewals lie further apart than this, or than [`GRACES`], did not fall
 /// silent together. An outage may take this long to spread from zone to zone.

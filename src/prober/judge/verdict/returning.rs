@@ -4,10 +4,12 @@ use super::{
     LeaseRules,
     seen::{Pulse, Seen},
 };
-use crate::prober::{
-    candidates::{Exclusion, Roster},
-    heartbeat::Heartbeats,
-    mono_time::MonoTime,
+use crate::{
+    prober::{
+        candidates::{Exclusion, Roster},
+        heartbeat::Heartbeats,
+    },
+    util::mono_time::MonoTime,
 };
 
 /// The nodes that were silent in the outage, except those that are gone or do not count.

@@ -40,12 +40,17 @@ impl LeaseRules {
     }
 
     /// Whether so many silent leases of `all` keep a protected cluster from being restored.
-    pub fn is_unrecovered(&self, some: usize, all: usize) -> bool {
+    pub(super) fn is_unrecovered(&self, some: usize, all: usize) -> bool {
         is_share(some, all, self.recovery)
     }
 
+    /// The smallest number of `all` that keeps it from that.
+    pub fn unrecovered(&self, all: usize) -> usize {
+        least_share(all, self.recovery)
+    }
+
     /// The smallest number of `all` that is an outage; it may be more than there are.
-    pub(super) fn needed(&self, all: usize) -> usize {
+    pub fn needed(&self, all: usize) -> usize {
         least_share(all, self.fraction).max(self.minimum as usize)
     }
 
@@ -62,7 +67,7 @@ pub(super) fn is_share(some: usize, all: usize, share: f64) -> bool {
 }
 
 /// The smallest number of `all` that is this share.
-pub(super) fn least_share(all: usize, share: f64) -> usize {
+fn least_share(all: usize, share: f64) -> usize {
     let estimate = (share * all as f64).ceil() as usize;
     // The product is rounded, the quotient decides.
     (estimate.saturating_sub(1)..=all)

@@ -6,10 +6,12 @@ use super::{
     LeaseRules,
     onset::{self, Renewal},
 };
-use crate::prober::{
-    candidates::{Exclusion, Place},
-    heartbeat::Heartbeat,
-    mono_time::MonoTime,
+use crate::{
+    prober::{
+        candidates::{Exclusion, Place},
+        heartbeat::Heartbeat,
+    },
+    util::mono_time::MonoTime,
 };
 
 /// What is known of its age.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::prober::{
-    mono_time::MonoTime,
-    verdict::{Assessment, Returning, Verdict},
+use crate::{
+    prober::verdict::{Assessment, Returning, Verdict},
+    util::mono_time::MonoTime,
 };
 
 /// Settings for the next read of the leases.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::prober::mono_time::MonoTime;
+use crate::util::mono_time::MonoTime;
 
 /// Bytes of lease lists per second, in the long run. Judgement: 10,000 leases every third of a renewal
 /// period are less.

@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::budget::Budget;
-use crate::prober::{
-    candidates::{Exclusion, Roster},
-    heartbeat::LeaseNames,
-    mono_time::MonoTime,
-    proof::Proof,
-    schedule::{retry_after, throttled_for},
-    verdict::Assessment,
+use crate::{
+    prober::{
+        candidates::{Exclusion, Roster},
+        heartbeat::LeaseNames,
+        proof::Proof,
+        schedule::{retry_after, throttled_for},
+        verdict::Assessment,
+    },
+    util::mono_time::MonoTime,
 };
 
 /// Judgement: Nodes and Machines are read again for a lease that turns silent at most this often,

@@ -3,9 +3,9 @@
 use std::{mem, time::Duration};
 
 use super::Watch;
-use crate::prober::{
-    mono_time::MonoTime,
-    verdict::{Returning, Verdict, silent},
+use crate::{
+    prober::verdict::{Returning, Verdict, silent},
+    util::mono_time::MonoTime,
 };
 
 impl Watch {

@@ -149,7 +149,7 @@ impl Entry {
     }
 }
 
-/// "May": it is owed as soon as it may have been scaled down.
+/// What is done by hand instead. "May be at 0", since it is owed as soon as it may have been scaled down.
 fn message(dependent: &DependentRef, memory: Memory) -> String {
     let (minutes, replicas) = (LONG.as_secs() / 60, memory.replicas.unwrap_or(1));
     format!(

@@ -10,17 +10,16 @@ use tokio::time::Instant;
 
 use super::{ClusterMachine, Confirmation, Effect, evidence::restore_within, flows::Wanted};
 use crate::{
-    api::Mode,
     cluster::Settings,
     prober::{
         finding::HeldBack,
-        mono_time::MonoTime,
         plan::Aim,
         proof::Proof,
         treatment::Treatment,
         verdict::{Doubt, Verdict},
         watch::Conclusion,
     },
+    util::mono_time::MonoTime,
 };
 
 /// Time limit of the read before a scale-down: a proven outage waits for it.
@@ -159,10 +158,8 @@ impl ClusterMachine {
             | Verdict::Outage => proven_at(seen.at),
             Verdict::Undetermined(_) | Verdict::Healthy => None,
         };
-        let may_act = matches!(self.treatment, Treatment::Probe(_))
-            && settings.mode == Mode::Enforce
-            && now >= self.act_from;
-        let Some(proven_at) = proven_at.filter(|_| may_act && seen.suspect()) else {
+        let acts = self.acts(settings, now);
+        let Some(proven_at) = proven_at.filter(|_| acts && seen.suspect()) else {
             return;
         };
         let (rest, third) = (proven_at.since(seen.at), seen.spacing());

@@ -196,10 +196,8 @@ impl ClusterMachine {
             Treatment::Probe(_) => (settings.restore, true, aim),
             _ => (settings.restore, false, aim),
         };
-        let awaits = match (aim, &self.treatment) {
-            (Aim::Restore, Treatment::Probe(_)) if !self.cut.is_at_hand => {
-                self.flows.debts.await_nodes(now)
-            }
+        let awaits = match aim {
+            Aim::Restore if self.is_paced() => self.flows.debts.await_nodes(now),
             _ => None,
         };
         let purpose = Purpose {
@@ -229,11 +227,19 @@ impl ClusterMachine {
         matches!(self.treatment, Treatment::Probe(_)) && !self.cut.is_at_hand
     }
 
+    /// Whether a verdict on the cluster is acted on: it is probed, by a policy that enforces, and its
+    /// initialDelay is over.
+    pub(super) fn acts(&self, settings: &Settings, now: Instant) -> bool {
+        matches!(self.treatment, Treatment::Probe(_))
+            && settings.mode == Mode::Enforce
+            && self.initial_delay.is_over(now)
+    }
+
     /// Whether what the evidence asks for may be done now; if not, notes why.
     fn may(&mut self, aim: Aim, settings: &Settings, now: Instant) -> bool {
         if settings.mode == Mode::DryRun {
             self.keep_looking(now);
-        } else if now < self.act_from {
+        } else if !self.initial_delay.is_over(now) {
             self.told.held_back = Some(INITIAL_DELAY);
         } else if aim == Aim::Protect
             && let Treatment::LetGo(_, why) = &self.treatment

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::ClusterMachine;
 use crate::{
-    api::{ClusterHealthStatus, MaxProtectionAction, Mode, Protection},
+    api::{ClusterHealthStatus, MaxProtectionAction, Protection},
     checks::{CheckResults, Trigger},
     cluster::Settings,
-    prober::{treatment::Treatment, verdict::Verdict, watch::Conclusion},
+    prober::{verdict::Verdict, watch::Conclusion},
     util::{now::Now, since::Since},
 };
 
@@ -70,10 +70,7 @@ impl ClusterMachine {
         let Some((after, MaxProtectionAction::Restore)) = settings.max_protection else {
             return;
         };
-        let acts = matches!(self.treatment, Treatment::Probe(_))
-            && settings.mode == Mode::Enforce
-            && now.mono >= self.act_from
-            && checks.trigger == Trigger::None;
+        let acts = self.acts(settings, now.mono) && checks.trigger == Trigger::None;
         let is_down = match protection {
             // A restore may be stuck for good: too few nodes are back, and the others are dead. An outage
             // within one is another protection.

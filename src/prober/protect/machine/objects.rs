@@ -20,6 +20,27 @@ const COMES_BACK: Duration = Duration::from_secs(30);
 /// How long removal of the marks is tried if it does not come back.
 const BURIAL: Duration = Duration::from_secs(10 * 60);
 
+/// The policy's initialDelay.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct InitialDelay {
+    /// It does not apply: the cluster existed before the operator.
+    pub(super) is_waived: bool,
+    pub(super) ends: Instant,
+}
+
+impl InitialDelay {
+    /// The cluster is probed from now on.
+    fn begin(&mut self, delay: Duration, now: Instant) {
+        if !std::mem::take(&mut self.is_waived) {
+            self.ends = now + delay;
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.ends
+    }
+}
+
 impl ClusterMachine {
     /// The node monitor grace period by which it is judged; while it is not, the one that its
     /// kube-controller-manager was last known to have.
@@ -27,7 +48,7 @@ impl ClusterMachine {
         self.treatment
             .settings()
             .map(|it| it.rules.grace)
-            .or(self.grace)
+            .or(self.evidence.grace)
     }
 
     /// Longest wait of a scale-down for a level, since kube-controller-manager does not wait.
@@ -126,7 +147,7 @@ impl ClusterMachine {
             Treatment::LetGo(settings, None) => settings.mode == Mode::Enforce,
             _ => false,
         };
-        let unneeded = is_let_go && now >= self.act_from;
+        let unneeded = is_let_go && self.initial_delay.is_over(now);
         self.flows.set_marks_unneeded(unneeded, now);
     }
 
@@ -143,11 +164,11 @@ impl ClusterMachine {
             ClusterObject::There(assignment) => assignment.reconciled,
             ClusterObject::Gone(_) => false,
         };
-        match self.grace {
+        match self.evidence.grace {
             Some(grace) if grace < settings.rules.grace && !reconciled => {
                 Arc::make_mut(settings).rules.grace = grace;
             }
-            _ => self.grace = Some(settings.rules.grace),
+            _ => self.evidence.grace = Some(settings.rules.grace),
         }
     }
 
@@ -164,9 +185,7 @@ impl ClusterMachine {
             }
             return;
         }
-        if !std::mem::take(&mut self.at_once) {
-            self.act_from = now + settings.initial_delay;
-        }
+        self.initial_delay.begin(settings.initial_delay, now);
         self.told.finding = Finding::Pending;
     }
 
@@ -174,7 +193,7 @@ impl ClusterMachine {
     fn rest(&mut self, finding: &Finding) {
         self.evidence.verdict = None;
         self.evidence.fresh_since = None;
-        self.at_once = false;
+        self.initial_delay.is_waived = false;
         self.told.finding = finding.clone();
     }
 }

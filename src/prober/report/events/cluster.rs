@@ -129,7 +129,6 @@ mod tests {
     use crate::{
         api::{CheckRole, LastAction, Mode},
         prober::{
-            mono_time::MonoTime,
             report::{
                 ClusterReport,
                 finding::{Finding, HeldBack},
@@ -138,6 +137,7 @@ mod tests {
             verdict::{Doubt, Verdict, ZoneCount},
         },
         status::events::Kind,
+        util::mono_time::MonoTime,
     };
 
     fn time(second: i64) -> Timestamp {

@@ -20,9 +20,9 @@ use crate::{
     observer::View,
     prober::{
         candidates::Exclusion,
-        mono_time::MonoTime,
         verdict::{Doubt, Verdict, ZoneCount},
     },
+    util::mono_time::MonoTime,
 };
 
 /// The status of this report, written over the one before.

@@ -14,7 +14,8 @@ use crate::{
         LastAction, Mode, Protection, UnhealthyNode,
     },
     observer::{NodeCounts, View},
-    prober::{mono_time::MonoTime, verdict::Doubt},
+    prober::verdict::Doubt,
+    util::mono_time::MonoTime,
 };
 
 fn urgency(said: &ClusterReport, report: &ClusterReport) -> Option<Urgency> {
