@@ -12,6 +12,7 @@ use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Process, Proxy, Request, Seed, Shoot, free_port,
     wait::{self, Look, seen},
 };
+use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
@@ -123,18 +124,18 @@ async fn e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads(
 ) -> Result<()> {
     let seed = env.own_seed("leader-leaves").await?;
     let grace = Duration::from_secs(40);
-    let mut shoots: Vec<Shoot> = Vec::new();
-    for age in AGES.rev() {
-        let mut shoot = env.shoot(&format!("left-{age}")).on(&seed);
-        if let Some(first) = shoots.first() {
-            shoot = shoot.beside(first);
-        }
-        shoots.push(staffed(shoot.lease_duration(grace).label("story", "left")).await?);
-    }
+    let shoot = |name: &str| {
+        let shoot = env.shoot(name).on(&seed).lease_duration(grace);
+        shoot.label("story", "left")
+    };
+    let host = staffed(shoot("left")).await?;
+    let shoots = AGES.rev();
+    let shoots = shoots.map(|age| staffed(shoot(&format!("left-{age}")).beside(&host)));
+    let shoots = try_join_all(shoots).await?;
     let first = Operator::replica(&seed, FIRST, "prober", &seed.operator_kubeconfig()?, &[])?;
     leads(&seed, FIRST).await?;
     let _second = Operator::replica(&seed, SECOND, "prober", &seed.other_kubeconfig()?, &[])?;
-    let policy = shoots.first().context("no shoot")?.policy()?.named("left");
+    let policy = host.policy()?.named("left");
     let policy = policy.with(&json!({
         "clusterSelector": {"matchLabels": {"scenario": null, "story": "left"}},
         "kcmNodeMonitorGraceDuration": "40s",
