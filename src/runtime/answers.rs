@@ -105,6 +105,12 @@ where
     }
 }
 
+/// Whether a request with this query asks for a watch.
+pub(super) fn is_watch(query: Option<&str>) -> bool {
+    let mut parameters = query.unwrap_or_default().split('&');
+    parameters.any(|it| it == "watch=true" || it == "watch=1")
+}
+
 /// What is still taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
@@ -114,7 +120,7 @@ enum Bound {
 
 impl Bound {
     fn of(query: &str) -> Self {
-        match query.split('&').any(|it| it == "watch=true") {
+        match is_watch(Some(query)) {
             true => Self::Event {
                 left: MAX_EVENT_BYTES,
                 most: MAX_EVENT_BYTES,

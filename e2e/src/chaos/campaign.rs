@@ -132,7 +132,7 @@ impl Campaign {
         };
         let fragile = Mutex::new(fragile);
         let next = || fragile.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let few = (0..FRAGILE_SEEDS).map(async |place| {
+        let restarted = (0..FRAGILE_SEEDS).map(async |place| {
             let Some(mut point) = next() else {
                 return Ok(());
             };
@@ -145,7 +145,7 @@ impl Campaign {
                 }
             }
         });
-        tokio::try_join!(many, try_join_all(few))?;
+        tokio::try_join!(many, try_join_all(restarted))?;
         Ok(())
     }
 

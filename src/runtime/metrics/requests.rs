@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tower::{Layer, Service};
 
 use super::Registry;
+use crate::runtime::answers::is_watch;
 
 const SECONDS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -167,7 +168,7 @@ where
 /// What a request asks for, in the words of RBAC.
 fn verb(method: &Method, uri: &Uri) -> &'static str {
     match *method {
-        Method::GET if is_watch(uri) => "watch",
+        Method::GET if is_watch(uri.query()) => "watch",
         Method::GET if is_collection(uri.path()) => "list",
         Method::GET => "get",
         Method::POST => "create",
@@ -176,11 +177,6 @@ fn verb(method: &Method, uri: &Uri) -> &'static str {
         Method::DELETE => "delete",
         _ => "other",
     }
-}
-
-fn is_watch(uri: &Uri) -> bool {
-    let mut parameters = uri.query().unwrap_or_default().split('&');
-    parameters.any(|it| it == "watch=true" || it == "watch=1")
 }
 
 /// Whether a path names all objects of a resource, in one namespace or in all: `/api/v1/…` or

@@ -34,6 +34,8 @@ use kube::{
 use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service, ServiceExt as _, util::BoxCloneSyncService};
 
+use crate::runtime::answers::is_watch;
+
 /// What is sent has to be acknowledged within this: the same as for a shoot.
 #[cfg(target_os = "linux")]
 const LOST: Duration = Duration::from_secs(3);
@@ -211,7 +213,8 @@ where
         if request.headers().contains_key(UPGRADE) {
             return self.send(pool, request);
         }
-        let again = self.urgent || is_watch(&request);
+        // The answer to a watch begins immediately.
+        let again = self.urgent || is_watch(request.uri().query());
         let copy = again.then(|| copy(&request)).flatten();
         let limit = match copy {
             Some(_) => SECOND_TRY,
@@ -234,12 +237,6 @@ where
         }
         .boxed()
     }
-}
-
-/// Whether it asks for a watch, of which the answer begins immediately.
-fn is_watch(request: &Request<Body>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|it| it == "watch=true")
 }
 
 /// A second one of a request that changes nothing.
