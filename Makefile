@@ -111,6 +111,10 @@ lint: need-cargo ## Check format, lints, documentation, licences and sources, wo
 		$(CARGO) doc $(LOCKED) --workspace --no-deps --lib --examples
 	hack/cargo-tool.sh deny --locked check licenses bans sources
 
+.PHONY: lines
+lines: need-cargo ## Count the lines of each area, and fail if one is above its budget, hack/lines.budget
+	@hack/lines.sh
+
 .PHONY: format
 format: need-cargo ## Format the code
 	$(CARGO) fmt --all

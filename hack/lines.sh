@@ -1,25 +1,34 @@
 #!/usr/bin/env bash
-# Lines of code of what is shipped, by folder: no blank lines, no comments, no tests. And the public types of
-# a folder, with --types FOLDER.
+# Counts what this repository holds, and compares it with hack/lines.budget.
+#
+#   hack/lines.sh                  each area, its lines and its budget; fails if one is above its budget
+#   hack/lines.sh --lower          writes the figures that have fallen to the budget, which never rises
+#   hack/lines.sh --types FOLDER   public types of a folder of src
+#
+# Rust is counted without blank lines and comments, each line in one area: what is shipped by folder of src,
+# and what is not (tests in src, tests/, benches/ and e2e/) by group. Snapshots, documents, chart with
+# monitoring are counted raw. `crates` is the number of crates in the binary on Linux.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+budget=hack/lines.budget
 
-# The code of these files, one line each, with the file before it.
+# Prints the code of these files that is not in a test, one line each, with the file before it.
 code() {
     awk '
-        FNR == 1 { tests = 0; block = 0 }
+        FNR == 1 { tests = 0 }
         /^#\[cfg\(test\)\]$/ { tests = 1 }
-        # A module of tests in a file of its own is no end of this one.
+        # A module of tests in a file of its own does not end this one.
         tests == 1 && /^(pub(\([a-z]*\))? )?mod [a-z_]+;$/ { tests = 0; next }
         tests { next }
         /^[[:space:]]*$/ || /^[[:space:]]*\/\// { next }
         { print FILENAME ": " $0 }
-    ' "$@"
+    ' "$@" /dev/null
 }
 
+# Lists the files of a folder of src that are shipped, in whole or in part.
 shipped() {
     find "$@" -name '*.rs' -not -name tests.rs -not -name fixtures.rs \
-        -not -path '*/tests/*' -not -path '*/fixtures/*' -not -path 'src/bin/*' | sort
+        -not -path '*/tests/*' -not -path '*/fixtures/*' | sort
 }
 
 if [[ ${1-} == --types ]]; then
@@ -29,11 +38,76 @@ if [[ ${1-} == --types ]]; then
     exit
 fi
 
-for folder in src/*/; do
-    [[ $folder == src/bin/ ]] && continue
+# Counts the lines of Rust below these paths.
+rust() {
+    find "$@" -name '*.rs' -exec cat {} + | awk '!/^[[:space:]]*(\/\/|$)/' | wc -l
+}
+
+# Prints each area with its figure.
+areas() {
+    local folder product=0 lines
+    for folder in src/*/; do
+        # shellcheck disable=SC2046
+        lines=$(code $(shipped "$folder") | wc -l)
+        product=$((product + lines))
+        echo "src ${folder%/} $lines"
+    done
     # shellcheck disable=SC2046
-    lines=$(code $(shipped "$folder") | wc -l)
-    printf '%6d %s\n' "$lines" "$folder"
-done | sort -rn
-# shellcheck disable=SC2046
-printf '%6d %s\n' "$(code $(shipped src) | wc -l)" all
+    lines=$(code $(find src -maxdepth 1 -name '*.rs') | wc -l)
+    product=$((product + lines))
+    echo "src src/*.rs $lines"
+    echo "not-shipped tests-in-src $(($(rust src) - product))"
+    echo "not-shipped tests/*.rs $(rust tests/*.rs)"
+    for folder in tests/*/; do
+        lines=$(rust "$folder")
+        ((lines == 0)) || echo "not-shipped ${folder%/} $lines"
+    done
+    echo "not-shipped benches $(rust benches)"
+    for folder in e2e/src/*/; do
+        echo "not-shipped ${folder%/} $(rust "$folder")"
+    done
+    echo "not-shipped e2e/src/*.rs $(rust e2e/src/*.rs)"
+    echo "not-shipped e2e/tests $(rust e2e/tests)"
+    echo "snapshots snapshots $(find . -name '*.snap' -not -path './target/*' -exec cat {} + | wc -l)"
+    echo "docs docs $(find docs -name '*.md' -exec cat {} + | wc -l)"
+    echo "chart charts+manifests/monitoring $(find charts manifests/monitoring -type f -exec cat {} + | wc -l)"
+    echo "crates crates $(${CARGO:-cargo} tree --locked --edges normal --prefix none \
+        --target x86_64-unknown-linux-gnu --package dependency-watchdog | awk '!seen[$1, $2]++' | wc -l)"
+}
+
+figures=$(areas)
+touch "$budget"
+
+if [[ ${1-} == --lower ]]; then
+    # An area that is new takes what it has; its lines have to fall elsewhere.
+    awk -v budget="$budget" 'FILENAME == budget { if ($1 !~ /^#/ && NF) most[$2] = $1; next }
+         { printf "%6d %s\n", ($2 in most && most[$2] < $3) ? most[$2] : $3, $2 }' \
+        "$budget" - <<<"$figures" >"$budget.new"
+    { grep '^#' "$budget" || true; cat "$budget.new"; } >"$budget.next"
+    rm "$budget.new"
+    mv "$budget.next" "$budget"
+fi
+
+awk -v budget="$budget" '
+    FILENAME == budget { if ($1 !~ /^#/ && NF) most[$2] = $1; next }
+    $1 != part { total(); part = $1 }
+    {
+        known[$2] = 1; sum += $3; rows++
+        if (!($2 in most)) { note = "  has no budget"; bad = 1 }
+        else if ($3 > most[$2]) { note = "  is above its budget"; bad = 1 }
+        else note = ""
+        if ($2 in most) limit += most[$2]
+        printf "%7d of %6s  %s%s\n", $3, ($2 in most) ? most[$2] : "-", $2, note
+    }
+    function total() {
+        if (rows > 1) printf "%7d of %6d  %s, all\n", sum, limit, part
+        if (rows) print ""
+        sum = limit = rows = 0
+    }
+    END {
+        total()
+        for (area in most) if (!(area in known)) { print area " is in the budget and nowhere else"; bad = 1 }
+        if (bad) print "lines: what is above its budget has to shrink; a budget never rises (hack/lines.budget)"
+        exit bad
+    }
+' "$budget" - <<<"$figures"
