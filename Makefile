@@ -136,10 +136,7 @@ check-crds: need-cargo ## Fail if the files in crds/ are not those of the types
 	$(CARGO) test $(LOCKED) --workspace --test crds
 
 .PHONY: chart
-chart: crds ## Generate the chart's copies of crds/, of the alert rules and the dashboard, and its table of values
-	@rm -f charts/dependency-watchdog/files/crds/*.yaml
-	@cp crds/dependency-watchdog.gardener.cloud_*.yaml charts/dependency-watchdog/files/crds
-	@cp manifests/monitoring/prometheusrule.yaml manifests/monitoring/dashboard.json charts/dependency-watchdog/files
+chart: crds ## Generate crds/, and the chart's table of values
 	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test chart every_value_is_described
 
 .PHONY: check-chart

@@ -20,6 +20,8 @@ digest() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 25
 definitions=(
   github.com/fluxcd/source-controller@v1.9.6
   config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml
+  github.com/fluxcd/source-controller@v1.9.6
+  config/crd/bases/source.toolkit.fluxcd.io_ocirepositories.yaml
   github.com/fluxcd/kustomize-controller@v1.9.6
   config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml
   github.com/fluxcd/helm-controller@v1.6.4

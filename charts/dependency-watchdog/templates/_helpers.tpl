@@ -49,6 +49,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end }}
 
+{{- define "dwd.linksMissing" -}}
+The chart's files are missing: they are symbolic links, which Flux drops from a GitRepository. Use the packaged chart.
+{{- end }}
+
 {{/* Empty if there is none: a name that does not exist would keep every pod from being made. */}}
 {{- define "dwd.priorityClass" -}}
 {{- $class := .Values.priorityClass }}

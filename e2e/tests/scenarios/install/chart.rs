@@ -6,8 +6,9 @@ use crate::scenarios::Scenario;
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{Env, Helm, Seed, wait};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, path::Path};
 
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const CHART: &str = "charts/dependency-watchdog";
 const README: &str = include_str!("../../../../charts/dependency-watchdog/README.md");
 /// Labels that say who installs: Helm, of which release, or kustomize.
@@ -59,11 +60,30 @@ fn objects(yaml: &str) -> Result<Objects> {
     Ok(objects)
 }
 
-/// What the chart renders in the namespace garden.
+/// Objects that this chart renders in the namespace garden.
+async fn render(helm: &Helm, chart: &str, values: &[&str]) -> Result<Objects> {
+    let template = ["template", "release", chart, "--namespace", "garden"];
+    objects(&helm.run(&[&template, values].concat()).await?)
+}
+
+/// Copies a directory, except for symbolic links.
+fn copy_without_links(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_without_links(&entry.path(), &target)?;
+        } else if kind.is_file() {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Objects that the chart renders, which have the labels of Helm and of Kubernetes.
 async fn rendered(helm: &Helm, values: &[&str]) -> Result<Objects> {
-    let template = ["template", "release", CHART, "--namespace", "garden"];
-    let yaml = helm.run(&[&template, values].concat()).await?;
-    let rendered = objects(&yaml)?;
+    let rendered = render(helm, CHART, values).await?;
     for (name, object) in &rendered {
         for label in HELMS.iter().chain(&RECOMMENDED) {
             let label = label.replace('/', "~1");
@@ -138,6 +158,33 @@ async fn e2e_the_chart_installs_what_the_manifests_install(env: Env) -> Result<(
     let gardener = objects(&seed.kubectl().run(&gardener).await?)?;
     let values = format!("{CHART}/values-gardener.yaml");
     are_the_same(rendered(&helm, &["--values", &values]).await?, gardener)?;
+
+    // A package has what the links lead to. Where they were dropped, as Flux drops them, nothing is
+    // installed without its definitions.
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path().to_str().context("no UTF-8")?;
+    helm.run(&["package", CHART, "--destination", folder])
+        .await?;
+    let package = format!(
+        "{folder}/dependency-watchdog-{}.tgz",
+        env!("CARGO_PKG_VERSION")
+    );
+    let linked = render(&helm, CHART, &MONITORED).await?;
+    ensure!(
+        render(&helm, &package, &MONITORED).await? == linked,
+        "the package differs"
+    );
+    let dropped = format!("{folder}/dropped");
+    copy_without_links(&Path::new(ROOT).join(CHART), Path::new(&dropped))?;
+    for values in [
+        &[][..],
+        &["--set", "crds.install=false,dashboards.enabled=true"],
+    ] {
+        let template = [&["template", "release", &dropped][..], values].concat();
+        let answer = helm.try_run(&template).await?;
+        let refused = !answer.success && answer.stderr.contains("Flux drops");
+        ensure!(refused, "{values:?}: {answer:?}");
+    }
 
     // The example of further rights grants what these values grant.
     let examples = ["kustomize", "manifests/examples/other-dependents"];
