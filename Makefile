@@ -157,12 +157,6 @@ recording: controlplane build ## Record docs/demo.svg, the picture of the demo i
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
 		hack/record-demo.py docs/demo.svg "$$target/debug/demo"
 
-.PHONY: picture
-picture: controlplane build ## Draw docs/pictures/dashboard.svg, the picture of the dashboard, from a run of the bench; needs Prometheus
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		hack/draw-dashboard.py docs/pictures/dashboard.svg "$$target/debug/bench" \
-		--shoots 20 --nodes 10 --measure 40s --dead 10 --measure-dead 40s --outage 6
-
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool
 	@hack/check-alerts.sh

@@ -17,17 +17,16 @@ use regex::Regex;
 use serde_json::Value;
 
 const FILE: &str = "dashboard.json";
+const RUNBOOKS: &str = "docs/alerts.md";
+/// Panels that one screen after the other can show in an outage: judgement.
+const MOST: usize = 26;
 /// The units that fit a query with this part; the first part that it has counts. All histograms are
 /// of seconds.
-const UNITS: [(&str, &[&str]); 9] = [
+const UNITS: [(&str, &[&str]); 5] = [
     ("histogram_quantile(", &["s"]),
-    ("_seconds_sum{", &["s"]),
-    ("_protected_seconds_total{", &["s"]),
     ("time()", &["s"]),
     ("_bytes{", &["bytes"]),
-    ("rate(process_cpu", &["short"]),
     ("rate(", &["ops", "reqps", "wps"]),
-    (" / ", &["percentunit"]),
     ("", &["short"]),
 ];
 /// What Prometheus adds to every series.
@@ -45,21 +44,15 @@ fn dashboard() -> Value {
     serde_json::from_str(&text()).unwrap()
 }
 
-/// Rows and panels in the order in which they are shown, those in folded rows among them.
+/// Rows and panels in the order in which they are shown.
 fn all(dashboard: &Value) -> Vec<&Value> {
-    let panels = dashboard["panels"].as_array().unwrap().iter();
-    panels
-        .flat_map(|panel| {
-            let folded = panel["panels"].as_array().into_iter().flatten();
-            [panel].into_iter().chain(folded)
-        })
-        .collect()
+    dashboard["panels"].as_array().unwrap().iter().collect()
 }
 
 fn panels(dashboard: &Value) -> Vec<&Value> {
     let mut panels = all(dashboard);
     panels.retain(|panel| panel["type"] != "row");
-    assert!(panels.len() > 40, "{}", panels.len());
+    assert!((1..=MOST).contains(&panels.len()), "{}", panels.len());
     panels
 }
 
@@ -156,51 +149,6 @@ fn queries_name_series_and_labels_that_there_are() {
     }
 }
 
-/// In a panel, or as a mark on all of them.
-#[test]
-fn each_metric_has_a_panel() {
-    let dashboard = dashboard();
-    let shown: BTreeSet<String> = queries(&dashboard)
-        .iter()
-        .flat_map(|(_, query, _)| {
-            named()
-                .find_iter(query)
-                .map(|it| it.as_str().to_owned())
-                .collect::<Vec<_>>()
-        })
-        .map(|series| whole(&series).to_owned())
-        .collect();
-    let missing: BTreeSet<String> = series(true)
-        .into_keys()
-        .map(|series| whole(&series).to_owned())
-        .filter(|metric| !shown.contains(metric))
-        .collect();
-    assert!(missing.is_empty(), "no panel shows {missing:?}");
-}
-
-/// The metric of a series: of a histogram, without what tells its series apart.
-fn whole(series: &str) -> &str {
-    let suffixes = ["_bucket", "_sum", "_count"];
-    let suffix = suffixes.iter().find_map(|it| series.strip_suffix(it));
-    suffix.unwrap_or(series)
-}
-
-/// By nothing, as where no protection has ended, would be shown as a number that is none.
-#[test]
-fn nothing_is_divided_by_nothing() {
-    let dashboard = dashboard();
-    let mut ratios = 0;
-    for (title, query, _) in queries(&dashboard) {
-        let Some((_, divisor)) = query.split_once(" / ") else {
-            continue;
-        };
-        ratios += 1;
-        let limit = divisor.starts_with("process_max_fds{");
-        assert!(limit || divisor.contains(" > 0"), "{title}: {query}");
-    }
-    assert!(ratios > 2, "{ratios}");
-}
-
 #[test]
 fn panels_say_what_they_show_and_in_what() {
     let dashboard = dashboard();
@@ -213,9 +161,6 @@ fn panels_say_what_they_show_and_in_what() {
         let unit = panel["fieldConfig"]["defaults"]["unit"].as_str();
         for target in panel["targets"].as_array().unwrap() {
             let query = target["expr"].as_str().unwrap();
-            if panel["type"] == "table" && query.starts_with("ALERTS") {
-                continue;
-            }
             let asks = |(part, _): &&(&str, &[&str])| query.contains(part);
             let (_, fit) = UNITS.iter().find(asks).unwrap();
             assert!(
@@ -226,42 +171,39 @@ fn panels_say_what_they_show_and_in_what() {
     }
 }
 
+/// In each runbook, and before the first `*Alerts that fire*`.
 #[test]
-fn the_datasource_and_the_job_are_for_the_reader_to_choose() {
+fn panels_are_those_that_runbooks_name() {
+    let runbooks = read(RUNBOOKS);
+    let (intro, sections) = runbooks.split_once("\n## DependencyWatchdog").unwrap();
+    assert!(intro.contains("*Alerts that fire*"));
+    let mut named: BTreeSet<String> = ["Alerts that fire".to_owned()].into();
+    let title_of = Regex::new(r"\*([^*]+)\*").unwrap();
+    for section in sections.split("\n## DependencyWatchdog") {
+        let panels = section.split_once("Panels:").map(|(_, it)| it);
+        let panels = panels.and_then(|it| it.split("\n\n").next());
+        let panels = panels.unwrap_or_default();
+        assert!(title_of.is_match(panels), "{section}");
+        let titles = title_of.captures_iter(panels);
+        named.extend(titles.map(|it| it[1].replace('\n', " ")));
+    }
     let dashboard = dashboard();
-    let variables = dashboard["templating"]["list"].as_array().unwrap();
-    let names: Vec<_> = variables.iter().map(|it| it["name"].as_str()).collect();
-    assert_eq!(names, [Some("datasource"), Some("job")]);
-    // Without braces: Flux would take `${...}` for a variable of its own.
+    let shown: BTreeSet<String> = panels(&dashboard)
+        .into_iter()
+        .map(|it| title(it).to_owned())
+        .collect();
+    assert_eq!(shown, named);
+}
+
+#[test]
+fn the_datasource_is_for_the_reader_to_choose() {
+    let dashboard = dashboard();
+    // No object, which came with Grafana 8.3, and without braces: Flux would take `${...}` for a variable of its own.
     let chosen = "$datasource";
-    assert_eq!(variables[1]["datasource"], chosen);
-    let asked = variables[1]["query"].as_str().unwrap();
-    let name = named().find(asked).unwrap().as_str();
-    assert!(series(false).contains_key(name), "{asked}");
     for panel in panels(&dashboard) {
         assert_eq!(panel["datasource"], chosen, "{}", title(panel));
     }
     assert!(!text().contains("${"));
-}
-
-/// `make picture` draws it anew.
-#[test]
-fn the_picture_shows_the_panels_of_the_first_row() {
-    let picture = read("docs/pictures/dashboard.svg");
-    let dashboard = dashboard();
-    let panels = all(&dashboard);
-    let rows = panels
-        .iter()
-        .enumerate()
-        .filter(|(_, it)| it["type"] == "row");
-    let [first, second] = [0, 1].map(|row| rows.clone().nth(row).unwrap().0);
-    let shown: Vec<&str> = panels[first..second].iter().map(|it| title(it)).collect();
-    assert!(shown.len() > 10, "{shown:?}");
-    let missing = shown
-        .iter()
-        .filter(|it| !picture.contains(&format!(">{it}</text>")));
-    let missing: Vec<_> = missing.collect();
-    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
@@ -271,24 +213,6 @@ fn plutono_can_load_it() {
     for panel in all(&dashboard) {
         let kind = panel["type"].as_str().unwrap();
         assert!(TYPES.contains(&kind), "{}: {kind}", title(panel));
-        // Objects that name a data source came with Grafana 8.3.
-        let of = &panel["datasource"];
-        assert!(of.is_null() || of.is_string(), "{}", title(panel));
-    }
-}
-
-#[test]
-fn panels_are_laid_out_without_overlap() {
-    let dashboard = dashboard();
-    let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    for panel in all(&dashboard) {
-        let title = title(panel);
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}");
-        let [x, y, w, h] = ["x", "y", "w", "h"].map(|it| panel["gridPos"][it].as_u64().unwrap());
-        assert!(x + w <= 24, "{title}");
-        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
-            assert!(taken.insert(cell), "{title}: {cell:?}");
-        }
     }
 }
 
