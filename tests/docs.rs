@@ -119,7 +119,7 @@ fn links_lead_somewhere() {
     assert!(followed > 50, "{followed}");
 }
 
-/// What it is, how to try it, to install it in DryRun, to see why a cluster is undetermined, and to uninstall it.
+/// How to try it, to rehearse it on a seed, to see why a cluster is undetermined, and to uninstall it.
 #[test]
 fn the_readme_is_short_and_leads_to_what_a_stranger_asks_first() {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
@@ -129,7 +129,7 @@ fn the_readme_is_short_and_leads_to_what_a_stranger_asks_first() {
     for answer in [
         "(docs/demo.svg)",
         "\nmake demo\n",
-        "\nkubectl apply --server-side -k manifests\n",
+        "\nkubectl apply --server-side -k manifests/examples/rehearsal\n",
         "\nkubectl apply -f docs/examples/probe-policy.yaml\n",
         "(docs/migration.md)",
         "(docs/troubleshooting.md#a-cluster-is-undetermined)",
@@ -141,6 +141,47 @@ fn the_readme_is_short_and_leads_to_what_a_stranger_asks_first() {
     let policy = root().join("docs/examples/probe-policy.yaml");
     let policy = fs::read_to_string(policy).unwrap();
     assert!(policy.contains("\n  mode: DryRun\n"), "{policy}");
+}
+
+/// Gardener's own tool uses the same Leases. With a policy in DryRun, an operator that takes them leaves
+/// nobody who protects, and only a rehearsal takes none.
+#[test]
+fn what_could_take_the_lease_of_gardeners_tool_comes_after_the_rehearsal() {
+    let acts = r"(?m)-k (manifests$|docs/examples)|manifests/gardener|helm install .*--wait$|probe-policy\.yaml";
+    let acts = Regex::new(acts).unwrap();
+    let rehearses = Regex::new(r"manifests/examples/rehearsal|rehearsal(=|: )true|#(2-)?rehearse");
+    let rehearses = rehearses.unwrap();
+    for file in [
+        "README.md",
+        "charts/dependency-watchdog/README.md",
+        "charts/dependency-watchdog/templates/NOTES.txt",
+        "docs/first-policy.md",
+        "docs/gitops.md",
+        "docs/install.md",
+        "docs/migration.md",
+        "docs/rollout.md",
+    ] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let first = acts.find(&text).unwrap_or_else(|| panic!("{file}"));
+        let before = &text[..first.start()];
+        assert!(
+            rehearses.is_match(before),
+            "{file}: {:?} comes before the rehearsal",
+            first.as_str()
+        );
+        let warned = before.contains("DryRun") || file == "docs/migration.md";
+        assert!(warned, "{file} does not say why");
+    }
+    // The examples of GitOps begin with it.
+    for file in [
+        "argocd/application.yaml",
+        "flux/operator.yaml",
+        "flux/release.yaml",
+    ] {
+        let file = format!("manifests/examples/gitops/{file}");
+        let text = fs::read_to_string(root().join(&file)).unwrap();
+        assert!(rehearses.is_match(&text), "{file}");
+    }
 }
 
 #[test]

@@ -186,6 +186,13 @@ async fn e2e_the_chart_installs_what_the_manifests_install(env: Env) -> Result<(
         ensure!(refused, "{values:?}: {answer:?}");
     }
 
+    let rehearsal = ["kustomize", "manifests/examples/rehearsal"];
+    let rehearsal = objects(&seed.kubectl().run(&rehearsal).await?)?;
+    are_the_same(
+        rendered(&helm, &["--set", "rehearsal=true"]).await?,
+        rehearsal,
+    )?;
+
     // The example of further rights grants what these values grant.
     let examples = ["kustomize", "manifests/examples/other-dependents"];
     let example = objects(&seed.kubectl().run(&examples).await?)?;
@@ -538,6 +545,16 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             "kubectl delete probepol --all",
             "restore --all",
         ),
+        (
+            "rehearsal=true",
+            "This is a rehearsal",
+            "apply no policy in mode DryRun",
+        ),
+        (
+            "rehearsal=false",
+            "apply no policy in mode DryRun",
+            "This is a rehearsal",
+        ),
         (without_keep, "restore --all", "deployment dwd-prober"),
         (
             without_keep,
@@ -625,6 +642,10 @@ async fn readme(seed: &Seed, helm: &Helm, command: &str) -> Result<String> {
     }
 }
 
+const REHEARSE: &str = "helm install dependency-watchdog charts/dependency-watchdog --namespace garden \
+     --wait --set rehearsal=true";
+const END_OF_REHEARSAL: &str = "helm upgrade dependency-watchdog charts/dependency-watchdog \
+     --namespace garden --wait --set rehearsal=false";
 const INSTALL: &str =
     "helm install dependency-watchdog charts/dependency-watchdog --namespace garden --wait";
 const UPGRADE: &str =
@@ -638,7 +659,22 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     let helm = Helm::of(&seed)?;
     let kubectl = seed.kubectl();
     kubectl.run(&["create", "namespace", "garden"]).await?;
-    let notes = readme(&seed, &helm, INSTALL).await?;
+    readme(&seed, &helm, REHEARSE).await?;
+    let prober = deployed(&seed, PROBER).await?;
+    documented(&seed, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
+    let rehearses = [
+        "wait",
+        "--for=condition=Ready",
+        "probepol/shoots",
+        "--timeout=180s",
+    ];
+    kubectl.run(&rehearses).await?;
+    let held = ["-n", "garden", "get", "leases", "-o", "name"];
+    let held = kubectl.run(&held).await?;
+    ensure!(held.is_empty(), "a rehearsal holds {held}");
+    let exit = prober.process.terminate(wait::LIMIT).await?;
+    ensure!(exit.success(), "{exit}");
+    let notes = readme(&seed, &helm, END_OF_REHEARSAL).await?;
     ensure!(notes.contains("kubectl delete probepol --all"), "{notes}");
 
     // It runs as it is rendered, with the rights that are rendered.
@@ -646,7 +682,6 @@ async fn e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented(env: 
     let weeder = deployed(&seed, WEEDER).await?;
     leads(&seed, PROBER).await?;
     leads(&seed, WEEDER).await?;
-    documented(&seed, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
     documented(&seed, "kubectl apply -f docs/examples/weed-policy.yaml").await?;
     let ready = [
         "wait",
