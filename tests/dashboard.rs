@@ -216,6 +216,24 @@ fn plutono_can_load_it() {
     }
 }
 
+/// What kube-state-metrics is to show of each cluster is in its status.
+#[test]
+fn kube_state_metrics_is_asked_for_fields_that_there_are() {
+    let config = read(&format!("{MONITORING}/kube-state-metrics.yaml"));
+    let crd = yaml("crds/dependency-watchdog.gardener.cloud_clusterhealths.yaml");
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let fields = Regex::new(r"\[status, (\w+)\]").unwrap();
+    let fields: Vec<&str> = fields
+        .captures_iter(&config)
+        .map(|it| it.get(1).unwrap().as_str())
+        .collect();
+    assert!(fields.len() > 4, "{fields:?}");
+    for field in fields {
+        let there = schema["properties"]["status"]["properties"].get(field);
+        assert!(there.is_some(), "{field}");
+    }
+}
+
 /// A ConfigMap in which the sidecar of Grafana's chart finds it, and that of Gardener's Plutono.
 #[test]
 fn a_config_map_brings_the_dashboard_to_grafana_and_plutono() {
