@@ -20,7 +20,6 @@ pub mod restore;
 pub mod runtime;
 pub mod shoot;
 pub mod status;
-pub mod top;
 pub mod util;
 pub mod validate;
 pub mod weeder;

@@ -9,9 +9,9 @@ use std::{
 };
 
 /// Bottom up. A folder may use those before it.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 17] = [
     "util", "api", "yaml", "gardener", "runtime", "shoot", "status", "cluster", "checks",
-    "observer", "prober", "weeder", "explain", "top", "restore", "validate", "convert", "cli",
+    "observer", "prober", "weeder", "explain", "restore", "validate", "convert", "cli",
 ];
 
 #[test]

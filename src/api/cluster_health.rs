@@ -207,6 +207,12 @@ pub struct LastAction {
         description = "Whether dependents of the cluster are scaled down."
     ),
     printcolumn(
+        name = "Protected",
+        type_ = "date",
+        json_path = ".status.protectedSince",
+        description = "For how long dependents of the cluster have been scaled down."
+    ),
+    printcolumn(
         name = "Policy",
         type_ = "string",
         json_path = ".status.policy",
@@ -255,13 +261,6 @@ pub struct LastAction {
         type_ = "string",
         json_path = ".status.nodesDiskPressure",
         description = "Nodes that run out of disk, of all.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Protected",
-        type_ = "date",
-        json_path = ".status.protectedSince",
-        description = "For how long dependents of the cluster have been scaled down.",
         priority = 1
     ),
     printcolumn(

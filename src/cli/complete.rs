@@ -82,10 +82,6 @@ mod tests {
         for (line, expected) in [
             ("ex", "explain\n:4\n"),
             ("pro", ":4\n"),
-            ("top --watc", "--watch\n:4\n"),
-            ("top --output j", "json\n:4\n"),
-            ("top -o ", "table\nwide\njson\n:4\n"),
-            ("top --output=w", "--output=wide\n:4\n"),
             ("explain ", ":4\n"),
             ("check -f ", ":0\n"),
             ("check --file=po", ":0\n"),
@@ -96,7 +92,7 @@ mod tests {
             assert_eq!(complete(&command, &words), expected, "{line}");
         }
         let all = complete(&command, &[]);
-        for name in ["explain", "restore", "check", "convert", "top"] {
+        for name in ["explain", "restore", "check", "convert"] {
             assert!(all.lines().any(|it| it == name), "{all}");
         }
         assert!(!all.contains("prober"), "{all}");

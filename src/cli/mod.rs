@@ -12,7 +12,6 @@ mod prober;
 mod program;
 mod restore;
 mod source;
-mod top;
 mod weeder;
 
 use std::{
@@ -47,8 +46,6 @@ enum Command {
     /// Explain whether a cluster is protected and why, what was observed and done, what is owed to it,
     /// what comes next, and what can be done
     Explain(Box<explain::ExplainArgs>),
-    /// List all clusters, the worst first
-    Top(top::TopArgs),
     /// Put back by hand what the operator has scaled to zero and owes, also without it
     Restore(Box<restore::RestoreArgs>),
     /// Print the CustomResourceDefinitions
@@ -96,7 +93,6 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Prober(args) => prober::run(*args).await.map_err(|error| error.to_string()),
         Command::Weeder(args) => weeder::run(*args).await.map_err(|error| error.to_string()),
         Command::Explain(args) => return explain::run(*args, cli.program).await,
-        Command::Top(args) => return top::run(args).await,
         Command::Restore(args) => return restore::run(*args).await,
         Command::Crd(args) => {
             crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())

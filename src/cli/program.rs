@@ -103,7 +103,7 @@ mod tests {
         assert!(own.contains("\n  prober "), "{own}");
         let plugin = printed(&["/bin/kubectl-dwd", "--help"]);
         assert!(plugin.contains("Usage: kubectl dwd <COMMAND>"), "{plugin}");
-        for command in ["explain", "restore", "check", "convert", "top"] {
+        for command in ["explain", "restore", "check", "convert"] {
             assert!(
                 plugin.contains(&format!("\n  {command} ")),
                 "{command}: {plugin}"

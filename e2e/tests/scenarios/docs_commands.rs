@@ -192,10 +192,6 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
         ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
     }
     explain.rest().await?;
-    let mut top = desk.opens("docs/commands/top.md")?;
-    let listed = top.next().await?;
-    ensure!(listed.starts_with("1 cluster: 1 healthy"), "{listed}");
-    top.rest().await?;
     the_plugin_is_used(desk).await?;
     fields_are_selected_by(desk).await?;
     for name in [
@@ -249,18 +245,18 @@ async fn the_plugin_is_used(desk: &Desk<'_>) -> Result<()> {
         plugin.run(&format!("HOME='{home}'\n{script}")).await?;
     }
     let path = format!("PATH='{}':$PATH\n", home.join(".local/bin").display());
-    let listed = plugin
-        .run(&format!("{path}kubectl dwd top -o wide"))
+    let told = plugin
+        .run(&format!("{path}kubectl dwd explain shoot--foo--bar"))
         .await?;
-    ensure!(listed.contains("shoot--foo--bar  Healthy"), "{listed}");
+    ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
     let told = plugin
         .run(&format!("{path}kubectl dwd explain --help"))
         .await?;
     ensure!(told.contains("Usage: kubectl dwd explain"), "{told}");
     let offered = plugin
-        .run(&format!("{path}kubectl __complete dwd to"))
+        .run(&format!("{path}kubectl __complete dwd ex"))
         .await?;
-    ensure!(offered.lines().any(|it| it == "top"), "{offered}");
+    ensure!(offered.lines().any(|it| it == "explain"), "{offered}");
     Ok(())
 }
 
