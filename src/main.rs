@@ -1,8 +1,9 @@
 //! Parse, run, exit code.
 
-use std::{env, process::ExitCode, thread};
+use std::{process::ExitCode, thread};
 
-use dependency_watchdog::cli;
+use clap::Parser as _;
+use dependency_watchdog::cli::{self, Cli};
 use tikv_jemallocator::Jemalloc;
 use tokio::runtime::Builder;
 
@@ -16,10 +17,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 const THREADS: usize = 2;
 
 fn main() -> ExitCode {
-    let cli = match cli::parse(env::args_os().collect()) {
-        Ok(cli) => cli,
-        Err(code) => return code,
-    };
+    let cli = Cli::parse();
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new_multi_thread()
         .worker_threads(cores.min(THREADS))

@@ -7,7 +7,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
-use super::{args::ClientArgs, program::Program};
+use super::args::ClientArgs;
 use crate::{
     explain::{self, Account, AskError},
     runtime::{
@@ -72,8 +72,8 @@ enum ExplainError {
 }
 
 /// Tells, and returns the exit code.
-pub(super) async fn run(args: ExplainArgs, program: Program) -> ExitCode {
-    match tell(args, program).await {
+pub(super) async fn run(args: ExplainArgs) -> ExitCode {
+    match tell(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -85,16 +85,13 @@ pub(super) async fn run(args: ExplainArgs, program: Program) -> ExitCode {
     }
 }
 
-async fn tell(args: ExplainArgs, program: Program) -> Result<(), ExplainError> {
+async fn tell(args: ExplainArgs) -> Result<(), ExplainError> {
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
     let client = seed::client(&config, &RequestMetrics::default())?;
     let seed = Seed::new(client, args.client.budget());
     let namespace = &args.leader_election_namespace;
     let answers = explain::ask(&seed, &args.cluster, namespace).await?;
-    let mut account = Account::new(&answers);
-    for it in &mut account.commands {
-        it.command = program.rename(&it.command);
-    }
+    let account = Account::new(&answers);
     let told = match args.output {
         Output::Text => explain::text(&account),
         Output::Json => serde_json::to_string_pretty(&account)? + "\n",

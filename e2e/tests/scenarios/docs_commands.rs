@@ -249,14 +249,6 @@ async fn the_plugin_is_used(desk: &Desk<'_>) -> Result<()> {
         .run(&format!("{path}kubectl dwd explain shoot--foo--bar"))
         .await?;
     ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
-    let told = plugin
-        .run(&format!("{path}kubectl dwd explain --help"))
-        .await?;
-    ensure!(told.contains("Usage: kubectl dwd explain"), "{told}");
-    let offered = plugin
-        .run(&format!("{path}kubectl __complete dwd ex"))
-        .await?;
-    ensure!(offered.lines().any(|it| it == "explain"), "{offered}");
     Ok(())
 }
 
