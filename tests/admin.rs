@@ -39,7 +39,7 @@ fn address(text: &str) -> BindAddress {
 }
 
 async fn serve(metrics: &str, health: &str) -> Served {
-    let (instruments, registry) = Instruments::new(false);
+    let (instruments, registry) = Instruments::new();
     let endpoints = Endpoints {
         registry,
         liveness: instruments.common.liveness.clone(),

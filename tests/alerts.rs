@@ -36,7 +36,7 @@ fn alert(rule: &Value) -> &str {
 
 #[test]
 fn rules_name_metrics_that_there_are() {
-    let (series, named) = (series(false), named());
+    let (series, named) = (series(), named());
     for rule in rules() {
         let expression = rule["expr"].as_str().unwrap();
         let found: Vec<&str> = named.find_iter(expression).map(|it| it.as_str()).collect();
@@ -53,7 +53,7 @@ fn rules_name_metrics_that_there_are() {
 
 #[test]
 fn runbooks_name_metrics_that_there_are() {
-    let (series, named) = (series(false), named());
+    let (series, named) = (series(), named());
     let runbooks = read(RUNBOOKS);
     let found: Vec<&str> = named.find_iter(&runbooks).map(|it| it.as_str()).collect();
     assert!(found.len() > 5, "{found:?}");
@@ -128,7 +128,7 @@ fn each_alert_has_a_severity_a_duration_and_a_runbook() {
 
 #[test]
 fn each_alert_is_tested_to_fire_and_to_be_silent() {
-    let series = series(false);
+    let series = series();
     let named = Regex::new(r"series: '(\w+)").unwrap();
     let (mut fires, mut silent) = (BTreeSet::new(), BTreeSet::new());
     for file in TESTS {

@@ -85,7 +85,7 @@ fn words(list: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn queries_name_series_and_labels_that_there_are() {
-    let (series, named) = (series(true), named());
+    let (series, named) = (series(), named());
     let selected = Regex::new(r"\b([a-z_]+)\{([^}]*)\}(\[[^\]]*\])?").unwrap();
     let matcher = Regex::new(r#"(\w+)(?:=~|!~|!=|=)"([^"]*)""#).unwrap();
     let grouped = Regex::new(r"\bby \(([^)]*)\)").unwrap();

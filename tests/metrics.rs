@@ -50,7 +50,7 @@ struct Run {
 impl Run {
     async fn new(clusters: &[&str]) -> Self {
         let mut world = World::new(clusters).await;
-        let (instruments, registry) = Instruments::new(true);
+        let (instruments, registry) = Instruments::new();
         world.instruments = instruments;
         Self { world, registry }
     }
@@ -134,12 +134,6 @@ async fn a_run_is_counted_as_it_was() {
     run.world.protection("a", "Active").await;
     assert_eq!(run.value("protected_clusters", &[]).await, 1.0);
     assert_eq!(run.value("owed_dependents", &[]).await, 3.0);
-    assert_eq!(
-        run.value("cluster_protected", &[("cluster", "a")]).await,
-        1.0
-    );
-    let expired = [("cluster", "a"), ("state", "expired")];
-    assert_eq!(run.value("cluster_leases", &expired).await, 4.0);
     let before = run.value("protected_seconds_total", &[]).await;
     run.world.clock.pass(LONG).await;
     let after = run.value("protected_seconds_total", &[]).await;
@@ -315,23 +309,6 @@ async fn clusters_whose_trigger_is_held_are_counted() {
     fails.store(false, Ordering::SeqCst);
     run.world.clock.pass(LONG).await;
     assert_eq!(run.value("widespread_trigger_clusters", &[]).await, 0.0);
-}
-
-/// Series for each cluster go with the cluster, and are not there without the flag.
-#[tokio::test]
-async fn clusters_have_series_only_while_they_are_selected() {
-    let mut run = Run::new(&["a"]).await;
-    run.world.start();
-    run.world.reason("a", "Healthy").await;
-    let labels = [("cluster", "a"), ("reason", "Healthy")];
-    assert_eq!(run.value("cluster_finding", &labels).await, 1.0);
-    support::change_policy(&run.world, "p", support::deselect);
-    run.world.clock.pass(LONG * 2).await;
-    let shown = run.shown().await;
-    assert_eq!(shown.sum(&format!("{P}cluster_finding"), &[]), 0.0);
-    let (_, registry) = Instruments::new(false);
-    let described = registry.descriptions();
-    assert!(!described.iter().any(|it| it.labels.contains(&"cluster")));
 }
 
 /// A failure that is met again and again is one of each kind that is counted.
@@ -757,7 +734,7 @@ fn every_metric_is_described() {
     let there = fs::read_to_string(&path).unwrap();
     let (before, rest) = there.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once(END).unwrap();
-    let (_, prober) = Instruments::new(true);
+    let (_, prober) = Instruments::new();
     let (_, weeder) = weeder::instruments::Instruments::new();
     let (prober, weeder) = (prober.descriptions(), weeder.descriptions());
     let both = prober.iter().filter(|it| weeder.contains(it));

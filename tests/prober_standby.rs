@@ -175,7 +175,7 @@ async fn a_leader_that_is_deposed_stands_by_and_leads_again() {
 /// It shows what it observes apart from what the leader does, by which alerts judge that one.
 #[tokio::test]
 async fn a_standby_shows_what_it_observes() {
-    let (instruments, registry) = Instruments::new(false);
+    let (instruments, registry) = Instruments::new();
     let mut world = World::new(&["a", "b"]).await;
     world.instruments = instruments;
     give_lease(&world);

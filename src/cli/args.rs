@@ -119,24 +119,6 @@ pub(super) struct AdminArgs {
     pub(super) health_bind_addr: BindAddress,
 }
 
-/// What metrics show beyond what all clusters have in common.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Metrics and health")]
-pub(super) struct ClusterMetricsArgs {
-    /// Show metrics of each cluster: some five series for each
-    #[arg(
-        long,
-        env = "DWD_CLUSTER_METRICS",
-        value_name = "BOOL",
-        default_value_t = false,
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set
-    )]
-    pub(super) cluster_metrics: bool,
-}
-
 /// Whether anything is done.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Acting")]

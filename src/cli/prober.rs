@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::{
-    args::{CheckArgs, ClusterMetricsArgs, Former, ReportArgs, ScaleArgs},
+    args::{CheckArgs, Former, ReportArgs, ScaleArgs},
     component::{Candidate, Component, ComponentArgs, ComponentError},
 };
 use crate::{
@@ -30,8 +30,6 @@ pub(super) struct ProberArgs {
     checks: CheckArgs,
     #[command(flatten)]
     report: ReportArgs,
-    #[command(flatten)]
-    cluster_metrics: ClusterMetricsArgs,
 }
 
 /// What the prober does while it does not lead.
@@ -61,7 +59,7 @@ enum StandbyMode {
 }
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
-    let (instruments, registry) = Instruments::new(args.cluster_metrics.cluster_metrics);
+    let (instruments, registry) = Instruments::new();
     let component = Component {
         name: "prober",
         lease: LEASE,

@@ -33,9 +33,8 @@ pub struct Instruments {
 }
 
 impl Instruments {
-    /// Instruments, and the registry that shows all of them. `cluster_metrics` adds series for each
-    /// cluster.
-    pub fn new(cluster_metrics: bool) -> (Self, Registry) {
+    /// Instruments, and the registry that shows all of them.
+    pub fn new() -> (Self, Registry) {
         let mut registry = Registry::default();
         let (common, [scale_budget, exec_budget, standby_budget]) =
             Common::register(&mut registry, ["scale", "exec", "standby"]);
@@ -43,7 +42,7 @@ impl Instruments {
         let instruments = Self {
             checks: CheckMetrics::new(prober.durations.clone()),
             prober,
-            health: HealthMetrics::new(cluster_metrics),
+            health: HealthMetrics::default(),
             scale_budget,
             exec_budget,
             standby_budget,

@@ -26,9 +26,9 @@ pub struct Series {
     pub help: &'static str,
 }
 
-/// The series of both components, by name; those of each cluster, which need a flag, if asked for.
-pub fn series(of_clusters: bool) -> BTreeMap<String, Series> {
-    let (_, prober) = prober::instruments::Instruments::new(of_clusters);
+/// The series of both components, by name.
+pub fn series() -> BTreeMap<String, Series> {
+    let (_, prober) = prober::instruments::Instruments::new();
     let (_, weeder) = weeder::instruments::Instruments::new();
     let described = [&prober, &weeder].map(|registry| registry.descriptions());
     let mut series = BTreeMap::new();

@@ -59,7 +59,7 @@ impl World {
             shoots,
             dry_run: false,
             runner: None,
-            instruments: Instruments::new(false).0,
+            instruments: Instruments::new().0,
             stop: CancellationToken::new(),
             prober: None,
         }

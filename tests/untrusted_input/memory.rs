@@ -682,7 +682,7 @@ fn a_gigabyte_on_the_standard_input_is_not_kept() {
 fn a_gigabyte_for_the_endpoints_is_not_kept() {
     alone("a_gigabyte_for_the_endpoints_is_not_kept", 60, || {
         block_on(async {
-            let (instruments, registry) = Instruments::new(false);
+            let (instruments, registry) = Instruments::new();
             let endpoints = Endpoints {
                 registry,
                 liveness: instruments.common.liveness,

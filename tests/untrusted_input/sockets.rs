@@ -364,7 +364,7 @@ async fn sent_back(to: SocketAddr, request: &[u8], over: bool) -> Vec<u8> {
 #[test]
 fn any_request_to_the_endpoints_is_answered_or_closed() {
     let runtime = Runtime::new().unwrap();
-    let (instruments, registry) = Instruments::new(false);
+    let (instruments, registry) = Instruments::new();
     let endpoints = Endpoints {
         registry,
         liveness: instruments.common.liveness.clone(),

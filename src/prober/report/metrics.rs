@@ -1,32 +1,15 @@
 //! What writers show in metrics: how the clusters fare, and how the writes do.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
-
-use prometheus_client::{
-    encoding::{EncodeMetric, MetricEncoder},
-    metrics::{MetricType, family::Family, gauge::Gauge},
-};
+use prometheus_client::metrics::{family::Family, gauge::Gauge};
 
 use super::{
-    ClusterReport,
-    finding::{Finding, reason},
     policy::PolicyReport,
     summary::{Standing, Summary},
 };
 use crate::{
-    api::Protection,
     runtime::metrics::Registry,
     status::{WriterMetrics, set},
 };
-
-/// The metrics with series for each cluster.
-const FINDING: &str = "cluster_finding";
-const PROTECTED: &str = "cluster_protected";
-const LEASES: &str = "cluster_leases";
 
 /// The metrics of the prober's writer. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -40,19 +23,9 @@ pub(crate) struct HealthMetrics {
     pub(super) widespread: Gauge,
     held: Gauge,
     pub(super) writer: WriterMetrics,
-    /// `None` without series for each cluster.
-    each: Option<Each>,
 }
 
 impl HealthMetrics {
-    /// With series for each cluster only if told so: there may be thousands.
-    pub(crate) fn new(cluster_metrics: bool) -> Self {
-        Self {
-            each: cluster_metrics.then(Each::default),
-            ..Self::default()
-        }
-    }
-
     /// Shows them.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
@@ -103,9 +76,6 @@ impl HealthMetrics {
             self.held.clone(),
         );
         self.writer.register(registry);
-        if let Some(each) = &self.each {
-            each.register(registry);
-        }
     }
 
     /// There are these policies.
@@ -149,24 +119,7 @@ impl HealthMetrics {
         ] {
             gauge.set(0);
         }
-        if let Some(each) = &self.each {
-            each.lock().clear();
-        }
         self.writer.stand_by();
-    }
-
-    /// This is known of a cluster.
-    pub(super) fn reported(&self, name: &Arc<str>, report: &ClusterReport) {
-        if let Some(each) = &self.each {
-            each.lock().insert(name.clone(), rows(report));
-        }
-    }
-
-    /// Nobody keeps a record of the cluster any more.
-    pub(super) fn gone(&self, name: &str) {
-        if let Some(each) = &self.each {
-            each.lock().remove(name);
-        }
     }
 }
 
@@ -177,82 +130,5 @@ fn state_of(report: &PolicyReport) -> &'static str {
         it if it.hold.suspended => "suspended",
         it if it.hold.dry_run => "dry_run",
         _ => "enforcing",
-    }
-}
-
-/// The series of each cluster.
-#[derive(Clone, Debug, Default)]
-struct Each(Arc<Mutex<BTreeMap<Arc<str>, Vec<Row>>>>);
-
-/// The name of a metric, a label beside the cluster's name, and the value.
-type Row = (&'static str, Option<(&'static str, &'static str)>, usize);
-
-/// The series of a cluster with this report.
-fn rows(report: &ClusterReport) -> Vec<Row> {
-    let reason = Some(("reason", reason(&report.finding)));
-    let protected = usize::from(report.protection != Protection::None);
-    let mut rows = vec![(FINDING, reason, 1), (PROTECTED, None, protected)];
-    if let Finding::Judged(_, seen) = report.finding.leases() {
-        let states = ["candidates", "expired", "unknown"].map(|it| Some(("state", it)));
-        let counts = [seen.candidates, seen.expired, seen.unknown];
-        let states = states.into_iter().zip(counts);
-        rows.extend(states.map(|(state, count)| (LEASES, state, count)));
-    }
-    rows
-}
-
-impl Each {
-    fn register(&self, registry: &mut Registry) {
-        let mut show = |name, labels, help| {
-            let each = self.clone();
-            registry.register(name, labels, help, Shown { each, name });
-        };
-        show(
-            FINDING,
-            &["cluster", "reason"],
-            "1 for what was found last of each cluster, by the reason that its ClusterHealth gives",
-        );
-        show(
-            PROTECTED,
-            &["cluster"],
-            "1 for each cluster whose dependents are scaled down or not all back, 0 for others",
-        );
-        show(
-            LEASES,
-            &["cluster", "state"],
-            "Node leases of each cluster that was judged: candidates (all that count), and of these \
-             expired and unknown",
-        );
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Vec<Row>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A gauge with series for each cluster.
-#[derive(Debug)]
-struct Shown {
-    each: Each,
-    name: &'static str,
-}
-
-impl EncodeMetric for Shown {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        // To put it into text takes longer than to copy it, and the writer must not wait.
-        let all = self.each.lock().clone();
-        for (cluster, rows) in &all {
-            for (_, label, value) in rows.iter().filter(|(name, ..)| *name == self.name) {
-                let labels = [("cluster", &**cluster)].into_iter().chain(*label);
-                let labels: Vec<_> = labels.collect();
-                let value = i64::try_from(*value).unwrap_or(i64::MAX);
-                encoder.encode_family(&labels)?.encode_gauge(&value)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Gauge
     }
 }

@@ -145,7 +145,6 @@ impl Objects {
 
     /// All that is known of a cluster.
     pub(super) fn take_cluster(&mut self, name: &Arc<str>, report: ClusterReport) {
-        self.metrics.reported(name, &report);
         let new = || Box::new(Cluster::new(Record::new()));
         let known = self.clusters.entry(name.clone()).or_insert_with(new);
         let before = known.record.wanted.as_ref();
@@ -184,9 +183,6 @@ impl Objects {
 
     /// The Cluster is gone, or even no record of it is kept any more.
     pub(super) fn take_gone(&mut self, name: &str, unselected: bool) {
-        if unselected {
-            self.metrics.gone(name);
-        }
         self.edit(name, |cluster| cluster.delete(unselected));
         self.concerns_policies = true;
     }

@@ -395,10 +395,10 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
         ),
         // A value that is null is none, and a large number is no power of ten.
         (
-            "prober: {settings: {kubeApiQps: null, kubeApiBurst: 10000000, clusterMetrics: true}}",
+            "prober: {settings: {kubeApiQps: null, kubeApiBurst: 10000000, dryRun: true}}",
             prober,
             format!("{container}/env/0"),
-            json!({"name": "DWD_CLUSTER_METRICS", "value": "true"}),
+            json!({"name": "DWD_DRY_RUN", "value": "true"}),
         ),
         (
             "prober: {settings: {kubeApiQps: null, kubeApiBurst: 10000000}}",
@@ -461,10 +461,10 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             json!("a"),
         ),
         (
-            "prober: {extraArgs: [--cluster-metrics]}",
+            "prober: {extraArgs: [--dry-run]}",
             prober,
             format!("{container}/args/2"),
-            json!("--cluster-metrics"),
+            json!("--dry-run"),
         ),
         (
             "podSecurityContext: {runAsUser: null, runAsGroup: null}",
