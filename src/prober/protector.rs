@@ -25,7 +25,7 @@ use super::{
     io::confirm::Confirm,
     log,
     machine::{ClusterMachine, Confirmation, Effect, Input, Leases},
-    metrics::{ProberMetrics, Protecting},
+    metrics::ProberMetrics,
     perform::perform,
     plan::{Aim, Settled, Step},
     report::DependentNews,
@@ -52,8 +52,6 @@ pub struct Protector {
     flow: Option<Running>,
     /// The answer to what was asked about the Cluster and its policy.
     confirming: Option<BoxFuture<'static, Confirmation>>,
-    /// There while the dependents are scaled down.
-    protecting: Option<Protecting>,
     reaction: Reaction,
 }
 
@@ -90,7 +88,6 @@ impl Protector {
             actions: ActionLog::recall(known, protected),
             flow: None,
             confirming: None,
-            protecting: protected.then(|| metrics.protect()),
             reaction: Reaction::default(),
             metrics,
             machine,

@@ -1,16 +1,12 @@
 //! What the prober counts: probes, verdicts, what is scaled, and for how long clusters are
 //! protected.
 
-mod protected;
-
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use prometheus_client::metrics::{
     counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 
-use self::protected::ProtectedTime;
-pub(crate) use self::protected::Protecting;
 use crate::{
     api::ClusterState,
     observer::state::STATES,
@@ -23,7 +19,7 @@ use crate::{
         verdict::Verdict,
         watch::Conclusion,
     },
-    runtime::metrics::{Computed, ProbeMetrics, ProbeResult, ProbeType, Registry, States},
+    runtime::metrics::{ProbeMetrics, ProbeResult, ProbeType, Registry, States},
 };
 
 /// The target is one second; a write after the grace comes too late.
@@ -60,8 +56,8 @@ pub struct ProberMetrics {
     pub(crate) flows: Gauge,
     operations: Counters<2>,
     scale_failures: Counters<1>,
-    protections: Histogram,
-    protected: Arc<ProtectedTime>,
+    /// Lengths of protections that ended, with their time under earlier processes.
+    pub(crate) protections: Histogram,
     /// Clusters by the state that is observed.
     pub(crate) observed: States,
 }
@@ -95,7 +91,6 @@ impl Default for ProberMetrics {
             operations,
             scale_failures: Counters::default(),
             protections: Histogram::new(PROTECTION_SECONDS),
-            protected: Arc::default(),
             observed: States::new(STATES.map(ClusterState::name)),
         }
     }
@@ -174,13 +169,6 @@ impl ProberMetrics {
             &[],
             "For how long clusters were protected, of protections that ended",
             self.protections.clone(),
-        );
-        let protected = self.protected.clone();
-        registry.register(
-            "protected_seconds",
-            &[],
-            "Time for which clusters were protected by this process, summed over all clusters",
-            Computed::counter(move || Some(protected.seconds())),
         );
         self.observed.register(
             registry,

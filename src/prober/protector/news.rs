@@ -64,15 +64,12 @@ impl Protector {
         if before.protection != protection || is_another {
             log::protection(&self.cluster, (before.protection, protection), lasted);
         }
-        if is_another && let Some(protecting) = self.protecting.take() {
-            protecting.ended(lasted.unwrap_or_default());
+        if is_another && let Some(lasted) = lasted {
+            self.metrics.protections.observe(lasted.as_secs_f64());
         }
         // One in which nothing is taken is none.
         if protection == Protection::Active && before.protection != Protection::Active {
             self.turn.falls();
-        }
-        if protection != Protection::None && self.protecting.is_none() {
-            self.protecting = Some(self.metrics.protect());
         }
     }
 }
