@@ -80,21 +80,6 @@ pub(super) struct CheckArgs {
     pub(super) feature_gates: FeatureGates,
 }
 
-/// What is reported.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Reports")]
-pub(super) struct ReportArgs {
-    /// A cluster that is protected for longer is reported, so that somebody looks; 1s to 24h
-    #[arg(
-        long,
-        env = "DWD_REPORT_PROTECTION_AFTER",
-        value_name = "DURATION",
-        default_value = "30m",
-        value_parser = up_to_a_day
-    )]
-    report_protection_after: Duration,
-}
-
 /// How those who look after the process see how it fares.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Metrics and health")]
@@ -278,12 +263,6 @@ impl CheckArgs {
             qps: self.exec_qps,
             burst: self.exec_burst,
         }
-    }
-}
-
-impl ReportArgs {
-    pub(super) fn overdue_after(&self) -> Duration {
-        self.report_protection_after
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::{
-    args::{CheckArgs, Former, ReportArgs, ScaleArgs},
+    args::{CheckArgs, Former, ScaleArgs},
     component::{Candidate, Component, ComponentArgs, ComponentError},
 };
 use crate::{
@@ -28,8 +28,6 @@ pub(super) struct ProberArgs {
     scale: ScaleArgs,
     #[command(flatten)]
     checks: CheckArgs,
-    #[command(flatten)]
-    report: ReportArgs,
 }
 
 /// What the prober does while it does not lead.
@@ -70,7 +68,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let (scale, checks, report) = (args.scale, args.checks, args.report);
+    let (scale, checks) = (args.scale, args.checks);
     let mode = match args.component.has_rivals() {
         true => args.standby.standby,
         false => StandbyMode::Cold,
@@ -94,7 +92,6 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             dry_run,
             scale,
             checks: Runner::new(exec, checks.feature_gates, instruments.checks.clone()),
-            overdue_after: report.overdue_after(),
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, context.term.stop).await;

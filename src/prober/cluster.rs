@@ -55,8 +55,6 @@ pub(crate) struct LoopContext {
     pub(crate) looks: Means,
     /// Ties moments to the clock.
     pub(crate) origin: Origin,
-    /// A protection that lasts longer is reported, since a person must look.
-    pub(crate) overdue_after: Duration,
 }
 
 /// One cluster's loop: it reads, tells the machine, carries out what the machine decides, and reports.

@@ -47,8 +47,6 @@ pub struct Prober {
     pub dry_run: bool,
     /// Runs the policies' checks.
     pub checks: Runner,
-    /// A protection that lasts for longer is reported.
-    pub overdue_after: Duration,
     /// Metrics, liveness and readiness.
     pub instruments: Instruments,
 }
@@ -128,7 +126,6 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         turns: SharedTurns::default(),
         reporter: reporter.clone(),
         origin: observed.origin,
-        overdue_after: prober.overdue_after,
     };
     let mut selection = observed.selection;
     selection.index.recall(policies);

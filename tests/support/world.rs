@@ -164,7 +164,6 @@ impl World {
             seed,
             scale,
             checks: runner,
-            overdue_after: Duration::from_secs(30 * 60),
             instruments: self.instruments.clone(),
         }
     }

@@ -160,8 +160,7 @@ async fn e2e_an_api_server_that_was_away_is_no_outage(env: Env) -> Result<()> {
 
 async fn e2e_an_operator_that_is_killed_takes_up_where_it_was(env: Env) -> Result<()> {
     let seed = env.own_seed("killed").await?;
-    let soon = ["--report-protection-after=1s"];
-    let operator = Operator::start(&seed, "prober", "prober", &soon)?;
+    let operator = Operator::start(&seed, "prober", "prober", &[])?;
     let shoot = env
         .shoot("killed")
         .nodes(3)
@@ -188,14 +187,6 @@ async fn e2e_an_operator_that_is_killed_takes_up_where_it_was(env: Env) -> Resul
         ensure!(dependent.replicas().await? == 0);
         ensure!(dependent.annotation(RECORD).await? == Some(count.to_string()));
     }
-
-    let overdue = shoot
-        .reports("the protection to be reported as too long", |status| {
-            let mut conditions = status.conditions.iter();
-            conditions.any(|it| it.type_ == "ProtectedTooLong" && it.status == "True")
-        })
-        .await?;
-    ensure!(overdue.protected_since.is_some(), "{overdue:?}");
 
     // Killed while restoring: the first level waits for pods that do not come.
     shoot.control_plane.pause_pods();

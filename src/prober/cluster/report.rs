@@ -1,7 +1,13 @@
 //! What one cluster's loop reports.
 
+use std::time::Duration;
+
 use super::{ClusterLoop, ClusterObject, Treatment};
 use crate::{api::Mode, prober::report::ClusterReport, util::now::Now};
+
+/// A protection that lasts longer is reported, since a person must look: nothing replaces its nodes. Judgement:
+/// most networks are repaired sooner.
+const OVERDUE_AFTER: Duration = Duration::from_secs(30 * 60);
 
 impl ClusterLoop {
     /// Says what is known by now.
@@ -17,7 +23,7 @@ impl ClusterLoop {
         }
         let (now, machine) = (Now::read(), self.protector.machine());
         let protected = machine.protected_since();
-        let overdue_after = machine.reports_after().unwrap_or(self.shared.overdue_after);
+        let overdue_after = machine.reports_after().unwrap_or(OVERDUE_AFTER);
         let overdue_in = protected.map(|since| overdue_after.saturating_sub(since.elapsed(now)));
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())

@@ -413,10 +413,10 @@ async fn e2e_the_chart_does_what_its_values_say(env: Env) -> Result<()> {
             json!("HOSTNAME"),
         ),
         (
-            "prober: {settings: {kubeApiQps: 0.5, reportProtectionAfter: 1h30m}}",
+            "prober: {settings: {kubeApiQps: 0.5, leaderElectLeaseDuration: 1m30s}}",
             prober,
             format!("{container}/env/2"),
-            json!({"name": "DWD_REPORT_PROTECTION_AFTER", "value": "1h30m"}),
+            json!({"name": "DWD_LEADER_ELECT_LEASE_DURATION", "value": "1m30s"}),
         ),
         (
             "weeder: {extraEnv: [{name: HTTPS_PROXY, value: 'http://proxy:3128'}]}",
