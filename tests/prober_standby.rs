@@ -46,7 +46,7 @@ async fn led_by_another(world: &World, time: Duration) {
 async fn standing_by(clusters: &[&str]) -> World {
     let mut world = World::new(clusters).await;
     give_lease(&world);
-    world.start_warm();
+    world.start_led();
     led_by_another(&world, LONG).await;
     world
 }
@@ -100,7 +100,7 @@ async fn a_standby_writes_nothing_whatever_happens() {
     world.stop().await;
     give_lease(&world);
     world.seed.forget_calls();
-    world.start_warm();
+    world.start_led();
     let renew: &dyn Fn(&World) = &|world| world.shoot("a").renew();
     let nothing: &dyn Fn(&World) = &|_| {};
     for happens in [
@@ -131,7 +131,7 @@ async fn what_another_has_taken_is_given_back_by_a_standby_that_leads() {
     let mut world = protected().await;
     world.stop().await;
     give_lease(&world);
-    world.start_warm();
+    world.start_led();
     led_by_another(&world, LONG).await;
     world.shoot("a").renew();
     // By its own word it was healthy for long, but nothing is given back on the word of a standby.
@@ -151,7 +151,7 @@ async fn what_another_has_taken_is_given_back_by_a_standby_that_leads() {
 #[tokio::test]
 async fn a_leader_that_is_deposed_stands_by_and_leads_again() {
     let mut world = World::new(&["a"]).await;
-    world.start_warm();
+    world.start_led();
     world.reason("a", "Healthy").await;
     world.seed.change("leases", "garden", "lease", |lease| {
         lease["spec"]["holderIdentity"] = json!("another");
@@ -179,7 +179,7 @@ async fn a_standby_shows_what_it_observes() {
     let mut world = World::new(&["a", "b"]).await;
     world.instruments = instruments;
     give_lease(&world);
-    world.start_warm();
+    world.start_led();
     let checks = world.instruments.common.checks.clone();
     led_by_another(&world, LONG).await;
     let shows = |line: &str| {

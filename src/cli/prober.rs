@@ -1,6 +1,6 @@
 //! `dependency-watchdog prober`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     args::{CheckArgs, Former, ScaleArgs},
@@ -23,37 +23,9 @@ pub(super) struct ProberArgs {
     #[command(flatten)]
     component: ComponentArgs,
     #[command(flatten)]
-    standby: StandbyArgs,
-    #[command(flatten)]
     scale: ScaleArgs,
     #[command(flatten)]
     checks: CheckArgs,
-}
-
-/// What the prober does while it does not lead.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Leader election")]
-struct StandbyArgs {
-    /// What a replica does while another leads, with leader election
-    #[arg(
-        long,
-        env = "DWD_STANDBY",
-        value_name = "MODE",
-        value_enum,
-        default_value_t
-    )]
-    standby: StandbyMode,
-}
-
-/// What a replica of the prober does while another leads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-enum StandbyMode {
-    /// Observe all clusters as the leader does, by reads alone, and act within seconds of leading
-    #[default]
-    Warm,
-    /// Read nothing but the Lease
-    Cold,
 }
 
 pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
@@ -69,19 +41,15 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         registry,
     };
     let (scale, checks) = (args.scale, args.checks);
-    let mode = match args.component.has_rivals() {
-        true => args.standby.standby,
-        false => StandbyMode::Cold,
-    };
+    let has_rivals = args.component.has_rivals();
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
-        let (context, standby) = match mode {
-            StandbyMode::Warm => {
-                let reads = candidate.reads(&instruments.standby_budget)?;
-                let mut standby = Standby::begin(reads, dry_run, &instruments);
-                (standby.until(candidate.elected()).await?, Some(standby))
-            }
-            StandbyMode::Cold => (candidate.elected().await?, None),
+        let (context, standby) = if has_rivals {
+            let reads = candidate.reads(&instruments.standby_budget)?;
+            let mut standby = Standby::begin(reads, dry_run, &instruments);
+            (standby.until(candidate.elected()).await?, Some(standby))
+        } else {
+            (candidate.elected().await?, None)
         };
         let scale = context.connect(scale.budget(), &instruments.scale_budget)?;
         let exec = Seed::new(context.seed.client().clone(), checks.budget())

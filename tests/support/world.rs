@@ -90,18 +90,8 @@ impl World {
         self.start_with(seed, scale);
     }
 
-    /// Starts a prober that stands for election, and again after each term, as the command does with
-    /// `--standby=Cold`.
+    /// Starts a prober that stands for election, and again after each term, as the command does.
     pub fn start_led(&mut self) {
-        self.start_candidate(false);
-    }
-
-    /// The same as with `--standby=Warm`.
-    pub fn start_warm(&mut self) {
-        self.start_candidate(true);
-    }
-
-    fn start_candidate(&mut self, warm: bool) {
         let [times @ .., retry] = [15, 10, 2].map(Duration::from_secs);
         let times = Times::new(times[0], times[1], retry).unwrap();
         let client = self.seed.unlimited().client().clone();
@@ -114,20 +104,15 @@ impl World {
         self.prober = Some(tokio::spawn(async move {
             loop {
                 let work = async |elected: Elected| {
-                    let (term, standby) = if warm {
-                        let instruments = &prober.instruments;
-                        let mut standby =
-                            Standby::begin(reads.clone(), prober.dry_run, instruments);
-                        (standby.until(elected.term()).await, Some(standby))
-                    } else {
-                        (elected.term().await, None)
-                    };
+                    let instruments = &prober.instruments;
+                    let mut standby = Standby::begin(reads.clone(), prober.dry_run, instruments);
+                    let term = standby.until(elected.term()).await;
                     let prober = fleet::Prober {
                         seed: prober.seed.clone().led_by(term.leadership.clone()),
                         scale: prober.scale.clone().led_by(term.leadership),
                         ..prober.clone()
                     };
-                    fleet::lead(prober, standby, term.stop).await;
+                    fleet::lead(prober, Some(standby), term.stop).await;
                 };
                 match elector.stand(&stop, work).await.unwrap() {
                     Ended::Lost(_) => prober.instruments.stand_by(),
