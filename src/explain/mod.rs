@@ -20,14 +20,12 @@ mod text;
 mod weeding;
 
 pub use account::{Account, State, Threshold, Unread};
-pub(crate) use ask::clock;
 pub use ask::{Answers, AskError, Asked, Objects, Refused, SetBy, WeedingObjects, ask};
 pub use commands::Command;
 pub use dependents::{DependentAccount, DependentState};
 pub use operator::{OperatorAccount, OperatorState};
 pub use policies::{PolicyAccount, Relation};
 pub use probing::Probing;
-pub(crate) use record::is_stale;
 pub use record::{Record, Trouble};
 pub use text::text;
 pub use weeding::{Cover, Ready, WeedPolicyAccount, Weeding};

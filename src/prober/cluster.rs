@@ -1,6 +1,6 @@
 //! One cluster's loop: observe, act, report.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{mem, sync::Arc};
 
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@
 mod confirmations;
 mod loops;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::StreamExt;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher};

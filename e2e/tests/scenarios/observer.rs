@@ -33,17 +33,19 @@ async fn is_in(shoot: &Shoot, state: &str) -> Result<()> {
 /// The head and the rows of a table, as columns. A cell may be empty: the head says where each begins.
 fn columns(table: &str) -> Vec<Vec<&str>> {
     let head = table.lines().next().unwrap_or_default();
-    let begins = |at: usize| !head[at..].starts_with(' ') && (at == 0 || head[..at].ends_with("  "));
+    let begins =
+        |at: usize| !head[at..].starts_with(' ') && (at == 0 || head[..at].ends_with("  "));
     let starts: Vec<usize> = (0..head.len()).filter(|at| begins(*at)).collect();
     let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
     let spans: Vec<_> = starts.iter().copied().zip(ends).collect();
-    let cell = |line: &'_ str, (start, end): (usize, usize)| {
-        line.get(start..end.min(line.len())).unwrap_or_default().trim()
-    };
-    table
-        .lines()
-        .map(|line| spans.iter().map(|span| cell(line, *span)).collect())
-        .collect()
+    let cells = |line| spans.iter().map(|span| cell(line, *span)).collect();
+    table.lines().map(cells).collect()
+}
+
+fn cell(line: &str, (start, end): (usize, usize)) -> &str {
+    line.get(start..end.min(line.len()))
+        .unwrap_or_default()
+        .trim()
 }
 
 async fn e2e_pressure_on_one_of_three_nodes_is_shown(env: Env) -> Result<()> {
