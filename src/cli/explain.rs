@@ -5,11 +5,11 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::args::ClientArgs;
 use crate::{
-    explain::{self, Account, AskError},
+    explain::{self, AskError},
     runtime::{
         metrics::RequestMetrics,
         seed::{self, ClientError, Seed},
@@ -21,7 +21,7 @@ const NO_SUCH_CLUSTER: u8 = 1;
 /// The seed could not be asked; also what a wrong flag ends with.
 const COULD_NOT_ASK: u8 = 2;
 
-/// Which cluster, and how it is told.
+/// Which cluster is explained.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit code: 0 answered, 1 no such cluster, 2 could not ask.")]
 pub(super) struct ExplainArgs {
@@ -30,11 +30,7 @@ pub(super) struct ExplainArgs {
     #[arg(value_parser = cluster_name)]
     cluster: String,
 
-    /// The form of the answer
-    #[arg(short, long, env = "DWD_OUTPUT", value_enum, default_value_t)]
-    output: Output,
-
-    /// The namespace of the Leases by which it is seen whether a prober and a weeder are alive
+    /// The namespace of the Lease by which it is seen whether a prober is alive
     #[arg(
         long,
         env = "DWD_LEADER_ELECTION_NAMESPACE",
@@ -48,59 +44,35 @@ pub(super) struct ExplainArgs {
     client: ClientArgs,
 }
 
-/// For whom it is told.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Text,
-    /// For tools: the same facts, under names that stay
-    Json,
-}
-
-/// Why nothing was told.
-#[derive(Debug, thiserror::Error)]
-enum ExplainError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Ask(#[from] AskError),
-    #[error("the account cannot be put into JSON: {0}; please report this")]
-    Json(#[from] serde_json::Error),
-    #[error("writing to the standard output: {0}")]
-    Output(#[from] io::Error),
-}
-
-/// Tells, and returns the exit code.
+/// Prints the page, and returns the exit code.
 pub(super) async fn run(args: ExplainArgs) -> ExitCode {
-    match tell(args).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(match error {
-                ExplainError::Ask(AskError::NoSuchCluster { .. }) => NO_SUCH_CLUSTER,
-                _ => COULD_NOT_ASK,
-            })
-        }
-    }
+    let (code, error) = match explain(args).await {
+        Ok(page) => match io::stdout().lock().write_all(page.as_bytes()) {
+            // A reader that has seen enough is no failure.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => (
+                COULD_NOT_ASK,
+                format!("writing to the standard output: {error}"),
+            ),
+            _ => return ExitCode::SUCCESS,
+        },
+        Err(error @ AskError::NoSuchCluster(_)) => (NO_SUCH_CLUSTER, error.to_string()),
+        Err(error) => (COULD_NOT_ASK, error.to_string()),
+    };
+    eprintln!("error: {error}");
+    ExitCode::from(code)
 }
 
-async fn tell(args: ExplainArgs) -> Result<(), ExplainError> {
-    let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let client = seed::client(&config, &RequestMetrics::default())?;
-    let seed = Seed::new(client, args.client.budget());
-    let namespace = &args.leader_election_namespace;
-    let answers = explain::ask(&seed, &args.cluster, namespace).await?;
-    let account = Account::new(&answers);
-    let told = match args.output {
-        Output::Text => explain::text(&account),
-        Output::Json => serde_json::to_string_pretty(&account)? + "\n",
-    };
-    // A reader that has seen enough is no failure.
-    match io::stdout().lock().write_all(told.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+async fn explain(args: ExplainArgs) -> Result<String, AskError> {
+    let ExplainArgs {
+        cluster, client, ..
+    } = &args;
+    let could_not = |error: ClientError| AskError::CouldNot(cluster.clone(), error.to_string());
+    let config = seed::config(client.kubeconfig.as_deref()).await;
+    let config = config.map_err(could_not)?;
+    let clients = seed::client(&config, &RequestMetrics::default()).map_err(could_not)?;
+    let seed = Seed::new(clients, client.budget());
+    let answers = explain::ask(&seed, cluster, &args.leader_election_namespace).await?;
+    Ok(explain::page(&answers))
 }
 
 /// The name of a Cluster, also of that of a shoot given as `project/name`.

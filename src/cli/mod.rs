@@ -32,7 +32,7 @@ enum Command {
     /// ready, so that they restart immediately
     Weeder(Box<weeder::WeederArgs>),
     /// Explain whether a cluster is protected and why, what was observed and done, what is owed to it,
-    /// what comes next, and what can be done
+    /// and what it waits for
     Explain(Box<explain::ExplainArgs>),
     /// Put back by hand what the operator has scaled to zero and owes, also without it
     Restore(Box<restore::RestoreArgs>),

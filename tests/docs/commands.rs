@@ -347,10 +347,7 @@ fn what_there_is_not_is_noticed() {
             "unexpected argument",
         ),
         ("dependency-watchdog check", "required"),
-        (
-            "X=$(dependency-watchdog prober --dry-run=csh)",
-            "invalid value",
-        ),
+        ("X=$(dependency-watchdog crd x)", "unexpected argument"),
         (
             "kubectl get pods | dependency-watchdog convert -g -",
             "unexpected argument",

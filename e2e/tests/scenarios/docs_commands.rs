@@ -189,7 +189,7 @@ async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
     let mut explain = desk.opens("docs/commands/explain.md")?;
     for _ in 0..2 {
         let told = explain.next().await?;
-        ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
+        ensure!(told.contains("shoot--foo--bar is Healthy"), "{told}");
     }
     explain.rest().await?;
     the_plugin_is_used(desk).await?;
@@ -248,7 +248,7 @@ async fn the_plugin_is_used(desk: &Desk<'_>) -> Result<()> {
     let told = plugin
         .run(&format!("{path}kubectl dwd explain shoot--foo--bar"))
         .await?;
-    ensure!(told.contains("shoot--foo--bar is HEALTHY"), "{told}");
+    ensure!(told.contains("shoot--foo--bar is Healthy"), "{told}");
     Ok(())
 }
 

@@ -1,0 +1,37 @@
+//! What to do under each reason of a ClusterHealth.
+
+/// Returns what to do under this reason; `None` if there is nothing to do, or its message says it.
+pub fn remedy(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "Outage" => "see why the nodes are silent: their network, their zone",
+        "TriggerFailed" => "repair what the check tests",
+        "Suspect" | "FactsOutdated" | "LeasesOutdated" | "Crowded" | "TooManyRequests" => "wait",
+        "Recovering" => "wait, or see why the other nodes are silent",
+        "NoWrites" => "see whether the shoot's etcd accepts writes",
+        "TooFewSilent" => "see why the nodes are silent: they are replaced, and not protected",
+        "LeasesUnknown" => "wait after a start; later, see whether leases lack renewTime",
+        "LeaseTooSlow" => "lengthen the grace period, or have kubelets renew more often",
+        "NoCandidates" => "see whether Machines carry the label node, and the nodes' conditions",
+        "SecretMissing" | "SecretKeyMissing" => "create the Secret with the kubeconfig",
+        "KubeconfigInvalid" | "KubeconfigRefused" => "put certificates and token into it inline",
+        "Unauthorized" => "put a valid token into the Secret",
+        "Forbidden" => "apply manifests/shoot to the shoot, which grants the right",
+        "NameNotResolved" | "ConnectionRefused" | "ConnectionClosed" | "TlsFailed"
+        | "Unreachable" | "Timeout" | "ServerError" | "NotFound" => {
+            "see whether the shoot's API server runs, then the NetworkPolicies on the way to it"
+        }
+        "Unreadable" | "UnknownOperation" | "TooLarge" => "look for a newer operator",
+        "SeedUnreadable" | "ScalingForbidden" => "grant the right that the message names",
+        "ClusterInvalid" => "correct the Shoot",
+        "PolicyInvalid" => "correct the policy",
+        "Suspended" => "set spec.suspend of the policy to false",
+        "ScalingLate" => "see why its pods do not go or come",
+        "DependentMissing" => "create it, or set optional: true in the policy",
+        "RecordUnreadable" => "correct the annotation, or remove it to restore the last number",
+        "KindUnknown" | "NotScalable" => "correct ref, or have the kind served with its scale",
+        "ScalingConflicts" | "Contended" => "find out who else scales it",
+        "MarkRemoved" | "IgnoredAtZero" => "scale it back by hand",
+        "ProtectedUnprobed" => "end what keeps it from being probed, or restore it by hand",
+        _ => return None,
+    })
+}
