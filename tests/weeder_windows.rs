@@ -8,11 +8,13 @@
 
 mod support;
 
+use dependency_watchdog::weeder::slice::CHANGED_ANNOTATION;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
 use serde_json::{Value, json};
 use support::{Garden, app, condition, looping, put_namespace, put_pod, put_slice, weed_policy};
 
-/// A weeder that has just started beside a service that is ready.
+/// A weeder that has just started beside a service that has just become ready.
 async fn found_ready(change: impl FnOnce(&Garden)) -> Garden {
     let mut garden = Garden::new(&["a"]);
     garden.seed.put(&weed_policy("p", "etcd", "api"));
@@ -26,7 +28,7 @@ async fn found_ready(change: impl FnOnce(&Garden)) -> Garden {
 }
 
 #[tokio::test]
-async fn a_service_that_is_ready_at_the_start_opens_a_window() {
+async fn a_service_that_became_ready_just_before_the_start_opens_a_window() {
     let garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
     garden.gone("api-1").await;
     let [deletion] = &garden.deletions()[..] else {
@@ -56,18 +58,21 @@ async fn a_service_that_is_ready_at_the_start_opens_a_window() {
     assert_eq!(event["regarding"]["kind"], "ReplicaSet");
 }
 
-/// Nor does the next leader.
+/// Nor does the next leader. A slice that was changed for another reason tells no time.
+#[rstest]
+#[case::long_ago(json!({CHANGED_ANNOTATION: Timestamp::now() - SignedDuration::from_mins(10)}))]
+#[case::nobody_says_when(json!({}))]
 #[tokio::test]
-async fn a_service_that_was_ready_long_before_the_start_opens_no_window() {
+async fn a_service_that_nothing_says_became_ready_just_before_the_start_opens_no_window(
+    #[case] annotations: Value,
+) {
     let mut garden = Garden::new(&["a"]);
     garden.seed.put(&weed_policy("p", "etcd", "api"));
     put_slice(&garden.seed, "a", "etcd", true);
-    let long_ago = Timestamp::now() - SignedDuration::from_mins(10);
     garden
         .seed
         .change("endpointslices", "a", "etcd-1", |slice| {
-            slice["metadata"]["annotations"] =
-                json!({"endpoints.kubernetes.io/last-change-trigger-time": long_ago});
+            slice["metadata"]["annotations"] = annotations.clone();
         });
     put_pod(&garden.seed, "a", "api-1", "api", true);
     for _ in 0..2 {

@@ -14,7 +14,7 @@ type Together<'a, Why> = BTreeMap<(&'a Arc<str>, Why), Vec<&'a Pair>>;
 /// Says what has happened at one moment.
 pub(super) fn happened(news: &[News]) {
     let mut found: Together<'_, Opening> = BTreeMap::new();
-    let mut long_ready: Together<'_, ()> = BTreeMap::new();
+    let mut no_windows: Together<'_, ()> = BTreeMap::new();
     let mut closed: Together<'_, Closing> = BTreeMap::new();
     for news in news {
         match news {
@@ -40,8 +40,8 @@ pub(super) fn happened(news: &[News]) {
                 seconds = lasts.as_secs_f64(),
                 "the service is ready: a window opens"
             ),
-            News::LongReady { pair, policy } => {
-                long_ready.entry((policy, ())).or_default().push(pair);
+            News::NoWindow { pair, policy } => {
+                no_windows.entry((policy, ())).or_default().push(pair);
             }
             News::Closed { pair, policy, why } => {
                 closed.entry((policy, *why)).or_default().push(pair);
@@ -58,12 +58,12 @@ pub(super) fn happened(news: &[News]) {
             "services are found ready: windows open"
         );
     }
-    for ((policy, ()), pairs) in long_ready {
+    for ((policy, ()), pairs) in no_windows {
         tracing::info!(
             policy = &**policy,
             windows = pairs.len(),
             services = names(&pairs),
-            "services have been ready for longer than watchDuration: no windows open"
+            "nothing says that services became ready within watchDuration: no windows open"
         );
     }
     for ((policy, why), pairs) in closed {

@@ -130,7 +130,7 @@ impl WeederMetrics {
             "windows_opened",
             &["trigger"],
             "Windows that opened or began anew: Recovered (the service became ready), FoundReady (at \
-             start, or new to a policy), ChangedUnseen (it may have been away while nobody watched)",
+             start, or new to a policy), ChangedUnseen (while nobody watched)",
             self.opened.clone(),
         );
         registry.register(
@@ -240,7 +240,7 @@ impl WeederMetrics {
             News::Opened { why, .. } => {
                 self.opened.get_or_create(&trigger(*why)).inc();
             }
-            News::LongReady { .. } | News::Closed { .. } => {}
+            News::NoWindow { .. } | News::Closed { .. } => {}
             News::Pod { news, .. } => match news.deed {
                 PodDeed::Weeded { .. } => {
                     self.weeded.inc();

@@ -18,8 +18,9 @@ pub enum News {
         /// For how long it is open from now on.
         lasts: Duration,
     },
-    /// No window opened although the service was found ready: it has been so for longer than a window would last.
-    LongReady {
+    /// No window opened although the service was found ready: its slices do not say that it became so within
+    /// the time that a window lasts.
+    NoWindow {
         /// The service in its namespace.
         pair: Pair,
         /// The policy.
@@ -57,10 +58,10 @@ pub struct Pair {
 pub enum Opening {
     /// The service has become ready.
     Recovered,
-    /// The service was found ready when it was first looked at, for this policy.
+    /// The service was found ready when it was first looked at, for this policy, and became so recently.
     FoundReady,
-    /// The service is ready as before, but after a break in which its slices changed: it may have
-    /// been away meanwhile.
+    /// The service is ready as before, but its slices changed in a break of their watch, and say that it became
+    /// ready recently.
     ChangedUnseen,
 }
 

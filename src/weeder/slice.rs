@@ -5,9 +5,7 @@
 //! matters; the rest is dropped while decoding.
 
 use k8s_openapi::{
-    api::discovery::v1,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-    jiff::Timestamp,
+    api::discovery::v1, apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp,
 };
 use kube::Resource;
 use serde::Deserialize;
@@ -48,8 +46,6 @@ struct Meta {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
-    generation: Option<i64>,
     labels: Option<Labels>,
     annotations: Option<Annotations>,
 }
@@ -67,18 +63,8 @@ struct Annotations {
 }
 
 impl Meta {
-    /// For the first change of a slice after its own start, kube-controller-manager annotates the time at
-    /// which the Service was created, whatever the change was for. That time is not after the creation of
-    /// the slice, and says nothing of a slice that has changed since.
     fn unchanged_since(&self) -> Option<Timestamp> {
-        let changed = self.annotations.as_ref()?.changed.as_deref()?;
-        let changed: Timestamp = changed.parse().ok()?;
-        match &self.creation_timestamp {
-            Some(Time(created)) if changed <= *created => {
-                (self.generation == Some(1)).then_some(*created)
-            }
-            _ => Some(changed),
-        }
+        self.annotations.as_ref()?.changed.as_deref()?.parse().ok()
     }
 }
 
@@ -198,26 +184,19 @@ mod tests {
         assert!(slice.unchanged_since.is_some());
     }
 
-    /// The slice was created at 12:00:05.
     #[rstest]
-    #[case::a_pod_became_ready(Some("2026-01-01T13:00:00Z"), 7, Some("2026-01-01T13:00:00Z"))]
-    #[case::with_a_fraction(Some("2026-01-01T13:00:00.5Z"), 7, Some("2026-01-01T13:00:00.5Z"))]
-    #[case::in_another_zone(Some("2026-01-01T15:00:00+02:00"), 7, Some("2026-01-01T13:00:00Z"))]
-    #[case::another_reason(None, 7, None)]
-    #[case::no_time(Some("yesterday"), 7, None)]
-    #[case::empty(Some(""), 7, None)]
-    #[case::beyond_all_times(Some("99999-01-01T00:00:00Z"), 7, None)]
-    #[case::first_change_after_a_start(Some("2026-01-01T12:00:00Z"), 7, None)]
-    #[case::the_same_within_a_second(Some("2026-01-01T12:00:05Z"), 7, None)]
-    #[case::as_it_was_created(Some("2026-01-01T12:00:00Z"), 1, Some("2026-01-01T12:00:05Z"))]
+    #[case::a_pod_became_ready(Some("2026-01-01T13:00:00Z"), Some("2026-01-01T13:00:00Z"))]
+    #[case::with_a_fraction(Some("2026-01-01T13:00:00.5Z"), Some("2026-01-01T13:00:00.5Z"))]
+    #[case::in_another_zone(Some("2026-01-01T15:00:00+02:00"), Some("2026-01-01T13:00:00Z"))]
+    #[case::another_reason(None, None)]
+    #[case::no_time(Some("yesterday"), None)]
+    #[case::empty(Some(""), None)]
+    #[case::beyond_all_times(Some("99999-01-01T00:00:00Z"), None)]
     fn since_when_it_is_unchanged(
         #[case] annotation: Option<&str>,
-        #[case] generation: i64,
         #[case] expected: Option<&str>,
     ) {
         let slice: EndpointSlice = serde_json::from_value(json!({"metadata": {
-            "creationTimestamp": "2026-01-01T12:00:05Z",
-            "generation": generation,
             "annotations": {CHANGED_ANNOTATION: annotation, "a": "b"},
         }}))
         .unwrap();

@@ -142,10 +142,10 @@ impl State {
                 Change::Ready(why) if self.began => {
                     for (policy, terms) in self.coverage.covering(&pair) {
                         match why {
-                            Opening::FoundReady => {
-                                self.find_ready(pair.clone(), &policy, terms, now)
+                            Opening::Recovered => self.open(&pair, &policy, terms, why, now),
+                            Opening::FoundReady | Opening::ChangedUnseen => {
+                                self.find_ready(pair.clone(), &policy, terms, why, now);
                             }
-                            _ => self.open(&pair, &policy, terms, why, now),
                         }
                     }
                 }

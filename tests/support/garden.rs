@@ -7,8 +7,10 @@ use dependency_watchdog::{
     weeder::{
         instruments::Instruments,
         run::{self, Weeder},
+        slice::CHANGED_ANNOTATION,
     },
 };
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -163,6 +165,7 @@ pub fn put_slice(seed: &Seed, namespace: &str, service: &str, ready: bool) {
         "metadata": {
             "name": format!("{service}-1"), "namespace": namespace,
             "labels": {"kubernetes.io/service-name": service},
+            "annotations": {CHANGED_ANNOTATION: Timestamp::now()},
         },
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],

@@ -79,7 +79,7 @@ impl World {
     }
 
     /// After each event: the windows are those of the rules, and all else follows from them. `again`
-    /// are the services that have recovered, or may have.
+    /// are the services that were seen to recover.
     pub(super) fn review(&mut self, again: &BTreeSet<(usize, usize)>) {
         self.follow_names();
         self.expect_windows(again);
@@ -141,7 +141,7 @@ impl World {
             }
         }
         for key in &covered {
-            let is_found = !self.covered.contains(key) && !self.is_long_ready(key);
+            let is_found = !self.covered.contains(key) && self.is_recent(key);
             if is_found || again.contains(&(key.2, key.3)) {
                 self.windows.insert(*key, self.now.mono);
             }
@@ -156,17 +156,16 @@ impl World {
         self.covered = covered;
     }
 
-    /// Whether a ready slice of the service has not changed for longer than a window would last.
-    fn is_long_ready(&self, (policy, _, namespace, service): &Key) -> bool {
+    /// Whether the ready slices of the service say that it became ready within the time that a window lasts,
+    /// give or take a clock that is ahead.
+    fn is_recent(&self, (policy, _, namespace, service): &Key) -> bool {
         let policies = self.told.policies.as_ref().expect("covered by one");
-        let lasts = policies[policy].lasts;
-        self.told.slices.iter().any(|((of, _), slice)| {
-            let unchanged = slice.changed.map(|it| self.now.wall.duration_since(it));
-            of == namespace
-                && slice.service == *service
-                && slice.ready
-                && unchanged.is_some_and(|it| it.as_millis() > i128::from(lasts) * 1_000)
-        })
+        let lasts = Duration::from_secs(policies[policy].lasts);
+        let slices = self.told.slices.iter();
+        let ready = slices
+            .filter(|((of, _), slice)| of == namespace && slice.service == *service && slice.ready);
+        let first = ready.filter_map(|(_, slice)| slice.changed).min();
+        first.is_some_and(|it| self.now.wall.duration_since(it).unsigned_abs() <= lasts)
     }
 
     fn follow_news(&mut self) {
@@ -179,7 +178,7 @@ impl World {
                 News::Opened { pair, policy, .. } => {
                     self.opened.insert(key(pair, &policy));
                 }
-                News::LongReady { pair, policy } => {
+                News::NoWindow { pair, policy } => {
                     assert!(!self.opened.contains(&key(pair, &policy)), "open");
                 }
                 News::Closed { pair, policy, .. } => {

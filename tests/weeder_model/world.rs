@@ -435,7 +435,6 @@ impl World {
         }
         let names = self.names.clone();
         let watched = watched(&names);
-        let mut again = BTreeSet::new();
         let (before, listed) = (ready(&self.told.slices), self.told.listed.clone());
         match self.slice_stream.position {
             None => {
@@ -451,7 +450,7 @@ impl World {
                     tell(Event::InitApply(slice.object(*place)));
                 }
                 tell(Event::InitDone);
-                // Who was ready and is, but for slices that have changed.
+                // Who was ready and is, but all of whose ready slices have changed.
                 let steady = |pair: &(usize, usize)| {
                     shown.iter().any(|(place, slice)| {
                         slice.ready
@@ -459,12 +458,11 @@ impl World {
                             && self.told.slices.get(place) == Some(slice)
                     })
                 };
-                again.extend(
-                    ready(&self.told.slices)
-                        .intersection(&ready(&shown))
-                        .copied(),
-                );
-                again.retain(|pair| !steady(pair));
+                let mut unseen = &before & &ready(&shown);
+                unseen.retain(|pair| !steady(pair));
+                // They count as new to their policies.
+                self.covered
+                    .retain(|(_, _, namespace, service)| !unseen.contains(&(*namespace, *service)));
                 self.told.slices = shown;
                 self.told.listed = watched;
                 self.told.current = true;
@@ -492,8 +490,8 @@ impl World {
             }
         }
         let recovered = ready(&self.told.slices).into_iter();
-        again.extend(recovered.filter(|pair| listed.contains(&pair.1) && !before.contains(pair)));
-        self.review(&again);
+        let recovered = recovered.filter(|pair| listed.contains(&pair.1) && !before.contains(pair));
+        self.review(&recovered.collect());
     }
 
     fn deliver_pod(&mut self, watch: &PodWatch) {

@@ -1,6 +1,6 @@
 //! How windows open and close with policies and namespaces, and what that changes.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
 use kube::core::PartialObjectMeta;
@@ -29,7 +29,7 @@ impl State {
         for policy in policies {
             for namespace in self.coverage.selected(&policy) {
                 for (pair, terms) in self.ready(&policy, &namespace) {
-                    self.find_ready(pair, &policy.name, terms, now);
+                    self.find_ready(pair, &policy.name, terms, Opening::FoundReady, now);
                 }
             }
         }
@@ -131,23 +131,29 @@ impl State {
         }
         for (pair, terms) in self.ready(policy, namespace) {
             if is_new(&pair.service) {
-                self.find_ready(pair, &policy.name, terms, now);
+                self.find_ready(pair, &policy.name, terms, Opening::FoundReady, now);
             }
         }
     }
 
-    /// A service is ready when it is first looked at for a policy: opens a window if it may have become so within
-    /// the `watchDuration` before.
-    pub(super) fn find_ready(&mut self, pair: Pair, policy: &Arc<str>, terms: Terms, now: Now) {
+    /// Opens a window for a service that is ready and was not seen to become so, if its slices say that it did
+    /// within the `watchDuration` before.
+    pub(super) fn find_ready(
+        &mut self,
+        pair: Pair,
+        policy: &Arc<str>,
+        terms: Terms,
+        why: Opening,
+        now: Now,
+    ) {
         let ready_by = self.services.ready_by(&pair);
-        let ready_for = ready_by.map(|since| now.wall.duration_since(since));
         // It is negative if the clock of the node is ahead of this one.
-        let ready_for = ready_for.and_then(|it| Duration::try_from(it).ok());
-        if ready_for.is_some_and(|it| it > terms.lasts) {
+        let ready_for = ready_by.map(|since| now.wall.duration_since(since).unsigned_abs());
+        if ready_for.is_some_and(|it| it <= terms.lasts) {
+            self.open(&pair, policy, terms, why, now);
+        } else if why == Opening::FoundReady {
             let policy = policy.clone();
-            self.news.push(News::LongReady { pair, policy });
-        } else {
-            self.open(&pair, policy, terms, Opening::FoundReady, now);
+            self.news.push(News::NoWindow { pair, policy });
         }
     }
 

@@ -11,7 +11,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::weeder::report::PodNews;
+use crate::weeder::{
+    report::PodNews,
+    slice::{CHANGED_ANNOTATION, SERVICE_LABEL},
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
@@ -167,7 +170,8 @@ impl Bench {
                 "name": service,
                 "namespace": namespace,
                 "resourceVersion": self.version.to_string(),
-                "labels": {super::super::slice::SERVICE_LABEL: service},
+                "labels": {SERVICE_LABEL: service},
+                "annotations": {CHANGED_ANNOTATION: self.now.wall},
             },
             "endpoints": [{"conditions": {"ready": ready}}],
         }))));

@@ -1,10 +1,7 @@
 //! When a window is open, for whom, and what is listed for it.
 
 use super::*;
-use crate::weeder::{
-    news::Opening,
-    slice::{CHANGED_ANNOTATION, SERVICE_LABEL},
-};
+use crate::weeder::news::Opening;
 
 #[test]
 fn a_window_that_opens_under_a_listed_watch_finds_what_it_remembers() {
@@ -272,8 +269,9 @@ fn unchanged(name: &str, seconds: Option<i64>, ready: bool) -> Value {
 #[case::recovered_just_before(&[unchanged("a", Some(59), true)], true)]
 #[case::as_long_ago_as_it_lasts(&[unchanged("a", Some(60), true)], true)]
 #[case::long_ago(&[unchanged("a", Some(61), true)], false)]
-#[case::unknown(&[unchanged("a", None, true)], true)]
-#[case::by_a_clock_that_is_ahead(&[unchanged("a", Some(-3_600), true)], true)]
+#[case::unknown(&[unchanged("a", None, true)], false)]
+#[case::by_a_clock_that_is_ahead(&[unchanged("a", Some(-60), true)], true)]
+#[case::in_the_future(&[unchanged("a", Some(-61), true)], false)]
 #[case::one_slice_has_been_ready_all_the_time(
     &[unchanged("a", Some(5), true), unchanged("b", None, true), unchanged("c", Some(61), true)],
     false
@@ -293,7 +291,36 @@ fn a_service_that_has_long_been_ready_opens_no_window_at_the_start(
     let [news] = &news[..] else {
         panic!("{news:?}");
     };
-    assert_eq!(matches!(news, News::LongReady { .. }), !opens, "{news:?}");
+    assert_eq!(matches!(news, News::NoWindow { .. }), !opens, "{news:?}");
+}
+
+/// After a break in which all its slices changed. What is open stays open, and is not told again.
+#[rstest]
+#[case::recovered_meanwhile(Some(5), true)]
+#[case::changed_for_another_reason(None, false)]
+#[case::long_ago(Some(61), false)]
+fn a_list_after_a_break_opens_a_window_by_what_the_slices_say(
+    #[case] seconds: Option<i64>,
+    #[case] opens: bool,
+) {
+    let mut bench = Bench::new(&["ns"], &[plain("a")]);
+    bench.ready("ns", "etcd", true);
+    for windows in [1, 0] {
+        bench.state.take_news();
+        bench.slices(&[unchanged(&format!("b-{windows}"), seconds, true)]);
+        let news = bench.state.take_news();
+        let opened = matches!(
+            &news[..],
+            [News::Opened {
+                why: Opening::ChangedUnseen,
+                ..
+            }]
+        );
+        assert!(opened == opens && opens != news.is_empty(), "{news:?}");
+        assert_eq!(bench.state.sizes().windows, windows.max(usize::from(opens)));
+        bench.now.mono += MINUTE;
+        bench.state.tick(bench.now);
+    }
 }
 
 #[test]
@@ -328,7 +355,7 @@ fn what_is_new_to_a_policy_opens_no_window_if_it_has_long_been_ready(
             .any(|it| matches!(it, News::Opened { policy: of, .. } if &**of == policy));
         let is_told = news
             .iter()
-            .any(|it| matches!(it, News::LongReady { policy: of, .. } if &**of == policy));
+            .any(|it| matches!(it, News::NoWindow { policy: of, .. } if &**of == policy));
         assert!(is_open != is_told, "{news:?}");
         is_open
     };
