@@ -83,8 +83,8 @@ impl Default for Names {
 
 impl Names {
     /// The same for those who find out by themselves who has an address: when a name does not get its
-    /// turn or its answer soon, they get the addresses that it had last, which may be somebody else's
-    /// by now.
+    /// turn or its answer soon, or its lookup fails, they get the addresses that it had last, which may be
+    /// somebody else's by now.
     pub(crate) fn remembering() -> Self {
         Self::new(system, REMEMBERED)
     }
@@ -107,17 +107,18 @@ impl Names {
     pub(crate) async fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let (mut lookup, last) = self.ask(host);
         let answer = lookup.answer.wait_for(Option::is_some);
-        let answer = match last {
+        let answer = match &last {
             None => answer.await,
             Some(last) => match timeout_at(lookup.since + SOON, answer).await {
                 Ok(answer) => answer,
-                Err(_) => return Ok(at(&last, port)),
+                Err(_) => return Ok(at(last, port)),
             },
         };
-        match answer.as_deref() {
-            Ok(Some(Ok(addresses))) => Ok(at(addresses, port)),
-            Ok(Some(Err((kind, text)))) => Err(io::Error::new(*kind, &**text)),
-            Ok(None) | Err(_) => Err(io::Error::other("the lookup was ended")),
+        match (answer.as_deref(), last) {
+            (Ok(Some(Ok(addresses))), _) => Ok(at(addresses, port)),
+            (_, Some(last)) => Ok(at(&last, port)),
+            (Ok(Some(Err((kind, text)))), None) => Err(io::Error::new(*kind, &**text)),
+            (Ok(None) | Err(_), None) => Err(io::Error::other("the lookup was ended")),
         }
     }
 
