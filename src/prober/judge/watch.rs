@@ -70,11 +70,14 @@ impl Watch {
         }
     }
 
-    /// Replaces the rules and keeps the evidence. Verdicts under the former rules do not count.
+    /// Replaces the rules and keeps the evidence, by which the next read is planned anew. Verdicts under the
+    /// former rules do not count.
     pub(crate) fn set_rules(&mut self, rules: LeaseRules) {
         self.end_outage();
         self.rules = rules;
         (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
+        let at = self.assessment.as_ref().map(|seen| seen.at);
+        self.assessment = at.map(|at| self.assess(at));
     }
 
     /// This process leads from now on. Its evidence counts, its earlier verdicts do not.

@@ -182,6 +182,23 @@ fn the_first_read_is_due_at_once() {
 }
 
 #[test]
+fn new_rules_plan_the_next_read() {
+    let rules = |grace| LeaseRules {
+        grace: Duration::from_secs(grace),
+        interval: Duration::from_secs(300),
+        ..RULES
+    };
+    let due = |rules, then| {
+        let mut shoot = Shoot::new(rules);
+        shoot.probe(105.0, 100);
+        shoot.watch.set_rules(then);
+        shoot.due(105.0)
+    };
+    assert_eq!(due(rules(600), rules(40)), due(rules(40), rules(40)));
+    assert!(due(rules(40), rules(40)) < 130.0 && due(rules(600), rules(600)) > 300.0);
+}
+
+#[test]
 fn silence_is_acted_on_when_it_is_certain() {
     let mut shoot = Shoot::new(RULES);
     let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
