@@ -23,6 +23,10 @@ use crate::api::{ClusterState, ObserverSettings};
 /// The pause before a retry does not grow beyond this.
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
 
+/// Ends of a message, for what could not be found out.
+const NODES_UNREAD: &str = "; its nodes could not be read: ";
+const API_UNKNOWN: &str = "; whether its API server is ready is not known: ";
+
 const UNPROBED: &str = "it has not been probed yet";
 const UNSEEN: &str =
     "it answers; its nodes, or whether its API server is ready, have not been seen yet";
@@ -127,12 +131,14 @@ impl Machine {
         Self::recalled(settings, ClusterState::Pending, UNPROBED.to_owned())
     }
 
-    /// A cluster that was last seen in this state, for this reason.
+    /// A cluster that was last seen in this state, with this message.
     pub fn recalled(settings: &ObserverSettings, state: ClusterState, message: String) -> Self {
+        let without = |text, end| str::split_once(text, end).map_or(text, |(reason, _)| reason);
+        let reason = without(without(&message, NODES_UNREAD), API_UNKNOWN).to_owned();
         Self {
             limits: limits(settings),
             state,
-            reason: message.clone(),
+            reason,
             message,
             retries: None,
         }
@@ -222,12 +228,11 @@ impl Machine {
         }
         self.message.clone_from(&self.reason);
         if let Some(why) = known.unread {
-            self.message.push_str("; its nodes could not be read: ");
+            self.message.push_str(NODES_UNREAD);
             self.message.push_str(why);
         }
         if let Some(Ready::Unknown(why)) = known.api {
-            self.message
-                .push_str("; whether its API server is ready is not known: ");
+            self.message.push_str(API_UNKNOWN);
             self.message.push_str(why);
         }
     }

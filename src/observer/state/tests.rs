@@ -312,6 +312,32 @@ fn a_restart_counts_retries_anew_and_shows_what_it_was() {
 }
 
 #[test]
+fn what_is_not_known_does_not_pile_up_over_restarts() {
+    let (settings, all, now) = (settings(3, 1, 1), well(), Instant::now());
+    let unknown = Ready::Unknown("it is not served (404)".into());
+    let sight = |nodes| {
+        Sight::Reached(Known {
+            unread: Some("403"),
+            nodes,
+            ..known(&unknown, &all, &[])
+        })
+    };
+    let mut machine = Machine::new(&settings);
+    machine.observe(now, sight(Some(&all)));
+    let told = machine.message().to_owned();
+    assert!(
+        told.contains(NODES_UNREAD) && told.contains(API_UNKNOWN),
+        "{told}"
+    );
+    for _ in 0..3 {
+        let left = machine.message().to_owned();
+        machine = Machine::recalled(&settings, machine.state(), left);
+        machine.observe(now, sight(None));
+        assert_eq!(machine.message(), told);
+    }
+}
+
+#[test]
 fn the_message_says_why() {
     let now = Instant::now();
     let settings = settings(3, 1, 1);
