@@ -8,7 +8,10 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use dependency_watchdog::shoot::{
     Consistency, LeaseRead, MAX_VERSION_BYTES, Obstacle, ReadError, RenewTime, Shoot, Target, parse,
@@ -315,6 +318,22 @@ async fn an_abandoned_read_does_not_spoil_the_next() {
         read = read(&shoot) => panic!("{read:?}"),
         _ = server.requested(1) => {}
     }
+    read(&shoot).await.unwrap();
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_given_up_while_it_was_read_does_not_come_back() {
+    let server = ScriptedServer::start(api).await;
+    let shoot = shoot(&server.kubeconfig());
+    let mut slow = pin!(shoot.version(PATIENCE));
+    tokio::select! {
+        biased;
+        _ = server.requested(1) => {}
+        read = &mut slow => panic!("{read:?}"),
+    }
+    shoot.disconnect();
+    slow.await.unwrap();
     read(&shoot).await.unwrap();
     assert_eq!(server.connections(), 2);
 }

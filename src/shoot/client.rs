@@ -77,7 +77,15 @@ struct Line {
     authorization: Option<HeaderValue>,
     tls: TlsConnector,
     tls_name: ServerName<'static>,
-    idle: Mutex<Option<Idle>>,
+    kept: Mutex<Kept>,
+}
+
+/// The connection that is kept between two requests.
+#[derive(Default)]
+struct Kept {
+    idle: Option<Idle>,
+    /// Rises when connections are given up. None of a former generation is kept.
+    generation: u64,
 }
 
 /// A connection on which nothing is asked.
@@ -99,6 +107,7 @@ struct Busy {
 pub(super) struct Body {
     frames: Incoming,
     line: Arc<Line>,
+    generation: u64,
     busy: Box<Busy>,
 }
 
@@ -166,19 +175,22 @@ impl Shoot {
             authorization,
             tls: TlsConnector::from(Arc::new(tls)),
             tls_name,
-            idle: Mutex::default(),
+            kept: Mutex::default(),
         })))
     }
 
     /// Whether the next read goes over a connection that was kept, if nothing else is read meanwhile.
     /// One that died without a word looks like one that lives.
     pub fn is_connected(&self) -> bool {
-        self.0.open().is_some()
+        self.0.open().idle.is_some()
     }
 
-    /// Has the next read make a connection, for which the name is looked up anew.
+    /// Has the next read make a connection, for which the name is looked up anew. What is under way on another
+    /// goes on, and that connection is closed afterwards.
     pub fn disconnect(&self) {
-        *self.0.idle() = None;
+        let mut kept = self.0.kept();
+        kept.idle = None;
+        kept.generation = kept.generation.wrapping_add(1);
     }
 
     /// Gets what is at this path, over the kept connection if there is one.
@@ -188,16 +200,24 @@ impl Shoot {
         accept: HeaderValue,
     ) -> Result<(response::Parts, Body), Box<dyn Error + Send + Sync>> {
         let request = self.request(path, accept)?;
-        let kept = self.0.open().take();
-        let stream = match kept {
+        let (idle, generation) = {
+            let mut kept = self.0.open();
+            (kept.idle.take(), kept.generation)
+        };
+        let stream = match idle {
             Some(idle) => idle.stream,
             None => Box::pin(self.dial()).await?,
         };
         let mut busy = Box::new(Busy::on(stream).await?);
         let answer = busy.sender.send_request(request);
         let (head, frames) = busy.drive(answer).await?.into_parts();
-        let line = self.0.clone();
-        Ok((head, Body { frames, line, busy }))
+        let body = Body {
+            frames,
+            line: self.0.clone(),
+            generation,
+            busy,
+        };
+        Ok((head, body))
     }
 
     fn request(&self, path: &str, accept: HeaderValue) -> http::Result<Request<Empty<Bytes>>> {
@@ -255,19 +275,22 @@ impl Service<Name> for Resolver {
 
 impl Line {
     /// The kept connection, unless it was closed in the meantime.
-    fn open(&self) -> MutexGuard<'_, Option<Idle>> {
-        let mut idle = self.idle();
-        *idle = idle.take().and_then(Idle::open);
-        idle
+    fn open(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = self.kept();
+        kept.idle = kept.idle.take().and_then(Idle::open);
+        kept
     }
 
-    fn keep(&self, stream: Box<Stream>) {
+    fn keep(&self, stream: Box<Stream>, generation: u64) {
         let since = Instant::now();
-        *self.idle() = Some(Idle { stream, since });
+        let mut kept = self.kept();
+        if kept.generation == generation {
+            kept.idle = Some(Idle { stream, since });
+        }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -336,7 +359,7 @@ impl Body {
     /// Keeps the connection of one that has been read to its end for the next request.
     pub(super) async fn keep(self) {
         if let Some(stream) = self.busy.into_stream().await {
-            self.line.keep(stream);
+            self.line.keep(stream, self.generation);
         }
     }
 }
