@@ -18,7 +18,8 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use support::{
-    Failure, Garden, LONG, Read, World, kubeconfig, put_kubeconfig, put_pod, put_slice, weed_policy,
+    Failure, Garden, LONG, Read, World, change_policy, kubeconfig, put_kubeconfig, put_pod,
+    put_slice, weed_policy,
 };
 use tracing::{Level, subscriber::DefaultGuard};
 
@@ -175,6 +176,27 @@ async fn a_right_that_is_missing_is_told_once_and_so_is_that_it_is_granted() {
     let (level, message) = told();
     assert_eq!(level, "INFO");
     assert!(message.contains("has all rights"), "{message}");
+}
+
+/// However much else of it changes.
+#[tokio::test]
+async fn a_mistake_in_a_policy_is_told_once() {
+    let (log, _guard) = Log::begin(Level::WARN);
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    for (field, value, expected) in [
+        ("nodeLeaseFailureFraction", json!(7.5), 1),
+        ("suspend", json!(true), 0),
+        ("suspend", json!(false), 0),
+        ("nodeLeaseFailureFraction", json!(8.5), 1),
+    ] {
+        change_policy(&world, "p", |policy| policy["spec"][field] = value.clone());
+        world.clock.pass(LONG).await;
+        let lines = log.take();
+        let told = lines.iter().filter_map(|line| line["message"].as_str());
+        let told = told.filter(|it| it.starts_with("the policy is not obeyed"));
+        assert_eq!(told.count(), expected, "{field} {lines:?}");
+    }
 }
 
 #[tokio::test]

@@ -64,14 +64,16 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         let mut before = std::mem::take(&mut self.0);
         for report in reports {
             let name = report.name().clone();
+            // One that was created anew under its name is another.
             let known = before.remove(&name);
+            let known = known.filter(|known| known.report.uid() == report.uid());
             let news = known.as_ref().is_none_or(|known| known.report != report);
-            if news && !report.problems().is_empty() {
+            let former = known.as_ref().map(|known| known.report.problems());
+            if former != Some(report.problems()) && !report.problems().is_empty() {
                 let problems = report.problems().join("; ");
                 tracing::warn!(policy = &*name, "the policy is not obeyed: {problems}");
             }
-            // One that was created anew under its name is another.
-            let policy = match known.filter(|known| known.report.uid() == report.uid()) {
+            let policy = match known {
                 Some(known) => Policy { report, ..known },
                 None => {
                     let (status, more) = new(&report);
