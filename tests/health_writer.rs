@@ -866,6 +866,57 @@ async fn a_cluster_in_trouble_is_told_and_that_it_is_over() {
     );
 }
 
+/// The right to write it may be missing, or the definition refuse a value.
+#[tokio::test]
+async fn what_cannot_be_written_down_is_told_all_the_same_and_once() {
+    let desk = Desk::healthy().await;
+    let is_status = |brief: String| brief.contains("/status/");
+    desk.seed
+        .fail(Failure::Status(422), (0, usize::MAX), move |call| {
+            is_status(call.brief())
+        });
+    let told = || {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let events = desk.seed.events().into_iter();
+        let events = events.map(|it| {
+            (
+                text(&it.body["regarding"]["kind"]),
+                text(&it.body["reason"]),
+            )
+        });
+        let mut told: Vec<_> = events.collect();
+        told.sort();
+        told
+    };
+    let of = |kind: &str, reason: &str| (kind.to_owned(), reason.to_owned());
+    let mut expected = vec![
+        of("ClusterHealth", "Protecting"),
+        of("ProbePolicy", "FinalizerAdded"),
+        of("ProbePolicy", "Protecting"),
+    ];
+    desk.tell(protected()).await;
+    desk.clock.pass(LONG).await;
+    assert_eq!(told(), expected);
+    // Not again when it can be written.
+    desk.seed.heal();
+    desk.clock.pass(LONG).await;
+    assert_eq!(desk.health()["protection"], "ScalingDown");
+    assert_eq!(told(), expected);
+    desk.seed
+        .fail(Failure::Status(403), (0, usize::MAX), move |call| {
+            is_status(call.brief())
+        });
+    desk.tell(healthy()).await;
+    desk.clock.pass(LONG).await;
+    expected.extend([
+        of("ClusterHealth", "Released"),
+        of("ProbePolicy", "FinalizerRemoved"),
+        of("ProbePolicy", "NoneProtected"),
+    ]);
+    expected.sort();
+    assert_eq!(told(), expected);
+}
+
 /// A successor says nothing new of a policy whose clusters are as they were.
 #[tokio::test]
 async fn a_policy_keeps_its_conditions_over_a_restart() {

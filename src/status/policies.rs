@@ -44,6 +44,8 @@ pub(crate) struct Policy<R: Reported, M> {
     pub(crate) report: R,
     /// The status that is there, as far as is known.
     pub(crate) status: R::Status,
+    /// The newest status of which events were told, if it could not be written.
+    pub(crate) told: Option<R::Status>,
     pub(crate) schedule: Schedule,
     pub(crate) more: M,
 }
@@ -81,6 +83,7 @@ impl<R: Reported, M: 'static> Policies<R, M> {
                     Policy {
                         report,
                         status,
+                        told: None,
                         schedule,
                         more,
                     }
@@ -107,7 +110,7 @@ impl<R: Reported, M: 'static> Policies<R, M> {
     }
 
     /// Begins to write this status of a policy, unless it says nothing new. `all` are the policies in the
-    /// content; when it was written, `wrote` receives the events of that.
+    /// content; when that has ended, `wrote` receives the events.
     pub(crate) fn write<C: 'static>(
         &mut self,
         seed: &Seed,
@@ -133,7 +136,8 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         }))
     }
 
-    /// A write of this status has ended. If it succeeded, returns the events.
+    /// A write of this status has ended. Returns the events, also if it failed: what has come about does not
+    /// depend on the right to write it down. They are told once.
     fn written(
         &mut self,
         name: &str,
@@ -149,23 +153,23 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         }
         // If it was deleted, the watch reports that.
         let gone = result.as_ref().is_err_and(WriteError::is_not_found);
+        let before = policy.told.take().unwrap_or_else(|| policy.status.clone());
+        let events = R::transitions(&before, &status).into_iter();
+        let events = events.map(|it| (policy.regarding(), it)).collect();
         if let Some(error) = result.err().filter(|_| !gone) {
             let tried = "write the status of";
             complain(tried, R::KIND, name, &policy.schedule, &error);
             policy.schedule.failed();
-            return None;
+            policy.told = Some(status);
+            return Some(events);
         }
         let outdated = policy.schedule.settle(PAUSE);
         policy.schedule.refresh();
         if outdated {
             policy.schedule.hurry(Instant::now());
         }
-        let before = std::mem::replace(&mut policy.status, status);
-        if gone {
-            return None;
-        }
-        let events = R::transitions(&before, &policy.status).into_iter();
-        Some(events.map(|it| (policy.regarding(), it)).collect())
+        policy.status = status;
+        (!gone).then_some(events)
     }
 }
 

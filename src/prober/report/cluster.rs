@@ -135,12 +135,9 @@ impl Cluster {
 
     /// A write has ended. Returns the events.
     pub(super) fn written(&mut self, name: &str, written: Written, result: Applied) -> Vec<Event> {
-        let Some(before) = self.record.written(name, written, result) else {
-            return vec![];
-        };
-        let status = self.record.status();
-        let mut events = events::cluster::transitions(&before, status);
-        events.extend(self.state.tell(status));
+        let (before, after) = self.record.written(name, written, result);
+        let mut events = events::cluster::transitions(&before, &after);
+        events.extend(self.state.tell(&after));
         events
     }
 

@@ -204,6 +204,7 @@ pub(super) fn policy_of(
     Policy {
         report: report.clone(),
         status: status.clone(),
+        told: None,
         schedule: Schedule::idle(),
         more: More {
             holding,

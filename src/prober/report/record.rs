@@ -53,6 +53,8 @@ pub(super) struct Record {
     /// The status that is there, as far as is known; with its report once this run has written it, or found
     /// that it says the same.
     said: Result<Said, ClusterHealthStatus>,
+    /// The newest status of which events were told, if it could not be written.
+    told: Option<Box<ClusterHealthStatus>>,
     /// The urgency of the wanted status.
     urgency: Option<Urgency>,
     /// The limit for writes of observations that come and go.
@@ -97,6 +99,7 @@ impl Record {
         Self {
             wanted: None,
             said: Err(ClusterHealthStatus::default()),
+            told: None,
             urgency: None,
             observations: Allowance::full(),
             owner: None,
@@ -206,14 +209,17 @@ impl Record {
         })
     }
 
-    /// Takes up the result of a write: the UID of the ClusterHealth. If it succeeded, returns the status
-    /// before.
+    /// Takes up the result of a write: the UID of the ClusterHealth. Returns the statuses whose difference
+    /// the events tell, also if it failed: what was done does not depend on the right to write it down.
     pub(super) fn written(
         &mut self,
         name: &str,
         written: Written,
         result: Applied,
-    ) -> Option<ClusterHealthStatus> {
+    ) -> (ClusterHealthStatus, ClusterHealthStatus) {
+        let before = self.told.take().map(|told| *told);
+        let before = before.unwrap_or_else(|| self.status().clone());
+        let after = written.wanted.status.clone();
         match result {
             Ok(uid) => self.uid = uid,
             Err(error) => {
@@ -221,7 +227,8 @@ impl Record {
                     self.owner = None;
                 }
                 self.failed("write the status of", name, &error);
-                return None;
+                self.told = Some(Box::new(after.clone()));
+                return (before, after);
             }
         }
         // What is written along with news costs no write.
@@ -230,7 +237,6 @@ impl Record {
         }
         self.schedule.settle(Duration::ZERO);
         self.schedule.refresh();
-        let before = self.status().clone();
         self.said = Ok(written.wanted);
         if self.unwanted {
             // Its cluster was let go during the write.
@@ -239,7 +245,7 @@ impl Record {
         } else {
             self.look();
         }
-        Some(before)
+        (before, after)
     }
 
     /// Takes up the result of a deletion. Returns whether the record has no further use.
@@ -254,6 +260,7 @@ impl Record {
         // Its cluster may be selected again, or what is owed to it still counts.
         self.schedule.removed();
         self.said = Err(ClusterHealthStatus::default());
+        self.told = None;
         (self.owner, self.uid) = (None, None);
         if !self.unwanted {
             self.look();
