@@ -269,14 +269,16 @@ impl CheckArgs {
 impl LeaderArgs {
     /// What it takes to stand for election; `None` if there is none.
     pub(super) fn election(&self) -> Result<Option<Election>, TimesError> {
+        if !self.enable_leader_election {
+            return Ok(None);
+        }
         let times = Times::new(
             self.leader_elect_lease_duration,
             self.leader_elect_renew_deadline,
             self.leader_elect_retry_period,
         )?;
         let namespace = self.leader_election_namespace.clone();
-        let election = || Election { namespace, times };
-        Ok(self.enable_leader_election.then(election))
+        Ok(Some(Election { namespace, times }))
     }
 }
 
@@ -367,6 +369,25 @@ mod tests {
             error.contains("convert -f /etc/c`") && error.contains("WeedPolicy"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_times_of_a_lease_matter_with_an_election() {
+        #[derive(clap::Parser)]
+        struct Replica {
+            #[command(flatten)]
+            leader: LeaderArgs,
+        }
+        let election = |elects: &str| {
+            let args = ["replica", "--leader-elect-retry-period=9s", elects];
+            let replica = <Replica as clap::Parser>::try_parse_from(args).unwrap();
+            replica.leader.election().map(|it| it.is_some())
+        };
+        assert!(matches!(
+            election("--enable-leader-election=false"),
+            Ok(false)
+        ));
+        assert!(election("--enable-leader-election").is_err());
     }
 
     #[test]
