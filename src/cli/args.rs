@@ -197,8 +197,8 @@ pub(super) struct LeaderArgs {
     )]
     leader_elect_lease_duration: Duration,
 
-    /// A leader that could not renew the Lease for this long ends; at least 1s, and shorter than the
-    /// lease duration
+    /// A leader that could not renew the Lease for this long stops leading, and stands for election
+    /// again; at least 1s, and shorter than the lease duration
     #[arg(
         long,
         env = "DWD_LEADER_ELECT_RENEW_DEADLINE",
