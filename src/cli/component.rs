@@ -15,7 +15,7 @@ use crate::runtime::{
     instruments::Common,
     leader::{Elected, Elector, Ended, Leadership, Stuck, Term, TimesError},
     metrics::{BudgetMetrics, Registry, RequestMetrics},
-    seed::{self, Budget, ClientError, Seed},
+    seed::{self, Budget, ClientError, Seed, Transport},
     shutdown,
     telemetry::{self, FilterError},
 };
@@ -64,7 +64,7 @@ pub(super) struct Component {
 
 /// What a component works with while it stands for election.
 pub(super) struct Candidate<'a> {
-    config: &'a kube::Config,
+    transport: &'a Transport,
     instruments: &'a Common,
     budget: Budget,
     /// Whether every policy is treated as one with the mode `DryRun`.
@@ -76,33 +76,33 @@ pub(super) struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// The seed over connections of its own, for reads alone, within a budget like that of the flags.
-    pub(super) fn reads(&self, waits: &BudgetMetrics) -> Result<Seed, ClientError> {
+    pub(super) fn reads(&self, waits: &BudgetMetrics) -> Seed {
         let requests = &self.instruments.requests;
         let leadership = &Leadership::unopposed();
-        let seed = connect(self.config, requests, (self.budget, waits), leadership)?;
-        Ok(seed.reads_only().few_at_once())
+        let seed = connect(self.transport, requests, (self.budget, waits), leadership);
+        seed.reads_only().few_at_once()
     }
 
     /// Waits until this process leads.
-    pub(super) async fn elected(self) -> Result<Context<'a>, ClientError> {
+    pub(super) async fn elected(self) -> Context<'a> {
         let term = self.elected.term().await;
         self.instruments.leader.set(true);
         self.begins.notify_one();
         let requests = &self.instruments.requests;
         let budget = (self.budget, &self.instruments.seed_budget);
-        let seed = connect(self.config, requests, budget, &term.leadership)?;
-        Ok(Context {
-            config: self.config,
+        let seed = connect(self.transport, requests, budget, &term.leadership);
+        Context {
+            transport: self.transport,
             requests,
             seed: seed.few_at_once(),
             term,
-        })
+        }
     }
 }
 
 /// What a component works with, in one term.
 pub(super) struct Context<'a> {
-    config: &'a kube::Config,
+    transport: &'a Transport,
     requests: &'a RequestMetrics,
     /// The seed, within the budget of the flags.
     pub(super) seed: Seed,
@@ -112,25 +112,21 @@ pub(super) struct Context<'a> {
 
 impl Context<'_> {
     /// The seed over connections of its own, within this budget.
-    pub(super) fn connect(
-        &self,
-        budget: Budget,
-        waits: &BudgetMetrics,
-    ) -> Result<Seed, ClientError> {
+    pub(super) fn connect(&self, budget: Budget, waits: &BudgetMetrics) -> Seed {
         let leadership = &self.term.leadership;
-        connect(self.config, self.requests, (budget, waits), leadership)
+        connect(self.transport, self.requests, (budget, waits), leadership)
     }
 }
 
 /// The seed over connections of its own, within this budget, as long as this is held.
 fn connect(
-    config: &kube::Config,
+    transport: &Transport,
     requests: &RequestMetrics,
     (budget, waits): (Budget, &BudgetMetrics),
     leadership: &Leadership,
-) -> Result<Seed, ClientError> {
-    let seed = Seed::new(seed::clients(config, requests)?, budget).measured(waits.clone());
-    Ok(seed.led_by(leadership.clone()))
+) -> Seed {
+    let seed = Seed::new(transport.clients(requests), budget).measured(waits.clone());
+    seed.led_by(leadership.clone())
 }
 
 /// Why a component does not run.
@@ -189,9 +185,10 @@ impl Component {
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
+        let transport = Transport::new(config)?;
         let work = async |elected: Elected, begins: &Notify| {
             let candidate = Candidate {
-                config: &config,
+                transport: &transport,
                 instruments: &instruments,
                 budget: args.client.budget(),
                 dry_run,
@@ -206,7 +203,7 @@ impl Component {
         let ended = match election {
             Some(election) => {
                 // On a connection of its own: a renewal waits for nothing else.
-                let client = seed::client(&config, &instruments.requests)?;
+                let client = transport.client(&instruments.requests);
                 let elector = election.elector(client, lease);
                 let checks = &instruments.checks;
                 checks.register("leader-election", elector.check());

@@ -45,13 +45,13 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
         let (context, standby) = if has_rivals {
-            let reads = candidate.reads(&instruments.standby_budget)?;
+            let reads = candidate.reads(&instruments.standby_budget);
             let mut standby = Standby::begin(reads, dry_run, &instruments);
-            (standby.until(candidate.elected()).await?, Some(standby))
+            (standby.until(candidate.elected()).await, Some(standby))
         } else {
-            (candidate.elected().await?, None)
+            (candidate.elected().await, None)
         };
-        let scale = context.connect(scale.budget(), &instruments.scale_budget)?;
+        let scale = context.connect(scale.budget(), &instruments.scale_budget);
         let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
             .led_by(context.term.leadership.clone());

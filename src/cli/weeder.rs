@@ -33,7 +33,7 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
     };
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
-        let context = candidate.elected().await?;
+        let context = candidate.elected().await;
         let weeder = Weeder {
             seed: context.seed,
             dry_run,

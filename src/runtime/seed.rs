@@ -12,13 +12,16 @@ use std::{
 };
 
 pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
-use self::turns::Turns;
 pub use self::{connections::Connections, error::CallError, reads::NotARead};
+use self::{connections::Pools, turns::Turns};
 use super::{answers::Bounds, leader::Leadership};
 use kube::{
     Api, Client, Config, Resource,
     api::{ApiResource, DynamicObject},
-    client::{ClientBuilder, ConfigExt as _},
+    client::{
+        ClientBuilder, ConfigExt as _,
+        middleware::{AuthLayer, ExtraHeadersLayer},
+    },
     config::{InferConfigError, KubeConfigOptions, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
@@ -187,47 +190,67 @@ impl From<Client> for Clients {
     }
 }
 
-/// Clients by this configuration, with connections of their own, whose requests are counted and whose
-/// answers are bounded.
+/// TLS and login by a configuration, for any number of clients: a login plugin need not run for each.
+pub struct Transport {
+    config: Config,
+    auth: Option<AuthLayer>,
+    headers: ExtraHeadersLayer,
+    pools: Pools,
+}
+
+impl Transport {
+    /// Runs the login plugin of the configuration if it has one: once for a token, twice for a certificate.
+    ///
+    /// # Errors
+    ///
+    /// If no client can be made of the configuration.
+    pub fn new(mut config: Config) -> Result<Self, ClientError> {
+        if let Some(proxy) = &config.proxy_url {
+            let proxy_url = Box::new(proxy.clone());
+            return Err(kube::Error::ProxyProtocolUnsupported { proxy_url }.into());
+        }
+        let auth = config.auth_layer()?;
+        if auth.is_some() {
+            // The plugin gave this token, or is not asked. For a certificate it would run once more.
+            config.auth_info.exec = None;
+        }
+        Ok(Self {
+            auth,
+            headers: config.extra_headers_layer()?,
+            pools: connections::pools(&config)?,
+            config,
+        })
+    }
+
+    /// Clients with connections of their own, whose requests are counted and whose answers are bounded.
+    pub fn clients(&self, metrics: &RequestMetrics) -> Clients {
+        let pools = self.pools.clone();
+        Clients::new(Connections::new(move || pools()), |connections| {
+            let service = ServiceBuilder::new()
+                .layer(self.config.base_uri_layer())
+                .option_layer(self.auth.as_ref())
+                .layer(self.headers.clone())
+                .service(connections);
+            ClientBuilder::new(service, self.config.default_namespace.clone())
+                .with_layer(&Bounds)
+                .with_layer(metrics)
+                .build()
+        })
+    }
+
+    /// A client as above, for requests that are not urgent.
+    pub fn client(&self, metrics: &RequestMetrics) -> Client {
+        self.clients(metrics).ordinary
+    }
+}
+
+/// A client by this configuration, for requests that are not urgent.
 ///
 /// # Errors
 ///
 /// If no client can be made of it.
-pub fn clients(config: &Config, metrics: &RequestMetrics) -> Result<Clients, ClientError> {
-    if config.proxy_url.is_some() {
-        // It says why there is no way through a proxy.
-        let refused = ClientBuilder::try_from(config.clone())?;
-        return Ok(refused
-            .with_layer(&Bounds)
-            .with_layer(metrics)
-            .build()
-            .into());
-    }
-    let (auth, headers) = (config.auth_layer()?, config.extra_headers_layer()?);
-    let base = config.base_uri_layer();
-    Ok(Clients::new(
-        connections::connections(config)?,
-        |connections| {
-            let service = ServiceBuilder::new()
-                .layer(base.clone())
-                .option_layer(auth.as_ref())
-                .layer(headers.clone())
-                .service(connections);
-            ClientBuilder::new(service, config.default_namespace.clone())
-                .with_layer(&Bounds)
-                .with_layer(metrics)
-                .build()
-        },
-    ))
-}
-
-/// A client as above, for requests that are not urgent.
-///
-/// # Errors
-///
-/// As above.
 pub fn client(config: &Config, metrics: &RequestMetrics) -> Result<Client, ClientError> {
-    Ok(clients(config, metrics)?.ordinary)
+    Ok(Transport::new(config.clone())?.client(metrics))
 }
 
 /// A client of the seed, and how many requests may go through it, as long as this process leads.

@@ -68,18 +68,21 @@ fn tcp() -> HttpConnector {
 /// Sends requests over connections that are kept. Clones share them.
 pub(super) type Pool = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// The connections to the API server of this configuration.
+/// Makes pools of connections, which share how they connect.
+pub(super) type Pools = Arc<dyn Fn() -> Pool + Send + Sync>;
+
+/// Pools of connections to the API server of this configuration.
 ///
 /// # Errors
 ///
 /// If its certificates cannot be used.
-pub(super) fn connections(config: &Config) -> kube::Result<Connections<Pool>> {
+pub(super) fn pools(config: &Config) -> kube::Result<Pools> {
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    Ok(Connections::new(move || {
+    Ok(Arc::new(move || {
         let client = legacy::Builder::new(TokioExecutor::new()).build(connector.clone());
         Pool::new(client.map_err(BoxError::from))
     }))

@@ -73,6 +73,37 @@ async fn client_of(listener: &TcpListener, test: &str) -> Client {
     client(&config.unwrap(), &RequestMetrics::default()).unwrap()
 }
 
+/// A run may take seconds.
+#[tokio::test]
+async fn a_login_plugin_runs_as_often_whatever_the_number_of_clients() {
+    let runs = std::env::temp_dir().join(format!("seed-plugin-{}", std::process::id()));
+    let signed = rcgen::generate_simple_self_signed(vec!["seed".to_owned()]).unwrap();
+    let certificate = serde_json::json!({
+        "clientCertificateData": signed.cert.pem(),
+        "clientKeyData": signed.signing_key.serialize_pem(),
+    });
+    for (status, expected) in [(serde_json::json!({"token": "t"}), 1), (certificate, 2)] {
+        std::fs::write(&runs, "").unwrap();
+        let api = "client.authentication.k8s.io/v1";
+        let credential =
+            serde_json::json!({"kind": "ExecCredential", "apiVersion": api, "status": status});
+        let script = "echo >> \"$0\"; printf %s \"$1\"";
+        let mut config = Config::new("https://seed.invalid".parse().unwrap());
+        config.auth_info = serde_json::from_value(serde_json::json!({"exec": {
+            "apiVersion": api, "command": "sh", "interactiveMode": "Never",
+            "args": ["-c", script, runs, credential.to_string()],
+        }}))
+        .unwrap();
+        let transport = Transport::new(config).unwrap();
+        for _ in 0..5 {
+            transport.clients(&RequestMetrics::default());
+        }
+        let count = std::fs::read(&runs).unwrap().len();
+        assert_eq!(count, expected, "{status}");
+    }
+    std::fs::remove_file(&runs).unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_never_answered_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
