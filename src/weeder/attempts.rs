@@ -73,12 +73,14 @@ pub struct Attempts {
 }
 
 /// What is told of a pod no more than once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
     /// That it would have been deleted.
     WouldWeed,
     /// That it is left alone.
     LeftAlone(Reason),
+    /// An entry for that in the status of the policy with this UID.
+    Listed(Reason, Arc<str>),
     /// That its deletion was refused.
     Refused,
     /// That the server asked for fewer requests.

@@ -21,8 +21,8 @@ use crate::{
 pub(super) struct Claims {
     /// The one that was opened first, of those whose policy may delete the pod if there is one.
     pub(super) first: Claim,
-    /// Why the pod is left alone, if the policy of none of them may delete it.
-    pub(super) left_alone: Option<Reason>,
+    /// All, with the reason of each policy for leaving the pod alone, if none may delete it.
+    pub(super) left_alone: Vec<(Claim, Reason)>,
     /// Of those that may delete it, in mode Enforce, the one that was opened first, and when the last was.
     pub(super) enforcing: Option<(Claim, Instant)>,
 }
@@ -42,9 +42,13 @@ impl State {
             return;
         };
         let owner = sighting.controller.as_ref();
-        match (claims.left_alone, claims.enforcing, owner) {
-            (Some(reason), ..) => self.leave_alone(uid, claims.first, reason, now),
-            (None, Some((claim, opened)), Some(owner)) => {
+        match (claims.enforcing, owner) {
+            _ if !claims.left_alone.is_empty() => {
+                for (claim, reason) in claims.left_alone {
+                    self.leave_alone(uid, claim, reason, now);
+                }
+            }
+            (Some((claim, opened)), Some(owner)) => {
                 let until = self
                     .backoff
                     .until(&sighting.namespace, &owner.uid, since, opened);
@@ -59,7 +63,7 @@ impl State {
                     }
                 }
             }
-            (None, ..) => {
+            _ => {
                 if self.attempts.tell(uid, Notice::WouldWeed)
                     && let Some(deletion) = self.deletion_for(uid, &claims.first)
                 {
@@ -82,17 +86,20 @@ impl State {
             .collect();
         found.sort_by_key(|(opened, claim, _)| (*opened, *claim));
         let reason = |terms: &Terms| left_alone(sighting.controller.as_ref(), &terms.controllers);
-        let (_, first, terms) = *found.first()?;
+        let (_, mut first, _) = *found.first()?;
+        let left_alone = found.iter();
+        let left_alone =
+            left_alone.map(|(_, claim, terms)| Some(((*claim).clone(), reason(terms)?)));
+        let left_alone: Option<Vec<_>> = left_alone.collect();
         found.retain(|(.., terms)| reason(terms).is_none());
-        let (first, left_alone) = match found.first() {
-            Some((_, claim, _)) => (*claim, None),
-            None => (first, reason(terms)),
-        };
+        if let Some((_, claim, _)) = found.first() {
+            first = claim;
+        }
         found.retain(|(.., terms)| terms.mode == Mode::Enforce);
         let enforcing = found.first().zip(found.last());
         Some(Claims {
             first: first.clone(),
-            left_alone,
+            left_alone: left_alone.unwrap_or_default(),
             enforcing: enforcing.map(|((_, claim, _), (opened, ..))| ((*claim).clone(), *opened)),
         })
     }

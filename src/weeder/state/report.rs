@@ -79,16 +79,22 @@ impl State {
         });
     }
 
-    /// A pod is left alone, which is told once for each reason.
+    /// A pod is left alone, which is told once for each reason, and listed once for each policy as well.
     pub(super) fn leave_alone(&mut self, uid: &Arc<str>, claim: Claim, reason: Reason, now: Now) {
-        if !self.attempts.tell(uid, Notice::LeftAlone(reason)) {
+        let account = self.accounts.get_mut(&claim.policy);
+        let account = account.filter(|account| {
+            let listed = Notice::Listed(reason, account.uid.clone());
+            self.attempts.tell(uid, listed)
+        });
+        let is_told = !self.attempts.tell(uid, Notice::LeftAlone(reason));
+        if is_told && account.is_none() {
             return;
         }
         let Some(sighting) = self.looping.get(uid).cloned() else {
             return;
         };
         let message = reason.message(sighting.controller.as_ref()).into_owned();
-        if let Some(account) = self.accounts.get_mut(&claim.policy) {
+        if let Some(account) = account {
             account.leave_alone(LeftAlone {
                 time: Time(now.wall),
                 namespace: sighting.namespace.to_string(),
@@ -97,6 +103,9 @@ impl State {
                 reason: reason.as_str().to_owned(),
                 message: message.clone(),
             });
+        }
+        if is_told {
+            return;
         }
         let since = sighting.looping().map(|(since, _)| since);
         self.news.push(News::Pod {
