@@ -25,7 +25,7 @@ use std::{
 /// no container runs.
 ///
 /// In this order, since a later one may be part of an earlier.
-const FILLED: [(&str, &str); 14] = [
+const FILLED: [(&str, &str); 15] = [
     // Of pods that there are on a seed with a weeder's work.
     ("kubectl -n <namespace> describe replicaset ", ": "),
     ("<hash>", "0"),
@@ -51,6 +51,8 @@ const FILLED: [(&str, &str); 14] = [
         "kubectl delete probepol canary",
         "kubectl delete probepol canary --ignore-not-found",
     ),
+    // No garbage collector runs there.
+    (" --cascade=foreground", ""),
     // It asks a terminal otherwise.
     (
         "dependency-watchdog restore ",
