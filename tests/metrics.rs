@@ -293,7 +293,7 @@ async fn clusters_whose_trigger_is_held_are_counted() {
     support::change_policy(&run.world, "p", |policy| {
         policy["spec"]["checks"] = json!([{
             "name": "etcd", "role": "Trigger", "periodSeconds": 1, "failureThreshold": 1,
-            "httpGet": {"host": "127.0.0.1", "port": target.address.port()},
+            "httpGet": {"service": "s", "port": target.address.port()},
         }]);
     });
     run.world.start();

@@ -68,7 +68,7 @@ impl Patient {
     fn check(&self, role: &str) -> Value {
         json!({
             "name": "etcd", "role": role, "periodSeconds": 1, "failureThreshold": 1,
-            "httpGet": {"host": "127.0.0.1", "port": self.target.address.port()},
+            "httpGet": {"service": "s", "port": self.target.address.port()},
         })
     }
 }
@@ -878,7 +878,7 @@ async fn a_restart_forgets_no_trigger() {
         &world,
         &[json!({
             "name": "etcd", "role": "Trigger", "initialDelaySeconds": 100, "periodSeconds": 1,
-            "httpGet": {"host": "127.0.0.1", "port": patient.target.address.port()},
+            "httpGet": {"service": "s", "port": patient.target.address.port()},
         })],
     );
     world.start();

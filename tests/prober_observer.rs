@@ -187,7 +187,7 @@ async fn a_provider_of_metrics_is_asked_over_http() {
     let world = observed(json!({"metricsProviders": [{
         "name": "prometheus", "periodSeconds": 10, "timeoutSeconds": 60,
         "httpGet": {
-            "scheme": "HTTPS", "host": "127.0.0.1", "port": port.parse::<u16>().unwrap(),
+            "scheme": "HTTPS", "service": "s", "port": port.parse::<u16>().unwrap(),
             "path": "/-/ready",
         },
     }]}))

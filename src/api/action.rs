@@ -25,11 +25,6 @@ const MAX_PORT: i32 = 65_535;
 /// DNS label by RFC 1123, which names of containers and Services are.
 pub(super) const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 pub(super) const MAX_LABEL: usize = 63;
-/// A DNS name or an IPv4 address; or an IPv6 address, without brackets, which has two colons at least:
-/// one would be that of a port.
-const HOST_PATTERN: &str = "^[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?$|\
-                            ^[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*$";
-const MAX_HOST: usize = 253;
 /// Printable ASCII without a space.
 const PATH_PATTERN: &str = "^/[!-~]*$";
 /// A token by RFC 9110.
@@ -37,7 +32,6 @@ const HEADER_NAME_PATTERN: &str = "^[-!#$%&'*+.^_`|~0-9A-Za-z]+$";
 /// Printable ASCII.
 const HEADER_VALUE_PATTERN: &str = "^[ -~]*$";
 
-const TARGET_MESSAGE: &str = "must have exactly one of service and host";
 const POD_SELECTOR_MESSAGE: &str = "must name a label: an empty selector would match every pod of \
      the namespace";
 
@@ -70,22 +64,13 @@ pub struct ExecAction {
 
 /// A request over HTTP. A status from 200 to 399 is a success; redirects to other hosts are not
 /// followed, and count as a success. A server's certificate is not verified, as the kubelet does not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = target_rule())]
-#[garde(custom(check_http_target))]
 pub struct HttpGetAction {
-    /// The name of a Service in the cluster's namespace. Either this or host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The name of a Service in the cluster's namespace.
     #[schemars(length(min = 1, max = MAX_LABEL), regex(pattern = LABEL_PATTERN))]
-    #[garde(inner(custom(check_label)))]
-    pub service: Option<String>,
-
-    /// A DNS name or an IP address. Either this or service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = MAX_HOST), regex(pattern = HOST_PATTERN))]
-    #[garde(inner(custom(check_host)))]
-    pub host: Option<String>,
+    #[garde(custom(check_label))]
+    pub service: String,
 
     /// The port, as a number. 1 to 65535.
     #[schemars(range(min = 1, max = MAX_PORT))]
@@ -112,22 +97,13 @@ pub struct HttpGetAction {
 }
 
 /// A connection over TCP. It is a success once it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = target_rule())]
-#[garde(custom(check_tcp_target))]
 pub struct TcpSocketAction {
-    /// The name of a Service in the cluster's namespace. Either this or host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The name of a Service in the cluster's namespace.
     #[schemars(length(min = 1, max = MAX_LABEL), regex(pattern = LABEL_PATTERN))]
-    #[garde(inner(custom(check_label)))]
-    pub service: Option<String>,
-
-    /// A DNS name or an IP address. Either this or service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = MAX_HOST), regex(pattern = HOST_PATTERN))]
-    #[garde(inner(custom(check_host)))]
-    pub host: Option<String>,
+    #[garde(custom(check_label))]
+    pub service: String,
 
     /// The port, as a number. 1 to 65535.
     #[schemars(range(min = 1, max = MAX_PORT))]
@@ -173,28 +149,9 @@ fn pod_selector_rule() -> Rule {
     .message(POD_SELECTOR_MESSAGE)
 }
 
-fn target_rule() -> Rule {
-    Rule::new("has(self.service) != has(self.host)").message(TARGET_MESSAGE)
-}
-
 fn check_pod_selector(selector: &LabelSelector, _: &()) -> garde::Result {
     if selector.is_empty() {
         return Err(garde::Error::new(POD_SELECTOR_MESSAGE));
-    }
-    Ok(())
-}
-
-fn check_http_target(action: &HttpGetAction, _: &()) -> garde::Result {
-    check_target(action.service.as_ref(), action.host.as_ref())
-}
-
-fn check_tcp_target(action: &TcpSocketAction, _: &()) -> garde::Result {
-    check_target(action.service.as_ref(), action.host.as_ref())
-}
-
-fn check_target(service: Option<&String>, host: Option<&String>) -> garde::Result {
-    if service.is_some() == host.is_some() {
-        return Err(garde::Error::new(TARGET_MESSAGE));
     }
     Ok(())
 }
@@ -217,26 +174,6 @@ pub(super) fn check_label(text: &str, _: &()) -> garde::Result {
     Err(garde::Error::new(
         "must be at most 63 lower case letters, digits or '-', beginning and ending with a letter or \
          digit",
-    ))
-}
-
-fn check_host(text: &str, _: &()) -> garde::Result {
-    let name = text.len() <= MAX_HOST
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.ends_with(|c: char| c.is_ascii_alphanumeric());
-    let address = text.len() <= MAX_HOST
-        && text.bytes().filter(|b| *b == b':').count() >= 2
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
-    if name || address {
-        return Ok(());
-    }
-    Err(garde::Error::new(
-        "must be a DNS name or an IP address, without brackets or a port",
     ))
 }
 
@@ -279,10 +216,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_those_of_the_schema(text in "[a-z0-9A.:/_-]{0,4}[a-f0-9.:-]{0,66}|[a-f0-9]{0,4}:[a-g0-9]{0,2}:?[a-f0-9]{0,4}|/[!-~]{0,4} ?|[ -~]{0,4}\\PC?") {
+        fn texts_are_those_of_the_schema(text in "[a-z0-9A./_-]{0,4}[a-f0-9-]{0,66}|/[!-~]{0,4} ?|[ -~]{0,4}\\PC?") {
             for (pattern, max, check) in [
                 (LABEL_PATTERN, MAX_LABEL, check_label as Check),
-                (HOST_PATTERN, MAX_HOST, check_host),
                 (PATH_PATTERN, MAX_PATH, check_path),
                 (HEADER_NAME_PATTERN, MAX_HEADER_NAME, check_header_name),
                 (HEADER_VALUE_PATTERN, MAX_HEADER_VALUE, check_header_value),

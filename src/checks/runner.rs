@@ -62,15 +62,16 @@ pub struct Run {
 }
 
 impl Runner {
-    /// Commands are run through this seed, within its budget. All are those of one policy.
-    pub fn new(seed: Seed, gates: FeatureGates, metrics: CheckMetrics) -> Self {
+    /// Runs commands through this seed, within its budget, and looks Services up by `names`. All are
+    /// those of one policy.
+    pub fn new(seed: Seed, gates: FeatureGates, metrics: CheckMetrics, names: Names) -> Self {
         let inner = Inner {
             seed,
             gates,
             metrics,
             connections: Turns::new(CONNECTIONS),
             commands: Turns::new(COMMANDS),
-            names: Names::default(),
+            names,
             tls: Tls::default(),
         };
         Self {
@@ -118,12 +119,7 @@ impl Runner {
     }
 
     async fn request(&self, namespace: &str, action: &HttpGetAction, timeout: Duration) -> Run {
-        let target = Target::of(
-            namespace,
-            action.service.as_deref(),
-            action.host.as_deref(),
-            action.port,
-        );
+        let target = Target::of(namespace, &action.service, action.port);
         self.reach(ProbeType::HttpGet, timeout, &target, async |addresses| {
             http::get(&addresses, &target, action, &self.inner.tls).await
         })
@@ -131,12 +127,7 @@ impl Runner {
     }
 
     async fn connect(&self, namespace: &str, action: &TcpSocketAction, timeout: Duration) -> Run {
-        let target = Target::of(
-            namespace,
-            action.service.as_deref(),
-            action.host.as_deref(),
-            action.port,
-        );
+        let target = Target::of(namespace, &action.service, action.port);
         let connect = async |addresses: Vec<SocketAddr>| match tcp::connect(&addresses).await {
             Ok(_) => Outcome::Success,
             Err(outcome) => outcome,

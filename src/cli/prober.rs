@@ -14,7 +14,7 @@ use crate::{
         instruments::Instruments,
         standby::Standby,
     },
-    runtime::seed::Seed,
+    runtime::{names::Names, seed::Seed},
 };
 
 /// Flags of the prober.
@@ -59,7 +59,12 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             seed: context.seed,
             dry_run,
             scale,
-            checks: Runner::new(exec, checks.feature_gates, instruments.checks.clone()),
+            checks: Runner::new(
+                exec,
+                checks.feature_gates,
+                instruments.checks.clone(),
+                Names::default(),
+            ),
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, context.term.stop).await;

@@ -6,7 +6,7 @@ pub mod instruments;
 pub mod leader;
 pub mod liveness;
 pub mod metrics;
-pub(crate) mod names;
+pub mod names;
 pub mod readiness;
 pub(crate) mod rights;
 pub(crate) mod salvage;

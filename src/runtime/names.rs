@@ -44,7 +44,7 @@ type Failure = (io::ErrorKind, Arc<str>);
 /// Looks names up. Each who asks for names of another sort has one of its own, so that none waits for
 /// the names of another. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Names(Arc<Inner>);
+pub struct Names(Arc<Inner>);
 
 struct Inner {
     resolver: Box<Resolver>,
@@ -89,7 +89,11 @@ impl Names {
         Self::new(system, REMEMBERED)
     }
 
-    fn new<F>(resolver: impl Fn(Arc<str>) -> F + Send + Sync + 'static, remembered: usize) -> Self
+    /// Looks names up by `resolver`, and remembers so many.
+    pub fn new<F>(
+        resolver: impl Fn(Arc<str>) -> F + Send + Sync + 'static,
+        remembered: usize,
+    ) -> Self
     where
         F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
     {

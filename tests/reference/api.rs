@@ -20,7 +20,7 @@ const SHARED: &str = "shared types";
 const FORMATS: &str = "formats";
 
 /// What texts of fields whose paths end so look like, which their pattern says more precisely.
-const FORMS: [(&str, &str, &str); 15] = [
+const FORMS: [(&str, &str, &str); 14] = [
     (
         "probeInterval",
         "duration",
@@ -58,11 +58,6 @@ const FORMS: [(&str, &str, &str); 15] = [
         "checks[].name",
         "DNS label",
         "lower case letters, digits and `-`, as names of Services and containers are",
-    ),
-    (
-        "host",
-        "host",
-        "a DNS name or an IP address, without brackets or a port",
     ),
     ("path", "path", "a slash, and what follows it in a URL"),
     ("httpHeaders[].name", "header name", "such as `Accept`"),

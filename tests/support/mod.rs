@@ -44,7 +44,7 @@ pub use self::{
         selected, verdict,
     },
     stall::{Case, Stalls, not_taken, one_pod},
-    target::{Target, api, check, ended, exit, gone, head, http, once, runner, tls},
+    target::{Target, api, check, ended, exit, gone, head, http, names, once, runner, tls},
     world::{
         INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_secret,
         put_workload,

@@ -94,7 +94,7 @@ impl Case {
                     connections.push(TcpStream::connect(address).await.unwrap());
                 }
                 let check = check(json!({
-                    "tcpSocket": {"host": "127.0.0.1", "port": address.port()}, "timeoutSeconds": 3,
+                    "tcpSocket": {"service": "s", "port": address.port()}, "timeoutSeconds": 3,
                 }));
                 // It listens for as long as the test lasts.
                 std::mem::forget(listener);
@@ -173,9 +173,9 @@ impl Case {
                 json!({"exec": {"podSelector": {"matchLabels": {"a": "b"}}, "command": ["x"]}})
             }
             Stalls::Handshake => {
-                json!({"httpGet": {"host": "127.0.0.1", "port": port, "scheme": "HTTPS"}})
+                json!({"httpGet": {"service": "s", "port": port, "scheme": "HTTPS"}})
             }
-            _ => json!({"httpGet": {"host": "127.0.0.1", "port": port}}),
+            _ => json!({"httpGet": {"service": "s", "port": port}}),
         };
         let mut check = check(action);
         check.timeout_seconds = 3;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Activity, Clock, Read, ScriptedShoot, Seed};
+use super::{Activity, Clock, Read, ScriptedShoot, Seed, names};
 
 /// The nodes of each shoot.
 pub const NODES: usize = 4;
@@ -142,6 +142,7 @@ impl World {
                 self.seed.counted(&self.instruments.common.requests),
                 FeatureGates::default(),
                 self.instruments.checks.clone(),
+                names(),
             )
         });
         fleet::Prober {

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use dependency_watchdog::{
     api::HealthCheck,
     checks::{CheckMetrics, Cuts, FeatureGates, Outcome, Runner, outcome::Said},
-    runtime::seed,
+    runtime::{names::Names, seed},
 };
 use dependency_watchdog_e2e::{
     Env, Execs, Play, Seed,
@@ -93,7 +93,8 @@ pub(super) async fn grant(seed: &Seed, namespace: &str, verbs: &str) -> Result<(
 async fn prober(seed: &Seed, gates: FeatureGates) -> Result<Runner> {
     let client = seed.operator_kubeconfig()?.client().await?;
     let seed = seed::Seed::unlimited(client);
-    Ok(Runner::new(seed, gates, CheckMetrics::default()))
+    let (metrics, names) = (CheckMetrics::default(), Names::default());
+    Ok(Runner::new(seed, gates, metrics, names))
 }
 
 async fn e2e_a_command_is_run_in_a_pod(env: Env) -> Result<()> {
