@@ -37,7 +37,6 @@ fn a_run_that_does_not_end_fails_at_its_timeout(
         Stalls::Handshake,
         Stalls::Head,
         Stalls::Body,
-        Stalls::Redirects,
         Stalls::Command,
         Stalls::Output
     )]

@@ -25,8 +25,8 @@ const MAX_PORT: i32 = 65_535;
 /// DNS label by RFC 1123, which names of containers and Services are.
 pub(super) const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 pub(super) const MAX_LABEL: usize = 63;
-/// Printable ASCII without a space.
-const PATH_PATTERN: &str = "^/[!-~]*$";
+/// Printable ASCII that may stand in a request as it is.
+const PATH_PATTERN: &str = r"^/[!$-;=?-\[\]_a-z~]*$";
 /// A token by RFC 9110.
 const HEADER_NAME_PATTERN: &str = "^[-!#$%&'*+.^_`|~0-9A-Za-z]+$";
 /// Printable ASCII.
@@ -62,8 +62,8 @@ pub struct ExecAction {
     pub command: Vec<String>,
 }
 
-/// A request over HTTP. A status from 200 to 399 is a success; redirects to other hosts are not
-/// followed, and count as a success. A server's certificate is not verified, as the kubelet does not.
+/// A request over HTTP. A status from 200 to 399 is a success; no redirection is followed. A server's
+/// certificate is not verified, as the kubelet does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpGetAction {
@@ -77,7 +77,8 @@ pub struct HttpGetAction {
     #[garde(custom(range(1, MAX_PORT)))]
     pub port: i32,
 
-    /// The path and query.
+    /// The path and query, with what may not stand in a URL encoded. No redirection is followed: name
+    /// the final path.
     #[serde(default = "root")]
     #[schemars(length(min = 1, max = MAX_PATH), regex(pattern = PATH_PATTERN))]
     #[garde(custom(check_path))]
@@ -178,12 +179,13 @@ pub(super) fn check_label(text: &str, _: &()) -> garde::Result {
 }
 
 fn check_path(text: &str, _: &()) -> garde::Result {
-    if text.starts_with('/') && text.len() <= MAX_PATH && text.bytes().all(|b| b.is_ascii_graphic())
-    {
+    let plain = |b: u8| b.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&b);
+    if text.starts_with('/') && text.len() <= MAX_PATH && text.bytes().all(plain) {
         return Ok(());
     }
     Err(garde::Error::new(format_args!(
-        "must begin with '/' and have at most {MAX_PATH} printable ASCII characters and no spaces"
+        "must begin with '/' and have at most {MAX_PATH} printable ASCII characters; encode spaces and \
+         any of \"#<>\\^`{{|}}, such as %20 for a space"
     )))
 }
 

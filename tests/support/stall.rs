@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     clock::Activity,
-    target::{Target, api, check, gone, head, http, runner},
+    target::{Target, api, check, gone, head, runner},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,8 +35,6 @@ pub enum Stalls {
     Head,
     /// It sends a byte of the body a second, and comes to no end.
     Body,
-    /// It redirects, a second later each time, to itself.
-    Redirects,
     /// The API server does not let the command begin.
     Upgrade,
     /// The command does not end.
@@ -116,22 +114,6 @@ impl Case {
             Stalls::Body => {
                 let start = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
                 Target::start(activity, move |stream| drip(stream, start)).await
-            }
-            Stalls::Redirects => {
-                let noted = activity.clone();
-                Target::start(activity, move |stream| {
-                    let activity = noted.clone();
-                    async move {
-                        sleep(SECOND).await;
-                        activity.note();
-                        let answer = |_: &str| {
-                            "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"
-                                .to_owned()
-                        };
-                        http(stream, answer).await;
-                    }
-                })
-                .await
             }
             Stalls::Upgrade => {
                 // It lists pods, and nothing else.

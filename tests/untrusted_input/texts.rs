@@ -1,15 +1,10 @@
-//! Short texts: durations, annotations, feature gates, redirections, what commands write.
+//! Short texts: durations, annotations, feature gates, what commands write.
 
 use std::collections::BTreeMap;
 
 use dependency_watchdog::{
-    api::{Duration, LabelSelector, Scheme},
-    checks::{
-        FeatureGates,
-        output::bounded,
-        redirect::{Next, Place},
-        resolve::Target,
-    },
+    api::{Duration, LabelSelector},
+    checks::{FeatureGates, output::bounded},
     prober::plan::Record,
     util::text::parse_bool,
 };
@@ -150,45 +145,6 @@ const URLS: &[&str] = &[
     "javascript:",
     "file:///",
 ];
-
-fuzzed!(
-    no_redirection_leads_to_another_host,
-    500,
-    text(
-        texts(&[
-            "/other?x=1#y",
-            "http://a:8080/x",
-            "https://a/../z",
-            "//a/b",
-            "?q",
-            "../c"
-        ]),
-        URLS
-    ),
-    |location| {
-        let here = Place {
-            scheme: Scheme::Http,
-            target: Target {
-                host: "a".to_owned(),
-                port: 80,
-            },
-            path: "/b/c?d".to_owned(),
-        };
-        let mut place = here;
-        for _ in 0..3 {
-            match place.follow(&location) {
-                Next::Same(next) => {
-                    prop_assert_eq!(&next.target.host, "a");
-                    prop_assert!(next.path.starts_with('/'), "{}", next.path);
-                    prop_assert!(next.path.len() <= place.path.len() + location.len() + 1);
-                    place = next;
-                }
-                Next::OtherHost | Next::Nowhere => break,
-            }
-        }
-        Ok(())
-    }
-);
 
 fuzzed!(
     what_is_shown_is_one_printable_line,
