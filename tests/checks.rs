@@ -269,12 +269,8 @@ fn pods() -> Value {
 
 #[rstest]
 #[case::passes(&[(1, "fine")], exit(0), Outcome::Success)]
-#[case::fails(&[(1, "one\n"), (2, "two"), (9, "no channel")], exit(3),
-    Outcome::Failure("the command ended with exit code 3 and wrote: one two".to_owned()))]
-#[case::fails_silently(&[], exit(137),
-    Outcome::Failure("the command ended with exit code 137 and wrote nothing".to_owned()))]
-#[case::secrets(&[(1, "password=hunter2")], exit(1),
-    Outcome::Failure("the command ended with exit code 1 and wrote: password=[masked]".to_owned()))]
+#[case::fails(&[(1, "one\n"), (2, "password=hunter2"), (9, "no channel")], exit(3),
+    Outcome::Failure("the command ended with exit code 3".to_owned()))]
 #[case::not_run(&[(1, "lost")], json!({"status": "Failure", "reason": "InternalError", "message": "no runtime"}),
     Outcome::Unknown("the command could not be run in container etcd of pod etcd-1: no runtime".to_owned()))]
 #[tokio::test]

@@ -20,16 +20,14 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{
-    outcome::Outcome,
-    output::{Tail, bounded},
-    pods::Chosen,
+use super::{outcome::Outcome, pods::Chosen};
+use crate::{
+    runtime::seed::{CallError, Seed, is_for_lack_of_rights},
+    util::text::clean,
 };
-use crate::runtime::seed::{CallError, Seed, is_for_lack_of_rights};
 
-/// Channels, of which the number precedes each message.
-const STDOUT: u8 = 1;
-const STDERR: u8 = 2;
+/// The channel of the result, whose number precedes each of its messages. What the command writes
+/// comes on others, and is dropped.
 const STATUS: u8 = 3;
 
 /// A command may say nothing for longer than what is between bears.
@@ -85,7 +83,6 @@ impl Command {
     pub(super) async fn end(self) -> Result<Outcome, Outcome> {
         let Self { chosen, mut stream } = self;
         let cut = |why: &str| Err(not_run(&chosen, why));
-        let mut output = Tail::default();
         let mut ping = interval(PING);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ping.reset();
@@ -100,11 +97,11 @@ impl Command {
                 }
             };
             match message {
-                Some(Ok(Message::Binary(message))) => match message.split_first() {
-                    Some((&(STDOUT | STDERR), written)) => output.push(written),
-                    Some((&STATUS, status)) => return Ok(ended(&chosen, status, &output)),
-                    _ => {}
-                },
+                Some(Ok(Message::Binary(message))) => {
+                    if let Some((&STATUS, status)) = message.split_first() {
+                        return Ok(ended(&chosen, status));
+                    }
+                }
                 Some(Ok(Message::Close(_))) | None => {
                     return cut("the connection ended before the command did");
                 }
@@ -118,7 +115,7 @@ impl Command {
 /// It was not run, or nobody knows how it ended: that is no evidence.
 fn not_run(chosen: &Chosen, why: &str) -> Outcome {
     let Chosen { pod, container, .. } = chosen;
-    let why = bounded(why, MAX_CAUSE);
+    let why = clean(why, MAX_CAUSE);
     Outcome::Unknown(format!(
         "the command could not be run in container {container} of pod {pod}: {why}"
     ))
@@ -134,13 +131,13 @@ fn refusal(status: &kube::core::Status) -> String {
     };
     format!(
         "{} ({}){remedy}",
-        bounded(&status.message, MAX_CAUSE / 2),
+        clean(&status.message, MAX_CAUSE / 2),
         status.code
     )
 }
 
 /// What the API server says of a command that has ended.
-fn ended(chosen: &Chosen, status: &[u8], output: &Tail) -> Outcome {
+fn ended(chosen: &Chosen, status: &[u8]) -> Outcome {
     let status: Status = match serde_json::from_slice(status) {
         Ok(status) => status,
         Err(error) => return not_run(chosen, &format!("the status cannot be read: {error}")),
@@ -149,13 +146,13 @@ fn ended(chosen: &Chosen, status: &[u8], output: &Tail) -> Outcome {
         return Outcome::Success;
     }
     match exit_code(&status) {
-        Some(code) => Outcome::Failure(failed(&code, output)),
+        Some(code) => Outcome::Failure(format!("the command ended with exit code {code}")),
         None => not_run(chosen, &status.message.unwrap_or_default()),
     }
 }
 
 /// The code of a command that has ended with another than 0.
-fn exit_code(status: &Status) -> Option<String> {
+fn exit_code(status: &Status) -> Option<i32> {
     if status.reason.as_deref() != Some("NonZeroExitCode") {
         return None;
     }
@@ -163,16 +160,7 @@ fn exit_code(status: &Status) -> Option<String> {
     let cause = causes
         .iter()
         .find(|cause| cause.reason.as_deref() == Some("ExitCode"))?;
-    let code: i32 = cause.message.as_deref()?.parse().ok()?;
-    Some(code.to_string())
-}
-
-fn failed(code: &str, output: &Tail) -> String {
-    let written = output.shown();
-    match written.is_empty() {
-        true => format!("the command ended with exit code {code} and wrote nothing"),
-        false => format!("the command ended with exit code {code} and wrote: {written}"),
-    }
+    cause.message.as_deref()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -201,7 +189,7 @@ mod tests {
 
     #[rstest]
     #[case::success(json!({"status": "Success", "metadata": {}}), Said::Yes, "it passed")]
-    #[case::one(exit("1"), Said::No, "exit code 1 and wrote: out err")]
+    #[case::one(exit("1"), Said::No, "exit code 1")]
     #[case::not_found(exit("127"), Said::No, "exit code 127")]
     #[case::no_number(
         exit("x"),
@@ -216,10 +204,7 @@ mod tests {
     #[case::empty(json!({}), Said::Nothing, "could not be run")]
     #[case::no_status(json!([]), Said::Nothing, "the status cannot be read")]
     fn ends(#[case] status: Value, #[case] said: Said, #[case] words: &str) {
-        let mut output = Tail::default();
-        output.push(b"out\n");
-        output.push(b"err\n");
-        let outcome = ended(&chosen(), status.to_string().as_bytes(), &output);
+        let outcome = ended(&chosen(), status.to_string().as_bytes());
         assert_eq!(outcome.said(), said, "{outcome}");
         assert!(outcome.to_string().contains(words), "{outcome}");
     }

@@ -10,14 +10,11 @@ use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{
-    outcome::Outcome,
-    output::bounded,
-    resolve::Target,
-    tcp,
-    tls::Tls,
+use super::{outcome::Outcome, resolve::Target, tcp, tls::Tls};
+use crate::{
+    api::{HttpGetAction, HttpHeader, Scheme},
+    util::text::clean,
 };
-use crate::api::{HttpGetAction, HttpHeader, Scheme};
 
 /// Of an answer no more is read.
 const MAX_BODY: usize = 10 * 1024;
@@ -34,7 +31,10 @@ pub(super) async fn get(
     action: &HttpGetAction,
     tls: &Tls,
 ) -> Outcome {
-    match ask(addresses, target, action, tls).await.map(|it| it.as_u16()) {
+    match ask(addresses, target, action, tls)
+        .await
+        .map(|it| it.as_u16())
+    {
         Ok(200..=399) => Outcome::Success,
         Ok(status) => Outcome::Failure(format!("the server answered {status}")),
         Err(outcome) => outcome,
@@ -50,7 +50,7 @@ async fn ask(
     let request = request(target, action).ok_or_else(|| {
         Outcome::Unknown(format!(
             "no request can be made for {}",
-            bounded(&action.path, MAX_CAUSE)
+            clean(&action.path, MAX_CAUSE)
         ))
     })?;
     let stream = tcp::connect(addresses).await?;
@@ -59,7 +59,7 @@ async fn ask(
         Scheme::Https => {
             let stream = tls.connect(&target.host, stream).await;
             let stream = stream.map_err(|error| {
-                let cause = bounded(&error.to_string(), MAX_CAUSE);
+                let cause = clean(&error.to_string(), MAX_CAUSE);
                 Outcome::Failure(format!("TLS failed: {cause}"))
             })?;
             exchange(stream, request).await
@@ -108,7 +108,7 @@ fn broken(error: &hyper::Error) -> Outcome {
     if let Some(source) = error.source() {
         cause = format!("{cause}: {source}");
     }
-    let cause = bounded(&cause, MAX_CAUSE);
+    let cause = clean(&cause, MAX_CAUSE);
     Outcome::Failure(format!("the server gave no whole answer: {cause}"))
 }
 

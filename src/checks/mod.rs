@@ -5,7 +5,8 @@
 //! others to decide. All clusters share one [`Runner`], which bounds how many run at once, and one
 //! [`SharedSpread`], which counts in how many a check fails. Pure are [`tally`] (how many in a row make a
 //! result), [`spread`] (when a Trigger fails in too many clusters to be acted on), [`pods`] (which pod is
-//! taken), [`cuts`] (how often a command that hangs is run), [`output`] (what may be shown of what a command wrote), and [`gates`].
+//! taken), [`cuts`] (how often a command that hangs is run)
+//! and [`gates`].
 //!
 //! A run has one of three ends. It passes, it fails, or it could not be made, which is no evidence
 //! for either: no such pod, no right, a name that does not resolve, no sockets left. What is slow is
@@ -17,7 +18,6 @@ pub mod gates;
 pub mod http;
 pub mod metrics;
 pub mod outcome;
-pub mod output;
 pub mod pods;
 pub mod resolve;
 pub mod run;

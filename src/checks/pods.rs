@@ -3,10 +3,10 @@
 use kube::{api::ListParams, core::Request};
 use serde::Deserialize;
 
-use super::output::bounded;
 use crate::{
     api::{ExecAction, is_dns_subdomain, selector_text::Selector},
     runtime::seed::Seed,
+    util::text::clean,
 };
 
 const MAX_CAUSE: usize = 300;
@@ -97,7 +97,7 @@ pub(super) async fn find(
     let request = request.list(&params).map_err(|error| error.to_string())?;
     let listed = seed.call(seed.client().request::<Pods>(request)).await;
     let pods = listed.map_err(|error| {
-        let cause = bounded(&error.to_string(), MAX_CAUSE);
+        let cause = clean(&error.to_string(), MAX_CAUSE);
         format!("the pods of namespace {namespace} cannot be listed: {cause}")
     })?;
     choose(&pods.items, action.container.as_deref()).map_err(|why| match why {
@@ -157,7 +157,7 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
             ))
         }
     };
-    let container = container.map_err(|why| Missing::Container(bounded(&why, MAX_CAUSE)))?;
+    let container = container.map_err(|why| Missing::Container(clean(&why, MAX_CAUSE)))?;
     Ok(Chosen {
         pod: name.clone(),
         container: container.name.clone(),

@@ -7,8 +7,7 @@ use std::{io, net::SocketAddr};
 
 use tokio::time::{Instant, timeout_at};
 
-use super::output::bounded;
-use crate::runtime::names::Names;
+use crate::{runtime::names::Names, util::text::clean};
 
 const MAX_CAUSE: usize = 120;
 
@@ -56,7 +55,7 @@ async fn told(
         Ok(Ok(addresses)) if addresses.is_empty() => Err(format!("{host} has no address")),
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => {
-            let cause = bounded(&error.to_string(), MAX_CAUSE);
+            let cause = clean(&error.to_string(), MAX_CAUSE);
             Err(format!("the name {host} does not resolve: {cause}"))
         }
         Err(_) => Err(format!("the name {host} was not resolved in time")),
@@ -75,10 +74,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(60);
         let refused = async { Err(io::Error::other("no\nsuch name")) };
         let said = "the name a.b.svc does not resolve: no such name";
-        assert_eq!(
-            told(&target, until, refused).await.unwrap_err(),
-            said
-        );
+        assert_eq!(told(&target, until, refused).await.unwrap_err(), said);
         let none = async { Ok(vec![]) };
         let said = "a.b.svc has no address";
         assert_eq!(told(&target, until, none).await.unwrap_err(), said);

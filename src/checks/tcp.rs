@@ -7,7 +7,8 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use super::{outcome::Outcome, output::bounded};
+use super::outcome::Outcome;
+use crate::util::text::clean;
 
 /// Too many files are open in this process, or on this machine.
 const EMFILE: i32 = 24;
@@ -34,7 +35,7 @@ pub(super) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Outco
 
 /// What a connection that was not made says. What this side lacks is no evidence of the other.
 fn refused(error: &io::Error) -> Outcome {
-    let cause = bounded(&error.to_string(), MAX_CAUSE);
+    let cause = clean(&error.to_string(), MAX_CAUSE);
     let ours = matches!(
         error.kind(),
         ErrorKind::NetworkDown
