@@ -11,7 +11,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use dependency_watchdog::{
-    api::{ClusterHealthStatus, DependentRef, Restore},
+    api::{ClusterHealthStatus, DependentRef},
     cluster::{Dependent, Scale},
     prober::{
         debts::Debts,
@@ -164,7 +164,6 @@ impl Expected {
 /// The operator, the object and those who interfere.
 struct World {
     object: Object,
-    restore: Restore,
     debts: Debts,
     saved: ClusterHealthStatus,
     expected: Expected,
@@ -172,13 +171,12 @@ struct World {
 }
 
 impl World {
-    fn new(object: Object, restore: Restore) -> Self {
+    fn new(object: Object) -> Self {
         let mut debts = Debts::default();
         debts.adopt(&[dependent("d", 0, 0)]);
         Self {
             expected: Expected(vec![object.replicas]),
             object,
-            restore,
             debts,
             saved: ClusterHealthStatus::default(),
             between: Vec::new().into_iter(),
@@ -205,7 +203,6 @@ impl World {
     fn run(&mut self, aim: Aim, keep_marks: bool) -> Result<(), Cut> {
         let dependent = dependent("d", 0, 0);
         let purpose = Purpose {
-            restore: self.restore,
             keep_marks,
             ..Purpose::of(aim)
         };
@@ -328,10 +325,6 @@ fn aims() -> impl Strategy<Value = Aim> {
     prop_oneof![Just(Aim::Protect), Just(Aim::Restore)]
 }
 
-fn restores() -> impl Strategy<Value = Restore> {
-    prop_oneof![Just(Restore::Marked), Just(Restore::Any)]
-}
-
 fn memories() -> impl Strategy<Value = Memory> {
     (any::<bool>(), any::<bool>(), prop::option::of(0..5)).prop_map(
         |(owed, keeps_mark, replicas)| Memory {
@@ -431,9 +424,9 @@ proptest! {
 
     /// Once carried out, a step leaves nothing to write.
     #[test]
-    fn a_step_is_needed_once(object in any_objects(), aim in aims(), restore in restores()) {
-        let mut world = World::new(object, restore);
-        let purpose = Purpose { restore, keep_marks: true, ..Purpose::of(aim) };
+    fn a_step_is_needed_once(object in any_objects(), aim in aims()) {
+        let mut world = World::new(object);
+        let purpose = Purpose { keep_marks: true, ..Purpose::of(aim) };
         let first = world.act(purpose);
         let Ok((step, found)) = first else {
             prop_assert!(matches!(first, Err(Cut::Refused(ScaleError::UnreadableRecord(_)))));
@@ -458,13 +451,10 @@ proptest! {
     #[test]
     fn what_was_taken_is_restored_after_any_crash(
         object in unmarked(),
-        restore in restores(),
         episodes in episodes(faults()),
     ) {
         let before = object.replicas;
-        // Under `Any` a zero is not left alone.
-        let restore = if before > 0 { restore } else { Restore::Marked };
-        let mut world = World::new(object, restore);
+        let mut world = World::new(object);
         world.play(episodes);
         world.run(Aim::Restore, false).expect("nobody interferes");
         prop_assert_eq!(world.object.replicas, before);
@@ -476,7 +466,7 @@ proptest! {
     /// mark is theirs.
     #[test]
     fn no_change_by_others_is_lost(object in unmarked(), episodes in episodes(faults_and_users())) {
-        let mut world = World::new(object, Restore::Marked);
+        let mut world = World::new(object);
         world.play(episodes);
         world.run(Aim::Restore, false).expect("nobody interferes any more");
         prop_assert!(
@@ -489,7 +479,7 @@ proptest! {
     /// While a cluster is protected, the record is the newest number that anybody asked for.
     #[test]
     fn the_record_is_the_newest_number(object in unmarked(), episodes in episodes(faults_and_users())) {
-        let mut world = World::new(object, Restore::Marked);
+        let mut world = World::new(object);
         world.play(episodes);
         world.run(Aim::Protect, false).expect("nobody interferes any more");
         prop_assert_eq!(world.object.replicas, 0);
@@ -505,12 +495,11 @@ proptest! {
     fn an_ignored_dependent_only_loses_the_mark(
         mut object in any_objects(),
         aim in aims(),
-        restore in restores(),
         memory in memories(),
     ) {
         object.annotations.insert(IGNORE.to_owned(), "true".to_owned());
         let found = object.observed();
-        let purpose = Purpose { restore, ..Purpose::of(aim) };
+        let purpose = Purpose::of(aim);
         let step = step(purpose, false, Some(&found), memory).expect("no refusal");
         let mut after = object.clone();
         for write in step.writes(&found) {

@@ -484,7 +484,7 @@ fn a_policy_that_cannot_be_decoded_holds_back_and_says_so() {
                 assert!(message.as_str().unwrap().contains(why), "{message}");
                 // As it is read again, it counts.
                 change_policy(&world, "p", |policy| {
-                    policy["spec"]["restore"] = json!("Marked");
+                    policy["spec"]["failureThreshold"] = json!(1);
                 });
                 world.clock.pass(LONG).await;
                 if is_suspended {
@@ -527,7 +527,7 @@ fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
             }
             // It says that it does not apply any more.
             change_policy(&world, "p", |policy| {
-                policy["spec"]["restore"] = json!("Marked");
+                policy["spec"]["failureThreshold"] = json!(1);
                 policy["spec"]["priority"] = json!(-2);
             });
             world.clock.pass(LONG).await;
@@ -602,7 +602,7 @@ async fn neither_record_nor_policy_can_be_decoded_and_nothing_is_forgotten() {
     let policy = world.seed.get("probepolicies", "", "p").unwrap();
     assert!(policy["metadata"]["finalizers"][0].is_string(), "{policy}");
     change_policy(&world, "p", |policy| {
-        policy["spec"]["restore"] = json!("Marked");
+        policy["spec"]["failureThreshold"] = json!(1);
     });
     world.clock.pass(LONG).await;
     assert_back(&world);

@@ -51,7 +51,6 @@ pub use observation::{MetricsProvider, ObserverSettings};
 pub(crate) use probe_policy::MODE_MESSAGE;
 pub use probe_policy::{
     ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
-    Restore,
 };
 pub use reason::{OUTAGE, TRIGGER_FAILED, is_outage};
 pub(crate) use selector::{

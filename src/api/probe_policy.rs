@@ -44,16 +44,6 @@ pub(crate) const MODE_MESSAGE: &str =
     "must be set: write DryRun to observe only, or Enforce to also scale";
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
 
-/// Which dependents found at 0 are scaled up on a healthy cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum Restore {
-    /// Only those that carry this operator's mark.
-    #[default]
-    Marked,
-    /// Also those without a mark, as Gardener's dependency-watchdog does.
-    Any,
-}
-
 /// Which clusters to probe, how to judge them, and which dependents to scale down while the nodes
 /// of a cluster cannot reach its API server.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema, Validate)]
@@ -228,12 +218,6 @@ pub struct ProbePolicySpec {
     #[schemars(with = "MaxProtection")]
     #[garde(dive)]
     pub max_protection: Option<MaxProtection>,
-
-    /// What a scale-up touches on a healthy cluster. Marked: only dependents that carry this
-    /// operator's mark. Any: also those found at 0 without one, whoever put them there.
-    #[serde(default)]
-    #[garde(skip)]
-    pub restore: Restore,
 
     /// What is scaled down while a cluster is protected. 1 to 32 entries, each ref only once.
     #[schemars(length(min = 1, max = MAX_DEPENDENTS))]

@@ -273,7 +273,6 @@ fn a_minimal_policy_has_the_documented_defaults() {
             failure_threshold: 1,
             success_threshold: 1,
             max_protection: None,
-            restore: Restore::Marked,
             dependent_resource_infos: vec![DependentResourceInfo {
                 r#ref: DependentRef {
                     api_version: "apps/v1".into(),

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use crate::{
     api::{
         self, DependentRef, DependentResourceInfo, HealthCheck, MaxProtectionAction, Mode,
-        ObserverSettings, ProbePolicySpec, Restore, ScaleInfo,
+        ObserverSettings, ProbePolicySpec, ScaleInfo,
     },
     gardener::{Cluster, Shoot, Unreadable},
 };
@@ -35,8 +35,6 @@ pub struct Settings {
     pub initial_delay: Duration,
     /// How long a protection may last, and what is done then.
     pub max_protection: Option<(Duration, MaxProtectionAction)>,
-    /// What a scale-up touches.
-    pub restore: Restore,
     /// What is scaled, ordered by reference, so that the order in the policy makes no difference.
     pub dependents: Arc<[Dependent]>,
     /// By the name of the worker pool, the node conditions that take a node out of the count;
@@ -173,7 +171,6 @@ impl Template {
                 .max_protection
                 .as_ref()
                 .map(|it| (it.after.get(), it.then)),
-            restore: spec.restore,
             dependents: dependents.into(),
             pools: BTreeMap::new(),
             observer: Arc::new(spec.observer.clone()),
@@ -327,7 +324,6 @@ mod tests {
             it["minimumSilentNodes"] = json!(4);
             it["failureThreshold"] = json!(2);
             it["successThreshold"] = json!(3);
-            it["restore"] = json!("Any");
             it["maxProtection"] = json!({"after": "1h", "then": "Restore"});
             it["dependentResourceInfos"][0]["scaleUp"]["awaitNodes"] = json!("1m30s");
             it["dependentResourceInfos"]
@@ -355,7 +351,6 @@ mod tests {
                 },
                 initial_delay: seconds(12),
                 max_protection: Some((seconds(3600), MaxProtectionAction::Restore)),
-                restore: Restore::Any,
                 dependents: [Dependent {
                     reference: DependentRef {
                         api_version: "apps/v1".into(),

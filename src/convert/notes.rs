@@ -10,7 +10,7 @@ const RESTART_DELAY: Duration = Duration::from_secs(30);
 
 const PROBER: [&str; 6] = [
     "what is at 0 without having been scaled down by this operator is left there; the tool scaled up \
-     everything at 0, as `restore: Any` does: docs/policy.md#what-is-scaled",
+     everything at 0: docs/migration.md#prober",
     "a lease ages by the clock of the API server, whatever those of nodes say, and nothing is \
      scaled without proof that it is silent: docs/concepts.md#the-age-of-a-lease",
     "one node that is silent in a cluster of one is no outage, and one that is fresh has what was \

@@ -70,6 +70,7 @@ impl Flaw {
     /// The dependent, as this operator sees it.
     pub(crate) fn blur(self, mut seen: Observed) -> Observed {
         seen.ignored &= self != Self::DisregardsIgnore;
+        seen.marked |= self == Self::RestoresUnmarked && seen.replicas == 0;
         if self == Self::DisregardsPeople && seen.marked {
             seen.replicas = 0;
             seen.any_left = false;

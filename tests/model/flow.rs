@@ -55,7 +55,6 @@ impl Operator {
         let completes = matches!(self.machine.treatment(), Treatment::Complete(..));
         match self.bounds.flaw {
             Flaw::KeepsMarks if completes => return vec![],
-            Flaw::RestoresUnmarked => plan.purpose.restore = Restore::Any,
             Flaw::DropsMarksAtOnce => plan.purpose.keep_marks = false,
             _ => {}
         }

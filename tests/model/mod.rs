@@ -25,7 +25,7 @@ use std::{
 };
 
 use dependency_watchdog::{
-    api::{ClusterHealthStatus, DependentRef, Mode, Protection, Restore},
+    api::{ClusterHealthStatus, DependentRef, Mode, Protection},
     checks::{CheckResults, Trigger},
     cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, Settings, Skip, Template},
     prober::{

@@ -118,7 +118,6 @@ impl Types {
         types.add::<api::ProbePolicySpec>();
         types.add::<api::ProbePolicyStatus>();
         types.add::<api::Protection>();
-        types.add::<api::Restore>();
         types.add::<api::ScaleInfo>();
         types.add::<api::ScaleUpInfo>();
         types.add::<api::Scheme>();

@@ -50,7 +50,7 @@ pub fn truncate(policy: &mut Value) {
 
 /// A policy with a value that a later version has brought, and this one cannot decode.
 pub fn undecodable(policy: &mut Value) {
-    policy["spec"]["restore"] = json!("Later");
+    policy["spec"]["failureThreshold"] = json!("Later");
 }
 
 /// A Shoot that is being deleted.

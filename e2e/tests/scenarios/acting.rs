@@ -22,7 +22,7 @@ const EXPIRY: SignedDuration = SignedDuration::from_secs(6);
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
-        e2e_what_a_human_put_to_zero_stays_there_unless_any_is_restored,
+        e2e_what_a_human_put_to_zero_stays_there,
         e2e_replicas_changed_during_an_outage_are_those_restored,
         e2e_ignore_scaling_takes_a_dependent_out_of_our_hands,
         e2e_a_delay_is_waited_only_where_there_is_something_to_scale,
@@ -32,40 +32,30 @@ pub(crate) fn all() -> Vec<Scenario> {
     ]
 }
 
-async fn e2e_what_a_human_put_to_zero_stays_there_unless_any_is_restored(env: Env) -> Result<()> {
+async fn e2e_what_a_human_put_to_zero_stays_there(env: Env) -> Result<()> {
     env.operator().await?;
-    let marked = staffed(env.shoot("by-hand")).await?;
-    let any = staffed(env.shoot("by-hand-any").beside(&marked)).await?;
-    marked.policy()?.apply().await?;
-    let restore_any = any.policy()?.with(&json!({"restore": "Any"}));
-    restore_any.apply().await?;
-    for shoot in [&marked, &any] {
-        // The last that a healthy cluster has looked at: from now on until the outage, and for a
-        // minute, nothing is.
-        wait_for_a_look(shoot, KCM).await?;
-        shoot.dependent(MCM).scale(0).await?;
-        // As Gardener's tool leaves it everywhere.
-        let left_behind = json!({"metadata": {"annotations": {RECORD: "4"}}});
-        shoot.dependent(CA).patch(left_behind).await?;
-        shoot.dependent(CA).scale(0).await?;
-    }
+    let shoot = staffed(env.shoot("by-hand")).await?;
+    shoot.policy()?.apply().await?;
+    // The last that a healthy cluster has looked at: from now on until the outage, and for a
+    // minute, nothing is.
+    wait_for_a_look(&shoot, KCM).await?;
+    shoot.dependent(MCM).scale(0).await?;
+    // As Gardener's tool leaves it everywhere.
+    let left_behind = json!({"metadata": {"annotations": {RECORD: "4"}}});
+    shoot.dependent(CA).patch(left_behind).await?;
+    shoot.dependent(CA).scale(0).await?;
 
-    marked.cut_all();
-    any.cut_all();
-    for shoot in [&marked, &any] {
-        let status = shoot.is_protected(Protection::Active).await?;
-        ensure!(owed(&status) == [KCM], "{status:?}");
-        says(&status, &["2 are an outage", "scaled to zero", KCM])?;
-        are(shoot, [taken(2), plain(0), recorded(0, "4")]).await?;
-    }
+    shoot.cut_all();
+    let status = shoot.is_protected(Protection::Active).await?;
+    ensure!(owed(&status) == [KCM], "{status:?}");
+    says(&status, &["2 are an outage", "scaled to zero", KCM])?;
+    are(&shoot, [taken(2), plain(0), recorded(0, "4")]).await?;
 
-    marked.restore_all();
-    any.restore_all();
-    marked.is_protected(Protection::None).await?;
-    are(&marked, [back(2), plain(0), recorded(0, "4")]).await?;
-    ensure!(patched(&marked)? == [KCM, KCM], "{:?}", patched(&marked)?);
-    any.is_protected(Protection::None).await?;
-    are(&any, [back(2), plain(1), recorded(4, "4")]).await
+    shoot.restore_all();
+    shoot.is_protected(Protection::None).await?;
+    are(&shoot, [back(2), plain(0), recorded(0, "4")]).await?;
+    ensure!(patched(&shoot)? == [KCM, KCM], "{:?}", patched(&shoot)?);
+    Ok(())
 }
 
 /// Waits until the operator has read the dependent of this name once.

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::time::Instant;
 
 pub use self::writes::Write;
-use crate::{api::Restore, cluster::Dependent, prober::scale_error::ScaleError};
+use crate::{cluster::Dependent, prober::scale_error::ScaleError};
 
 /// The mark: this operator scaled the object to zero and owes its replicas.
 pub const MARK: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
@@ -42,8 +42,6 @@ pub enum Aim {
 pub struct Purpose {
     /// What they are to be.
     pub aim: Aim,
-    /// What a scale-up touches.
-    pub restore: Restore,
     /// Restored dependents keep their marks for now: a client that read the zero just before, and writes it
     /// later, does so under the mark, which shows that it is not a decision.
     pub keep_marks: bool,
@@ -55,11 +53,10 @@ pub struct Purpose {
 }
 
 impl Purpose {
-    /// Only for what is marked, and without keeping marks.
+    /// Without keeping marks.
     pub fn of(aim: Aim) -> Self {
         Self {
             aim,
-            restore: Restore::Marked,
             keep_marks: false,
             disputed: aim,
             awaits: None,
@@ -326,12 +323,6 @@ fn step_up(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, S
             }),
             Record::Unreadable(text) => Err(ScaleError::UnreadableRecord(text.clone())),
         },
-        (0, false) if purpose.restore == Restore::Any => Ok(Step::ScaleUp {
-            to: match found.record {
-                Record::Replicas(to) => to,
-                Record::Absent | Record::Unreadable(_) => DEFAULT_REPLICAS,
-            },
-        }),
         (0, false) => Ok(Step::Nothing(Settled::NotOurs)),
         (_, true) if !purpose.keep_marks => Ok(Step::DropMarkAndRecord),
         _ if comes_up => Ok(Step::Wait),

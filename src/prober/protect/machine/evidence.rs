@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::course::{Course, course};
 use super::{ClusterMachine, Effect, Leases, flows::Wanted};
 use crate::{
-    api::{Mode, Protection, Restore},
+    api::{Mode, Protection},
     checks::CheckResults,
     cluster::Settings,
     prober::{
@@ -190,11 +190,11 @@ impl ClusterMachine {
         if !self.may(aim, settings, now) {
             return;
         }
-        let (restore, keep_marks, disputed) = match self.treatment {
+        let (keep_marks, disputed) = match self.treatment {
             // What gardenlet has put to zero meanwhile is its decision.
-            Treatment::LetGo(_, Some(_)) => (Restore::Marked, true, Aim::Look),
-            Treatment::Probe(_) => (settings.restore, true, aim),
-            _ => (settings.restore, false, aim),
+            Treatment::LetGo(_, Some(_)) => (true, Aim::Look),
+            Treatment::Probe(_) => (true, aim),
+            _ => (false, aim),
         };
         let awaits = match aim {
             Aim::Restore if self.is_paced() => self.flows.debts.await_nodes(now),
@@ -202,7 +202,6 @@ impl ClusterMachine {
         };
         let purpose = Purpose {
             aim,
-            restore,
             keep_marks,
             disputed,
             awaits,

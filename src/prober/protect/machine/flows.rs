@@ -16,7 +16,7 @@ use self::marks::{MARKED_LOOK, Marks};
 pub(super) use self::wanted::Wanted;
 use super::{Effect, confirmation::Confirmed};
 use crate::{
-    api::{ClusterHealthStatus, Protection, Restore},
+    api::{ClusterHealthStatus, Protection},
     cluster::Dependent,
     prober::{
         debts::Debts,
@@ -313,7 +313,7 @@ impl Flows {
             Aim::Restore => {
                 let believed = self.restored.is_some_and(|until| now < until);
                 let drops_marks = !purpose.keep_marks && self.debts.keeps_marks();
-                !believed || drops_marks || self.debts.owes() || purpose.restore == Restore::Any
+                !believed || drops_marks || self.debts.owes()
             }
         };
         wanted

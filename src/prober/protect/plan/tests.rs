@@ -4,8 +4,6 @@ use serde_json::json;
 use super::*;
 use crate::prober::fixtures::dependent;
 
-use Restore::{Any, Marked};
-
 const FRESH: Memory = Memory {
     owed: false,
     keeps_mark: false,
@@ -21,13 +19,6 @@ const BACK: Memory = Memory {
     replicas: Some(4),
     ..FRESH
 };
-
-fn purpose(aim: Aim, restore: Restore) -> Purpose {
-    Purpose {
-        restore,
-        ..Purpose::of(aim)
-    }
-}
 
 /// Without annotations, its replicas in place.
 fn found(replicas: i32) -> Observed {
@@ -104,17 +95,11 @@ fn unreadable(text: &str) -> Result<Step, ScaleError> {
 fn scaling_down(
     #[case] found: Observed,
     #[case] expected: Result<Step, ScaleError>,
-    #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
     #[values(false, true)] optional: bool,
 ) {
     assert_eq!(
-        step(
-            purpose(Aim::Protect, restore),
-            optional,
-            Some(&found),
-            memory
-        ),
+        step(Purpose::of(Aim::Protect), optional, Some(&found), memory),
         expected
     );
 }
@@ -139,7 +124,6 @@ fn without_a_scale(
     #[case] marked: bool,
     #[case] memory: Memory,
     #[case] expected: Result<Step, ScaleError>,
-    #[values(Marked, Any)] restore: Restore,
 ) {
     let found = Observed {
         family: Family::Unscalable,
@@ -147,7 +131,7 @@ fn without_a_scale(
         ..recorded(0, "3")
     };
     assert_eq!(
-        step(purpose(aim, restore), false, Some(&found), memory),
+        step(Purpose::of(aim), false, Some(&found), memory),
         expected
     );
 }
@@ -172,16 +156,10 @@ fn scaling_up(
     #[case] found: Observed,
     #[case] memory: Memory,
     #[case] expected: Result<Step, ScaleError>,
-    #[values(Marked, Any)] restore: Restore,
     #[values(false, true)] optional: bool,
 ) {
     assert_eq!(
-        step(
-            purpose(Aim::Restore, restore),
-            optional,
-            Some(&found),
-            memory
-        ),
+        step(Purpose::of(Aim::Restore), optional, Some(&found), memory),
         expected
     );
 }
@@ -214,23 +192,12 @@ fn what_is_back_keeps_its_mark_for_now(
 }
 
 #[rstest]
-#[case::no_record(found(0), 1)]
-#[case::record(recorded(0, "3"), 3)]
-#[case::invalid_record(recorded(0, "-3"), 1)]
-#[case::unreadable_record(recorded(0, "many"), 1)]
-fn an_unmarked_zero_is_touched_under_any_alone(
-    #[case] found: Observed,
-    #[case] to: i32,
+fn an_unmarked_zero_is_left_alone(
+    #[values(found(0), recorded(0, "3"), recorded(0, "many"))] found: Observed,
     #[values(FRESH, OWED)] memory: Memory,
 ) {
-    assert_eq!(
-        step(purpose(Aim::Restore, Marked), false, Some(&found), memory),
-        nothing(Settled::NotOurs)
-    );
-    assert_eq!(
-        step(purpose(Aim::Restore, Any), false, Some(&found), memory),
-        Ok(Step::ScaleUp { to })
-    );
+    let step = step(Purpose::of(Aim::Restore), false, Some(&found), memory);
+    assert_eq!(step, nothing(Settled::NotOurs));
 }
 
 #[rstest]
@@ -244,11 +211,10 @@ fn hands_off_what_is_to_be_ignored(
     #[case] found: Observed,
     #[case] expected: Result<Step, ScaleError>,
     #[values(Aim::Protect, Aim::Restore, Aim::Release)] aim: Aim,
-    #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
 ) {
     assert_eq!(
-        step(purpose(aim, restore), false, Some(&found), memory),
+        step(Purpose::of(aim), false, Some(&found), memory),
         expected
     );
 }
@@ -256,11 +222,10 @@ fn hands_off_what_is_to_be_ignored(
 #[rstest]
 fn a_missing_dependent_is_fine_if_optional(
     #[values(Aim::Protect, Aim::Restore)] aim: Aim,
-    #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
 ) {
     assert_eq!(
-        step(purpose(aim, restore), true, None, memory),
+        step(Purpose::of(aim), true, None, memory),
         nothing(Settled::Missing)
     );
     // What was scaled to zero and is gone keeps no other from being restored.
@@ -269,7 +234,7 @@ fn a_missing_dependent_is_fine_if_optional(
     } else {
         Err(ScaleError::Missing)
     };
-    assert_eq!(step(purpose(aim, restore), false, None, memory), required);
+    assert_eq!(step(Purpose::of(aim), false, None, memory), required);
 }
 
 #[rstest]
@@ -282,21 +247,15 @@ fn what_is_released_keeps_its_replicas(
     #[case] found: Observed,
     #[case] expected: Result<Step, ScaleError>,
     #[case] is_marked: bool,
-    #[values(Marked, Any)] restore: Restore,
     #[values(FRESH, OWED)] memory: Memory,
     #[values(false, true)] optional: bool,
 ) {
-    let release = step(
-        purpose(Aim::Release, restore),
-        optional,
-        Some(&found),
-        memory,
-    );
+    let release = step(Purpose::of(Aim::Release), optional, Some(&found), memory);
     assert_eq!(release, expected);
     // It may be gone by then.
-    let gone = step(purpose(Aim::Release, restore), optional, None, memory);
+    let gone = step(Purpose::of(Aim::Release), optional, None, memory);
     assert_eq!(gone, nothing(Settled::Missing));
-    let look = step(purpose(Aim::Look, restore), optional, Some(&found), memory);
+    let look = step(Purpose::of(Aim::Look), optional, Some(&found), memory);
     assert_eq!(look, nothing(Settled::Seen { marked: is_marked }));
 }
 

@@ -4,7 +4,6 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    api::Restore,
     cluster::{Deletion, LeaseRules, Selected, SettingsError},
     gardener::{LastOperation, Unreadable},
 };
@@ -17,7 +16,6 @@ fn settings(policy: &str) -> Settings {
         rules: LeaseRules::default(),
         initial_delay: std::time::Duration::ZERO,
         max_protection: None,
-        restore: Restore::Marked,
         dependents: [].into(),
         pools: BTreeMap::new(),
         observer: Arc::default(),

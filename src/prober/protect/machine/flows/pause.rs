@@ -24,8 +24,7 @@ impl Flows {
             (Aim::Restore, Ending::Refused) if self.is_record_unreadable() => None,
             // It was left alone.
             (Aim::Restore, Ending::Complete) if self.debts.owes_disputed_alone() => Some(SELDOM),
-            // Others may scale down what a policy with `restore: Any` wants up, or fix what kept a healthy
-            // cluster's dependents from being read.
+            // Others may fix what kept a healthy cluster's dependents from being read.
             (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
                 if !self.debts.owes() =>
             {
